@@ -1,0 +1,76 @@
+# Headgate: every command of a working day. `make` alone lists them.
+# Needs python3 >= 3.11 and make; everything else goes into .venv.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements-dev.lock
+# Passed on to the program: make test ARGS="-n auto -k breaker"
+ARGS ?=
+# bench is checked as soon as it exists.
+TYPED := src tests tools $(wildcard bench)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check lock clean
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# exec, so that Ctrl-C reaches the program itself and nothing stands between.
+demo: $(VENV)/.ok ## Run the demonstration
+	@exec $(BIN)/headgate demo $(ARGS)
+
+test: $(VENV)/.ok ## Run the tests; pass pytest options by ARGS="..."
+	@exec $(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams
+	@echo "==> ruff"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@echo "==> mypy"
+	@$(BIN)/mypy $(TYPED)
+	@echo "==> layers"
+	@$(BIN)/lint-imports --no-logo
+	@echo "==> docs"
+	@$(BIN)/python -m tools.check_docs
+	@echo "==> migrations"
+	@$(BIN)/python -m tools.check_migrations
+	@echo "==> diagrams"
+	@$(BIN)/python -m tools.diagrams --check
+
+lock: $(BIN)/uv ## Resolve the dependencies again into requirements-dev.lock
+	@echo "==> writing $(LOCK)"
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+		--extra postgres --group dev --output-file $(LOCK) pyproject.toml
+
+clean: ## Remove .venv, caches and build output
+	@rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
+		.hypothesis .coverage htmlcov
+	@find src tests tools $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.ok: $(LOCK) pyproject.toml | $(BIN)/uv
+	@echo "==> installing the locked packages"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement $(LOCK)
+	@echo "==> installing headgate"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(BIN)/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Headgate needs Python 3.11 or newer: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || $(MAKE) --no-print-directory python3-venv
+	@echo "==> creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv==$(UV_VERSION)
+
+# Debian ships the venv module without its installer, which is a package of its own.
+.PHONY: python3-venv
+python3-venv:
+	@test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
+		|| { echo "Please install the package python3-venv: Python's venv module is incomplete."; exit 1; }
+	@echo "==> installing python3-venv"
+	@apt-get update -qq
+	@DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv >/dev/null

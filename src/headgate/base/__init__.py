@@ -1,0 +1,1 @@
+"""The ground: clock, ids, errors, encoding, logs, services. Imports nothing of Headgate."""

@@ -1,0 +1,153 @@
+"""Every error of Headgate, branched by what the caller should do about it.
+
+HeadgateError
+├─ InvalidInput(field)          the request is wrong; nothing was written
+│  └─ UnknownSync
+├─ NotFound                     no such thing, or not yours
+├─ Conflict                     the request is right, but not now
+│  ├─ ActiveJobExists(job_id)
+│  ├─ KeyReused(job_id)
+│  └─ IllegalTransition
+├─ StoreError                   the database did not do it
+│  ├─ StoreUnavailable          …or may have done it: the outcome is unknown
+│  ├─ SchemaBehind
+│  └─ SchemaNewer
+└─ SourceError                  what a connector raises; the branch is the consequence
+   ├─ Retryable                 try again later, counted as an error
+   │  ├─ Transient
+   │  └─ Malformed
+   ├─ Deferred(until)           not now: no attempt is burnt
+   │  └─ RateLimited
+   ├─ NoData                    there is nothing there, and that is an answer
+   └─ Terminal                  trying again cannot help
+      ├─ AuthExpired
+      └─ Forbidden
+
+The docstring of a class is its default message. Anything a connector raises that is not in this
+tree counts as Transient.
+"""
+
+from datetime import datetime
+
+
+class HeadgateError(Exception):
+    """Something went wrong in Headgate."""
+
+    def __init__(self, message: str | None = None) -> None:
+        """Take `message`, or the class's docstring where there is none."""
+        super().__init__(message or (self.__doc__ or "").strip())
+
+
+class InvalidInput(HeadgateError):
+    """The input is not valid."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        """Name the `field` and say what is wrong with it and how to mend it."""
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class UnknownSync(InvalidInput):
+    """No sync of that name is registered."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        """Name the sync that is missing and the ones there are."""
+        there_are = ", ".join(repr(each) for each in sorted(known)) or "none"
+        super().__init__("sync", f"no sync is called {name!r}; registered: {there_are}")
+
+
+class NotFound(HeadgateError):
+    """There is no such job."""
+
+
+class Conflict(HeadgateError):
+    """The request cannot be carried out in the present state."""
+
+
+class ActiveJobExists(Conflict):
+    """This sync already has an active job for this connection."""
+
+    def __init__(self, job_id: str) -> None:
+        """Name the job that is in the way."""
+        super().__init__(
+            f"this sync already has an active job for this connection: {job_id}; "
+            "wait for it, or cancel it first"
+        )
+        self.job_id = job_id
+
+
+class KeyReused(Conflict):
+    """The idempotency key was used before for another request."""
+
+    def __init__(self, job_id: str) -> None:
+        """Name the job that the key stands for."""
+        super().__init__(
+            f"key: it was used before for a different request (job {job_id}); use a new key"
+        )
+        self.job_id = job_id
+
+
+class IllegalTransition(Conflict):
+    """The job is in a state that does not allow this."""
+
+
+class StoreError(HeadgateError):
+    """The database refused or failed."""
+
+
+class StoreUnavailable(StoreError):
+    """The database did not answer; whether the last write took effect is unknown."""
+
+
+class SchemaBehind(StoreError):
+    """The database is older than this version of Headgate: run `headgate migrate`."""
+
+
+class SchemaNewer(StoreError):
+    """The database is newer than this version of Headgate: upgrade Headgate, or use a backup."""
+
+
+class SourceError(HeadgateError):
+    """The source could not give the chunk."""
+
+
+class Retryable(SourceError):
+    """The chunk failed in a way that may pass."""
+
+
+class Transient(Retryable):
+    """The provider failed for the moment."""
+
+
+class Malformed(Retryable):
+    """The provider answered with something that cannot be read."""
+
+
+class Deferred(SourceError):
+    """The chunk must wait."""
+
+    def __init__(self, until: datetime, message: str | None = None) -> None:
+        """Wait until `until`, an aware datetime."""
+        super().__init__(message)
+        self.until = until
+
+
+class RateLimited(Deferred):
+    """The provider's rate limit is spent."""
+
+
+class NoData(SourceError):
+    """The provider has nothing here."""
+
+
+class Terminal(SourceError):
+    """Trying again cannot help."""
+
+
+class AuthExpired(Terminal):
+    """The provider no longer accepts the credentials: the account must be connected again."""
+
+
+class Forbidden(Terminal):
+    """The provider refuses access to this."""

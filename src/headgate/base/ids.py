@@ -1,0 +1,46 @@
+"""Ids and randomness, injected: the only module that touches the system's entropy."""
+
+import random
+from typing import Protocol
+
+from headgate.base.clock import Clock
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_RANDOM_BITS = 80
+_LENGTH = 26
+
+
+class Ids(Protocol):
+    """Makes ids that are unique and, within a process, sort by the time they were made."""
+
+    def new(self, prefix: str) -> str:
+        """A fresh id such as `job_01J…`."""
+        ...
+
+
+class UlidIds:
+    """ULIDs: 48 bits of milliseconds, 80 random bits, 26 letters that sort by time."""
+
+    def __init__(self, clock: Clock, rng: random.Random) -> None:
+        """Draw the time from `clock` and the rest from `rng`."""
+        self._clock = clock
+        self._rng = rng
+        self._last_ms = 0
+        self._tail = 0
+
+    def new(self, prefix: str) -> str:
+        """A fresh id; two made in one millisecond still sort in the order they were made."""
+        now_ms = int(self._clock.now().timestamp() * 1000)
+        if now_ms > self._last_ms:
+            self._last_ms = now_ms
+            self._tail = self._rng.getrandbits(_RANDOM_BITS)
+        else:
+            self._tail += 1
+        value = (self._last_ms << _RANDOM_BITS) + self._tail
+        letters = [_CROCKFORD[value >> 5 * place & 31] for place in reversed(range(_LENGTH))]
+        return f"{prefix}_{''.join(letters)}"
+
+
+def system_random() -> random.Random:
+    """Randomness from the operating system, for use outside tests."""
+    return random.SystemRandom()

@@ -1,0 +1,73 @@
+"""The life of anything that runs in the background: start, work, stop.
+
+A service does its work in `run_once`, which says how long to rest. Tests call `run_once` directly;
+only `start` makes a task. Stopping twice, or before starting, is fine.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+
+from headgate.base.clock import Clock
+from headgate.base.log import get_logger
+from headgate.base.redact import describe
+
+#: After a failure that nobody foresaw, rest this long, doubling up to the maximum.
+FAILURE_REST_S = 1.0
+FAILURE_REST_S_MAX = 60.0
+
+
+class Service(ABC):
+    """A loop around `run_once`, with a nudge to cut a rest short."""
+
+    name: str
+
+    def __init__(self, clock: Clock) -> None:
+        """Rest by `clock`."""
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        self._nudged = asyncio.Event()
+        self._stopping = False
+        self._log = get_logger(type(self).__module__)
+
+    @abstractmethod
+    async def run_once(self) -> float | None:
+        """Do one round of work; return the seconds to rest, or None to rest until nudged."""
+
+    async def start(self) -> None:
+        """Begin the loop in a task of its own."""
+        if self._task is None and not self._stopping:
+            self._task = asyncio.create_task(self._run(), name=self.name)
+
+    async def stop(self) -> None:
+        """End the loop after the round it is in."""
+        self._stopping = True
+        self.nudge()
+        if self._task is not None:
+            await self._task
+            self._task = None
+
+    def nudge(self) -> None:
+        """Cut the present rest short."""
+        self._nudged.set()
+
+    async def _run(self) -> None:
+        failure_rest_s = FAILURE_REST_S
+        while not self._stopping:
+            self._nudged.clear()
+            try:
+                rest_s = await self.run_once()
+                failure_rest_s = FAILURE_REST_S
+            except Exception as error:
+                # A loop must outlive a bad round: the database may be restarting under it.
+                self._log.error("round_failed", service=self.name, error=describe(error))
+                rest_s = failure_rest_s
+                failure_rest_s = min(FAILURE_REST_S_MAX, 2 * failure_rest_s)
+            if not self._stopping:
+                await self._rest(rest_s)
+
+    async def _rest(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._nudged.wait()
+        except TimeoutError:
+            pass

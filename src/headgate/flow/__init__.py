@@ -1,0 +1,1 @@
+"""Use cases, in the order data moves: submit, step (extract, commit), control, recover, inspect."""

@@ -1,0 +1,116 @@
+"""What people do to jobs: pause, resume, cancel, retry now.
+
+Each reads the job, decides, and writes under the token it read. If the job moved meanwhile, the
+write finds nothing, and the decision is made anew from what is there now. So a retry that races the
+automatic thaw, or a cancel that races completion, ends in one of the legal outcomes, once.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from headgate.base.errors import Conflict, IllegalTransition
+from headgate.flow.runtime import Runtime
+from headgate.model import change
+from headgate.model.change import Change
+from headgate.model.job import Job, Reason
+from headgate.model.states import JobState
+from headgate.ports.signal import CONTROL, lane_topic
+
+#: A worker has this long to let go of a job that is being cancelled.
+CANCEL_DEADLINE = timedelta(seconds=30)
+_TRIES_MAX = 10
+
+#: The change to make, or None where the job is already as it was asked to be.
+Decide = Callable[[Job], Change | None]
+
+
+async def pause(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
+    """Stand still until resumed; a running job stops at its next checkpoint."""
+
+    def decide(job: Job) -> Change | None:
+        match job.state:
+            case JobState.PENDING:
+                return change.pause(job)
+            case JobState.RUNNING:
+                return None if job.hold else change.ask_pause(job)
+            case JobState.PAUSED:
+                # A cool-down would end by itself; an operator's pause does not.
+                return None if job.reason is Reason.OPERATOR else change.keep_paused(job)
+            case _:
+                raise _refused(job, "be paused")
+
+    return await _apply(rt, job_id, user_id, decide)
+
+
+async def resume(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
+    """Go on from where it stopped; takes back a pause that has not taken effect yet."""
+
+    def decide(job: Job) -> Change | None:
+        match job.state:
+            case JobState.PAUSED:
+                return change.start_again(job, Reason.RESUMED)
+            case JobState.RUNNING:
+                return change.drop_pause(job) if job.hold else None
+            case JobState.PENDING:
+                return None
+            case _:
+                raise _refused(job, "be resumed")
+
+    return await _apply(rt, job_id, user_id, decide)
+
+
+async def retry_now(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
+    """Try again at once: ends a pause, and brings a failed job back."""
+
+    def decide(job: Job) -> Change | None:
+        match job.state:
+            case JobState.PAUSED | JobState.FAILED:
+                return change.start_again(job, Reason.RETRY_NOW)
+            case JobState.PENDING | JobState.RUNNING:
+                return None
+            case _:
+                raise _refused(job, "be retried")
+
+    return await _apply(rt, job_id, user_id, decide)
+
+
+async def cancel(
+    rt: Runtime,
+    job_id: str,
+    *,
+    user_id: str | None = None,
+    deadline: timedelta = CANCEL_DEADLINE,
+) -> Job:
+    """End the job: at once where nobody holds it, else as soon as its worker lets go."""
+
+    def decide(job: Job) -> Change | None:
+        match job.state:
+            case JobState.PENDING | JobState.PAUSED:
+                return change.cancel(job)
+            case JobState.RUNNING:
+                return change.ask_cancel(job, deadline=deadline)
+            case JobState.CANCELLING | JobState.CANCELLED:
+                return None
+            case _:
+                raise _refused(job, "be cancelled")
+
+    return await _apply(rt, job_id, user_id, decide)
+
+
+async def _apply(rt: Runtime, job_id: str, user_id: str | None, decide: Decide) -> Job:
+    for _ in range(_TRIES_MAX):
+        job = await rt.store.get(job_id, user_id=user_id)
+        wanted = decide(job)
+        if wanted is None:
+            return job
+        after = await rt.store.settle(wanted)
+        if after is not None:
+            await rt.signal.announce(CONTROL)
+            if after.state is JobState.PENDING:
+                await rt.signal.announce(lane_topic(after.lane))
+            return after
+    raise Conflict(f"job {job_id} keeps changing; try again")
+
+
+def _refused(job: Job, what: str) -> IllegalTransition:
+    return IllegalTransition(f"job {job.id} is {job.state.value} and cannot {what}")

@@ -1,0 +1,66 @@
+"""Reading one chunk: ask the source, check what it gave, hand it to the destination."""
+
+from datetime import datetime
+from typing import Any
+
+from headgate.base.errors import Malformed, NoData
+from headgate.flow.registry import Sync
+from headgate.flow.runtime import Runtime
+from headgate.model.job import Job
+from headgate.ports.connector import Batch, Chunk, Context
+
+#: More than this in one chunk would make its transaction long; a source should page.
+CHUNK_RECORDS_MAX = 10_000
+
+
+async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
+    """The next chunk of `job`, already written to the sync's destination if it has one."""
+    try:
+        chunk = await sync.source.read(context(rt, job))
+    except NoData:
+        chunk = Chunk()
+    _check(chunk, sync)
+    if sync.destination is not None and chunk.records:
+        await sync.destination.write(
+            Batch(
+                key=job.chunk_key,
+                user_id=job.user_id,
+                connection_id=job.connection_id,
+                sync=job.sync,
+                day=job.cursor_date,
+                records=chunk.records,
+            )
+        )
+    return chunk
+
+
+def context(rt: Runtime, job: Job) -> Context:
+    """What the source is told."""
+    params: dict[str, Any] = dict(job.params)
+    since = params.get("since")
+    day = job.cursor_date
+    return Context(
+        job_id=job.id,
+        user_id=job.user_id,
+        connection_id=job.connection_id,
+        sync=job.sync,
+        mode=job.mode,
+        day=day,
+        cursor=None if day is not None else job.cursor,
+        since=None if since is None else datetime.fromisoformat(since),
+        limit=params.get("limit"),
+        options=params.get("options", {}),
+        chunks=job.summary.chunks,
+        records=job.summary.records,
+        clock=rt.clock,
+    )
+
+
+def _check(chunk: Chunk, sync: Sync) -> None:
+    if not isinstance(chunk, Chunk):
+        raise Malformed(f"source {sync.source.name!r} returned {type(chunk).__name__}, not a Chunk")
+    if len(chunk.records) > CHUNK_RECORDS_MAX:
+        raise Malformed(
+            f"source {sync.source.name!r} gave {len(chunk.records):,} records in one chunk; "
+            f"at most {CHUNK_RECORDS_MAX:,}"
+        )

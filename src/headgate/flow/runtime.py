@@ -1,0 +1,22 @@
+"""What every use case needs at hand, gathered once by the composition root."""
+
+import random
+
+import msgspec
+
+from headgate.base.clock import Clock
+from headgate.base.ids import Ids
+from headgate.flow.registry import Registry
+from headgate.ports.signal import Signal
+from headgate.ports.store import Store
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    """The engine's surroundings: nothing in `flow` reaches for anything else."""
+
+    store: Store
+    signal: Signal
+    clock: Clock
+    ids: Ids
+    rng: random.Random
+    registry: Registry

@@ -1,0 +1,172 @@
+"""One step of a job: check, extract, commit, settle. Claiming is the lane's.
+
+A step ends in exactly one settled change, or in none when the claim is lost. Whatever happens in
+between, a crash included, the row still says where the next attempt begins.
+"""
+
+import asyncio
+from datetime import timedelta
+
+from headgate.base.errors import StoreError, StoreUnavailable, Transient
+from headgate.base.log import get_logger
+from headgate.base.redact import describe
+from headgate.flow.commit import chunk_done, day_given_up
+from headgate.flow.extract import extract
+from headgate.flow.holding import Holding, Interrupt, Interrupted
+from headgate.flow.registry import Sync
+from headgate.flow.runtime import Runtime
+from headgate.model import change
+from headgate.model.change import Change
+from headgate.model.job import Job
+from headgate.model.states import JobState
+from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
+from headgate.ports.store import Work
+
+#: A sync that nobody here knows is looked at again after this.
+PARK = timedelta(minutes=5)
+#: A database that does not answer is asked again after each of these.
+SETTLE_RESTS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+#: A recovered provider's jobs set free by one probe, at most; the next probe frees more.
+RELEASE_MAX = 1000
+
+_log = get_logger(__name__)
+
+Outcome = tuple[Change, Work | None]
+
+
+async def run_slice(rt: Runtime, holding: Holding, *, slice_s: float) -> Job | None:
+    """Work chunk after chunk until the job rests or ends, or the slice is over.
+
+    Returns the job as it was left, or None where the claim was lost.
+    """
+    ends = rt.clock.monotonic() + slice_s
+    while True:
+        job = await step(rt, holding, slice_ends=ends)
+        if job is None or job.state is not JobState.RUNNING:
+            return job
+        holding.job = job
+
+
+async def step(rt: Runtime, holding: Holding, *, slice_ends: float) -> Job | None:
+    """One chunk of the held job."""
+    job = holding.job
+    began = rt.clock.monotonic()
+    outcome = await _attempt(rt, holding, slice_ends=slice_ends)
+    after = None if outcome is None else await _settle(rt, job, outcome)
+    _tell(job, outcome, after, duration_s=rt.clock.monotonic() - began)
+    if after is not None and job.probe and after.steps > job.steps and not after.probe:
+        await _recovered(rt, job)
+    return after
+
+
+async def _attempt(rt: Runtime, holding: Holding, *, slice_ends: float) -> Outcome | None:
+    """Read the chunk; None where the claim was lost meanwhile."""
+    job = holding.job
+    sync = rt.registry.find(job.sync)
+    if sync is None:
+        return change.park(job, after=PARK), None
+    try:
+        with holding.interruptible():
+            async with asyncio.timeout(sync.chunk_s_max):
+                chunk = await extract(rt, sync, job)
+    except Interrupted as interrupted:
+        return _let_go(job, interrupted.why)
+    except TimeoutError:
+        late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
+        return _failed(rt, sync, job, late)
+    except Exception as error:
+        return _failed(rt, sync, job, error)
+    slice_over = holding.stopping or rt.clock.monotonic() >= slice_ends
+    return chunk_done(job, chunk, own_records=sync.destination is None, slice_over=slice_over)
+
+
+def _let_go(job: Job, why: Interrupt) -> Outcome | None:
+    match why:
+        case Interrupt.LOST:
+            return None
+        case Interrupt.CANCEL:
+            return change.cancel(job), None
+        case Interrupt.STOP:
+            return change.release(job), None
+
+
+def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
+    said = describe(error)
+    decision = decide(job, error, sync.retry, now=rt.clock.now(), draw=rt.rng.random())
+    match decision:
+        case Retry(after, recent):
+            return change.retry(job, after=after, error=said, recent_errors=recent), None
+        case Defer(until, reason):
+            return change.defer(job, until=until, reason=reason, note=said), None
+        case Pause(cooldown):
+            return change.open_breaker(job, cooldown=cooldown, error=said), None
+        case GiveUpDay():
+            return day_given_up(job, said)
+        case Fail(reason):
+            return change.fail(job, reason=reason, error=said), None
+
+
+async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> Job | None:
+    """Write the outcome. What the store refuses to take is a failed chunk like any other."""
+    try:
+        return await _settle_surely(rt, outcome)
+    except StoreUnavailable:
+        raise
+    except StoreError as error:
+        sync = rt.registry.find(job.sync)
+        if sync is None:
+            raise
+        return await _settle_surely(rt, _failed(rt, sync, job, error))
+
+
+async def _settle_surely(rt: Runtime, outcome: Outcome) -> Job | None:
+    """Write the outcome, also across an outage of the store.
+
+    When a write was cut off, it may have taken effect. Writing it again is safe: it is fenced by
+    token, state and step. But then it finds itself in the way and loses, so the row is read to see
+    whether what is there is ours.
+    """
+    changed, work = outcome
+    uncertain = False
+    for rest_s in (*SETTLE_RESTS_S, None):
+        try:
+            after = await rt.store.settle(changed, work)
+            return await _ours(rt, changed) if after is None and uncertain else after
+        except StoreUnavailable:
+            if rest_s is None:
+                raise
+            uncertain = True
+            await rt.clock.sleep(rest_s)
+    raise AssertionError("unreachable")
+
+
+async def _ours(rt: Runtime, changed: Change) -> Job | None:
+    row = await rt.store.get(changed.after.id)
+    same_claim = row.token == changed.token + changed.fences
+    return row if same_claim and row.steps == changed.after.steps else None
+
+
+async def _recovered(rt: Runtime, job: Job) -> None:
+    """A probe got through: let the others of its provider follow, one after another."""
+    sync = rt.registry.get(job.sync)
+    freed = await rt.store.release_source(
+        job.source, stagger=timedelta(seconds=sync.retry.stagger_s), limit=RELEASE_MAX
+    )
+    _log.info("provider_recovered", source=job.source, job=job.id, freed=freed)
+
+
+def _tell(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: float) -> None:
+    """One event per chunk, whatever became of it."""
+    _log.info(
+        "chunk",
+        job=job.id,
+        user=job.user_id,
+        sync=job.sync,
+        lane=job.lane.value,
+        step=job.steps,
+        outcome=outcome[0].event if outcome and after else "lost",
+        state=after.state.value if after else None,
+        reason=after.reason.value if after else "claim_lost",
+        error=after.error if after else None,
+        duration_ms=round(duration_s * 1000, 1),
+    )

@@ -1,0 +1,179 @@
+"""Submitting a job: everything about the request is checked before anything is written."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import msgspec
+
+from headgate.base.encoding import JsonObject, content_hash, to_json
+from headgate.base.errors import InvalidInput
+from headgate.flow.registry import Sync, default_lane
+from headgate.flow.runtime import Runtime
+from headgate.model.job import Lane, Mode, Progress
+from headgate.policy.calendar import history_progress
+from headgate.ports.signal import lane_topic
+from headgate.ports.store import NewJob, Submitted
+
+ID_LENGTH_MAX = 200
+OPTIONS_BYTES_MAX = 64 * 1024
+#: A hundred years of days.
+RANGE_DAYS_MAX = 36_525
+DELAY_S_MAX = 366 * 24 * 3600.0
+
+
+class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a caller asks for."""
+
+    sync: str
+    user_id: str
+    connection_id: str
+    mode: Mode | str = Mode.FULL
+    #: Mode history: the first and the last day, both included. Days are UTC days.
+    start: date | None = None
+    end: date | None = None
+    #: Mode since: what changed after this moment.
+    since: datetime | None = None
+    #: Mode limit: at most so many records.
+    limit: int | None = None
+    #: Hot or cold; by default history goes cold and everything else hot.
+    lane: Lane | str | None = None
+    #: The same key again returns the same job instead of making another.
+    key: str | None = None
+    #: Passed to the source as it is.
+    options: JsonObject = msgspec.field(default_factory=dict)
+    #: Not before so many seconds from now.
+    delay_s: float = 0.0
+
+
+async def submit(rt: Runtime, request: JobRequest) -> Submitted:
+    """Store the job and tell the workers. Raises before writing if anything is wrong."""
+    sync = rt.registry.get(request.sync)
+    new = _checked(request, sync, job_id=rt.ids.new("job"), now=rt.clock.now())
+    submitted = await rt.store.submit(new)
+    if submitted.created:
+        await rt.signal.announce(lane_topic(new.lane))
+    return submitted
+
+
+def _checked(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> NewJob:
+    mode = _mode(request.mode, sync)
+    start, end = _range(request, mode, today=now.astimezone(UTC).date())
+    cursor = None if end is None else end.isoformat()
+    progress = Progress() if start is None or end is None else history_progress(start, end, end)
+    return NewJob(
+        id=job_id,
+        user_id=_name("user_id", request.user_id),
+        connection_id=_name("connection_id", request.connection_id),
+        sync=sync.name,
+        source=sync.source.name,
+        mode=mode,
+        lane=_lane(request.lane, mode),
+        key=None if request.key is None else _name("key", request.key),
+        request_hash=_request_hash(request),
+        params=_params(request, mode, now=now),
+        start_date=start,
+        end_date=end,
+        cursor=cursor,
+        progress=progress,
+        delay=_delay(request.delay_s),
+    )
+
+
+def _mode(mode: Mode | str, sync: Sync) -> Mode:
+    known = [each.value for each in sync.modes]
+    if mode not in known:
+        raise InvalidInput("mode", f"{mode!r} is not one of {', '.join(known)}")
+    return Mode(mode)
+
+
+def _lane(lane: Lane | str | None, mode: Mode) -> Lane:
+    if lane is None:
+        return default_lane(mode)
+    if lane not in list(Lane):
+        raise InvalidInput("lane", f"{lane!r} is not one of {', '.join(Lane)}")
+    return Lane(lane)
+
+
+def _name(field: str, value: str) -> str:
+    if not value:
+        raise InvalidInput(field, "must be a text that is not empty")
+    if len(value) > ID_LENGTH_MAX:
+        raise InvalidInput(field, f"is {len(value)} characters long; at most {ID_LENGTH_MAX}")
+    if not value.isprintable():
+        raise InvalidInput(field, "must not hold control characters")
+    return value
+
+
+def _range(request: JobRequest, mode: Mode, *, today: date) -> tuple[date | None, date | None]:
+    if mode is not Mode.HISTORY:
+        for field in ("start", "end"):
+            if getattr(request, field) is not None:
+                raise InvalidInput(field, f"only mode history takes it, not mode {mode.value}")
+        return None, None
+    start, end = _day("start", request.start), _day("end", request.end)
+    if end < start:
+        raise InvalidInput("end", f"{end} lies before start, {start}")
+    if end > today:
+        raise InvalidInput("end", f"{end} lies in the future; the last day is today, {today} UTC")
+    if (end - start).days >= RANGE_DAYS_MAX:
+        raise InvalidInput("start", f"the range is longer than {RANGE_DAYS_MAX} days")
+    return start, end
+
+
+def _day(field: str, value: date | None) -> date:
+    if isinstance(value, datetime):
+        return _aware(field, value).astimezone(UTC).date()
+    if not isinstance(value, date):
+        raise InvalidInput(field, "mode history needs a day, such as 2021-01-31")
+    return value
+
+
+def _aware(field: str, value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise InvalidInput(field, f"{value.isoformat()} has no time zone; add one, such as +00:00")
+    return value
+
+
+def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JsonObject:
+    params: dict[str, object] = {}
+    if mode is Mode.SINCE:
+        if not isinstance(request.since, datetime):
+            raise InvalidInput("since", "mode since needs a moment, such as 2024-01-31T00:00:00Z")
+        if _aware("since", request.since) > now:
+            raise InvalidInput("since", f"{request.since.isoformat()} lies in the future")
+        params["since"] = request.since.astimezone(UTC).isoformat()
+    elif request.since is not None:
+        raise InvalidInput("since", f"only mode since takes it, not mode {mode.value}")
+    if mode is Mode.LIMIT:
+        if not isinstance(request.limit, int) or request.limit < 1:
+            raise InvalidInput("limit", "mode limit needs a whole number of at least 1")
+        params["limit"] = request.limit
+    elif request.limit is not None:
+        raise InvalidInput("limit", f"only mode limit takes it, not mode {mode.value}")
+    if request.options:
+        params["options"] = _options(request.options)
+    return params
+
+
+def _options(options: JsonObject) -> JsonObject:
+    try:
+        text = to_json(options)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput("options", f"cannot be written as JSON: {error}") from None
+    size = len(text.encode())
+    if size > OPTIONS_BYTES_MAX:
+        raise InvalidInput(
+            "options", f"is {size:,} bytes of JSON; at most {OPTIONS_BYTES_MAX:,} are taken"
+        )
+    if "\\u0000" in text:
+        raise InvalidInput("options", "must not hold the character NUL")
+    return options
+
+
+def _delay(delay_s: float) -> timedelta:
+    if not 0 <= delay_s <= DELAY_S_MAX:
+        raise InvalidInput("delay_s", f"must be between 0 and {DELAY_S_MAX:,.0f}")
+    return timedelta(seconds=delay_s)
+
+
+def _request_hash(request: JobRequest) -> str:
+    return content_hash(msgspec.structs.replace(request, key=None))

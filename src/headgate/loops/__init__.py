@@ -1,0 +1,1 @@
+"""Agents that run in the background: lanes, heartbeat, sweeper, and the supervisor of them all."""

@@ -1,0 +1,111 @@
+"""A lane's workers: claim what is due, work on it in slices, never more at once than agreed.
+
+Hot and cold are two of these, with slots of their own, so a full cold lane takes nothing from hot.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import cast
+
+import msgspec
+
+from headgate.base.errors import InvalidInput
+from headgate.base.redact import describe
+from headgate.base.service import Service
+from headgate.flow.holding import Holding
+from headgate.flow.runtime import Runtime
+from headgate.flow.step import run_slice
+from headgate.loops.holdings import Heartbeat, Holdings
+from headgate.model.job import Job, Lane
+from headgate.model.states import JobState
+from headgate.ports.signal import lane_topic
+
+#: With nothing due and no signal, look anyway after this: signals may be lost.
+IDLE_S = 300.0
+
+
+class LaneSize(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a lane does at once, and for how long on one job before others get a turn."""
+
+    concurrency: int
+    slice_s: float
+
+    def __post_init__(self) -> None:
+        """Refuse a lane that could not work."""
+        if self.concurrency < 1:
+            raise InvalidInput("concurrency", "must be at least 1")
+        if self.slice_s < 0:
+            raise InvalidInput("slice_s", "must not be negative")
+
+
+class LaneWorkers(Service):
+    """The workers of one lane in this process."""
+
+    def __init__(
+        self,
+        rt: Runtime,
+        lane: Lane,
+        size: LaneSize,
+        holdings: Holdings,
+        heartbeat: Heartbeat,
+        *,
+        worker: str,
+        lease_s: float,
+    ) -> None:
+        """Work on `lane` with `size`, as the worker called `worker`."""
+        super().__init__(rt.clock)
+        self.name = lane_topic(lane)
+        self._rt = rt
+        self._lane = lane
+        self._size = size
+        self._holdings = holdings
+        self._heartbeat = heartbeat
+        self._worker = worker
+        self._lease = timedelta(seconds=lease_s)
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: The line may hold more than the last claim took.
+        self._more = True
+        rt.signal.subscribe(self.name, self)
+
+    async def run_once(self) -> float | None:
+        """Fill the free slots; rests until something is due, or a slot comes free."""
+        free = self._size.concurrency - len(self._tasks)
+        if free <= 0:
+            return None
+        claimed = await self._rt.store.claim(
+            self._lane, worker=self._worker, limit=free, lease=self._lease
+        )
+        for job in claimed.jobs:
+            self._take(job)
+        self._more = len(claimed.jobs) == free
+        if self._more:
+            return None
+        return IDLE_S if claimed.next_due_s is None else min(IDLE_S, claimed.next_due_s)
+
+    async def join(self) -> None:
+        """Wait until every slice under way has ended."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _take(self, job: Job) -> None:
+        holding = Holding(job)
+        if not len(self._holdings):
+            self._heartbeat.nudge()
+        self._holdings.add(holding)
+        # The set keeps the task alive: the event loop itself holds tasks only weakly.
+        task = asyncio.create_task(self._work(holding), name=f"slice {job.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, holding: Holding) -> None:
+        job: Job | None = None
+        try:
+            job = await run_slice(self._rt, holding, slice_s=self._size.slice_s)
+        except Exception as error:
+            # The store is out of reach for good: the lease will end, and the job be rescued.
+            self._log.error("slice_failed", job=holding.job.id, error=describe(error))
+        finally:
+            self._holdings.drop(holding)
+            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            if self._more or (job is not None and job.state is JobState.PENDING):
+                self.nudge()

@@ -1,0 +1,142 @@
+"""Everything a worker process runs, started in order and stopped without losing anything.
+
+Stopping has three phases. First nothing new is claimed, and slices end at their next checkpoint.
+What is not done after the grace period is interrupted and handed back, untouched. What even then
+does not let go is left to its lease: the sweeper of another process rescues it.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+
+from headgate.base.errors import InvalidInput
+from headgate.base.log import get_logger
+from headgate.flow.holding import Interrupt
+from headgate.flow.runtime import Runtime
+from headgate.loops.holdings import Heartbeat, Holdings
+from headgate.loops.lanes import LaneSize, LaneWorkers
+from headgate.loops.sweeper import Sweeper
+from headgate.model.job import Lane
+from headgate.ports.signal import CONTROL
+
+#: Interrupted chunks have this long to write that they let go.
+RELEASE_S_MAX = 5.0
+
+HOT_AND_COLD: Mapping[Lane, LaneSize] = {
+    # Short and wide: live work is small, and somebody is waiting for it.
+    Lane.HOT: LaneSize(concurrency=32, slice_s=5.0),
+    # Long and narrow: backfill is patient, and should not crowd a provider.
+    Lane.COLD: LaneSize(concurrency=4, slice_s=60.0),
+}
+
+_log = get_logger(__name__)
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker process behaves."""
+
+    lanes: Mapping[Lane, LaneSize] = msgspec.field(default_factory=lambda: dict(HOT_AND_COLD))
+    #: A worker that is silent for so long has lost its jobs.
+    lease_s: float = 60.0
+    #: After the first signal to stop, chunks under way have this long to finish.
+    grace_s: float = 20.0
+    keep_events: timedelta = timedelta(days=30)
+
+    def __post_init__(self) -> None:
+        """Refuse what could not work, naming the field."""
+        if self.lease_s <= 0:
+            raise InvalidInput("lease_s", "must be above 0")
+        if self.grace_s < 0:
+            raise InvalidInput("grace_s", "must not be negative")
+
+
+class Supervisor:
+    """The lanes, the heartbeat and the sweeper of one process."""
+
+    def __init__(self, rt: Runtime, settings: WorkerSettings, *, worker: str) -> None:
+        """Prepare to run as `worker`, a name that no other process has."""
+        self._settings = settings
+        self._holdings = Holdings()
+        self._heartbeat = Heartbeat(self._holdings, rt.store, rt.clock, lease_s=settings.lease_s)
+        rt.signal.subscribe(CONTROL, self._heartbeat)
+        self._lanes = [
+            LaneWorkers(
+                rt,
+                lane,
+                size,
+                self._holdings,
+                self._heartbeat,
+                worker=worker,
+                lease_s=settings.lease_s,
+            )
+            for lane, size in settings.lanes.items()
+        ]
+        self._sweeper = Sweeper(rt, worker=worker, keep_events=settings.keep_events)
+        self._asked = asyncio.Event()
+        self._at_once = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start everything."""
+        for service in (self._heartbeat, self._sweeper, *self._lanes):
+            await service.start()
+
+    def ask_to_stop(self) -> None:
+        """The first time: finish in peace. The second time: let go at once."""
+        if self._asked.is_set():
+            self._at_once.set()
+        self._asked.set()
+
+    async def run_until_asked(self, *, handle_signals: bool = False) -> None:
+        """Run until `ask_to_stop`, or until SIGTERM or SIGINT where those are handled here."""
+        loop = asyncio.get_running_loop()
+        handled = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
+        for number in handled:
+            loop.add_signal_handler(number, self.ask_to_stop)
+        try:
+            await self.start()
+            await self._asked.wait()
+            await self.stop()
+        finally:
+            for number in handled:
+                loop.remove_signal_handler(number)
+
+    async def stop(self) -> None:
+        """Stop claiming, then finish or hand back what is held, within the grace period."""
+        self._asked.set()
+        for lane in self._lanes:
+            await lane.stop()
+        for holding in self._holdings:
+            holding.stopping = True
+        if await self._finished(self._settings.grace_s):
+            _log.info("stopped", released=0)
+        else:
+            released = len(self._holdings)
+            for holding in self._holdings:
+                holding.interrupt(Interrupt.STOP)
+            self._at_once.clear()
+            clean = await self._finished(RELEASE_S_MAX)
+            _log.info(
+                "stopped", released=released, left_to_leases=0 if clean else len(self._holdings)
+            )
+        await self._heartbeat.stop()
+        with contextlib.suppress(Exception):
+            # The seat falls free by itself; a store that is gone must not keep us from stopping.
+            await self._sweeper.stop()
+
+    async def _finished(self, seconds: float) -> bool:
+        """Whether every slice ended in that time, unless told to let go at once."""
+        joined = asyncio.ensure_future(asyncio.gather(*(lane.join() for lane in self._lanes)))
+        hurried = asyncio.ensure_future(self._at_once.wait())
+        try:
+            await asyncio.wait(
+                (joined, hurried), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            return joined.done()
+        finally:
+            for waiting in (joined, hurried):
+                waiting.cancel()
+            await asyncio.gather(joined, hurried, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""Frozen values and the state tables: no I/O, no clock, no randomness."""

@@ -1,0 +1,309 @@
+"""A change of a job, as a value: one constructor per transition, applied by one guarded write.
+
+A constructor takes the job as it was read and returns a `Change` that holds the row as it should
+become. The store writes it only where the row still has the expected state and the claim token;
+where it has not, the race was lost, and nothing is written.
+
+A worker does not know whether somebody asked for a cancel or a pause meanwhile. The store does: it
+reads the row under its lock and asks `meet` what becomes of the change.
+"""
+
+from datetime import date, datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from headgate.base.encoding import Json, JsonObject
+from headgate.model.job import Job, Progress, Reason, Summary
+from headgate.model.states import JOB, Edge, JobState
+
+#: A moment by the store's clock, or a time from now by it.
+Wake = datetime | timedelta
+
+NOW = timedelta(0)
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One transition of one job, not yet applied."""
+
+    #: The row as it should become, but for what only the store knows (times, turn).
+    after: Job
+    edge: Edge[JobState]
+    #: The claim that the change is made under, and how many chunks it had committed by then: what
+    #: was read before the holder's last checkpoint must not overwrite it.
+    token: int
+    steps: int
+    #: When it runs next; None where nothing happens by itself.
+    wake: Wake | None
+    event: str
+    data: JsonObject
+    #: Only if the lease is still the one that was seen to have run out.
+    lease_seen: datetime | None = None
+    #: Shut out whoever holds the claim.
+    fences: bool = False
+    #: Ask the holder to pause at its next checkpoint, or take that back; None leaves it as it is.
+    hold: bool | None = None
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a job stands after a chunk: what every chunk-ending change carries."""
+
+    cursor: Json
+    progress: Progress
+    summary: Summary
+
+
+def _change(
+    job: Job,
+    edge: str,
+    reason: Reason,
+    event: str,
+    *,
+    becomes: Job | None = None,
+    wake: Wake | None = None,
+    data: JsonObject | None = None,
+    lease_seen: datetime | None = None,
+    fences: bool = False,
+    hold: bool | None = None,
+) -> Change:
+    to = JOB.edge(edge)
+    return Change(
+        after=replace(becomes or job, state=to.target, reason=reason),
+        edge=to,
+        token=job.token,
+        steps=job.steps,
+        wake=wake,
+        event=event,
+        data=data or {},
+        lease_seen=lease_seen,
+        fences=fences,
+        hold=hold,
+    )
+
+
+def _after_chunk(job: Job, tally: Tally) -> Job:
+    """A chunk went through: its counters start anew, and the provider is known to answer."""
+    return replace(
+        job,
+        cursor=tally.cursor,
+        progress=tally.progress,
+        summary=tally.summary,
+        steps=job.steps + 1,
+        attempts=0,
+        recent_errors=(),
+        crashes=0,
+        deferrals=0,
+        pauses=0,
+        probe=False,
+        error=None,
+    )
+
+
+# ---- by the worker that holds the claim --------------------------------------------------------
+
+
+def advance(job: Job, tally: Tally, data: JsonObject) -> Change:
+    """A chunk is done and the slice goes on: the worker keeps the claim."""
+    becomes = _after_chunk(job, tally)
+    return _change(job, "advance", Reason.WORKING, "chunk", becomes=becomes, data=data)
+
+
+def rest(job: Job, tally: Tally, data: JsonObject) -> Change:
+    """A chunk is done and the slice is over: back in line, behind the others."""
+    becomes = _after_chunk(job, tally)
+    return _change(job, "rest", Reason.MORE, "chunk", becomes=becomes, wake=NOW, data=data)
+
+
+def succeed(job: Job, tally: Tally, data: JsonObject) -> Change:
+    """The last chunk is done."""
+    reason = Reason.DONE_WITH_GAPS if tally.summary.days_failed else Reason.DONE
+    becomes = _after_chunk(job, tally)
+    return _change(job, "succeed", reason, "succeeded", becomes=becomes, data=data)
+
+
+def skip(job: Job, tally: Tally, *, error: str, day: date, last: bool) -> Change:
+    """The present day is given up and recorded as a gap; the job goes on with the next."""
+    # A probe stays one: a day given up says nothing about whether the provider is back.
+    becomes = replace(_after_chunk(job, tally), error=error, probe=job.probe and not last)
+    data = {"day": day.isoformat(), "error": error}
+    edge, reason = ("succeed", Reason.DONE_WITH_GAPS) if last else ("rest", Reason.MORE)
+    wake = None if last else NOW
+    return _change(job, edge, reason, "day_failed", becomes=becomes, wake=wake, data=data)
+
+
+def retry(job: Job, *, after: timedelta, error: str, recent_errors: tuple[datetime, ...]) -> Change:
+    """The chunk failed and is tried again after a while."""
+    becomes = replace(
+        job,
+        error=error,
+        attempts=job.attempts + 1,
+        recent_errors=recent_errors,
+        summary=count(job.summary, errors=1),
+    )
+    data = {"error": error, "attempt": job.attempts + 1, "after_s": after.total_seconds()}
+    return _change(job, "rest", Reason.RETRYING, "retry", becomes=becomes, wake=after, data=data)
+
+
+def defer(job: Job, *, until: datetime, reason: Reason, note: str) -> Change:
+    """The chunk has to wait through no fault of its own: no attempt is burnt."""
+    becomes = replace(job, deferrals=job.deferrals + 1, summary=count(job.summary, deferrals=1))
+    data = {"until": until.isoformat(), "note": note}
+    return _change(job, "rest", reason, "deferred", becomes=becomes, wake=until, data=data)
+
+
+def park(job: Job, *, after: timedelta) -> Change:
+    """No worker here knows this sync: leave it for one that does, and count nothing."""
+    return _change(job, "rest", Reason.UNKNOWN_SYNC, "parked", wake=after)
+
+
+def open_breaker(job: Job, *, cooldown: timedelta, error: str) -> Change:
+    """Too many failures: the job stands still until its cool-down is over."""
+    becomes = replace(
+        job,
+        error=error,
+        attempts=0,
+        recent_errors=(),
+        deferrals=0,
+        pauses=job.pauses + 1,
+        probe=False,
+        summary=count(job.summary, errors=1, pauses=1),
+    )
+    data = {"error": error, "cooldown_s": cooldown.total_seconds(), "pause": becomes.pauses}
+    return _change(
+        job, "pause", Reason.BREAKER, "breaker_opened", becomes=becomes, wake=cooldown, data=data
+    )
+
+
+def fail(job: Job, *, reason: Reason, error: str) -> Change:
+    """Trying again cannot help."""
+    becomes = replace(job, error=error, probe=False, summary=count(job.summary, errors=1))
+    data = {"error": error, "reason": reason.value}
+    return _change(job, "fail", reason, "failed", becomes=becomes, data=data)
+
+
+def release(job: Job) -> Change:
+    """The worker is stopping: hand the job back untouched, for anybody to take."""
+    return _change(job, "rest", Reason.RELEASED, "released", wake=NOW, fences=True)
+
+
+# ---- by the sweeper ----------------------------------------------------------------------------
+
+
+def rescue(job: Job, *, after: timedelta) -> Change:
+    """The lease ran out: the worker is dead or cut off. A crash, not an error."""
+    return _change(
+        job,
+        "rest",
+        Reason.RESCUED,
+        "rescued",
+        becomes=replace(job, crashes=job.crashes + 1, summary=count(job.summary, crashes=1)),
+        wake=after,
+        data={"worker": job.worker or "", "crash": job.crashes + 1},
+        lease_seen=job.lease_until,
+        fences=True,
+    )
+
+
+def give_up(job: Job) -> Change:
+    """This chunk has taken down worker after worker: stop feeding it."""
+    crashes = job.crashes + 1
+    error = f"the worker was lost {crashes} times on the same chunk"
+    summary = count(job.summary, crashes=1)
+    return _change(
+        job,
+        "fail",
+        Reason.CRASHES_SPENT,
+        "failed",
+        becomes=replace(job, error=error, probe=False, crashes=crashes, summary=summary),
+        data={"error": error, "reason": Reason.CRASHES_SPENT.value},
+        lease_seen=job.lease_until,
+        fences=True,
+    )
+
+
+def thaw(job: Job, *, probe: bool) -> Change:
+    """The cool-down is over: alone, to try the provider, or with the others once it answers."""
+    reason = Reason.PROBE if probe else Reason.RECOVERING
+    becomes = replace(job, probe=probe)
+    return _change(job, "thaw", reason, "thawed", becomes=becomes, wake=NOW, data={"probe": probe})
+
+
+# ---- by people, and by whoever ends what they asked for ----------------------------------------
+
+
+def ask_cancel(job: Job, *, deadline: timedelta) -> Change:
+    """Cancel a job that a worker holds: it is told, and has until the deadline to let go."""
+    return _change(job, "ask_cancel", Reason.CANCEL_ASKED, "cancel_asked", wake=deadline)
+
+
+def cancel(job: Job, reason: Reason = Reason.CANCELLED) -> Change:
+    """Cancel for good: nobody holds the job, or its holder lets go, or is shut out."""
+    becomes = replace(job, probe=False)
+    return _change(job, "cancel", reason, "cancelled", becomes=becomes, fences=True)
+
+
+def pause(job: Job) -> Change:
+    """Pause a job that nobody holds, until it is resumed."""
+    return _change(job, "pause", Reason.OPERATOR, "paused", becomes=replace(job, probe=False))
+
+
+def ask_pause(job: Job) -> Change:
+    """Pause a job that a worker holds: it stops at its next checkpoint."""
+    return _change(job, "advance", job.reason, "pause_asked", hold=True)
+
+
+def drop_pause(job: Job) -> Change:
+    """Take back a pause that the holder has not come to yet."""
+    return _change(job, "advance", job.reason, "pause_dropped", hold=False)
+
+
+def keep_paused(job: Job) -> Change:
+    """A cool-down becomes an operator's pause: it no longer ends by itself."""
+    return _change(job, "stay_paused", Reason.OPERATOR, "paused")
+
+
+def start_again(job: Job, reason: Reason) -> Change:
+    """Resume or retry now: from where it stopped, with a clean sheet."""
+    edge = "thaw" if job.state is JobState.PAUSED else "retry"
+    becomes = replace(
+        job,
+        error=None,
+        attempts=0,
+        recent_errors=(),
+        crashes=0,
+        deferrals=0,
+        pauses=0,
+        probe=False,
+    )
+    return _change(job, edge, reason, reason.value, becomes=becomes, wake=NOW)
+
+
+# ---- meeting what happened meanwhile -----------------------------------------------------------
+
+
+def meet(change: Change, state: JobState, *, hold: bool) -> Change | None:
+    """What becomes of `change` when the row is found in `state`; None if the race was lost.
+
+    The work of a chunk is kept whatever was asked meanwhile: a cancel or a pause only decides where
+    the job goes after it.
+    """
+    if state is JobState.CANCELLING and change.edge.name in ("advance", "rest", "pause"):
+        return _redirect(change, "cancel", Reason.CANCELLED, "cancelled")
+    if state not in change.edge.sources:
+        return None
+    if hold and change.hold is None and change.edge.name in ("advance", "rest"):
+        return _redirect(change, "pause", Reason.OPERATOR, "paused")
+    return change
+
+
+def _redirect(change: Change, edge: str, reason: Reason, event: str) -> Change:
+    to = JOB.edge(edge)
+    after = replace(change.after, state=to.target, reason=reason, probe=False)
+    data = {**change.data, "after": change.event}
+    return replace(change, after=after, edge=to, wake=None, event=event, data=data)
+
+
+def count(summary: Summary, **more: int) -> Summary:
+    """The summary with so many more of each."""
+    counted = {name: getattr(summary, name) + count for name, count in more.items()}
+    return replace(summary, **counted)

@@ -1,0 +1,175 @@
+"""A job: one durable execution of a sync for a connection."""
+
+from datetime import date, datetime
+from enum import StrEnum
+
+import msgspec
+
+from headgate.base.encoding import Json, JsonObject
+from headgate.model.states import JobState
+
+
+class Lane(StrEnum):
+    """Live work goes hot, backfill goes cold; each has workers of its own."""
+
+    HOT = "hot"
+    COLD = "cold"
+
+
+class Mode(StrEnum):
+    """How much of the source a job reads."""
+
+    #: Everything.
+    FULL = "full"
+    #: What changed since a moment.
+    SINCE = "since"
+    #: At most so many records.
+    LIMIT = "limit"
+    #: A range of days, newest first, one day a chunk.
+    HISTORY = "history"
+
+
+class Reason(StrEnum):
+    """Why a job is where it is: the word behind every explanation."""
+
+    QUEUED = "queued"
+    MORE = "more"
+    RETRYING = "retrying"
+    DEFERRED = "deferred"
+    RATE_LIMITED = "rate_limited"
+    RELEASED = "released"
+    RESCUED = "rescued"
+    UNKNOWN_SYNC = "unknown_sync"
+    WORKING = "working"
+    BREAKER = "breaker"
+    RECOVERING = "recovering"
+    PROBE = "probe"
+    RESUMED = "resumed"
+    RETRY_NOW = "retry_now"
+    OPERATOR = "operator"
+    CANCEL_ASKED = "cancel_asked"
+    CANCELLED = "cancelled"
+    CANCEL_DEADLINE = "cancel_deadline"
+    DONE = "done"
+    DONE_WITH_GAPS = "done_with_gaps"
+    NEEDS_REAUTH = "needs_reauth"
+    REFUSED = "refused"
+    ATTEMPTS_SPENT = "attempts_spent"
+    CRASHES_SPENT = "crashes_spent"
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a job has come, counted in work, not in time."""
+
+    done: int = 0
+    #: None while the whole is not known.
+    total: int | None = None
+    #: What is being worked on, for people: "2022-10-27", "page 12".
+    at: str | None = None
+
+    @property
+    def percent(self) -> float | None:
+        """0 to 100, or None while the total is not known."""
+        if self.total is None:
+            return None
+        if self.total <= 0:
+            return 100.0
+        return round(min(100.0, max(0.0, 100.0 * self.done / self.total)), 1)
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job has done so far, counted over its whole life."""
+
+    chunks: int = 0
+    records: int = 0
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    days_held: int = 0
+    days_empty: int = 0
+    days_failed: int = 0
+    errors: int = 0
+    deferrals: int = 0
+    crashes: int = 0
+    pauses: int = 0
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as the store holds it. Fields are named as the columns are."""
+
+    id: str
+    user_id: str
+    connection_id: str
+    sync: str
+    #: The provider's name: breakers open and recover by it.
+    source: str
+    mode: Mode
+    lane: Lane
+    #: The caller's idempotency key, unique for the user.
+    key: str | None = None
+    #: What the caller asked for beyond the columns here: since, limit, options.
+    params: JsonObject = msgspec.field(default_factory=dict)
+    start_date: date | None = None
+    end_date: date | None = None
+
+    state: JobState
+    reason: Reason
+    #: The last error, redacted. It stays until the next success.
+    error: str | None = None
+    #: When something happens next by itself: the earliest start of a pending job, the thaw of a
+    #: paused one, the deadline of a cancelling one.
+    wake_at: datetime | None = None
+
+    #: Where the next chunk begins: an ISO day in history mode, else whatever the source gave.
+    cursor: Json = None
+    #: Chunks committed. With the token it names one chunk of one claim.
+    steps: int = 0
+    #: Failed tries of the present chunk.
+    attempts: int = 0
+    #: When the present chunk failed recoverably, as far as the breaker's window reaches.
+    recent_errors: tuple[datetime, ...] = ()
+    #: Workers lost on the present chunk.
+    crashes: int = 0
+    #: Times the present chunk was put off without fault.
+    deferrals: int = 0
+    #: Times the breaker opened on the present chunk.
+    pauses: int = 0
+    #: The one job let through to try whether its provider has recovered.
+    probe: bool = False
+    #: An operator asked for a pause; it takes effect at the next checkpoint.
+    hold: bool = False
+
+    #: Goes up with every claim; a write with an older token is refused.
+    token: int = 0
+    lease_until: datetime | None = None
+    worker: str | None = None
+
+    progress: Progress = Progress()
+    summary: Summary = Summary()
+
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def cursor_date(self) -> date | None:
+        """The day the next chunk reads, in history mode."""
+        if self.mode is not Mode.HISTORY or not isinstance(self.cursor, str):
+            return None
+        return date.fromisoformat(self.cursor)
+
+    @property
+    def chunk_key(self) -> str:
+        """The same for every attempt at one chunk: a destination that honours it takes it once."""
+        return f"{self.id}:{self.steps}"
+
+
+class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a job's story; never changed, only appended."""
+
+    id: int
+    job_id: str
+    at: datetime
+    kind: str
+    data: JsonObject

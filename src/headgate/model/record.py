@@ -1,0 +1,33 @@
+"""What a chunk brings: records, and the coverage of the day it read."""
+
+from datetime import date, datetime
+
+import msgspec
+
+from headgate.base.encoding import JsonObject
+from headgate.model.states import DayStatus
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One thing read from a source, known by a key that stays the same when it is read again."""
+
+    key: str
+    data: JsonObject
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of one day of a connection's history."""
+
+    day: date
+    status: DayStatus
+    records: int = 0
+    error: str | None = None
+
+
+class CoverageRow(Coverage, frozen=True, kw_only=True):
+    """A day's coverage as the store holds it."""
+
+    sync: str
+    connection_id: str
+    job_id: str
+    updated_at: datetime

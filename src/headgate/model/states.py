@@ -1,0 +1,108 @@
+"""The state machines, on one page.
+
+The diagrams in the docs, the CHECK constraints in the database and the property tests all derive
+from these tables; no other module lists states or says which may follow which.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+import msgspec
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    PAUSED = "paused"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+
+class DayStatus(StrEnum):
+    """What is known of one day of a connection's history. No row means: missing."""
+
+    HELD = "held"
+    EMPTY = "empty"
+    FAILED = "failed"
+
+
+State = TypeVar("State", bound=StrEnum)
+
+
+class Edge(msgspec.Struct, Generic[State], frozen=True):
+    """One allowed change: what it is called, from where to where, and what brings it about."""
+
+    name: str
+    sources: tuple[State, ...]
+    target: State
+    when: str
+
+
+class Machine(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
+    """A table of states and the edges between them."""
+
+    name: str
+    states: type[State]
+    initial: State
+    #: States in which the thing still has work before it, or holds its place.
+    active: tuple[State, ...]
+    edges: tuple[Edge[State], ...]
+
+    @property
+    def terminal(self) -> tuple[State, ...]:
+        """States that end the thing; only an explicit retry leaves them."""
+        return tuple(state for state in self.states if state not in self.active)
+
+    def edge(self, name: str) -> Edge[State]:
+        """The edge of that name."""
+        return next(edge for edge in self.edges if edge.name == name)
+
+    def allows(self, source: State, target: State) -> bool:
+        """Whether any edge leads from `source` to `target`."""
+        return any(source in edge.sources and edge.target == target for edge in self.edges)
+
+    def reachable(self) -> set[State]:
+        """Every state that can be reached from the initial one."""
+        seen: set[State] = set()
+        ahead: list[State] = [self.initial]
+        while ahead:
+            state = ahead.pop()
+            if state not in seen:
+                seen.add(state)
+                ahead += [edge.target for edge in self.edges if state in edge.sources]
+        return seen
+
+
+_P, _R, _H, _X = JobState.PENDING, JobState.RUNNING, JobState.PAUSED, JobState.CANCELLING
+
+JOB = Machine(
+    name="job",
+    states=JobState,
+    initial=_P,
+    active=(_P, _R, _H, _X),
+    edges=(
+        Edge("claim", (_P,), _R, "a worker takes it"),
+        Edge("advance", (_R,), _R, "chunk committed, the slice goes on"),
+        Edge("rest", (_R,), _P, "more to do; retry; deferred; released; rescued"),
+        Edge("succeed", (_R, _X), JobState.SUCCESS, "nothing left to do"),
+        Edge("fail", (_R, _X), JobState.FAILED, "trying again cannot help"),
+        Edge("pause", (_P, _R), _H, "breaker opens; an operator pauses it"),
+        Edge("stay_paused", (_H,), _H, "an operator takes over from the breaker"),
+        Edge("thaw", (_H,), _P, "cool-down over; resume; retry now"),
+        Edge("ask_cancel", (_R,), _X, "cancel, while a worker holds it"),
+        Edge("cancel", (_P, _H, _X), JobState.CANCELLED, "cancel; worker let go; deadline"),
+        Edge("retry", (JobState.FAILED,), _P, "explicit retry only"),
+    ),
+)
+
+MACHINES: tuple[Machine[JobState], ...] = (JOB,)
+
+
+def words(states: Iterable[StrEnum]) -> tuple[str, ...]:
+    """The states as plain words, for SQL and for people."""
+    return tuple(state.value for state in states)

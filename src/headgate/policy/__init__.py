@@ -1,0 +1,1 @@
+"""Pure decisions: values and the time in, a decision out."""

@@ -1,0 +1,132 @@
+"""A chunk failed: what now? And when?
+
+`decide` turns an error into a decision; it is the only place that does. Which errors are which is
+said by the tree in `base/errors.py`; anything outside it counts as transient.
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from headgate.base.errors import AuthExpired, Deferred, InvalidInput, RateLimited, Terminal
+from headgate.model.job import Job, Mode, Reason
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How patient a sync is. The defaults are those of the health-history design."""
+
+    #: The first retry waits this long, each further one `backoff_factor` times longer.
+    backoff_s: float = 5.0
+    backoff_factor: float = 2.0
+    backoff_s_max: float = 300.0
+    #: More recoverable failures than this within the window, and the breaker opens.
+    errors_max: int = 5
+    errors_window_s: float = 3600.0
+    #: Failures too slow for the window still open the breaker after so many in a row.
+    attempts_max: int = 10
+    #: How long an open breaker rests before its job is tried again.
+    cooldown_s: float = 3600.0
+    #: How far apart jobs are let go once their provider has recovered.
+    stagger_s: float = 2.0
+    #: After so many pauses on one chunk it is given up: a gap in history, else the job's end.
+    pauses_max: int = 3
+    #: Workers that one chunk may take down before its job fails.
+    crashes_max: int = 5
+    #: Times in a row that a chunk may be put off before that counts as an outage.
+    deferrals_max: int = 1000
+    #: A provider that says "come back in a year" is asked again after this.
+    defer_s_max: float = 24 * 3600.0
+
+    def __post_init__(self) -> None:
+        """Refuse what could never work, naming the field."""
+        for name in self.__struct_fields__:
+            if getattr(self, name) < 0:
+                raise InvalidInput(f"retry.{name}", "must not be negative")
+        for name in ("backoff_factor", "attempts_max", "deferrals_max"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"retry.{name}", "must be at least 1")
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """Try again after a while; the failure counts."""
+
+    after: timedelta
+    recent_errors: tuple[datetime, ...]
+
+
+class Defer(msgspec.Struct, frozen=True):
+    """Wait until then; nothing counts."""
+
+    until: datetime
+    reason: Reason
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Open the breaker."""
+
+    cooldown: timedelta
+
+
+class GiveUpDay(msgspec.Struct, frozen=True):
+    """Record the day as a gap and go on with the next."""
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """End the job."""
+
+    reason: Reason
+
+
+Decision = Retry | Defer | Pause | GiveUpDay | Fail
+
+
+def decide(
+    job: Job, error: BaseException, policy: RetryPolicy, *, now: datetime, draw: float
+) -> Decision:
+    """What becomes of `job` after `error`. `draw` is a random number in [0, 1)."""
+    if isinstance(error, AuthExpired):
+        return Fail(Reason.NEEDS_REAUTH)
+    if isinstance(error, Terminal):
+        return Fail(Reason.REFUSED)
+    if isinstance(error, Deferred):
+        return _put_off(job, error, policy, now=now)
+    recent = recent_errors(job, policy, now=now)
+    # A probe gets one try: it asks whether the provider is back, not how often it fails.
+    spent = len(recent) > policy.errors_max or job.attempts + 1 >= policy.attempts_max
+    if spent or job.probe:
+        return _open_breaker(job, policy)
+    return Retry(backoff(job.attempts, policy, draw=draw), recent)
+
+
+def recent_errors(job: Job, policy: RetryPolicy, *, now: datetime) -> tuple[datetime, ...]:
+    """The failures inside the breaker's window, with the one of just now."""
+    since = now - timedelta(seconds=policy.errors_window_s)
+    kept = tuple(at for at in job.recent_errors if at > since)
+    return (*kept, now)
+
+
+def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
+    """The wait before the next try: exponential, capped, with the upper half drawn at random.
+
+    Half is fixed so that a retry never comes at once; half is random so that jobs which failed
+    together do not come back together.
+    """
+    # The exponent is bounded because a float overflows long before a counter does.
+    growth = policy.backoff_factor ** min(attempts, 64)
+    longest_s = min(policy.backoff_s_max, policy.backoff_s * growth)
+    return timedelta(seconds=longest_s * (0.5 + draw / 2))
+
+
+def _put_off(job: Job, error: Deferred, policy: RetryPolicy, *, now: datetime) -> Decision:
+    if job.deferrals + 1 > policy.deferrals_max:
+        return _open_breaker(job, policy)
+    latest = now + timedelta(seconds=policy.defer_s_max)
+    until = min(max(error.until, now), latest)
+    reason = Reason.RATE_LIMITED if isinstance(error, RateLimited) else Reason.DEFERRED
+    return Defer(until, reason)
+
+
+def _open_breaker(job: Job, policy: RetryPolicy) -> Decision:
+    if job.pauses < policy.pauses_max:
+        return Pause(timedelta(seconds=policy.cooldown_s))
+    return GiveUpDay() if job.mode is Mode.HISTORY else Fail(Reason.ATTEMPTS_SPENT)

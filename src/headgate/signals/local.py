@@ -1,0 +1,37 @@
+"""Hints within one process: a dictionary of listeners."""
+
+from collections import defaultdict
+
+from headgate.ports.signal import Wakeable
+
+
+class LocalSignal:
+    """Nudges the listeners of this process."""
+
+    def __init__(self) -> None:
+        """Start with no listeners."""
+        self._listeners: dict[str, list[Wakeable]] = defaultdict(list)
+
+    async def start(self) -> None:
+        """Nothing to start."""
+
+    async def stop(self) -> None:
+        """Nothing to stop."""
+
+    def subscribe(self, topic: str, listener: Wakeable) -> None:
+        """Nudge `listener` whenever `topic` is announced."""
+        self._listeners[topic].append(listener)
+
+    async def announce(self, topic: str) -> None:
+        """Nudge everyone who listens to `topic`."""
+        self.nudge(topic)
+
+    def nudge(self, topic: str) -> None:
+        """Nudge this process's listeners of `topic`."""
+        for listener in self._listeners[topic]:
+            listener.nudge()
+
+    def nudge_all(self) -> None:
+        """Something may have been missed: everybody looks."""
+        for topic in list(self._listeners):
+            self.nudge(topic)

@@ -1,0 +1,113 @@
+"""Hints over Postgres: LISTEN on a connection of its own, NOTIFY outside of the hot transactions.
+
+A NOTIFY inside a transaction makes Postgres take a database-wide lock at its commit. Hints may be
+lost, so they are sent after the commit instead, gathered: a thousand submits make a few notifies.
+"""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+
+from headgate.base.clock import Clock
+from headgate.base.log import get_logger
+from headgate.base.redact import describe
+from headgate.base.service import Service
+from headgate.signals.local import LocalSignal
+
+CHANNEL = "headgate"
+#: Hints sent more often than this are gathered.
+SEND_EVERY_S = 0.02
+#: A listener that cannot hear says nothing: ask now and then whether the connection still stands.
+KEEPALIVE_S = 300.0
+CONNECT_S_MAX = 10.0
+
+_log = get_logger(__name__)
+
+
+class PostgresSignal(LocalSignal):
+    """Local hints at once, everyone else's over LISTEN/NOTIFY."""
+
+    def __init__(self, dsn: str, clock: Clock, *, origin: str) -> None:
+        """Connect to `dsn`; `origin` names this process, so that it does not heed its own echo."""
+        super().__init__()
+        self._line = _Line(dsn, clock, origin, self)
+
+    async def start(self) -> None:
+        """Connect and listen; a connection that breaks is made again in the background."""
+        await self._line.connect()
+        await self._line.start()
+
+    async def stop(self) -> None:
+        """Send what is left and disconnect."""
+        await self._line.stop()
+        await self._line.disconnect()
+
+    async def announce(self, topic: str) -> None:
+        """Nudge this process, and soon all others."""
+        self.nudge(topic)
+        self._line.send(topic)
+
+
+class _Line(Service):
+    """The connection: keeps it up, and sends what was gathered."""
+
+    name = "postgres-signal"
+
+    def __init__(self, dsn: str, clock: Clock, origin: str, local: LocalSignal) -> None:
+        super().__init__(clock)
+        self._dsn = dsn
+        self._origin = origin
+        self._local = local
+        self._waiting: set[str] = set()
+        self._connection: asyncpg.Connection[Any] | None = None
+
+    def send(self, topic: str) -> None:
+        """Put a topic with the next notify."""
+        self._waiting.add(topic)
+        self.nudge()
+
+    async def run_once(self) -> float:
+        """Make sure of the connection; send what waits."""
+        if self._connection is None or self._connection.is_closed():
+            await self.connect()
+            # Whatever was announced while the line was down is unknown: everybody looks.
+            self._local.nudge_all()
+        if not self._waiting:
+            return KEEPALIVE_S
+        topics, self._waiting = sorted(self._waiting), set()
+        await self._notify(topics)
+        await self._clock.sleep(SEND_EVERY_S)
+        return 0.0 if self._waiting else KEEPALIVE_S
+
+    async def connect(self) -> None:
+        """Open the connection and listen."""
+        async with asyncio.timeout(CONNECT_S_MAX):
+            self._connection = await asyncpg.connect(
+                self._dsn, server_settings={"application_name": "headgate-signal"}
+            )
+            await self._connection.add_listener(CHANNEL, self._heard)
+        self._connection.add_termination_listener(lambda _: self.nudge())
+
+    async def disconnect(self) -> None:
+        """Close the connection, if there is one."""
+        if self._connection is not None and not self._connection.is_closed():
+            try:
+                await self._notify(sorted(self._waiting))
+                await self._connection.close(timeout=CONNECT_S_MAX)
+            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                _log.warning("signal_close_failed", error=describe(error))
+        self._connection = None
+
+    async def _notify(self, topics: list[str]) -> None:
+        assert self._connection is not None
+        hints = [f"{self._origin} {topic}" for topic in topics]
+        if hints:
+            await self._connection.execute(
+                "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS hint", CHANNEL, hints
+            )
+
+    def _heard(self, _: object, __: int, ___: str, payload: object) -> None:
+        origin, _, topic = str(payload).partition(" ")
+        if origin != self._origin:
+            self._local.nudge(topic)

@@ -1,0 +1,31 @@
+"""The virtual-time world: the same engine code, run from a seed, with hosts that crash and stall.
+
+This package owns time, order and hosts. Faults of a store, a network or a provider belong to the
+ports that are injected into the engine.
+"""
+
+from headgate.simulation.loop import (
+    Deadlock,
+    Host,
+    LimitExceeded,
+    NotSimulated,
+    SimulationLoop,
+    UnhandledTaskError,
+    VirtualClock,
+    current_host,
+    release_frozen,
+    run,
+)
+
+__all__ = [
+    "Deadlock",
+    "Host",
+    "LimitExceeded",
+    "NotSimulated",
+    "SimulationLoop",
+    "UnhandledTaskError",
+    "VirtualClock",
+    "current_host",
+    "release_frozen",
+    "run",
+]

@@ -1,0 +1,1 @@
+"""Adapters that keep jobs: SQL (SQLite and Postgres)."""

@@ -1,0 +1,1 @@
+"""The SQL store: one set of tables and queries for SQLite and Postgres."""

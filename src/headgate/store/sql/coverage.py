@@ -1,0 +1,68 @@
+"""Which days of a connection's history are held, empty or failed."""
+
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from sqlalchemy import Connection, or_, select
+
+from headgate.model.job import Job
+from headgate.model.record import CoverageRow
+from headgate.model.states import DayStatus
+from headgate.ports.store import Work
+from headgate.store.sql.statements import insert_into
+from headgate.store.sql.tables import coverage
+
+
+def store(tx: Connection, chunks: Sequence[tuple[Job, Work | None]], at: datetime | None) -> None:
+    """Note what became of each chunk's day. A day once held is not unmade by a failed re-read."""
+    rows = [
+        {
+            "sync": job.sync,
+            "connection_id": job.connection_id,
+            "day": work.coverage.day,
+            "status": work.coverage.status.value,
+            "records": work.coverage.records,
+            "error": work.coverage.error,
+            "job_id": job.id,
+            "updated_at": at,
+        }
+        for job, work in chunks
+        if work is not None and work.coverage is not None
+    ]
+    if not rows:
+        return
+    insert = insert_into(tx, coverage)
+    news = {
+        name: insert.excluded[name]
+        for name in ("status", "records", "error", "job_id", "updated_at")
+    }
+    tx.execute(
+        insert.on_conflict_do_update(
+            index_elements=coverage.primary_key.columns,
+            set_=news,
+            where=or_(
+                coverage.c.status != DayStatus.HELD.value,
+                insert.excluded.status != DayStatus.FAILED.value,
+            ),
+        ),
+        rows,
+    )
+
+
+def of_days(
+    tx: Connection, sync: str, connection_id: str, start: date, end: date
+) -> list[CoverageRow]:
+    """What is known of the days from `start` to `end`."""
+    query = (
+        select(coverage)
+        .where(
+            coverage.c.sync == sync,
+            coverage.c.connection_id == connection_id,
+            coverage.c.day.between(start, end),
+        )
+        .order_by(coverage.c.day)
+    )
+    return [
+        CoverageRow(**{**row, "status": DayStatus(row["status"])})
+        for row in tx.execute(query).mappings()
+    ]

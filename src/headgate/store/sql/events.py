@@ -1,0 +1,46 @@
+"""The story of each job: append-only, in order, pruned from the old end."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, delete, insert, select
+
+from headgate.base.encoding import JsonObject
+from headgate.model.job import JobEvent
+from headgate.store.sql.moment import Moment
+from headgate.store.sql.tables import job_events
+
+
+def append(tx: Connection, told: Sequence[tuple[str, datetime, str, JsonObject]]) -> None:
+    """Add events: job, time, kind, data.
+
+    A job's events are written under its row's lock, so their ids are in the order in which they
+    happened.
+    """
+    tx.execute(
+        insert(job_events),
+        [{"job_id": job, "at": at, "kind": kind, "data": data} for job, at, kind, data in told],
+    )
+
+
+def of_job(tx: Connection, job_id: str, *, after: int, limit: int) -> list[JobEvent]:
+    """A job's events after the id `after`."""
+    query = (
+        select(job_events)
+        .where(job_events.c.job_id == job_id, job_events.c.id > after)
+        .order_by(job_events.c.id)
+        .limit(limit)
+    )
+    return [JobEvent(**row) for row in tx.execute(query).mappings()]
+
+
+def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> int:
+    """Delete, of the `limit` oldest events, those that have reached that age.
+
+    Events are appended as time goes by, so the oldest have the lowest ids: no index on time.
+    """
+    oldest = select(job_events.c.id).order_by(job_events.c.id).limit(limit)
+    statement = delete(job_events).where(
+        job_events.c.id.in_(oldest.scalar_subquery()), job_events.c.at < now.at(-older_than)
+    )
+    return tx.execute(statement).rowcount

@@ -1,0 +1,280 @@
+"""Jobs: submitting, claiming, keeping and finding them. How a held job changes is in `settle.py`.
+
+**Fairness.** A job in line has a `turn`; the lowest goes first. A job that joins the line takes the
+turn after its user's last one, or, where the user has none in line, the turn after the one being
+served. So a user with ten thousand jobs takes ten thousand turns, and a user who comes later with
+one job is served next: users share a lane, not jobs.
+
+**Sleep.** A pending job whose `wake_at` lies ahead has no turn. The claim first gives turns to
+those that have come due, then takes the lowest; both look only at what their partial index holds.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    ScalarSelect,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal,
+    literal_column,
+    null,
+    select,
+    tuple_,
+    update,
+)
+
+from headgate.base.errors import ActiveJobExists, Conflict, KeyReused, NotFound
+from headgate.model.job import Job, Lane, Reason
+from headgate.model.states import JobState
+from headgate.ports.store import Claimed, Held, JobFilter, NewJob, Submitted
+from headgate.store.sql import events
+from headgate.store.sql.moment import ZERO, Moment
+from headgate.store.sql.statements import JOB_COLUMNS, find_jobs, insert_into, to_job
+from headgate.store.sql.tables import ACTIVE, ASLEEP, HELD, IN_LINE, jobs
+from headgate.store.sql.types import UtcTime
+
+#: Sleepers that join the line in one claim, at most.
+WAKE_MAX = 500
+_SUBMIT_TRIES_MAX = 3
+
+
+# ---- submitting --------------------------------------------------------------------------------
+
+
+def submit(tx: Connection, now: Moment, new: NewJob) -> Submitted:
+    """Store a job, unless its key or an active job of the same sync and connection is there."""
+    for _ in range(_SUBMIT_TRIES_MAX):
+        if (job := _insert(tx, now, new)) is not None:
+            return Submitted(job, created=True)
+        if (same := _by_key(tx, new)) is not None:
+            return Submitted(same, created=False)
+        if (active := _active(tx, new.sync, new.connection_id)) is not None:
+            raise ActiveJobExists(active)
+        # What was in the way has ended between the two looks: try again.
+    raise Conflict("other requests for the same sync and connection keep winning; try again")
+
+
+def _insert(tx: Connection, now: Moment, new: NewJob) -> Job | None:
+    in_line = new.delay <= ZERO
+    turn = _next_turn(literal(new.lane.value), literal(new.user_id)) if in_line else null()
+    statement = (
+        insert_into(tx, jobs)
+        .values(
+            id=new.id,
+            user_id=new.user_id,
+            connection_id=new.connection_id,
+            sync=new.sync,
+            source=new.source,
+            mode=new.mode.value,
+            lane=new.lane.value,
+            key=new.key,
+            request_hash=new.request_hash,
+            params=new.params,
+            start_date=new.start_date,
+            end_date=new.end_date,
+            state=JobState.PENDING.value,
+            reason=Reason.QUEUED.value,
+            wake_at=now.at(max(new.delay, ZERO)),
+            turn=turn,
+            cursor=new.cursor,
+            progress=new.progress,
+            created_at=now.at(),
+            updated_at=now.at(),
+        )
+        .on_conflict_do_nothing()
+        .returning(*JOB_COLUMNS)
+    )
+    row = tx.execute(statement).one_or_none()
+    if row is None:
+        return None
+    job = to_job(row)
+    events.append(tx, [(job.id, job.created_at, "submitted", {"lane": job.lane.value})])
+    return job
+
+
+def _by_key(tx: Connection, new: NewJob) -> Job | None:
+    if new.key is None:
+        return None
+    query = select(*JOB_COLUMNS, jobs.c.request_hash).where(
+        jobs.c.user_id == new.user_id, jobs.c.key == new.key
+    )
+    row = tx.execute(query).mappings().one_or_none()
+    if row is None:
+        return None
+    if row["request_hash"] != new.request_hash:
+        raise KeyReused(row["id"])
+    return get(tx, row["id"], user_id=new.user_id)
+
+
+def _active(tx: Connection, sync: str, connection_id: str) -> str | None:
+    query = select(jobs.c.id).where(
+        ACTIVE, jobs.c.sync == sync, jobs.c.connection_id == connection_id
+    )
+    return tx.execute(query).scalar_one_or_none()
+
+
+def active_job_of(tx: Connection, job: Job) -> str | None:
+    """The id of the active job in whose way `job` would be."""
+    return _active(tx, job.sync, job.connection_id)
+
+
+# ---- the line ----------------------------------------------------------------------------------
+
+
+def _next_turn(lane: ColumnElement[str], user_id: ColumnElement[str]) -> ColumnElement[int]:
+    """The turn that a job of this user takes when it joins the line."""
+    of_user = _turn(lane, user_id=user_id)
+    being_served = _turn(lane)
+    return func.coalesce(of_user, being_served, literal_column("0")) + literal_column("1")
+
+
+def _turn(lane: ColumnElement[str], user_id: ColumnElement[str] | None = None) -> ScalarSelect[int]:
+    """The user's last turn in line, or the first of all: one step down an index."""
+    other = jobs.alias("other")
+    in_line = and_(
+        other.c.state == literal_column(f"'{JobState.PENDING.value}'"),
+        other.c.turn.is_not(None),
+        other.c.lane == lane,
+    )
+    query = select(other.c.turn).where(in_line).correlate(jobs)
+    if user_id is None:
+        return query.order_by(other.c.turn).limit(1).scalar_subquery()
+    last = query.where(other.c.user_id == user_id).order_by(other.c.turn.desc())
+    return last.limit(1).scalar_subquery()
+
+
+#: For an UPDATE of `jobs`: the row's next turn where `in_line` is true, else none.
+turn_if_in_line: ColumnElement[int | None] = case(
+    (bindparam("in_line"), _next_turn(jobs.c.lane, jobs.c.user_id)), else_=null()
+)
+
+_join_line = (
+    update(jobs)
+    .where(jobs.c.id == bindparam("job_id"), ASLEEP)
+    .values(turn=_next_turn(jobs.c.lane, jobs.c.user_id))
+)
+
+
+def _wake_sleepers(tx: Connection, now: Moment, lane: Lane) -> None:
+    """Give turns to those that have come due, one after another: each sees the ones before."""
+    query = (
+        select(jobs.c.id)
+        .where(ASLEEP, jobs.c.lane == lane.value, jobs.c.wake_at <= now.at())
+        .order_by(jobs.c.wake_at)
+        .limit(WAKE_MAX)
+        .with_for_update(skip_locked=True)
+    )
+    if due := tx.execute(query).scalars().all():
+        tx.execute(_join_line, [{"job_id": job_id} for job_id in due])
+
+
+# ---- claiming and keeping ----------------------------------------------------------------------
+
+
+def claim(
+    tx: Connection, now: Moment, lane: Lane, *, worker: str, limit: int, lease: timedelta
+) -> Claimed:
+    """Take the lowest turns of the lane, in one statement that nobody can come between."""
+    _wake_sleepers(tx, now, lane)
+    picked = claim_query(lane, limit).cte("picked")
+    statement = (
+        update(jobs)
+        .where(jobs.c.id.in_(select(picked.c.id)))
+        .values(
+            state=JobState.RUNNING.value,
+            reason=Reason.WORKING.value,
+            token=jobs.c.token + literal_column("1"),
+            lease_until=now.at(lease),
+            worker=worker,
+            wake_at=None,
+            turn=None,
+            started_at=func.coalesce(jobs.c.started_at, now.at(), type_=UtcTime),
+            updated_at=now.at(),
+        )
+        .returning(*JOB_COLUMNS)
+    )
+    taken = [to_job(row) for row in tx.execute(statement)]
+    return Claimed(taken, None if len(taken) == limit else _next_due_s(tx, now, lane))
+
+
+def claim_query(lane: Lane, limit: int) -> Any:
+    """The next jobs of the lane, locked; in a CTE of its own so that it runs exactly once."""
+    return (
+        select(jobs.c.id)
+        .where(IN_LINE, jobs.c.lane == lane.value)
+        .order_by(jobs.c.turn, jobs.c.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+
+
+def _next_due_s(tx: Connection, now: Moment, lane: Lane) -> float | None:
+    first = select(func.min(jobs.c.wake_at)).where(ASLEEP, jobs.c.lane == lane.value)
+    return seconds_until_first(tx, now, [first.scalar_subquery()])
+
+
+def seconds_until_first(
+    tx: Connection, now: Moment, times: Sequence[ScalarSelect[datetime]]
+) -> float | None:
+    """Seconds, by the store's clock, until the first of these times; None where there is none."""
+    at, *found = tx.execute(select(now.at(), *times)).one()
+    due = [time for time in found if time is not None]
+    return max(0.0, (min(due) - at).total_seconds()) if due else None
+
+
+def heartbeat(
+    tx: Connection, now: Moment, held: Sequence[Held], *, lease: timedelta
+) -> dict[str, JobState]:
+    """Extend what is still held under the same token.
+
+    Rows are locked in the order of their ids, as everywhere, so that two transactions never wait
+    for each other.
+    """
+    pairs = [(each.job_id, each.token) for each in held]
+    mine = (
+        select(jobs.c.id)
+        .where(tuple_(jobs.c.id, jobs.c.token).in_(pairs), HELD)
+        .order_by(jobs.c.id)
+        .with_for_update()
+        .cte("mine")
+    )
+    statement = (
+        update(jobs)
+        .where(jobs.c.id.in_(select(mine.c.id)))
+        .values(lease_until=now.at(lease))
+        .returning(jobs.c.id, jobs.c.state)
+    )
+    return {job_id: JobState(state) for job_id, state in tx.execute(statement)}
+
+
+# ---- finding -----------------------------------------------------------------------------------
+
+
+def get(tx: Connection, job_id: str, *, user_id: str | None = None) -> Job:
+    """The job, if it is there and, where a user is named, that user's."""
+    query = select(*JOB_COLUMNS).where(jobs.c.id == job_id)
+    if user_id is not None:
+        query = query.where(jobs.c.user_id == user_id)
+    row = tx.execute(query).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no job {job_id!r}")
+    return to_job(row)
+
+
+def find(tx: Connection, wanted: JobFilter, *, limit: int, before: str | None) -> list[Job]:
+    """Jobs, newest first: ids sort by the time they were made."""
+    query = select(*JOB_COLUMNS)
+    for name in ("user_id", "sync", "connection_id"):
+        if (value := getattr(wanted, name)) is not None:
+            query = query.where(jobs.c[name] == value)
+    if wanted.states:
+        query = query.where(jobs.c.state.in_([state.value for state in wanted.states]))
+    if before is not None:
+        query = query.where(jobs.c.id < before)
+    return find_jobs(tx, query.order_by(jobs.c.id.desc()).limit(limit))

@@ -1,0 +1,1 @@
+"""Schema migrations: forward only, never edited once released."""

@@ -1,0 +1,105 @@
+"""Postgres: a pool of connections, operations run on the async driver, conflicts run again."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection, event, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from headgate.base.clock import Clock
+from headgate.base.encoding import from_json, to_json
+from headgate.store.sql.database import Database, Operation, sqlstate, translate
+from headgate.store.sql.moment import StoreTime
+
+T = TypeVar("T")
+
+#: Deadlock and serialization failure: the transaction did nothing and may be run again, whole.
+_CONFLICTS = ("40001", "40P01")
+CONFLICT_RETRIES_MAX = 5
+#: An operation is a handful of statements on indexes; one that takes longer is stuck.
+STATEMENT_S_MAX = 60
+#: A key of our own for the lock that lets one process migrate at a time.
+_MIGRATION_LOCK = 0x4865616467617465
+
+
+class PostgresDatabase(Database):
+    """A Postgres database, through asyncpg."""
+
+    embedded = False
+
+    def __init__(
+        self, url: str, clock: Clock, *, pool_size: int = 10, server_time: bool = True
+    ) -> None:
+        """Connect to `url`. Tests under a virtual clock set `server_time` to False."""
+        super().__init__(StoreTime(clock, server=server_time))
+        self.url = make_url(url).set(drivername="postgresql+asyncpg")
+        self._engine: AsyncEngine = create_async_engine(
+            self.url,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=STATEMENT_S_MAX,
+            # A connection that died in the pool is replaced, not handed to an operation.
+            pool_pre_ping=False,
+            json_serializer=to_json,
+            json_deserializer=from_json,
+            connect_args={
+                "command_timeout": STATEMENT_S_MAX,
+                "server_settings": {"application_name": "headgate", "jit": "off"},
+            },
+        )
+        self.dialect = self._engine.dialect
+
+    @property
+    def dsn(self) -> str:
+        """The address as the driver itself takes it, with the password."""
+        return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    async def open(self) -> None:
+        """Connect once, so that a wrong address is told at once."""
+        await self.read(lambda tx: tx.execute(text("SELECT 1")))
+
+    async def close(self) -> None:
+        """Close the pool."""
+        await self._engine.dispose()
+
+    async def write(self, operation: Operation[T]) -> T:
+        """Run in one transaction; a deadlock's victim is run again, whole."""
+        for tries_left in reversed(range(CONFLICT_RETRIES_MAX)):
+            try:
+                async with self._engine.begin() as connection:
+                    return await connection.run_sync(operation)
+            except Exception as error:
+                if not (tries_left and _is_conflict(error)):
+                    raise translate(error) from error
+        raise AssertionError("unreachable")
+
+    async def read(self, operation: Operation[T]) -> T:
+        """Run in a transaction of its own."""
+        try:
+            async with self._engine.connect() as connection:
+                return await connection.run_sync(operation)
+        except Exception as error:
+            raise translate(error) from error
+
+    async def migrate(self, operation: Operation[T]) -> T:
+        """Wait for any other migration, then run."""
+
+        def alone(tx: Connection) -> T:
+            tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+            return operation(tx)
+
+        return await self.write(alone)
+
+    def count_statements(self, counted: Callable[[str], None]) -> None:
+        """Call `counted` with every statement sent (for the idle benchmark)."""
+        event.listen(
+            self._engine.sync_engine,
+            "before_cursor_execute",
+            lambda conn, cursor, statement, *rest: counted(statement),
+        )
+
+
+def _is_conflict(error: Exception) -> bool:
+    return isinstance(error, DBAPIError) and sqlstate(error) in _CONFLICTS

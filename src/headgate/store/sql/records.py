@@ -1,0 +1,108 @@
+"""Records in Headgate's own database: stored once by key, rewritten only when they changed."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, select, tuple_
+
+from headgate.base.encoding import content_hash
+from headgate.model.job import Job
+from headgate.model.record import Record
+from headgate.ports.store import Work
+from headgate.store.sql.statements import ROWS_MAX, insert_into
+from headgate.store.sql.tables import records
+
+_Key = tuple[str, str, str]
+
+
+class Counts(msgspec.Struct):
+    """What became of a chunk's records."""
+
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether there were any."""
+        return bool(self.inserted or self.updated or self.unchanged)
+
+
+def store(
+    tx: Connection, chunks: Sequence[tuple[Job, Work | None]], at: datetime | None
+) -> list[Counts]:
+    """Store each chunk's records; the same record read again with the same content is no write."""
+    counts = [Counts() for _ in chunks]
+    brought = list(_brought(chunks))
+    while batch := list(islice(brought, ROWS_MAX)):
+        del brought[:ROWS_MAX]
+        _store_some(tx, batch, counts, at)
+    return counts
+
+
+def _brought(chunks: Sequence[tuple[Job, Work | None]]) -> Iterator[tuple[int, _Key, Record]]:
+    for place, (job, work) in enumerate(chunks):
+        if work is not None:
+            # A key that comes twice in a chunk: the later one counts.
+            for record in {record.key: record for record in work.records}.values():
+                yield place, (job.sync, job.connection_id, record.key), record
+
+
+def _store_some(
+    tx: Connection,
+    batch: Sequence[tuple[int, _Key, Record]],
+    counts: list[Counts],
+    at: datetime | None,
+) -> None:
+    there = _hashes(tx, [key for _, key, _ in batch])
+    rows: dict[_Key, dict[str, Any]] = {}
+    for place, key, record in batch:
+        digest = content_hash(record.data)
+        if key not in there:
+            counts[place].inserted += 1
+        elif there[key] != digest:
+            counts[place].updated += 1
+        else:
+            counts[place].unchanged += 1
+            continue
+        there[key] = digest
+        sync, connection_id, name = key
+        rows[key] = {
+            "sync": sync,
+            "connection_id": connection_id,
+            "key": name,
+            "data": record.data,
+            "hash": digest,
+            "created_at": at,
+            "updated_at": at,
+        }
+    if rows:
+        insert = insert_into(tx, records)
+        changed = {name: insert.excluded[name] for name in ("data", "hash", "updated_at")}
+        tx.execute(
+            insert.on_conflict_do_update(index_elements=records.primary_key.columns, set_=changed),
+            list(rows.values()),
+        )
+
+
+def _hashes(tx: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
+    table = records.c
+    query = select(table.sync, table.connection_id, table.key, table.hash).where(
+        tuple_(table.sync, table.connection_id, table.key).in_(keys)
+    )
+    return {(row.sync, row.connection_id, row.key): row.hash for row in tx.execute(query)}
+
+
+def of_connection(
+    tx: Connection, sync: str, connection_id: str, *, after: str | None, limit: int
+) -> list[Record]:
+    """Records held for a connection, in the order of their keys."""
+    query = select(records.c.key, records.c.data).where(
+        records.c.sync == sync, records.c.connection_id == connection_id
+    )
+    if after is not None:
+        query = query.where(records.c.key > after)
+    rows = tx.execute(query.order_by(records.c.key).limit(limit))
+    return [Record(row.key, row.data) for row in rows]

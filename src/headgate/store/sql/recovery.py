@@ -1,0 +1,98 @@
+"""What the sweeper looks for: lost workers, late cancels, providers that may have recovered."""
+
+from datetime import timedelta
+
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from headgate.model.job import Job, Reason
+from headgate.store.sql.jobs import seconds_until_first
+from headgate.store.sql.moment import Moment
+from headgate.store.sql.statements import JOB_COLUMNS, find_jobs
+from headgate.store.sql.tables import CANCELLING, HELD, PAUSED, PROBING, jobs
+
+
+def expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
+    """Jobs whose lease has run out, and cancelling ones past their deadline."""
+    lost = (
+        select(*JOB_COLUMNS)
+        .where(HELD, jobs.c.lease_until < now.at())
+        .order_by(jobs.c.lease_until)
+        .limit(limit)
+    )
+    late = (
+        select(*JOB_COLUMNS)
+        .where(CANCELLING, jobs.c.wake_at < now.at())
+        .order_by(jobs.c.wake_at)
+        .limit(limit)
+    )
+    found = {job.id: job for query in (lost, late) for job in find_jobs(tx, query)}
+    return list(found.values())
+
+
+_PROBED_SOURCES = select(jobs.c.source).where(PROBING)
+_SHUT = jobs.c.reason == Reason.BREAKER.value
+_RECOVERING = jobs.c.reason == Reason.RECOVERING.value
+
+
+def thawable(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
+    """Recovering jobs whose moment has come, and the first of each provider that nobody probes."""
+    due = jobs.c.wake_at <= now.at()
+    recovering = (
+        select(*JOB_COLUMNS)
+        .where(PAUSED, _RECOVERING, due)
+        .order_by(jobs.c.source, jobs.c.wake_at)
+        .limit(limit)
+    )
+    shut = (
+        select(jobs.c.source)
+        .where(PAUSED, _SHUT, due, jobs.c.source.not_in(_PROBED_SOURCES))
+        .distinct()
+        .limit(limit)
+    )
+    found = find_jobs(tx, recovering)
+    for source in tx.execute(shut).scalars().all():
+        first = select(*JOB_COLUMNS).where(PAUSED, _SHUT, due, jobs.c.source == source)
+        found += find_jobs(tx, first.order_by(jobs.c.wake_at, jobs.c.id).limit(1))
+    return found
+
+
+_let_go = (
+    update(jobs)
+    .where(jobs.c.id == bindparam("job_id"), PAUSED)
+    .values(reason=Reason.RECOVERING.value, wake_at=bindparam("at"))
+)
+
+
+def release_source(
+    tx: Connection, now: Moment, source: str, *, stagger: timedelta, limit: int
+) -> int:
+    """Set the provider's shut jobs free, one every `stagger`, the longest waiting first."""
+    query = (
+        select(jobs.c.id, now.at().label("now"))
+        .where(PAUSED, _SHUT, jobs.c.source == source)
+        .order_by(jobs.c.wake_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    rows = tx.execute(query).all()
+    if rows:
+        tx.execute(
+            _let_go,
+            [
+                {"job_id": row.id, "at": row.now + place * stagger}
+                for place, row in enumerate(rows, 1)
+            ],
+        )
+    return len(rows)
+
+
+def next_sweep_s(tx: Connection, now: Moment) -> float | None:
+    """Seconds until the first lease, deadline or cool-down ends."""
+    first = func.min(jobs.c.wake_at)
+    times = [
+        select(func.min(jobs.c.lease_until)).where(HELD),
+        select(first).where(CANCELLING),
+        select(first).where(PAUSED, _RECOVERING),
+        select(first).where(PAUSED, _SHUT, jobs.c.source.not_in(_PROBED_SOURCES)),
+    ]
+    return seconds_until_first(tx, now, [query.scalar_subquery() for query in times])

@@ -1,0 +1,164 @@
+"""The `Store` port on a SQL database: each method is one transaction around plain functions."""
+
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from headgate.base.errors import Conflict, StoreError, StoreUnavailable
+from headgate.model.change import Change
+from headgate.model.job import Job, JobEvent, Lane
+from headgate.model.record import CoverageRow, Record
+from headgate.model.states import JobState
+from headgate.ports.store import Claimed, Held, JobFilter, Leader, NewJob, Submitted, Work
+from headgate.store.sql import coverage, events, jobs, leaders, records, recovery
+from headgate.store.sql.coalesce import Coalescer
+from headgate.store.sql.database import Database, Operation
+from headgate.store.sql.moment import Moment
+from headgate.store.sql.settle import Settlement, settle
+
+T = TypeVar("T")
+
+
+class SqlStore:
+    """Jobs, events, records and coverage in SQLite or Postgres."""
+
+    def __init__(self, database: Database) -> None:
+        """Use `database`, which must be open and migrated."""
+        self.database = database
+        self._settling = Coalescer[Settlement, Job | None](self._settle_batch)
+
+    def _timed(self, operation: Callable[[Connection, Moment], T]) -> Operation[T]:
+        """Give the operation the store's time, read when it runs and not when it was queued."""
+        return lambda tx: operation(tx, self.database.moment())
+
+    async def submit(self, new: NewJob) -> Submitted:
+        """Store a job, once per key."""
+        return await self.database.write(self._timed(lambda tx, now: jobs.submit(tx, now, new)))
+
+    async def claim(self, lane: Lane, *, worker: str, limit: int, lease: timedelta) -> Claimed:
+        """Take up to `limit` due jobs of the lane."""
+
+        def operation(tx: Connection, now: Moment) -> Claimed:
+            return jobs.claim(tx, now, lane, worker=worker, limit=limit, lease=lease)
+
+        return await self.database.write(self._timed(operation))
+
+    async def settle(self, change: Change, work: Work | None = None) -> Job | None:
+        """Apply a change; those that come together are written together."""
+        return await self._settling.submit((change, work))
+
+    async def _settle_batch(self, batch: list[Settlement]) -> list[Job | Exception | None]:
+        try:
+            return list(await self._settle(batch))
+        except StoreUnavailable:
+            raise
+        except (StoreError, Conflict):
+            # One of them is at fault. Nothing was written: try each alone, so that only it fails.
+            return [await self._settle_alone(each) for each in batch]
+
+    async def _settle_alone(self, settlement: Settlement) -> Job | Exception | None:
+        try:
+            [job] = await self._settle([settlement])
+        except (StoreError, Conflict) as error:
+            return error
+        return job
+
+    async def _settle(self, batch: list[Settlement]) -> list[Job | None]:
+        return await self.database.write(self._timed(lambda tx, now: settle(tx, now, batch)))
+
+    async def heartbeat(self, held: Sequence[Held], *, lease: timedelta) -> dict[str, JobState]:
+        """Extend the leases that are still held."""
+        return await self.database.write(
+            self._timed(lambda tx, now: jobs.heartbeat(tx, now, held, lease=lease))
+        )
+
+    async def sweep(self, changes: Sequence[Change], leader: Leader) -> int:
+        """Apply the leader's changes, if it still is the leader."""
+
+        def operation(tx: Connection, now: Moment) -> int:
+            if not leaders.still_leads(tx, leader):
+                return 0
+            applied = settle(tx, now, [(change, None) for change in changes])
+            return sum(job is not None for job in applied)
+
+        return await self.database.write(self._timed(operation))
+
+    async def get(self, job_id: str, *, user_id: str | None = None) -> Job:
+        """The job, if it is there and the user's."""
+        return await self.database.read(lambda tx: jobs.get(tx, job_id, user_id=user_id))
+
+    async def list_jobs(
+        self, wanted: JobFilter, *, limit: int, before: str | None = None
+    ) -> Sequence[Job]:
+        """Jobs, newest first."""
+        return await self.database.read(
+            lambda tx: jobs.find(tx, wanted, limit=limit, before=before)
+        )
+
+    async def events(self, job_id: str, *, after: int, limit: int) -> Sequence[JobEvent]:
+        """A job's events in order."""
+        return await self.database.read(
+            lambda tx: events.of_job(tx, job_id, after=after, limit=limit)
+        )
+
+    async def coverage(
+        self, sync: str, connection_id: str, start: date, end: date
+    ) -> Sequence[CoverageRow]:
+        """What is known of each day."""
+        return await self.database.read(
+            lambda tx: coverage.of_days(tx, sync, connection_id, start, end)
+        )
+
+    async def records(
+        self, sync: str, connection_id: str, *, after: str | None = None, limit: int
+    ) -> Sequence[Record]:
+        """Records held for a connection, in the order of their keys."""
+        return await self.database.read(
+            lambda tx: records.of_connection(tx, sync, connection_id, after=after, limit=limit)
+        )
+
+    async def lead(self, name: str, *, holder: str, term: timedelta) -> Leader | None:
+        """Become or stay leader."""
+        return await self.database.write(
+            self._timed(lambda tx, now: leaders.lead(tx, now, name, holder=holder, term=term))
+        )
+
+    async def resign(self, leader: Leader) -> None:
+        """Give leadership up."""
+        await self.database.write(lambda tx: leaders.resign(tx, leader))
+
+    async def expired(self, *, limit: int) -> Sequence[Job]:
+        """Jobs whose lease or cancel deadline has passed."""
+        return await self.database.read(
+            self._timed(lambda tx, now: recovery.expired(tx, now, limit=limit))
+        )
+
+    async def thawable(self, *, limit: int) -> Sequence[Job]:
+        """Paused jobs that may go on."""
+        return await self.database.read(
+            self._timed(lambda tx, now: recovery.thawable(tx, now, limit=limit))
+        )
+
+    async def release_source(self, source: str, *, stagger: timedelta, limit: int) -> int:
+        """Let a recovered provider's jobs go, one after another."""
+
+        def operation(tx: Connection, now: Moment) -> int:
+            return recovery.release_source(tx, now, source, stagger=stagger, limit=limit)
+
+        return await self.database.write(self._timed(operation))
+
+    async def prune_events(self, leader: Leader, *, older_than: timedelta, limit: int) -> int:
+        """Delete old events, if still the leader."""
+
+        def operation(tx: Connection, now: Moment) -> int:
+            if not leaders.still_leads(tx, leader):
+                return 0
+            return events.prune(tx, now, older_than=older_than, limit=limit)
+
+        return await self.database.write(self._timed(operation))
+
+    async def next_sweep_s(self) -> float | None:
+        """Seconds until there is something to sweep."""
+        return await self.database.read(self._timed(recovery.next_sweep_s))

@@ -1,0 +1,216 @@
+"""The tables. What may stand in a state column is derived from `model/states.py`.
+
+Indexes are partial: each holds only the rows that its query looks for, so that a claim costs the
+same with a thousand jobs as with a million. `IN_LINE`, `ASLEEP` and the rest are used by the index
+and by the query alike, because a database uses a partial index only where the query repeats its
+condition, with literals in it: a bound parameter could be anything.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ColumnElement,
+    Date,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    and_,
+    literal_column,
+)
+
+from headgate.base.encoding import Json, JsonObject
+from headgate.model.job import Lane, Mode, Progress, Summary
+from headgate.model.states import JOB, DayStatus, JobState, words
+from headgate.store.sql.types import JsonOf, UtcTime
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+#: SQLite numbers rows by itself only where the primary key is called INTEGER.
+_Serial = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _one_of(column: str, values: Iterable[StrEnum]) -> CheckConstraint:
+    listed = ", ".join(f"'{word}'" for word in words(values))
+    return CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("connection_id", Text, nullable=False),
+    Column("sync", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("mode", Text, nullable=False),
+    Column("lane", Text, nullable=False),
+    Column("key", Text),
+    Column("request_hash", Text, nullable=False),
+    Column("params", JsonOf[JsonObject](dict[str, object]), nullable=False),
+    Column("start_date", Date),
+    Column("end_date", Date),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("error", Text),
+    Column("wake_at", UtcTime),
+    # The place in line. NULL while the job is not in line: asleep, running, paused or ended.
+    Column("turn", BigInteger),
+    Column("cursor", JsonOf[Json](object)),
+    Column("steps", Integer, nullable=False, default=0),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column(
+        "recent_errors",
+        JsonOf[tuple[datetime, ...]](tuple[datetime, ...]),
+        nullable=False,
+        default=(),
+    ),
+    Column("crashes", Integer, nullable=False, default=0),
+    Column("deferrals", Integer, nullable=False, default=0),
+    Column("pauses", Integer, nullable=False, default=0),
+    Column("probe", Boolean, nullable=False, default=False),
+    Column("hold", Boolean, nullable=False, default=False),
+    Column("token", BigInteger, nullable=False, default=0),
+    Column("lease_until", UtcTime),
+    Column("worker", Text),
+    Column("progress", JsonOf[Progress](Progress), nullable=False, default=Progress()),
+    Column("summary", JsonOf[Summary](Summary), nullable=False, default=Summary()),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Column("started_at", UtcTime),
+    Column("finished_at", UtcTime),
+    _one_of("state", JobState),
+    _one_of("mode", Mode),
+    _one_of("lane", Lane),
+    # A job that runs has a lease, and no other has one: so an expired lease is always found.
+    CheckConstraint(
+        "(lease_until IS NOT NULL) = (state IN ('running', 'cancelling'))", name="lease"
+    ),
+    CheckConstraint(
+        f"(finished_at IS NOT NULL) = (state IN "
+        f"({', '.join(repr(word) for word in words(JOB.terminal))}))",
+        name="finished",
+    ),
+    CheckConstraint("turn IS NULL OR state = 'pending'", name="turn"),
+)
+
+
+def is_state(*states: JobState) -> ColumnElement[bool]:
+    """The state is one of these, said with literals so that partial indexes match."""
+    if len(states) == 1:
+        return jobs.c.state == literal_column(f"'{states[0].value}'")
+    return jobs.c.state.in_([literal_column(f"'{state.value}'") for state in states])
+
+
+#: Due and waiting for a worker, in the order of `turn`.
+IN_LINE = and_(is_state(JobState.PENDING), jobs.c.turn.is_not(None))
+#: Waiting for its `wake_at`.
+ASLEEP = and_(is_state(JobState.PENDING), jobs.c.turn.is_(None))
+#: Held by a worker.
+HELD = is_state(JobState.RUNNING, JobState.CANCELLING)
+PAUSED = is_state(JobState.PAUSED)
+CANCELLING = is_state(JobState.CANCELLING)
+ACTIVE = is_state(*JOB.active)
+PROBING: ColumnElement[bool] = literal_column("probe")
+
+
+def _index(
+    name: str, *columns: Column[object], where: ColumnElement[bool], unique: bool = False
+) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+
+
+_index("ix_jobs_in_line", jobs.c.lane, jobs.c.turn, jobs.c.id, where=IN_LINE)
+_index("ix_jobs_turn_of_user", jobs.c.lane, jobs.c.user_id, jobs.c.turn, where=IN_LINE)
+_index("ix_jobs_asleep", jobs.c.lane, jobs.c.wake_at, where=ASLEEP)
+_index("ix_jobs_held", jobs.c.lease_until, where=HELD)
+_index("ix_jobs_cancelling", jobs.c.wake_at, where=CANCELLING)
+_index("ix_jobs_paused", jobs.c.reason, jobs.c.source, jobs.c.wake_at, where=PAUSED)
+_index("ix_jobs_probing", jobs.c.source, where=PROBING)
+_index("uq_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIVE, unique=True)
+_index("uq_jobs_key", jobs.c.user_id, jobs.c.key, where=jobs.c.key.is_not(None), unique=True)
+Index("ix_jobs_of_user", jobs.c.user_id, jobs.c.id)
+
+job_events = Table(
+    "job_events",
+    metadata,
+    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("job_id", Text, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("data", JsonOf[JsonObject](dict[str, object]), nullable=False),
+    # An id once given is never given again, even if the newest events are pruned.
+    sqlite_autoincrement=True,
+)
+Index("ix_job_events_job", job_events.c.job_id, job_events.c.id)
+
+records = Table(
+    "records",
+    metadata,
+    Column("sync", Text, nullable=False),
+    Column("connection_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("data", JsonOf[JsonObject](dict[str, object]), nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("sync", "connection_id", "key"),
+)
+
+coverage = Table(
+    "coverage",
+    metadata,
+    Column("sync", Text, nullable=False),
+    Column("connection_id", Text, nullable=False),
+    Column("day", Date, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("records", Integer, nullable=False),
+    Column("error", Text),
+    Column("job_id", Text, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("sync", "connection_id", "day"),
+    _one_of("status", DayStatus),
+)
+
+leaders = Table(
+    "leaders",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("holder", Text),
+    Column("token", BigInteger, nullable=False),
+    Column("until", UtcTime, nullable=False),
+)
+
+__all__ = [
+    "ACTIVE",
+    "ASLEEP",
+    "CANCELLING",
+    "HELD",
+    "IN_LINE",
+    "PAUSED",
+    "PROBING",
+    "coverage",
+    "is_state",
+    "job_events",
+    "jobs",
+    "leaders",
+    "metadata",
+    "records",
+]

@@ -1,0 +1,1 @@
+"""The tests, and the servers and helpers that they share."""
