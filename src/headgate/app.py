@@ -43,25 +43,31 @@ class App:
 
     def __init__(
         self,
-        database: str = "sqlite:///headgate.db",
+        database: str | Database = "sqlite:///headgate.db",
         *,
         syncs: Iterable[Sync] = (),
         worker: WorkerSettings | None = None,
+        signal: Signal | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        """Use the database at that address: `sqlite:///file.db` or `postgresql://…`."""
+        """Use the database at that address: `sqlite:///file.db` or `postgresql://…`.
+
+        A test or a simulation hands in a database, a signal, a clock and randomness of its own.
+        """
         self.clock = clock or SystemClock()
         self._rng = rng or system_random()
         self._ids = UlidIds(self.clock, self._rng)
         self._worker_settings = worker or WorkerSettings()
         #: Names this process wherever it holds something.
         self.name = self._ids.new(f"{socket.gethostname()}-{os.getpid()}")
-        self.database = open_database(database, self.clock)
+        self.database = (
+            open_database(database, self.clock) if isinstance(database, str) else database
+        )
         self.store = SqlStore(self.database)
         self.runtime = Runtime(
             store=self.store,
-            signal=_signal(self.database, self.clock, origin=self.name),
+            signal=signal or _signal(self.database, self.clock, origin=self.name),
             clock=self.clock,
             ids=self._ids,
             rng=self._rng,

@@ -75,7 +75,9 @@ class Supervisor:
             )
             for lane, size in settings.lanes.items()
         ]
-        self._sweeper = Sweeper(rt, worker=worker, keep_events=settings.keep_events)
+        self._sweeper = Sweeper(
+            rt, worker=worker, lease_s=settings.lease_s, keep_events=settings.keep_events
+        )
         self._asked = asyncio.Event()
         self._at_once = asyncio.Event()
 

@@ -9,12 +9,12 @@ from headgate.ports.signal import SWEEP
 from headgate.ports.store import Leader
 
 SEAT = "sweeper"
-#: Look at least this often; more often when a lease or a cool-down ends sooner.
-SWEEP_S_MAX = 60.0
-#: Never more often than this, however much is due.
-SWEEP_S_MIN = 1.0
-#: A leader that is silent for so long is replaced.
-TERM = timedelta(seconds=3 * SWEEP_S_MAX)
+#: Look at least this often, in leases; more often when a lease or a cool-down ends sooner.
+SWEEP_LEASES = 2 / 3
+#: A leader that has missed this many looks is replaced.
+LOOKS_PER_TERM = 2
+#: Never look more often than this, however much is due.
+SWEEP_S_MIN = 0.1
 PRUNE_EVERY_S = 3600.0
 PRUNE_MAX = 5000
 
@@ -24,9 +24,11 @@ class Sweeper(Service):
 
     name = "sweeper"
 
-    def __init__(self, rt: Runtime, *, worker: str, keep_events: timedelta) -> None:
+    def __init__(self, rt: Runtime, *, worker: str, lease_s: float, keep_events: timedelta) -> None:
         """Sweep as `worker`; events older than `keep_events` are deleted."""
         super().__init__(rt.clock)
+        self._sweep_s_max = lease_s * SWEEP_LEASES
+        self._term = timedelta(seconds=LOOKS_PER_TERM * self._sweep_s_max)
         self._rt = rt
         self._worker = worker
         self._keep_events = keep_events
@@ -36,16 +38,17 @@ class Sweeper(Service):
 
     async def run_once(self) -> float:
         """One sweep; rests until the next lease, deadline or cool-down ends."""
-        self._leader = await self._rt.store.lead(SEAT, holder=self._worker, term=TERM)
+        self._leader = await self._rt.store.lead(SEAT, holder=self._worker, term=self._term)
         if self._leader is None:
-            return SWEEP_S_MAX
+            return self._sweep_s_max
         due_s = await self._rt.store.next_sweep_s()
         if due_s is not None and due_s <= 0:
             await self._sweep(self._leader)
             due_s = await self._rt.store.next_sweep_s()
         pruned_all = await self._prune(self._leader)
-        rest_s = SWEEP_S_MAX if due_s is None else max(SWEEP_S_MIN, min(SWEEP_S_MAX, due_s))
-        return rest_s if pruned_all else SWEEP_S_MIN
+        if not pruned_all:
+            return SWEEP_S_MIN
+        return self._sweep_s_max if due_s is None else min(self._sweep_s_max, due_s) + SWEEP_S_MIN
 
     async def stop(self) -> None:
         """Stop, and leave the seat to others at once."""

@@ -4,18 +4,16 @@ This package owns time, order and hosts. Faults of a store, a network or a provi
 ports that are injected into the engine.
 """
 
+from headgate.simulation.host import Host, current_host, release_frozen
 from headgate.simulation.loop import (
     Deadlock,
-    Host,
     LimitExceeded,
-    NotSimulated,
     SimulationLoop,
     UnhandledTaskError,
-    VirtualClock,
-    current_host,
-    release_frozen,
     run,
 )
+from headgate.simulation.not_simulated import NotSimulated
+from headgate.simulation.virtual_clock import VirtualClock
 
 __all__ = [
     "Deadlock",

@@ -17,14 +17,14 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 async def prepare(database: Database) -> None:
     """Make an embedded database ready; check that any other one is."""
     if database.embedded:
-        await database.migrate(_upgrade)
+        await database.migrate(upgrade)
     else:
         await database.read(_check)
 
 
 async def migrate(database: Database) -> tuple[str | None, str]:
     """Bring the schema up to date; returns its revision before and after."""
-    return await database.migrate(_upgrade)
+    return await database.migrate(upgrade)
 
 
 def head() -> str:
@@ -58,7 +58,8 @@ def _refuse_newer(found: str | None) -> None:
         )
 
 
-def _upgrade(tx: Connection) -> tuple[str | None, str]:
+def upgrade(tx: Connection) -> tuple[str | None, str]:
+    """Run the migrations that are missing, on this connection; revisions before and after."""
     before = revision_of(tx)
     _refuse_newer(before)
     if before != head():

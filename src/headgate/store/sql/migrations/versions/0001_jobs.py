@@ -155,8 +155,8 @@ def upgrade() -> None:
         "jobs",
         ["user_id", "key"],
         unique=True,
-        sqlite_where=sa.text("key IS NOT NULL"),
-        postgresql_where=sa.text("key IS NOT NULL"),
+        sqlite_where=sa.text('"key" IS NOT NULL'),
+        postgresql_where=sa.text('"key" IS NOT NULL'),
     )
     op.create_table(
         "leaders",

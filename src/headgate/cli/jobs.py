@@ -1,0 +1,230 @@
+"""`headgate job …`: submit, watch and steer jobs."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+import typer
+
+from headgate.app import App
+from headgate.base.encoding import from_json
+from headgate.base.errors import InvalidInput
+from headgate.cli.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.cli.output import (
+    job_json,
+    messages,
+    print_events,
+    print_job,
+    print_jobs,
+    print_json,
+)
+from headgate.model.job import Job, Lane, Mode
+from headgate.model.states import JobState
+from headgate.ports.store import Submitted
+
+commands = typer.Typer(help="Submit, watch and steer jobs.", no_args_is_help=True)
+
+JobArgument = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB")]
+UserOption = Annotated[str | None, typer.Option("--user", help="Only this user's.")]
+
+
+@commands.command()
+def submit(
+    sync: Annotated[str, typer.Argument(help="The sync to run.")],
+    user: Annotated[str, typer.Option("--user", help="Whose data it is.")],
+    connection: Annotated[str, typer.Option("--connection", help="The user's connection.")],
+    mode: Annotated[Mode, typer.Option(help="How much to read.")] = Mode.FULL,
+    start: Annotated[str | None, typer.Option("--from", help="History: first day.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="History: last day.")] = None,
+    since: Annotated[str | None, typer.Option(help="Since: a moment with a zone.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Limit: so many records.")] = None,
+    lane: Annotated[Lane | None, typer.Option(help="Default: history cold, else hot.")] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key.")] = None,
+    options: Annotated[str | None, typer.Option(help="JSON object for the source.")] = None,
+    delay: Annotated[float, typer.Option(help="Seconds to wait before it starts.")] = 0.0,
+    app: AppOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Submit a job. The same key again returns the same job."""
+
+    async def use(opened: App) -> Submitted:
+        return await opened.submit(
+            sync,
+            user_id=user,
+            connection_id=connection,
+            mode=mode,
+            start=_day("from", start),
+            end=_day("to", end),
+            since=_moment("since", since),
+            limit=limit,
+            lane=lane,
+            key=key,
+            options=_object("options", options),
+            delay_s=delay,
+        )
+
+    loaded = load_app(app, None, needs_syncs=True)
+    submitted = run(loaded, use, json=json)
+    if json:
+        print_json({"job": job_json(loaded, submitted.job), "created": submitted.created})
+        return
+    print_job(loaded, submitted.job)
+    if not submitted.created:
+        messages.print("the key was used before: this is the job it made")
+    messages.print(f"next: headgate job show {submitted.job.id}", markup=False)
+
+
+@commands.command("list")
+def list_jobs(
+    user: UserOption = None,
+    sync: Annotated[str | None, typer.Option(help="Only this sync's.")] = None,
+    state: Annotated[list[JobState] | None, typer.Option(help="Only these states.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
+    before: Annotated[str | None, typer.Option(help="Older than this job.")] = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List jobs, newest first."""
+    loaded = load_app(app, database, needs_syncs=False)
+    found = run(
+        loaded,
+        lambda opened: opened.jobs(
+            user_id=user, sync=sync, states=state or (), limit=limit, before=before
+        ),
+        json=json,
+    )
+    if json:
+        following = found[-1].id if len(found) == limit else None
+        print_json({"data": [job_json(loaded, job) for job in found], "next_before": following})
+        return
+    if not found:
+        messages.print("no jobs; submit one with: headgate job submit --help")
+        return
+    print_jobs(loaded, found)
+
+
+@commands.command()
+def show(
+    job_id: JobArgument,
+    user: UserOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show one job: where it is, why, and what it has done."""
+    _one(app, database, json, lambda opened: opened.get(job_id, user_id=user))
+
+
+@commands.command()
+def events(
+    job_id: JobArgument,
+    after: Annotated[int, typer.Option(help="After this event.")] = 0,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 200,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Tell a job's story, in order."""
+    loaded = load_app(app, database, needs_syncs=False)
+
+    async def use(opened: App) -> list[object]:
+        await opened.get(job_id)
+        return list(await opened.events(job_id, after=after, limit=limit))
+
+    told = run(loaded, use, json=json)
+    if json:
+        print_json({"data": told})
+    else:
+        print_events(told)  # type: ignore[arg-type]
+
+
+@commands.command()
+def pause(
+    job_id: JobArgument,
+    user: UserOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Pause a job until it is resumed; a running one stops at its next checkpoint."""
+    _one(app, database, json, lambda opened: opened.pause(job_id, user_id=user))
+
+
+@commands.command()
+def resume(
+    job_id: JobArgument,
+    user: UserOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let a paused job go on from where it stopped."""
+    _one(app, database, json, lambda opened: opened.resume(job_id, user_id=user))
+
+
+@commands.command()
+def retry(
+    job_id: JobArgument,
+    user: UserOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Try a paused or failed job again now, from where it stopped."""
+    _one(app, database, json, lambda opened: opened.retry_now(job_id, user_id=user))
+
+
+@commands.command()
+def cancel(
+    job_id: JobArgument,
+    user: UserOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Cancel a job; a running one ends as soon as its worker lets go."""
+    _one(app, database, json, lambda opened: opened.cancel(job_id, user_id=user))
+
+
+def _one(
+    app: str | None, database: str | None, json: bool, use: Callable[[App], Awaitable[Job]]
+) -> None:
+    loaded = load_app(app, database, needs_syncs=False)
+    job = run(loaded, use, json=json)
+    if json:
+        print_json(job_json(loaded, job))
+    else:
+        print_job(loaded, job)
+
+
+def _day(field: str, text: str | None) -> date | None:
+    if text is None:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(field, f"{text!r} is not a day, such as 2024-01-31") from None
+
+
+def _moment(field: str, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            field, f"{text!r} is not a moment, such as {datetime(2024, 1, 31, tzinfo=UTC)}"
+        ) from None
+
+
+def _object(field: str, text: str | None) -> dict[str, object] | None:
+    if text is None:
+        return None
+    try:
+        value = from_json(text)
+    except ValueError as error:
+        raise InvalidInput(field, f"is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidInput(field, 'must be a JSON object, such as {"clear": true}')
+    return value

@@ -1,0 +1,125 @@
+"""Finding the application and its settings, and turning errors into advice."""
+
+import asyncio
+import importlib
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import typer
+from pydantic import ValidationError
+
+from headgate.app import App
+from headgate.base.clock import SystemClock
+from headgate.base.errors import (
+    Conflict,
+    HeadgateError,
+    InvalidInput,
+    NotFound,
+    SchemaBehind,
+    SchemaNewer,
+    StoreError,
+)
+from headgate.base.log import configure
+from headgate.base.redact import redact
+from headgate.cli.output import messages, print_json
+from headgate.settings import Settings
+
+T = TypeVar("T")
+
+FAILED, USAGE, CONFIG = 1, 2, 4
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option("--database", "-d", help="Where jobs are kept. [env: HEADGATE_DATABASE]"),
+]
+AppOption = Annotated[
+    str | None,
+    typer.Option("--app", "-a", help="Where the syncs are declared: module:attribute."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+
+def load_settings() -> Settings:
+    """The settings, or a message that names the one that is wrong."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        fail(
+            f"{name}: {first['msg']}; set HEADGATE_{name.upper()} or `{name}` in headgate.toml",
+            code=CONFIG,
+        )
+
+
+def load_app(app: str | None, database: str | None, *, needs_syncs: bool) -> App:
+    """The application that was named, or a bare one on the database where no syncs are needed."""
+    settings = load_settings()
+    configure(SystemClock(), json=settings.log_format == "json", level=settings.log_level)
+    named = app or settings.app
+    if named is not None:
+        found = _import(named)
+        if database is not None:
+            fail("--database: the app names its own database; leave one of the two out", code=USAGE)
+        return found
+    if needs_syncs:
+        fail(
+            "--app: say where the syncs are declared, as module:attribute, "
+            "or set HEADGATE_APP (for example: --app my_syncs:app)",
+            code=CONFIG,
+        )
+    return App(database or settings.database, worker=settings.worker())
+
+
+def _import(named: str) -> App:
+    module_name, _, attribute = named.partition(":")
+    if not module_name or not attribute:
+        fail(f"--app: {named!r} is not module:attribute, such as my_syncs:app", code=USAGE)
+    # As with `python -m`: what lies in the present folder can be imported.
+    sys.path.insert(0, "")
+    try:
+        found: Any = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        fail(f"--app: {redact(str(error))}", code=CONFIG)
+    if not isinstance(found, App):
+        fail(f"--app: {named} is a {type(found).__name__}, not a headgate.App", code=CONFIG)
+    return found
+
+
+def run(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> T:
+    """Open the application, use it, close it; errors become messages and exit codes."""
+
+    async def opened() -> T:
+        async with app:
+            return await use(app)
+
+    try:
+        return asyncio.run(opened())
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except HeadgateError as error:
+        fail(str(error), code=exit_code(error), json=json, kind=type(error).__name__)
+
+
+def exit_code(error: HeadgateError) -> int:
+    """What the shell is told."""
+    match error:
+        case InvalidInput():
+            return USAGE
+        case SchemaBehind() | SchemaNewer() | StoreError():
+            return CONFIG
+        case NotFound() | Conflict():
+            return FAILED
+        case _:
+            return FAILED
+
+
+def fail(message: str, *, code: int, json: bool = False, kind: str = "Error") -> NoReturn:
+    """Say what is wrong, and end."""
+    if json:
+        print_json({"error": {"type": kind, "message": message}})
+    else:
+        messages.print("[bold red]error[/]", end=" ")
+        messages.print(message, markup=False)
+    raise typer.Exit(code)

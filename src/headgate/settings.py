@@ -1,0 +1,77 @@
+"""Settings, from the environment and from files. What is said on the command line comes first.
+
+Then `HEADGATE_*` variables, then `headgate.toml`, then `[tool.headgate]` in `pyproject.toml`.
+"""
+
+from datetime import timedelta
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    PyprojectTomlConfigSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from headgate.loops.lanes import LaneSize
+from headgate.loops.supervisor import HOT_AND_COLD, WorkerSettings
+from headgate.model.job import Lane
+
+_HOT, _COLD = HOT_AND_COLD[Lane.HOT], HOT_AND_COLD[Lane.COLD]
+_WORKER = WorkerSettings()
+
+
+class Settings(BaseSettings):
+    """What an operator may set."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HEADGATE_",
+        toml_file="headgate.toml",
+        pyproject_toml_table_header=("tool", "headgate"),
+        extra="forbid",
+    )
+
+    #: Where jobs are kept: `sqlite:///file.db` or `postgresql://user@host/name`.
+    database: str = "sqlite:///headgate.db"
+    #: Where the application declares its syncs: `module:attribute`.
+    app: str | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "text"] = "text"
+    hot_concurrency: int = Field(default=_HOT.concurrency, ge=1)
+    hot_slice_s: float = Field(default=_HOT.slice_s, ge=0)
+    cold_concurrency: int = Field(default=_COLD.concurrency, ge=1)
+    cold_slice_s: float = Field(default=_COLD.slice_s, ge=0)
+    lease_s: float = Field(default=_WORKER.lease_s, gt=0)
+    grace_s: float = Field(default=_WORKER.grace_s, ge=0)
+    keep_events_days: float = Field(default=_WORKER.keep_events.days, gt=0)
+
+    def worker(self) -> WorkerSettings:
+        """The part that a worker takes."""
+        return WorkerSettings(
+            lanes={
+                Lane.HOT: LaneSize(concurrency=self.hot_concurrency, slice_s=self.hot_slice_s),
+                Lane.COLD: LaneSize(concurrency=self.cold_concurrency, slice_s=self.cold_slice_s),
+            },
+            lease_s=self.lease_s,
+            grace_s=self.grace_s,
+            keep_events=timedelta(days=self.keep_events_days),
+        )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The order in which the sources are asked."""
+        return (
+            init_settings,
+            env_settings,
+            TomlConfigSettingsSource(settings_cls),
+            PyprojectTomlConfigSettingsSource(settings_cls),
+        )

@@ -1,0 +1,143 @@
+"""Hosts: simulated processes that crash, restart, pause, and disagree on the time.
+
+Owns the mark by which code belongs to a host, and the keeping of what a crashed host left. The
+order in which the hosts run is for the loop to decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+from collections.abc import Coroutine, Iterable
+from contextvars import Context, ContextVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from headgate.simulation.task import Task
+
+if TYPE_CHECKING:
+    from headgate.simulation.loop import SimulationLoop
+
+T = TypeVar("T")
+
+CLOSE_TRIES = 8
+
+_HOST: ContextVar[Host | None] = ContextVar("headgate_simulation_host", default=None)
+
+# A crashed process never runs again, not even a `finally`; but a suspended coroutine that loses its
+# last reference is closed by Python, which runs them, and there is no way to discard a frame unrun.
+# So crashed hosts are kept here until `release_frozen`. The list has one reference too many, on
+# purpose: otherwise interpreter exit, which clears module globals, would still empty it.
+_FROZEN: list[Host] = []
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_FROZEN))
+
+
+class Host:
+    """One incarnation of a simulated process; `SimulationLoop.host` makes it.
+
+    Its code is every handle whose context is marked with it: its tasks, their children and timers.
+    """
+
+    def __init__(self, loop: SimulationLoop, name: str, incarnation: int = 1) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        #: How far its wall clock is ahead; set it at any moment to make the clock step.
+        self.skew_s = 0.0
+        #: How many seconds its wall clock gains per second since the start of the run.
+        self.drift = 0.0
+        self.crashed = False
+        self.paused = False
+        self._loop = loop
+        self._held: list[Any] = []  # handles that came up in a pause; after a crash, all it had
+
+    def __str__(self) -> str:
+        return f"{self.name}#{self.incarnation}"
+
+    def spawn(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+        """Start a task in this process, which shares no context variable with the caller."""
+        if self.crashed:
+            coro.close()
+            raise RuntimeError(f"{self} has crashed: use the host that restart() returns")
+        context = Context()
+        context.run(_HOST.set, self)
+        return self._loop.create_task(coro, name=name, context=context)
+
+    def crash(self) -> None:
+        """Stop for ever, as by SIGKILL: no handle of this host runs again, and no `finally`."""
+        if current_host() is self and asyncio.current_task(self._loop) is not None:
+            # Returning would let the dead process run on until its next await.
+            raise RuntimeError(f"{self} cannot crash itself this way: await crash_here()")
+        self._die()
+
+    async def crash_here(self) -> NoReturn:
+        """Crash the host that is running this very line: the await never returns."""
+        if current_host() is not self:
+            raise RuntimeError(f"{self} is not the running host: call crash()")
+        self._die()
+        await self._loop.create_future()
+        raise AssertionError("a crashed host ran on")
+
+    def _die(self) -> None:
+        if not self.crashed:
+            self.crashed, self.paused = True, False
+            self.freeze(self._loop.disown(self))
+            self._loop.note(f"{self} crashed")
+
+    def pause(self) -> None:
+        """Withhold this host's handles, as by SIGSTOP, until `resume`."""
+        if not self.crashed and not self.paused:
+            self.paused = True
+            self._loop.note(f"{self} paused")
+
+    def resume(self) -> None:
+        """Let it run again; timers that came due meanwhile fire now."""
+        if self.paused:
+            self.paused = False
+            self._loop.readmit(self._held)
+            self._held = []
+            self._loop.note(f"{self} resumed")
+
+    def restart(self) -> Host:
+        """Crash if still up, and return the next incarnation, on the same machine's clock."""
+        self.crash()
+        successor = Host(self._loop, self.name, self.incarnation + 1)
+        successor.skew_s, successor.drift = self.skew_s, self.drift
+        self._loop.hosts[self.name] = successor
+        return successor
+
+    def withholds(self, handle: asyncio.Handle) -> bool:
+        """Whether a handle of this host may not run now; if so, the host takes it."""
+        if stopped := self.paused or self.crashed:
+            self._held.append(handle)
+        return stopped
+
+    def freeze(self, remains: Iterable[object]) -> None:
+        """Keep `remains` from ever being finalised."""
+        self._held.extend(remains)
+        _FROZEN.append(self)
+
+
+def current_host() -> Host | None:
+    """The host whose code is running, or None outside all of them."""
+    return _HOST.get()
+
+
+def host_of(context: Context) -> Host | None:
+    """The host that a context is marked with."""
+    return context.get(_HOST)
+
+
+def release_frozen() -> None:
+    """Give back the memory and files that the crashed hosts of closed loops hold.
+
+    This does run their `finally` blocks, so call it once the verdict on a run is known. They run in
+    their host's context: a port can refuse them by `current_host().crashed`.
+    """
+    for host in [host for host in _FROZEN if host._loop.is_closed()]:
+        for task in [held for held in host._held if isinstance(held, Task)]:
+            for _ in range(CLOSE_TRIES):  # a `finally` that awaits takes another try
+                with contextlib.suppress(BaseException):
+                    task.context.run(task.get_coro().close)
+                    break
+        host._held.clear()
+        _FROZEN.remove(host)
