@@ -20,6 +20,7 @@ from headgate.model.change import Change
 from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
+from headgate.ports.signal import SWEEP
 from headgate.ports.store import Work
 
 #: A sync that nobody here knows is looked at again after this.
@@ -152,6 +153,7 @@ async def _recovered(rt: Runtime, job: Job) -> None:
     freed = await rt.store.release_source(
         job.source, stagger=timedelta(seconds=sync.retry.stagger_s), limit=RELEASE_MAX
     )
+    await rt.signal.announce(SWEEP)
     _log.info("provider_recovered", source=job.source, job=job.id, freed=freed)
 
 

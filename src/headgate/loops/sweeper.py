@@ -5,7 +5,7 @@ from datetime import timedelta
 from headgate.base.service import Service
 from headgate.flow.recover import rescue_expired, thaw_paused
 from headgate.flow.runtime import Runtime
-from headgate.ports.signal import SWEEP
+from headgate.ports.signal import CONTROL, SWEEP
 from headgate.ports.store import Leader
 
 SEAT = "sweeper"
@@ -34,7 +34,9 @@ class Sweeper(Service):
         self._keep_events = keep_events
         self._leader: Leader | None = None
         self._prune_at = rt.clock.monotonic()
-        rt.signal.subscribe(SWEEP, self)
+        # A cancel sets a deadline, a recovered provider sets jobs free: both are due soon.
+        for topic in (CONTROL, SWEEP):
+            rt.signal.subscribe(topic, self)
 
     async def run_once(self) -> float:
         """One sweep; rests until the next lease, deadline or cool-down ends."""

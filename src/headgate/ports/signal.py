@@ -10,7 +10,7 @@ from headgate.model.job import Lane
 #: Somebody paused or cancelled a job: whoever holds jobs should look at them.
 CONTROL = "control"
 
-#: Something became due that the sweeper should know of.
+#: A provider has recovered: the sweeper has jobs to let go.
 SWEEP = "sweep"
 
 

@@ -5,14 +5,9 @@ ports that are injected into the engine.
 """
 
 from headgate.simulation.host import Host, current_host, release_frozen
-from headgate.simulation.loop import (
-    Deadlock,
-    LimitExceeded,
-    SimulationLoop,
-    UnhandledTaskError,
-    run,
-)
+from headgate.simulation.loop import Deadlock, LimitExceeded, SimulationLoop
 from headgate.simulation.not_simulated import NotSimulated
+from headgate.simulation.runner import UnhandledTaskError, run
 from headgate.simulation.virtual_clock import VirtualClock
 
 __all__ = [

@@ -1,5 +1,7 @@
 """A deterministic asyncio loop: virtual time, and one seeded decision.
 
+Owns what runs next and when. What befalls a host is in `host.py`, the verdict on a run in `runner.py`.
+
 The same program and seed give the same run, in any process, because nothing else decides:
 
 * time stands still while anything can run, then jumps to the next timer;
@@ -26,7 +28,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Gene
 from concurrent.futures import Executor
 from contextvars import Context, copy_context
 from typing import Any, TypeVar, TypeVarTuple
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from headgate.simulation.host import Host, current_host, host_of
 from headgate.simulation.not_simulated import NotSimulated, UnrealLoop
@@ -35,11 +37,10 @@ from headgate.simulation.task import Future, Task, describe, task_of, where
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Callback = Callable[..., object]
+Code = Generator[Any, None, T] | Coroutine[Any, Any, T]
 
 STEP_LIMIT = 5_000_000  # about half a minute of real time
 TIME_LIMIT_S = 100 * 365 * 86_400.0
-WIND_DOWN_STEPS = 100_000  # what cancelled tasks may still use once a limit was hit ...
-WIND_DOWN_S = 30 * 86_400.0  # ... in steps and in virtual time
 EVENTS_KEPT = 50
 STEPS_KEPT = 10
 COLLECT_EVERY_STEPS = 100_000
@@ -52,10 +53,6 @@ class Deadlock(RuntimeError):
 
 class LimitExceeded(RuntimeError):
     """The run used more steps or more virtual time than it was allowed."""
-
-
-class UnhandledTaskError(ExceptionGroup[Exception]):
-    """Tasks or callbacks failed and nobody looked at their exceptions."""
 
 
 class SimulationLoop(UnrealLoop):
@@ -76,6 +73,8 @@ class SimulationLoop(UnrealLoop):
         self.trace: deque[str] = deque(maxlen=EVENTS_KEPT)
         #: The latest incarnation of each host, by name.
         self.hosts: dict[str, Host] = {}
+        #: The pending tasks, in order of creation; held here, so that the collector loses none.
+        self.tasks: dict[Task[Any], None] = {}
         self._last_steps: deque[str] = deque(maxlen=STEPS_KEPT)
         self._hash = hashlib.sha256()
         self._schedule = None if seed is None else self.random("schedule")
@@ -84,10 +83,8 @@ class SimulationLoop(UnrealLoop):
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._timers_cancelled = 0  # since the last sweep
-        # Pending tasks, in order of creation. Held strongly: none is lost to the collector.
-        self._tasks: dict[Task[Any], None] = {}
         self._asyncgens = WeakKeyDictionary[AsyncGenerator[Any, Any], Host | None]()
-        self._failed = WeakSet[Task[Any]]()
+        self._failed = WeakKeyDictionary[Task[Any], None]()  # in order of failure
         self._failures: list[Exception] = []
         self._thread_id: int | None = None
         self._closed = False
@@ -130,16 +127,16 @@ class SimulationLoop(UnrealLoop):
 
     def disown(self, host: Host) -> list[object]:
         """Take out the tasks and generators of a crashed host; its handles go when they come up."""
-        tasks = [task for task in self._tasks if host_of(task.context) is host]
+        tasks = [task for task in self.tasks if host_of(task.context) is host]
         for task in tasks:
-            del self._tasks[task]
+            del self.tasks[task]
         return [*tasks, *(agen for agen, owner in self._asyncgens.items() if owner is host)]
 
     # Running.
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
-        """Run until `future` is done; `run` also raises what nobody handled."""
-        _check_no_loop_runs()
+        """Run until `future` is done; what nobody handled is kept for `unhandled`."""
+        check_no_loop_runs()
         assert not isinstance(future, Generator)  # asyncio's interface predates `async def`
         main = asyncio.ensure_future(future, loop=self)
         hooks, collecting = sys.get_asyncgen_hooks(), gc.isenabled()
@@ -178,9 +175,9 @@ class SimulationLoop(UnrealLoop):
             handle._run()
         finally:  # SystemExit and KeyboardInterrupt come through
             if task is not None and task.done():
-                self._tasks.pop(task, None)
+                self.tasks.pop(task, None)
                 if task._log_traceback:
-                    self._failed.add(task)
+                    self._failed[task] = None
         if self.steps % COLLECT_EVERY_STEPS == 0:
             gc.collect()
 
@@ -199,30 +196,13 @@ class SimulationLoop(UnrealLoop):
 
     def _pending(self) -> str:
         lines = [
-            *(f"{host_of(t.context) or '-'} {t.get_name()}: {where(t)}" for t in self._tasks),
+            *(f"{host_of(task.context) or '-'} {where(task)}" for task in self.tasks),
             *(f"{host} is crashed" for host in self.hosts.values() if host.crashed),
             *(f"{host} is paused" for host in self.hosts.values() if host.paused),
         ]
         return "; pending tasks:" + "".join(f"\n  {line}" for line in lines)
 
     # The end of a run.
-
-    def wind_down(self) -> None:
-        """Cancel the tasks of living hosts and of no host, and close the async generators."""
-        gc.collect()  # finds the failed futures that died in a reference cycle
-        self.step_limit = max(self.step_limit, self.steps + WIND_DOWN_STEPS)
-        self.time_limit_s = max(self.time_limit_s, self._time + WIND_DOWN_S)
-        for host in self.hosts.values():
-            host.resume()
-        self.run_until_complete(self.create_task(self._cancel_all(), name="wind-down"))
-
-    async def _cancel_all(self) -> None:
-        own = asyncio.current_task(self)
-        while pending := [task for task in self._tasks if task is not own]:
-            for task in pending:
-                task.cancel()
-            await asyncio.wait(pending)
-        await self.shutdown_asyncgens()
 
     def unhandled(self) -> list[Exception]:
         """What tasks and callbacks raised and nobody looked at."""
@@ -256,21 +236,17 @@ class SimulationLoop(UnrealLoop):
 
     async def shutdown_asyncgens(self) -> None:
         """Close the async generators that nobody finished, except those of crashed hosts."""
-        for agen, host in list(self._asyncgens.items()):
-            if host is None or not host.crashed:
-                try:
-                    await agen.aclose()
-                except Exception as error:
-                    message = "an async generator failed to close"
-                    self.call_exception_handler({"message": message, "exception": error})
+        living = [agen for agen, host in self._asyncgens.items() if not (host and host.crashed)]
+        if closing := [self.create_task(agen.aclose()) for agen in living]:
+            await asyncio.wait(closing)
 
     def close(self) -> None:
         """Refuse further work, and freeze the tasks that refused to end, as if they had crashed."""
         if self.is_running():
             raise RuntimeError("cannot close a running loop")
         self._closed = True
-        if self._tasks:
-            Host(self, "unfinished").freeze(self._tasks)
+        if self.tasks:
+            Host(self, "unfinished").freeze(self.tasks)
 
     # Scheduling: asyncio's interface.
 
@@ -328,18 +304,13 @@ class SimulationLoop(UnrealLoop):
         return Future(next(self._numbers), self)
 
     def create_task(
-        self,
-        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
-        *,
-        name: str | None = None,
-        context: Context | None = None,
+        self, coro: Code[T], *, name: str | None = None, context: Context | None = None
     ) -> asyncio.Task[T]:
         """A task with a reproducible name and hash, which the loop holds until it is done."""
-        self._check_open()
         number = next(self._numbers)
         context = copy_context() if context is None else context
         task: Task[T] = Task(coro, number, name or f"task-{number}", self, context)
-        self._tasks[task] = None
+        self.tasks[task] = None
         return task
 
     def run_in_executor(
@@ -374,36 +345,7 @@ def _is_void(timer: Any) -> bool:
     return timer.cancelled() or (host is not None and host.crashed)
 
 
-def _check_no_loop_runs() -> None:
+def check_no_loop_runs() -> None:
+    """Refuse to run inside another loop, whose real time would leak in."""
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("a simulation cannot run inside a running event loop")
-
-
-def run(
-    main: Callable[[SimulationLoop], Coroutine[Any, Any, T]] | Coroutine[Any, Any, T],
-    *,
-    seed: int | None = None,
-    step_limit: int = STEP_LIMIT,
-    time_limit_s: float = TIME_LIMIT_S,
-) -> T:
-    """Run `main` on a loop of its own, cancel what it left behind, and close the loop.
-
-    An exception that leaves carries `SimulationLoop.report` as a note, so that it can be repeated.
-    """
-    _check_no_loop_runs()
-    loop = SimulationLoop(seed, step_limit=step_limit, time_limit_s=time_limit_s)
-    try:
-        coro = main(loop) if callable(main) else main
-        try:
-            result = loop.run_until_complete(loop.create_task(coro, name="main"))
-        finally:
-            loop.wind_down()
-        if unhandled := loop.unhandled():
-            raise UnhandledTaskError("nobody handled what these tasks raised", unhandled)
-        return result
-    except BaseException as error:
-        loop.unhandled()
-        error.add_note(loop.report())
-        raise
-    finally:
-        loop.close()

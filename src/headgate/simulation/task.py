@@ -55,11 +55,11 @@ def describe(handle: Any) -> str:
 
 
 def where(task: Task[Any]) -> str:
-    """The chain of awaits in which a task is suspended, outermost first."""
+    """A task's name, and the chain of awaits in which it is suspended, outermost first."""
     chain = []
     awaited: Any = task.get_coro()
     while frame := getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None):
         file = frame.f_code.co_filename.rpartition("/")[2]
         chain.append(f"{frame.f_code.co_qualname} ({file}:{frame.f_lineno})")
         awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)
-    return " > ".join(chain)
+    return f"{task.get_name()}: {' > '.join(chain)}"

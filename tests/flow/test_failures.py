@@ -1,0 +1,367 @@
+"""What becomes of a job when chunks fail: retries, deferrals, the breaker, gaps, ends."""
+
+import asyncio
+from datetime import date, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from headgate import (
+    App,
+    AuthExpired,
+    Chunk,
+    Context,
+    DayStatus,
+    Forbidden,
+    Job,
+    JobState,
+    Malformed,
+    RateLimited,
+    Reason,
+    Record,
+    RetryPolicy,
+    Sync,
+    Transient,
+)
+from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
+
+DAY = date(2025, 12, 24)
+
+
+async def submit(app: App, *, user: str = "ada", days: int = 3, sync: str = "history") -> Job:
+    submitted = await app.submit(
+        sync,
+        user_id=user,
+        connection_id=f"{user}-1",
+        mode="history",
+        start=DAY - timedelta(days=days - 1),
+        end=DAY,
+    )
+    return submitted.job
+
+
+def test_a_transient_error_is_tried_again_with_growing_pauses(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a source that fails four times before it answers
+        tried_at: list[float] = []
+
+        async def read(ctx: Context) -> Chunk:
+            tried_at.append(ctx.clock.monotonic())
+            if len(tried_at) <= 4:
+                raise Transient("503 from upstream")
+            return Chunk()
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+
+        # When it runs to its end
+        job = await world.until(app, job.id)
+
+        # Then it succeeded, each wait in the upper half of an exponential curve
+        assert job.state is JobState.SUCCESS
+        waits = [later - earlier for earlier, later in pairwise(tried_at)]
+        for wait, longest in zip(waits, (5, 10, 20, 40), strict=True):
+            assert longest / 2 <= wait <= longest + 0.1
+        assert job.summary.errors == 4
+        assert (job.attempts, job.recent_errors, job.error) == (0, (), None)
+        assert kinds(await app.events(job.id)) == ["submitted", *["retry"] * 4, "succeeded"]
+
+    in_world(tmp_path, main)
+
+
+def test_six_failures_within_an_hour_pause_the_job_and_it_comes_back(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a provider that is down for the first six reads
+        source_calls = 0
+
+        async def read(ctx: Context) -> Chunk:
+            nonlocal source_calls
+            source_calls += 1
+            if source_calls <= 6:
+                raise Transient("down")
+            return Chunk()
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+        job = await submit(app, days=2)
+        await app.supervisor().start()
+
+        # When the breaker opens
+        job = await world.until(app, job.id, JobState.PAUSED)
+
+        # Then the job says why and until when, and is not read meanwhile
+        assert job.reason is Reason.BREAKER
+        assert job.wake_at is not None
+        cooldown = job.wake_at - world.clock.now()
+        assert timedelta(minutes=59) < cooldown <= timedelta(hours=1)
+        assert "trying again at" in app.explain(job)
+        await world.clock.sleep(3000)
+        assert source_calls == 6
+
+        # And after the cool-down it goes on by itself
+        job = await world.until(app, job.id)
+        assert job.state is JobState.SUCCESS
+        assert job.summary.pauses == 1
+        assert job.probe is False
+        assert "thawed" in kinds(await app.events(job.id))
+
+    in_world(tmp_path, main)
+
+
+def test_five_failures_are_still_retried(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        calls = 0
+
+        async def read(ctx: Context) -> Chunk:
+            nonlocal calls
+            calls += 1
+            if calls <= 5:
+                raise Transient("down")
+            return Chunk()
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+        job = await world.until(app, job.id, JobState.SUCCESS, JobState.PAUSED)
+        assert job.state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_one_probe_goes_first_and_then_the_others_follow_one_by_one(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a provider that is down, and twenty users paused by it
+        down = True
+        reads: list[tuple[float, str]] = []
+
+        async def read(ctx: Context) -> Chunk:
+            reads.append((ctx.clock.monotonic(), ctx.user_id))
+            if down:
+                raise Transient("down")
+            return Chunk()
+
+        policy = RetryPolicy(stagger_s=30)
+        app = await world.app(
+            Sync(name="history", source=ScriptedSource(read), retry=policy), worker=lanes(cold=20)
+        )
+        jobs = [await submit(app, user=f"u{n}", days=1) for n in range(20)]
+        await app.supervisor().start()
+        for job in jobs:
+            await world.until(app, job.id, JobState.PAUSED)
+
+        # When the cool-down ends while the provider is still down
+        reads.clear()
+        await world.clock.sleep(3600 + 300)
+
+        # Then one probe after another asked, each once: no stampede
+        assert 1 <= len(reads) <= 20
+        times = [at for at, _ in reads]
+        assert len({user for _, user in reads}) == len(reads)
+        assert times == sorted(times)
+        paused = await app.jobs(states=[JobState.PAUSED])
+        assert len(paused) == 20 - sum(job.probe for job in await app.jobs())
+
+        # And when the provider is back, the rest follow, half a minute apart
+        down = False
+        reads.clear()
+        for job in jobs:
+            assert (await world.until(app, job.id)).state is JobState.SUCCESS
+        times = [at for at, _ in reads]
+        gaps = [later - earlier for earlier, later in pairwise(times[1:])]
+        assert len(reads) == 20
+        assert min(gaps) > 25
+
+    in_world(tmp_path, main)
+
+
+def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a day that can never be read
+        poison = DAY - timedelta(days=1)
+
+        async def read(ctx: Context) -> Chunk:
+            if ctx.day == poison:
+                raise Malformed("not JSON")
+            return Chunk(records=[Record(str(ctx.day), {})])
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+        job = await submit(app, days=3)
+        await app.supervisor().start()
+
+        # When its three pauses are spent
+        job = await world.until(app, job.id)
+
+        # Then the job is done, and the gap is written down with its reason
+        assert job.state is JobState.SUCCESS
+        assert job.reason is Reason.DONE_WITH_GAPS
+        assert (job.summary.days_held, job.summary.days_failed) == (2, 1)
+        assert job.summary.pauses == 3
+        rows = await app.coverage("history", "ada-1", start=DAY - timedelta(days=2), end=DAY)
+        assert [row.status for row in rows] == [DayStatus.HELD, DayStatus.FAILED, DayStatus.HELD]
+        assert rows[1].error == "Malformed: not JSON"
+        assert "1 day could not be read" in app.explain(job)
+
+    in_world(tmp_path, main)
+
+
+def test_a_poison_last_day_still_ends_the_job(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            raise Malformed("not JSON")
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+        assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
+        assert job.progress.percent == 100.0
+
+    in_world(tmp_path, main)
+
+
+def test_a_cursor_job_that_cannot_go_on_fails_when_its_pauses_are_spent(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            raise Transient("always")
+
+        app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
+        job = (await app.submit("pages", user_id="ada", connection_id="c")).job
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
+        assert job.summary.pauses == 3
+
+    in_world(tmp_path, main)
+
+
+def test_a_deferral_waits_until_its_time_and_burns_nothing(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        calls: list[float] = []
+
+        async def read(ctx: Context) -> Chunk:
+            calls.append(ctx.clock.monotonic())
+            if len(calls) <= 20:
+                raise RateLimited(ctx.clock.now() + timedelta(minutes=15))
+            return Chunk()
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+        await world.clock.sleep(60)
+        waiting = await app.get(job.id)
+        assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
+        assert (waiting.attempts, waiting.summary.errors, waiting.deferrals) == (0, 0, 1)
+        assert "going on at 2026-01-01 00:15:00 UTC" in app.explain(waiting)
+
+        job = await world.until(app, job.id)
+        assert job.state is JobState.SUCCESS
+        assert job.summary.deferrals == 20
+        assert calls[1] == pytest.approx(15 * 60, abs=1)
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(AuthExpired("401"), Reason.NEEDS_REAUTH), (Forbidden("403"), Reason.REFUSED)],
+)
+def test_what_cannot_be_helped_fails_at_once(
+    tmp_path: Path, error: Exception, reason: Reason
+) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            raise error
+
+        source = ScriptedSource(read)
+        app = await world.app(Sync(name="history", source=source))
+        job = await submit(app)
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+        assert (job.state, job.reason) == (JobState.FAILED, reason)
+        assert len(source.calls) == 1
+
+    in_world(tmp_path, main)
+
+
+def test_an_error_nobody_foresaw_counts_as_transient(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        calls = 0
+
+        async def read(ctx: Context) -> Chunk:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                raise KeyError("items")
+            return Chunk()
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+        assert job.state is JobState.SUCCESS
+        assert job.summary.errors == 1
+
+    in_world(tmp_path, main)
+
+
+def test_a_chunk_that_hangs_is_cut_off_and_retried(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        calls = 0
+
+        async def read(ctx: Context) -> Chunk:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                await asyncio.Event().wait()
+            return Chunk()
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(read), chunk_s_max=45))
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+        await world.clock.sleep(46)
+        assert "longer than 45 s" in ((await app.get(job.id)).error or "")
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_what_a_source_returns_is_checked(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return [{"id": 1}]  # type: ignore[return-value]
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+        await world.clock.sleep(1)
+        job = await app.get(job.id)
+        assert job.error == "Malformed: source 'scripted' returned list, not a Chunk"
+
+    in_world(tmp_path, main)
+
+
+def test_a_sync_that_no_worker_knows_is_parked_not_lost(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a job of a sync that only a newer release declares
+        async def read(ctx: Context) -> Chunk:
+            return Chunk()
+
+        newer = await world.app(Sync(name="history", source=ScriptedSource(read)))
+        older = await world.app()
+        job = await submit(newer, days=1)
+
+        # When an older worker takes it
+        old_worker = older.supervisor()
+        await old_worker.start()
+        await world.clock.sleep(1)
+
+        # Then it is put back, nothing counted, and the newer one does it
+        parked = await newer.get(job.id)
+        assert (parked.state, parked.reason) == (JobState.PENDING, Reason.UNKNOWN_SYNC)
+        assert (parked.attempts, parked.deferrals, parked.summary.errors) == (0, 0, 0)
+        await old_worker.stop()
+        await newer.supervisor().start()
+        assert (await world.until(newer, job.id)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)

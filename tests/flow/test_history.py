@@ -1,0 +1,154 @@
+"""Historical jobs from submit to done: order, coverage, progress, counters."""
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from headgate import (
+    ActiveJobExists,
+    App,
+    Chunk,
+    Context,
+    DayStatus,
+    Job,
+    JobState,
+    NoData,
+    Reason,
+    Record,
+    Sync,
+)
+from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
+
+FIRST, LAST = date(2025, 12, 1), date(2025, 12, 10)
+
+
+async def one_record_a_day(ctx: Context) -> Chunk:
+    return Chunk(records=[Record(f"{ctx.day}", {"day": str(ctx.day)})])
+
+
+async def submit_history(app: App, *, user: str = "ada", key: str | None = None) -> Job:
+    submitted = await app.submit(
+        "history",
+        user_id=user,
+        connection_id=f"{user}-1",
+        mode="history",
+        start=FIRST,
+        end=LAST,
+        key=key,
+    )
+    return submitted.job
+
+
+def test_days_are_read_from_newest_to_oldest_and_covered(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a source with two empty days, one said by NoData and one by an empty chunk
+        async def read(ctx: Context) -> Chunk:
+            assert ctx.day is not None
+            if ctx.day.day == 4:
+                raise NoData
+            return await one_record_a_day(ctx) if ctx.day.day != 7 else Chunk()
+
+        source = ScriptedSource(read)
+        app = await world.app(Sync(name="history", source=source))
+        job = await submit_history(app)
+        assert job.progress.percent == 0.0
+
+        # When a worker runs
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+
+        # Then every day was read once, newest first, and each has its coverage
+        days = [FIRST + timedelta(days=n) for n in range(10)]
+        assert [ctx.day for ctx in source.calls] == days[::-1]
+        assert job.state is JobState.SUCCESS
+        assert job.reason is Reason.DONE
+        assert job.progress.percent == 100.0
+        assert (job.summary.days_held, job.summary.days_empty) == (8, 2)
+        assert job.summary.inserted == 8
+        rows = await app.coverage("history", "ada-1", start=FIRST, end=LAST)
+        assert [row.day for row in rows] == days
+        empty = {row.day.day for row in rows if row.status is DayStatus.EMPTY}
+        assert empty == {4, 7}
+        assert len(await app.records("history", "ada-1")) == 8
+        story = kinds(await app.events(job.id))
+        assert story == ["submitted", *["chunk"] * 9, "succeeded"]
+
+    in_world(tmp_path, main)
+
+
+def test_progress_never_moves_backwards_and_says_the_day(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def slow(ctx: Context) -> Chunk:
+            await ctx.clock.sleep(10)
+            return await one_record_a_day(ctx)
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(slow)))
+        job = await submit_history(app)
+        await app.supervisor().start()
+        seen: list[float] = []
+        while (job := await app.get(job.id)).state is not JobState.SUCCESS:
+            percent = job.progress.percent
+            assert percent is not None
+            seen.append(percent)
+            if job.state is JobState.RUNNING:
+                assert job.progress.at == job.cursor
+            await world.clock.sleep(3)
+        assert seen == sorted(seen)
+        assert seen[0] == 0.0 and seen[-1] == 90.0
+
+    in_world(tmp_path, main)
+
+
+def test_a_second_active_job_is_refused_with_the_id_of_the_first(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
+        first = await submit_history(app)
+        with pytest.raises(ActiveJobExists) as refused:
+            await submit_history(app)
+        assert refused.value.job_id == first.id
+
+        # When the first has ended, another may start, and re-reading changes nothing
+        await app.supervisor().start()
+        await world.until(app, first.id)
+        second = await submit_history(app)
+        second = await world.until(app, second.id)
+        assert second.summary.unchanged == 10
+        assert second.summary.inserted == 0
+
+    in_world(tmp_path, main)
+
+
+def test_the_same_key_returns_the_same_job(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
+        first = await submit_history(app, key="k")
+        again = await submit_history(app, key="k")
+        assert again.id == first.id
+        assert len(await app.jobs()) == 1
+
+    in_world(tmp_path, main)
+
+
+def test_a_long_job_rests_after_its_slice_so_that_others_get_a_turn(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given one cold slot, a slice of 25 s, and days that take 10 s each
+        order: list[str] = []
+
+        async def read(ctx: Context) -> Chunk:
+            order.append(ctx.user_id)
+            await ctx.clock.sleep(10)
+            return Chunk()
+
+        app = await world.app(
+            Sync(name="history", source=ScriptedSource(read)), worker=lanes(cold=1, slice_s=25)
+        )
+        for user in ("ada", "bob"):
+            await submit_history(app, user=user)
+        await app.supervisor().start()
+        await world.clock.sleep(125)
+
+        # Then the two take turns, three days a slice
+        assert order[:12] == ["ada"] * 3 + ["bob"] * 3 + ["ada"] * 3 + ["bob"] * 3
+
+    in_world(tmp_path, main)

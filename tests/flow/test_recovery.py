@@ -1,0 +1,289 @@
+"""Lost workers, zombies, lost answers from the store: nothing is lost, nothing counts twice."""
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate import (
+    App,
+    Batch,
+    Chunk,
+    Context,
+    Job,
+    JobState,
+    Reason,
+    Record,
+    StoreError,
+    StoreUnavailable,
+    Sync,
+)
+from headgate.model.change import Change
+from headgate.ports.store import Work
+from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
+
+DAY = date(2025, 12, 24)
+
+
+class Ledger:
+    """A destination that honours keys, and counts what it was sent."""
+
+    name = "ledger"
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.accepted: dict[str, Batch] = {}
+
+    async def write(self, batch: Batch) -> None:
+        self.sent.append(batch.key)
+        self.accepted.setdefault(batch.key, batch)
+
+
+async def slow_day(ctx: Context) -> Chunk:
+    await ctx.clock.sleep(10)
+    return Chunk(records=[Record(str(ctx.day), {})])
+
+
+async def submit(app: App, days: int = 3) -> Job:
+    submitted = await app.submit(
+        "history",
+        user_id="ada",
+        connection_id="c",
+        mode="history",
+        start=DAY - timedelta(days=days - 1),
+        end=DAY,
+    )
+    return submitted.job
+
+
+def test_a_crashed_workers_job_is_rescued_and_its_chunk_repeated(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that dies in the middle of the second day, after it wrote to the ledger
+        ledger = Ledger()
+        sync = Sync(name="history", source=ScriptedSource(slow_day), destination=ledger)
+        first, second = await world.app(sync), await world.app(sync)
+        job = await submit(first)
+        host = world.loop.host("first")
+        await host.spawn(first.supervisor().start())
+        await world.clock.sleep(15)
+        assert (await second.get(job.id)).steps == 1
+        host.crash()
+
+        # When another worker is there
+        await second.supervisor().start()
+        job = await world.until(second, job.id)
+
+        # Then the job was finished from where it was; a crash is a crash, not an error
+        assert job.state is JobState.SUCCESS
+        assert (job.summary.crashes, job.summary.errors) == (1, 0)
+        assert sorted(ledger.accepted) == [f"{job.id}:{step}" for step in range(3)]
+        story = kinds(await second.events(job.id))
+        assert story == ["submitted", "chunk", "rescued", "chunk", "succeeded"]
+
+    in_world(tmp_path, main)
+
+
+def test_a_zombie_is_refused_everything_after_its_job_was_rescued(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that stands still for two leases in the middle of a chunk
+        sync = Sync(name="history", source=ScriptedSource(slow_day))
+        first, second = await world.app(sync), await world.app(sync)
+        job = await submit(first)
+        host = world.loop.host("zombie")
+        await host.spawn(first.supervisor().start())
+        await world.clock.sleep(15)
+        host.pause()
+
+        # When another worker has finished the job and the first wakes up
+        await second.supervisor().start()
+        await world.until(second, job.id)
+        finished = await second.get(job.id)
+        story = await second.events(job.id)
+        host.resume()
+        await world.clock.sleep(200)
+
+        # Then nothing it did counted
+        assert await second.get(job.id) == finished
+        assert await second.events(job.id) == story
+        assert finished.summary.chunks == 3
+
+    in_world(tmp_path, main)
+
+
+def test_a_chunk_that_takes_down_every_worker_ends_its_job(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a chunk that kills whoever reads it
+        async def deadly(ctx: Context) -> Chunk:
+            host = hosts[-1]
+            await host.crash_here()
+            raise AssertionError("unreachable")
+
+        hosts: list[Any] = []
+        sync = Sync(name="history", source=ScriptedSource(deadly))
+        watcher = await world.app(sync)
+        job = await submit(watcher)
+
+        # When five workers have died of it
+        for number in range(6):
+            app = await world.app(sync)
+            hosts.append(world.loop.host(f"worker-{number}"))
+            await hosts[-1].spawn(app.supervisor().start())
+            await world.clock.sleep(1000)
+
+        # Then the job fails instead of killing the next
+        job = await watcher.get(job.id)
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.CRASHES_SPENT)
+        assert job.summary.crashes == 5
+        assert job.summary.errors == 0
+        assert "lost 5 times" in watcher.explain(job)
+
+    in_world(tmp_path, main)
+
+
+def test_a_slow_chunk_keeps_its_lease_by_heartbeats(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def very_slow(ctx: Context) -> Chunk:
+            await ctx.clock.sleep(1000)
+            return Chunk()
+
+        source = ScriptedSource(very_slow)
+        sync = Sync(name="history", source=source, chunk_s_max=2000)
+        first, second = await world.app(sync), await world.app(sync)
+        job = await submit(first, days=1)
+        await first.supervisor().start()
+        await world.clock.sleep(1)
+        await second.supervisor().start()
+        job = await world.until(first, job.id)
+        assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 0)
+        assert len(source.calls) == 1
+
+    in_world(tmp_path, main)
+
+
+def test_leadership_passes_on_when_the_leader_dies(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        sync = Sync(name="history", source=ScriptedSource(slow_day))
+        first, second = await world.app(sync), await world.app(sync)
+        leader = world.loop.host("leader")
+        await leader.spawn(first.supervisor().start())
+        await world.clock.sleep(1)
+        follower = second.supervisor()
+        await follower.start()
+        job = await submit(first)
+        await world.clock.sleep(5)
+        leader.crash()
+        job = await world.until(second, job.id, limit_s=300)
+        assert job.state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+class LossyStore:
+    """Does the settle, and then loses the answer: once, for each change of a kind."""
+
+    def __init__(self, app: App, monkeypatch: pytest.MonkeyPatch, *, edge: str) -> None:
+        self.lost = 0
+        real = app.store.settle
+
+        async def settle(change: Change, work: Work | None = None) -> Job | None:
+            after = await real(change, work)
+            if change.edge.name == edge and self.lost < 3:
+                self.lost += 1
+                raise StoreUnavailable
+            return after
+
+        monkeypatch.setattr(app.store, "settle", settle)
+
+
+@pytest.mark.parametrize("edge", ["advance", "rest", "succeed"])
+def test_a_write_that_took_effect_but_lost_its_answer_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edge: str
+) -> None:
+    async def main(world: World) -> None:
+        source = ScriptedSource(slow_day)
+        app = await world.app(Sync(name="history", source=source), worker=lanes(slice_s=15))
+        lossy = LossyStore(app, monkeypatch, edge=edge)
+        job = await submit(app, days=6)
+        await app.supervisor().start()
+        job = await world.until(app, job.id, limit_s=500)
+        assert job.state is JobState.SUCCESS
+        assert lossy.lost > 0
+        assert len(source.calls) == 6
+        assert (job.steps, job.summary.chunks, job.summary.crashes) == (6, 6, 0)
+
+    in_world(tmp_path, main)
+
+
+def test_an_outage_of_the_store_is_waited_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a store that is away for four seconds while a chunk is being settled
+        source = ScriptedSource(slow_day)
+        app = await world.app(Sync(name="history", source=source))
+        write = app.database.write
+
+        async def away(operation: Any) -> Any:
+            if 10 <= world.clock.monotonic() <= 14:
+                raise StoreUnavailable
+            return await write(operation)
+
+        monkeypatch.setattr(app.database, "write", away)
+        job = await submit(app)
+        await app.supervisor().start()
+
+        # Then the chunk is not read again
+        job = await world.until(app, job.id)
+        assert job.state is JobState.SUCCESS
+        assert len(source.calls) == 3
+
+    in_world(tmp_path, main)
+
+
+def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        source = ScriptedSource(slow_day)
+        app = await world.app(Sync(name="history", source=source))
+        settle = app.store.settle
+        refused = 0
+
+        async def refuse_once(change: Change, work: Work | None = None) -> Job | None:
+            nonlocal refused
+            if work is not None and work.records and not refused:
+                refused += 1
+                raise StoreError("the database refused: unsupported character")
+            return await settle(change, work)
+
+        monkeypatch.setattr(app.store, "settle", refuse_once)
+        job = await submit(app, days=2)
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 1)
+        assert "retry" in kinds(await app.events(job.id))
+
+    in_world(tmp_path, main)
+
+
+def test_old_events_are_pruned_in_the_background(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def quick(ctx: Context) -> Chunk:
+            return Chunk()
+
+        worker = lanes(keep_events=timedelta(days=7))
+        app = await world.app(Sync(name="history", source=ScriptedSource(quick)), worker=worker)
+        job = await submit(app)
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await world.until(app, job.id)
+        await supervisor.stop()
+        assert len(await app.events(job.id)) == 4
+        await world.clock.sleep(8 * 24 * 3600)
+        await app.supervisor().start()
+        await world.clock.sleep(60)
+        assert await app.events(job.id) == []
+        assert (await app.get(job.id)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)

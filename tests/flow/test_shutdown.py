@@ -1,0 +1,141 @@
+"""Stopping a worker: what is under way is finished or handed back, and nothing is lost."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+from headgate import App, Chunk, Context, Job, JobState, Reason, Sync, WorkerSettings
+from tests.worlds import ScriptedSource, World, in_world, kinds
+
+
+def pages(count: int, seconds: float) -> ScriptedSource:
+    async def read(ctx: Context) -> Chunk:
+        await ctx.clock.sleep(seconds)
+        page = ctx.cursor if isinstance(ctx.cursor, int) else 0
+        return Chunk(cursor=page + 1 if page + 1 < count else None)
+
+    return ScriptedSource(read)
+
+
+async def submit(app: App) -> Job:
+    return (await app.submit("pages", user_id="ada", connection_id="c")).job
+
+
+async def started(world: World, source: ScriptedSource, *, grace_s: float) -> tuple[App, Job]:
+    app = await world.app(Sync(name="pages", source=source), worker=WorkerSettings(grace_s=grace_s))
+    return app, await submit(app)
+
+
+def test_a_chunk_that_ends_within_the_grace_period_is_finished(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        source = pages(5, seconds=10)
+        app, job = await started(world, source, grace_s=20)
+        worker = app.supervisor()
+        await worker.start()
+        await world.clock.sleep(3)
+
+        # When it is told to stop in the middle of the first page
+        await worker.stop()
+
+        # Then that page is committed, the next is not begun, and the job waits for anybody
+        assert world.clock.monotonic() < 11
+        job = await app.get(job.id)
+        assert (job.state, job.steps) == (JobState.PENDING, 1)
+        assert len(source.calls) == 1
+        assert job.summary.crashes == 0
+
+        # And another worker takes it at once
+        await app.supervisor().start()
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_a_chunk_that_takes_longer_is_handed_back_untouched(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app, job = await started(world, pages(2, seconds=100), grace_s=20)
+        worker = app.supervisor()
+        await worker.start()
+        await world.clock.sleep(3)
+        await worker.stop()
+        assert 23 <= world.clock.monotonic() < 24
+        job = await app.get(job.id)
+        assert (job.state, job.reason) == (JobState.PENDING, Reason.RELEASED)
+        assert (job.steps, job.attempts, job.crashes, job.summary.errors) == (0, 0, 0, 0)
+        assert job.token == 2
+        assert kinds(await app.events(job.id)) == ["submitted", "released"]
+
+    in_world(tmp_path, main)
+
+
+def test_a_second_request_hands_back_at_once(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app, job = await started(world, pages(2, seconds=100), grace_s=20)
+        worker = app.supervisor()
+        running = asyncio.create_task(worker.run_until_asked())
+        await world.clock.sleep(3)
+        worker.ask_to_stop()
+        await world.clock.sleep(2)
+        assert not running.done()
+        worker.ask_to_stop()
+        await running
+        assert world.clock.monotonic() < 6
+        assert (await app.get(job.id)).reason is Reason.RELEASED
+
+    in_world(tmp_path, main)
+
+
+def test_a_source_that_does_not_let_go_is_left_to_its_lease(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def stubborn(ctx: Context) -> Chunk:
+            try:
+                await ctx.clock.sleep(50)
+            except asyncio.CancelledError:
+                await ctx.clock.sleep(500)
+            return Chunk()
+
+        source = ScriptedSource(stubborn)
+        app, job = await started(world, source, grace_s=1)
+        worker = app.supervisor()
+        await worker.start()
+        await world.clock.sleep(1)
+        await worker.stop()
+        assert world.clock.monotonic() < 8
+        assert (await app.get(job.id)).state is JobState.RUNNING
+
+        # Then another process rescues it
+        other = await world.app(Sync(name="pages", source=pages(1, 0)))
+        await other.supervisor().start()
+        job = await world.until(other, job.id)
+        assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
+        await world.clock.sleep(1000)
+
+    in_world(tmp_path, main)
+
+
+def test_stopping_twice_or_before_starting_is_fine(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app()
+        worker = app.supervisor()
+        await worker.stop()
+        await worker.stop()
+        worker = app.supervisor()
+        await worker.start()
+        await worker.stop()
+        await worker.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_leadership_is_given_up_on_the_way_out(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        first, second = await world.app(), await world.app()
+        worker = first.supervisor()
+        await worker.start()
+        await world.clock.sleep(1)
+        term = timedelta(seconds=10)
+        assert await second.store.lead("sweeper", holder="second", term=term) is None
+        await worker.stop()
+        assert await second.store.lead("sweeper", holder="second", term=term) is not None
+
+    in_world(tmp_path, main)

@@ -1,0 +1,125 @@
+"""The engine under a virtual clock: whole applications on a real SQLite file, without a sleep."""
+
+import asyncio
+import functools
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+from headgate import App, Chunk, Context, Job, JobState, LaneSize, Sync, WorkerSettings
+from headgate.base.clock import ManualClock
+from headgate.model.job import Lane
+from headgate.model.states import JOB
+from headgate.signals.local import LocalSignal
+from headgate.simulation import SimulationLoop, VirtualClock, run
+from headgate.store.sql import schema
+from headgate.store.sql.sqlite import InlineSqliteDatabase
+
+T = TypeVar("T")
+
+Read = Callable[[Context], Awaitable[Chunk]]
+
+#: Where virtual time begins.
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class ScriptedSource:
+    """A source whose every read is a function of the test's."""
+
+    def __init__(self, read: Read, name: str = "scripted") -> None:
+        self.name = name
+        self._read = read
+        self.calls: list[Context] = []
+
+    async def read(self, ctx: Context) -> Chunk:
+        self.calls.append(ctx)
+        return await self._read(ctx)
+
+
+class World:
+    """One SQLite file and any number of processes around it, in virtual time."""
+
+    def __init__(self, loop: SimulationLoop, file: Path) -> None:
+        self.loop = loop
+        self.clock = VirtualClock(loop, START)
+        self._file = file
+        self._signal = LocalSignal()
+        self._opened: list[App] = []
+
+    async def app(self, *syncs: Sync, worker: WorkerSettings | None = None) -> App:
+        """A process's application, opened."""
+        app = App(
+            InlineSqliteDatabase(self._file, self.clock),
+            syncs=syncs,
+            worker=worker or WorkerSettings(),
+            signal=self._signal,
+            clock=self.clock,
+            rng=Random(len(self._opened)),
+        )
+        await app.open()
+        self._opened.append(app)
+        return app
+
+    async def until(self, app: App, job_id: str, *states: JobState, limit_s: float = 1e6) -> Job:
+        """Let virtual time pass until the job is in one of these states, or has ended."""
+        wanted = states or JOB.terminal
+        began = self.clock.monotonic()
+        async with asyncio.timeout(limit_s):
+            while (job := await app.get(job_id)).state not in wanted:
+                # Ever longer steps: hours of virtual time should not take thousands of looks.
+                await self.clock.sleep(max(0.05, (self.clock.monotonic() - began) / 50))
+        return job
+
+    async def close(self) -> None:
+        for app in self._opened:
+            await app.close()
+
+
+def in_world(
+    folder: Path, main: Callable[[World], Coroutine[Any, Any, T]], *, seed: int | None = None
+) -> T:
+    """Run `main` in a world of its own."""
+    file = folder / f"world-{seed}.db"
+    shutil.copyfile(_template(), file)
+
+    async def opened(loop: SimulationLoop) -> T:
+        world = World(loop, file)
+        try:
+            return await main(world)
+        finally:
+            await world.close()
+
+    return run(opened, seed=seed)
+
+
+def lanes(hot: int = 32, cold: int = 4, *, slice_s: float = 5.0, **more: Any) -> WorkerSettings:
+    """Worker settings with that many slots."""
+    sizes = {
+        Lane.HOT: LaneSize(concurrency=hot, slice_s=slice_s),
+        Lane.COLD: LaneSize(concurrency=cold, slice_s=slice_s),
+    }
+    return WorkerSettings(lanes=sizes, **more)
+
+
+def kinds(events: Sequence[Any]) -> list[str]:
+    """The kinds of some events, in order."""
+    return [event.kind for event in events]
+
+
+@functools.cache
+def _template() -> Path:
+    """A migrated, empty database to copy: migrating anew for every test would be slow."""
+    file = Path(tempfile.mkdtemp(prefix="headgate-template-")) / "empty.db"
+
+    async def build(loop: SimulationLoop) -> None:
+        database = InlineSqliteDatabase(file, ManualClock(START))
+        await database.open()
+        await schema.migrate(database)
+        await database.close()
+
+    run(build)
+    return file
