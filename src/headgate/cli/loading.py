@@ -57,12 +57,12 @@ def load_app(app: str | None, database: str | None, *, needs_syncs: bool) -> App
     """The application that was named, or a bare one on the database where no syncs are needed."""
     settings = load_settings()
     configure(SystemClock(), json=settings.log_format == "json", level=settings.log_level)
-    named = app or settings.app
-    if named is not None:
-        found = _import(named)
-        if database is not None:
-            fail("--database: the app names its own database; leave one of the two out", code=USAGE)
-        return found
+    if app and database:
+        fail("--database: the app names its own database; leave one of the two out", code=USAGE)
+    # A database on the command line goes before an app in the settings.
+    named = app or (None if database else settings.app)
+    if named:
+        return _import(named)
     if needs_syncs:
         fail(
             "--app: say where the syncs are declared, as module:attribute, "

@@ -64,7 +64,7 @@ def print_jobs(app: App, jobs: Sequence[Job]) -> None:
     if not out.is_terminal:
         for job in jobs:
             fields = (job.id, job.state.value, job.sync, job.user_id, job.lane.value)
-            out.print("\t".join((*fields, percent_text(job), app.explain(job))), markup=False)
+            sys.stdout.write("\t".join((*fields, percent_text(job), app.explain(job))) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("job", "state", "sync", "user", "lane", "progress", "why"):

@@ -81,7 +81,7 @@ def _checked(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> 
 def _mode(mode: Mode | str, sync: Sync) -> Mode:
     known = [each.value for each in sync.modes]
     if mode not in known:
-        raise InvalidInput("mode", f"{mode!r} is not one of {', '.join(known)}")
+        raise InvalidInput("mode", f"{str(mode)!r} is not one of {', '.join(known)}")
     return Mode(mode)
 
 
@@ -89,7 +89,7 @@ def _lane(lane: Lane | str | None, mode: Mode) -> Lane:
     if lane is None:
         return default_lane(mode)
     if lane not in list(Lane):
-        raise InvalidInput("lane", f"{lane!r} is not one of {', '.join(Lane)}")
+        raise InvalidInput("lane", f"{str(lane)!r} is not one of {', '.join(Lane)}")
     return Lane(lane)
 
 

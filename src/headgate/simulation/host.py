@@ -122,9 +122,10 @@ def current_host() -> Host | None:
     return _HOST.get()
 
 
-def host_of(context: Context) -> Host | None:
-    """The host that a context is marked with."""
-    return context.get(_HOST)
+def host_of(code: Any) -> Host | None:
+    """The host that a handle or a task belongs to."""
+    host: Host | None = code._context.get(_HOST)
+    return host
 
 
 def release_frozen() -> None:
@@ -137,7 +138,7 @@ def release_frozen() -> None:
         for task in [held for held in host._held if isinstance(held, Task)]:
             for _ in range(CLOSE_TRIES):  # a `finally` that awaits takes another try
                 with contextlib.suppress(BaseException):
-                    task.context.run(task.get_coro().close)
+                    task._context.run(task.get_coro().close)
                     break
         host._held.clear()
         _FROZEN.remove(host)

@@ -1,6 +1,7 @@
 """A deterministic asyncio loop: virtual time, and one seeded decision.
 
-Owns what runs next and when. What befalls a host is in `host.py`, the verdict on a run in `runner.py`.
+Owns what runs next, and when. What befalls a host is in `host.py`; how a run begins, ends and
+fails is in `runner.py`.
 
 The same program and seed give the same run, in any process, because nothing else decides:
 
@@ -126,11 +127,13 @@ class SimulationLoop(UnrealLoop):
         self._ready.extendleft(reversed(handles))
 
     def disown(self, host: Host) -> list[object]:
-        """Take out the tasks and generators of a crashed host; its handles go when they come up."""
-        tasks = [task for task in self.tasks if host_of(task.context) is host]
+        """Hand over what a crashed host had; its ready handles follow as they come up."""
+        tasks = [task for task in self.tasks if host_of(task) is host]
         for task in tasks:
             del self.tasks[task]
-        return [*tasks, *(agen for agen, owner in self._asyncgens.items() if owner is host)]
+        asyncgens = [agen for agen, owner in self._asyncgens.items() if owner is host]
+        timers = [timer for timer in self._timers if host_of(timer[2]) is host]
+        return [*tasks, *asyncgens, *timers]
 
     # Running.
 
@@ -164,7 +167,7 @@ class SimulationLoop(UnrealLoop):
         index = 0 if self._schedule is None else self._schedule.randrange(len(self._ready))
         handle: Any = self._ready[index]
         del self._ready[index]
-        host, task = host_of(handle._context), task_of(handle)
+        host, task = host_of(handle), task_of(handle)
         if handle.cancelled() or (host is not None and host.withholds(handle)):
             return
         self.steps += 1
@@ -184,7 +187,7 @@ class SimulationLoop(UnrealLoop):
     def _advance(self) -> None:
         """Jump to the next timer that can fire, and make ready all that are due with it."""
         while self._timers and _is_void(self._timers[0][2]):
-            self._ready.append(heapq.heappop(self._timers)[2])  # which `_step` will not run
+            heapq.heappop(self._timers)
         if not self._timers:
             raise Deadlock(f"nothing can run any more at {self._time!r} s{self._pending()}")
         when = self._timers[0][0]
@@ -196,7 +199,7 @@ class SimulationLoop(UnrealLoop):
 
     def _pending(self) -> str:
         lines = [
-            *(f"{host_of(task.context) or '-'} {where(task)}" for task in self.tasks),
+            *(f"{host_of(task) or '-'} {where(task)}" for task in self.tasks),
             *(f"{host} is crashed" for host in self.hosts.values() if host.crashed),
             *(f"{host} is paused" for host in self.hosts.values() if host.paused),
         ]
@@ -207,7 +210,7 @@ class SimulationLoop(UnrealLoop):
     def unhandled(self) -> list[Exception]:
         """What tasks and callbacks raised and nobody looked at."""
         for task in list(self._failed):
-            host = host_of(task.context)
+            host = host_of(task)
             # What a crashed host still held, it might have looked at, had it lived.
             if task._log_traceback and not (host and host.crashed):
                 message = "Task exception was never retrieved"
@@ -340,8 +343,8 @@ class SimulationLoop(UnrealLoop):
             raise RuntimeError("the loop is closed")
 
 
-def _is_void(timer: Any) -> bool:
-    host = host_of(timer._context)
+def _is_void(timer: asyncio.TimerHandle) -> bool:
+    host = host_of(timer)
     return timer.cancelled() or (host is not None and host.crashed)
 
 

@@ -30,7 +30,7 @@ class Task(asyncio.Task[T_co]):
         self, coro: Any, number: int, name: str, loop: asyncio.AbstractEventLoop, context: Context
     ) -> None:
         self._number = number  # first, because asyncio puts the task into a set
-        self.context = context
+        self._context = context  # as a handle has it
         super().__init__(coro, loop=loop, name=name, context=context)
 
     def __hash__(self) -> int:

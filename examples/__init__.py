@@ -1,0 +1,1 @@
+"""Small applications, each run by the tests."""

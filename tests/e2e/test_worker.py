@@ -1,0 +1,187 @@
+"""Real processes: a worker stopped by signals, the demo, and the example of the README."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import servers, stores
+
+ROOT = Path(__file__).parents[2]
+
+APP = """
+import os
+import headgate
+
+class Source:
+    name = "slow"
+
+    async def read(self, ctx):
+        print("reading", ctx.day, flush=True)
+        await ctx.clock.sleep(float(os.environ["SECONDS"]))
+        return headgate.Chunk(records=[headgate.Record(str(ctx.day), {})])
+
+app = headgate.App(
+    os.environ["DATABASE"],
+    syncs=[headgate.Sync(name="slow", source=Source())],
+    worker=headgate.WorkerSettings(grace_s=float(os.environ.get("GRACE", "20"))),
+)
+"""
+
+Environment = dict[str, str]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def environment(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: servers.PostgresServer
+) -> Environment:
+    """A folder with an application, on each database."""
+    (tmp_path / "slow_app.py").write_text(APP, encoding="utf-8")
+    address = f"sqlite:///{tmp_path}/jobs.db"
+    if request.param == "postgres":
+        name = f"e2e_{tmp_path.name}".replace("-", "_").replace("[", "").replace("]", "")
+        address = stores.run_async(stores.create_postgres(postgres_server.url, name))
+    environment = {**os.environ, "DATABASE": address, "HEADGATE_APP": "slow_app:app"}
+    environment["SECONDS"] = "0"
+    headgate(environment, tmp_path, "migrate", "-d", address)
+    return environment
+
+
+def headgate(environment: Environment, folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "headgate", *arguments],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
+
+
+@contextmanager
+def worker(environment: Environment, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headgate", "worker"],
+        env=environment,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def submit(environment: Environment, folder: Path, days: str = "2024-01-10") -> str:
+    arguments = ("--mode", "history", "--from", "2024-01-01", "--to", days, "--json")
+    told = headgate(
+        environment, folder, "job", "submit", "slow", "--user", "u", "--connection", "c", *arguments
+    )
+    job_id: str = json.loads(told)["job"]["id"]
+    return job_id
+
+
+def show(environment: Environment, folder: Path, job_id: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(
+        headgate(environment, folder, "job", "show", job_id, "--json")
+    )
+    return told
+
+
+def read_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def test_a_worker_hears_of_a_job_submitted_by_another_process(
+    environment: Environment, tmp_path: Path
+) -> None:
+    with worker(environment, tmp_path) as process:
+        assert process.stderr is not None
+        assert "working as" in process.stderr.readline()
+        job_id = submit(environment, tmp_path)
+        assert "reading 2024-01-10" in read_line(process)
+        for _ in range(9):
+            read_line(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    job = show(environment, tmp_path, job_id)
+    assert (job["state"], job["summary"]["days_held"]) == ("success", 10)
+
+
+def test_sigterm_finishes_the_chunk_under_way(environment: Environment, tmp_path: Path) -> None:
+    job_id = submit(environment, tmp_path)
+    with worker({**environment, "SECONDS": "0.5"}, tmp_path) as process:
+        read_line(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    job = show(environment, tmp_path, job_id)
+    assert (job["state"], job["steps"], job["crashes"]) == ("pending", 1, 0)
+
+
+def test_a_second_sigterm_hands_the_chunk_back_at_once(
+    environment: Environment, tmp_path: Path
+) -> None:
+    job_id = submit(environment, tmp_path)
+    with worker({**environment, "SECONDS": "60", "GRACE": "60"}, tmp_path) as process:
+        read_line(process)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    job = show(environment, tmp_path, job_id)
+    assert (job["state"], job["reason"], job["steps"]) == ("pending", "released", 0)
+
+
+def test_the_demo_imports_and_tells(tmp_path: Path) -> None:
+    told = json.loads(headgate({**os.environ}, tmp_path, "demo", "--days", "40", "--json"))
+    assert told["state"] == "success"
+    assert told["reason"] == "done_with_gaps"
+    assert told["summary"]["days_failed"] == 1
+    assert told["percent"] == 100
+    again = headgate({**os.environ}, tmp_path, "demo", "--days", "40")
+    assert "1 day could not be read" in again
+    assert "0 new" in again
+
+
+def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
+    # Given the example as it stands, in another folder, so that its file is made there
+    environment = {**os.environ, "HEADGATE_APP": "examples.step_counts:app"}
+    environment["PYTHONPATH"] = str(ROOT)
+    submitted = headgate(
+        environment,
+        tmp_path,
+        "job",
+        "submit",
+        "steps",
+        "--user",
+        "ada",
+        "--connection",
+        "ada-1",
+        "--mode",
+        "history",
+        "--from",
+        "2024-01-01",
+        "--to",
+        "2024-01-14",
+        "--json",
+    )
+    job_id = json.loads(submitted)["job"]["id"]
+    with worker(environment, tmp_path) as process:
+        while show(environment, tmp_path, job_id)["state"] != "success":
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+    summary = show(environment, tmp_path, job_id)["summary"]
+    assert (summary["days_held"], summary["days_empty"]) == (12, 2)

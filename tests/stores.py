@@ -1,0 +1,234 @@
+"""Stores for the tests, on both databases, and builders of what goes into them.
+
+The fixtures that open and empty a store are in `conftest.py`; here is what they and the tests use.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncpg
+from sqlalchemy import Connection, select, text
+from sqlalchemy.engine import make_url
+
+from headgate.base.clock import ManualClock
+from headgate.base.encoding import Json, JsonObject
+from headgate.model import change
+from headgate.model.change import Tally
+from headgate.model.job import Job, Lane, Mode, Progress, Reason, Summary
+from headgate.model.states import JobState
+from headgate.ports.store import NewJob
+from headgate.store.sql import schema
+from headgate.store.sql.database import Database
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.store import SqlStore
+from headgate.store.sql.tables import metadata
+
+T = TypeVar("T")
+
+#: Makes another `Database` on the same file or server, as another process would; not yet open.
+MakeDatabase = Callable[[], Database]
+
+START = datetime(2026, 1, 5, 12, tzinfo=UTC)
+LEASE = timedelta(seconds=60)
+#: A wait for something that is sure to come: reached only when the test fails.
+SOON_S = 20.0
+
+
+# ---- databases ---------------------------------------------------------------------------------
+
+
+def run_async(body: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine from a fixture that is not one."""
+    return asyncio.run(body)
+
+
+async def execute_on(url: str, statement: str) -> object:
+    """Run one statement on a connection of its own, outside of any transaction."""
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetchval(statement)
+    finally:
+        await connection.close()
+
+
+async def create_postgres(server_url: str, name: str) -> str:
+    """A new, empty database of that name on the server, in place of any old one; its address."""
+    await execute_on(server_url, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+    await execute_on(server_url, f'CREATE DATABASE "{name}"')
+    return make_url(server_url).set(database=name).render_as_string(hide_password=False)
+
+
+async def migrate(database: Database) -> None:
+    """Open the database, bring its schema up to date, and close it."""
+    await database.open()
+    try:
+        await schema.migrate(database)
+    finally:
+        await database.close()
+
+
+async def migrated_postgres(server_url: str, name: str) -> str:
+    """A new, migrated database on the server; its address."""
+    url = await create_postgres(server_url, name)
+    await migrate(PostgresDatabase(url, ManualClock(START)))
+    return url
+
+
+async def migrated_sqlite(path: Path) -> Path:
+    """A new, migrated file at `path`."""
+    await migrate(SqliteDatabase(path, ManualClock(START)))
+    return path
+
+
+async def empty(database: Database) -> None:
+    """Delete everything; what is numbered starts again at one."""
+    names = ", ".join(table.name for table in metadata.sorted_tables)
+    await database.write(lambda tx: tx.execute(text(f"TRUNCATE {names} RESTART IDENTITY")))
+
+
+def contents(tx: Connection) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table: compare two to see that nothing was written between."""
+    return {
+        table.name: [
+            tuple(row) for row in tx.execute(select(table).order_by(*table.primary_key.columns))
+        ]
+        for table in metadata.sorted_tables
+    }
+
+
+async def everything(store: SqlStore) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row that the store holds."""
+    return await store.database.read(contents)
+
+
+# ---- jobs --------------------------------------------------------------------------------------
+
+_numbers = itertools.count(1)
+
+
+def new_job(
+    *,
+    job_id: str | None = None,
+    user_id: str = "user_1",
+    connection_id: str | None = None,
+    sync: str = "notes",
+    source: str = "roam",
+    mode: Mode = Mode.FULL,
+    lane: Lane = Lane.COLD,
+    key: str | None = None,
+    request_hash: str = "request",
+    params: JsonObject | None = None,
+    start_date: date | None = None,
+    end_date: date | None = None,
+    cursor: Json = None,
+    delay_s: float = 0.0,
+) -> NewJob:
+    """A job to submit. Each has its own connection, and an id that sorts after the last one's."""
+    number = next(_numbers)
+    return NewJob(
+        id=job_id or f"job_{number:08d}",
+        user_id=user_id,
+        connection_id=connection_id or f"connection_{number}",
+        sync=sync,
+        source=source,
+        mode=mode,
+        lane=lane,
+        key=key,
+        request_hash=request_hash,
+        params=params or {},
+        start_date=start_date,
+        end_date=end_date,
+        cursor=cursor,
+        progress=Progress(),
+        delay=timedelta(seconds=delay_s),
+    )
+
+
+async def submit_one(store: SqlStore, **fields: Any) -> Job:
+    """Submit `new_job(**fields)`, which must be created."""
+    submitted = await store.submit(new_job(**fields))
+    assert submitted.created
+    return submitted.job
+
+
+async def claim_one(
+    store: SqlStore, lane: Lane = Lane.COLD, *, worker: str = "worker_1", lease: timedelta = LEASE
+) -> Job:
+    """Claim the next job of the lane, which must have one."""
+    [job] = (await store.claim(lane, worker=worker, limit=1, lease=lease)).jobs
+    return job
+
+
+async def claim_ids(store: SqlStore, limit: int, lane: Lane = Lane.COLD) -> list[str]:
+    """The ids of the next `limit` jobs, claimed one by one: in the order in which they come."""
+    ids: list[str] = []
+    for _ in range(limit):
+        ids += [job.id for job in (await store.claim(lane, worker="w", limit=1, lease=LEASE)).jobs]
+    return ids
+
+
+async def run_one(store: SqlStore, **fields: Any) -> Job:
+    """Submit a job and claim it; nothing else may be in its lane's line."""
+    job = await submit_one(store, **fields)
+    running = await claim_one(store, job.lane)
+    assert running.id == job.id
+    return running
+
+
+def tally(*, cursor: Json = "next", done: int = 1, **summary: int) -> Tally:
+    """What a chunk leaves behind."""
+    return Tally(cursor=cursor, progress=Progress(done=done), summary=Summary(**summary))
+
+
+async def settled(store: SqlStore, wanted: change.Change) -> Job:
+    """Apply a change that must take effect."""
+    job = await store.settle(wanted)
+    assert job is not None
+    return job
+
+
+async def shut_one(store: SqlStore, *, cooldown_s: float = 300.0, **fields: Any) -> Job:
+    """A job that the breaker paused."""
+    running = await run_one(store, **fields)
+    cooldown = timedelta(seconds=cooldown_s)
+    return await settled(store, change.open_breaker(running, cooldown=cooldown, error="down"))
+
+
+async def in_state(store: SqlStore, state: JobState, **fields: Any) -> Job:
+    """A job brought to `state` by legal changes; nothing else may be in its lane's line."""
+    if state is JobState.PENDING:
+        return await submit_one(store, **fields)
+    running = await run_one(store, **fields)
+    if state is JobState.RUNNING:
+        return running
+    job = await settled(store, _towards(state, running))
+    return job if job.state is state else await settled(store, change.cancel(job))
+
+
+def _towards(state: JobState, running: Job) -> change.Change:
+    match state:
+        case JobState.PAUSED:
+            return change.open_breaker(running, cooldown=timedelta(seconds=300), error="down")
+        case JobState.CANCELLING | JobState.CANCELLED:
+            return change.ask_cancel(running, deadline=timedelta(seconds=30))
+        case JobState.SUCCESS:
+            return change.succeed(running, tally(), {})
+        case JobState.FAILED:
+            return change.fail(running, reason=Reason.REFUSED, error="no")
+        case _:
+            raise AssertionError(f"a running job is not brought to {state}")
+
+
+async def kinds(store: SqlStore, job_id: str) -> list[str]:
+    """The kinds of a job's events, in order."""
+    return [event.kind for event in await store.events(job_id, after=0, limit=1000)]
+
+
+def ids(jobs: Sequence[Job]) -> list[str]:
+    """The ids of jobs, in their order."""
+    return [job.id for job in jobs]

@@ -1,0 +1,173 @@
+"""`headgate job …`, `migrate`, `--version`: data on stdout, messages on stderr, exit codes."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headgate.cli.main import cli
+
+APP = """
+import headgate
+
+class Source:
+    name = "fake"
+    async def read(self, ctx):
+        return headgate.Chunk()
+
+app = headgate.App("sqlite:///jobs.db", syncs=[headgate.Sync(name="sync", source=Source())])
+"""
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def headgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command line in a folder with an application of its own."""
+    module = f"cli_app_{abs(hash(tmp_path))}"
+    (tmp_path / f"{module}.py").write_text(APP, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADGATE_APP", f"{module}:app")
+    runner = CliRunner()
+    return lambda *arguments: runner.invoke(cli, list(arguments))
+
+
+def submit(headgate: Run, *more: str) -> dict[str, Any]:
+    result = headgate(
+        "job", "submit", "sync", "--user", "ada", "--connection", "c", "--json", *more
+    )
+    assert result.exit_code == 0, result.output
+    told: dict[str, Any] = json.loads(result.stdout)
+    return told
+
+
+def test_submit_list_show_and_events_speak_json(headgate: Run) -> None:
+    # Given a submitted job
+    told = submit(headgate, "--key", "k")
+    assert told["created"] is True
+    job = told["job"]
+    assert (job["state"], job["lane"], job["mode"]) == ("pending", "hot", "full")
+    assert job["explanation"] == "In line for a worker."
+
+    # Then the same key gives the same job, and each view tells of it
+    assert submit(headgate, "--key", "k") == {"created": False, "job": job}
+    listed = json.loads(headgate("job", "list", "--json").stdout)
+    assert listed == {"data": [job], "next_before": None}
+    assert json.loads(headgate("job", "show", job["id"], "--json").stdout) == job
+    story = json.loads(headgate("job", "events", job["id"], "--json").stdout)
+    assert [event["kind"] for event in story["data"]] == ["submitted"]
+
+
+def test_a_history_job_takes_days_and_options(headgate: Run) -> None:
+    job = submit(
+        headgate,
+        "--mode",
+        "history",
+        "--from",
+        "2024-01-01",
+        "--to",
+        "2024-01-31",
+        "--options",
+        '{"clear": true}',
+    )["job"]
+    assert (job["start_date"], job["end_date"], job["percent"]) == ("2024-01-01", "2024-01-31", 0)
+    assert job["params"] == {"options": {"clear": True}}
+    assert job["lane"] == "cold"
+
+
+def test_pause_resume_retry_and_cancel_say_what_became_of_the_job(headgate: Run) -> None:
+    job_id = submit(headgate)["job"]["id"]
+    for command, state in (
+        ("pause", "paused"),
+        ("resume", "pending"),
+        ("retry", "pending"),
+        ("cancel", "cancelled"),
+    ):
+        told = json.loads(headgate("job", command, job_id, "--json").stdout)
+        assert told["state"] == state
+    refused = headgate("job", "resume", job_id)
+    assert refused.exit_code == 1
+    assert f"job {job_id} is cancelled and cannot be resumed" in refused.stderr
+
+
+def test_for_people_a_job_is_told_in_words(headgate: Run) -> None:
+    job_id = submit(headgate)["job"]["id"]
+    shown = headgate("job", "show", job_id)
+    assert "○ pending" in shown.stdout
+    assert "In line for a worker." in shown.stdout
+    listed = headgate("job", "list")
+    assert listed.stdout.split("\t")[:2] == [job_id, "pending"]
+    events = headgate("job", "events", job_id)
+    assert re.search(r"UTC  submitted +\{", events.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (("--mode", "history", "--from", "2024-01-32", "--to", "2024-02-01"), "from"),
+        (("--mode", "history", "--from", "2024-02-01", "--to", "2024-01-01"), "end"),
+        (("--mode", "since", "--since", "2024-01-01T00:00:00"), "since"),
+        (("--mode", "since", "--since", "yesterday"), "since"),
+        (("--mode", "limit"), "limit"),
+        (("--options", "[1]"), "options"),
+        (("--options", "{"), "options"),
+        (("--delay", "-1"), "delay_s"),
+    ],
+)
+def test_bad_input_names_the_field_and_writes_nothing(
+    headgate: Run, arguments: tuple[str, ...], field: str
+) -> None:
+    result = headgate("job", "submit", "sync", "--user", "u", "--connection", "c", *arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error {field}: ")
+    assert json.loads(headgate("job", "list", "--json").stdout)["data"] == []
+
+
+def test_errors_can_be_read_by_machines_too(headgate: Run) -> None:
+    result = headgate("job", "submit", "no", "--user", "u", "--connection", "c", "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["error"]["type"] == "UnknownSync"
+    assert headgate("job", "show", "nope").exit_code == 1
+
+
+def test_a_wrong_setting_is_named(headgate: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_LEASE_S", "0")
+    result = headgate("job", "list")
+    assert result.exit_code == 4
+    assert "HEADGATE_LEASE_S" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("app", "said"),
+    [
+        ("", "say where the syncs are declared"),
+        ("nothing", "is not module:attribute"),
+        ("no_such_module:app", "No module named"),
+        ("json:dumps", "not a headgate.App"),
+    ],
+)
+def test_an_app_that_cannot_be_loaded_is_explained(
+    headgate: Run, monkeypatch: pytest.MonkeyPatch, app: str, said: str
+) -> None:
+    monkeypatch.setenv("HEADGATE_APP", app)
+    result = headgate("worker")
+    assert result.exit_code in (2, 4)
+    assert said in result.stderr
+
+
+def test_migrate_says_what_it_did(headgate: Run) -> None:
+    first = headgate("migrate", "-d", "sqlite:///other.db")
+    assert "migrated from an empty database to revision" in first.stdout
+    again = json.loads(headgate("migrate", "-d", "sqlite:///other.db", "--json").stdout)
+    assert again["changed"] is False
+    wrong = headgate("migrate", "-d", "mysql://host/db")
+    assert wrong.exit_code == 2
+    assert "use sqlite or postgresql" in wrong.stderr
+
+
+def test_the_version_is_told(headgate: Run) -> None:
+    assert re.fullmatch(r"headgate \d+\.\d+\.\d+\n", headgate("--version").stdout)

@@ -1,0 +1,42 @@
+"""The public face: what is exported, in order; every setting and command is documented."""
+
+from pathlib import Path
+
+import typer
+
+import headgate
+from headgate.cli.main import cli
+from headgate.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_everything_exported_is_there_and_sorted() -> None:
+    assert headgate.__all__ == sorted(headgate.__all__)
+    for name in headgate.__all__:
+        assert hasattr(headgate, name)
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    page = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
+    for name, field in Settings.model_fields.items():
+        [row] = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        assert f"`HEADGATE_{name.upper()}`" in row
+        default = row.split("|")[3].strip().strip("`")
+        told = (
+            "none"
+            if field.default is None
+            else f"{field.default:g}"
+            if isinstance(field.default, int | float)
+            else field.default
+        )
+        assert default == told
+
+
+def test_every_command_has_a_sentence_of_help() -> None:
+    command = typer.main.get_command(cli)
+    ahead = [command]
+    while ahead:
+        each = ahead.pop()
+        assert each.help, each.name
+        ahead += getattr(each, "commands", {}).values()
