@@ -1,24 +1,57 @@
 """Structured logs: one event, many fields, no secrets.
 
-`configure` is called once by the composition root; libraries and the engine only call `get_logger`.
+`configure` is called once by the composition root; the engine only calls `get_logger`. Until it is
+called nothing is written: a library does not print unasked.
 """
 
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any, TextIO, cast
+from typing import Any, TextIO
 
 import structlog
 
 from headgate.base.clock import Clock
 from headgate.base.redact import MASK, is_secret_name, redact
 
-Logger = structlog.typing.FilteringBoundLogger
+_SILENT = logging.CRITICAL + 1
+
+
+class _Sink:
+    """Where events go; changed by `configure` for every logger at once."""
+
+    level: int = _SILENT
+    write: structlog.typing.FilteringBoundLogger
+
+
+class Logger:
+    """Tells events under the name of a module."""
+
+    def __init__(self, module: str) -> None:
+        """Tell events as `module`."""
+        self._module = module
+
+    def info(self, event: str, **fields: object) -> None:
+        """Something happened as it should."""
+        # The level is looked at first: on the path of every chunk, an event that nobody wants to
+        # see must cost next to nothing.
+        if _Sink.level <= logging.INFO:
+            _Sink.write.info(event, module=self._module, **fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Something happened that may need a look."""
+        if _Sink.level <= logging.WARNING:
+            _Sink.write.warning(event, module=self._module, **fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        """Something went wrong."""
+        if _Sink.level <= logging.ERROR:
+            _Sink.write.error(event, module=self._module, **fields)
 
 
 def get_logger(name: str) -> Logger:
     """A logger whose events carry `name` as their origin."""
-    return cast(Logger, structlog.get_logger(module=name))
+    return Logger(name)
 
 
 def configure(
@@ -31,7 +64,8 @@ def configure(
         if json
         else structlog.dev.ConsoleRenderer(colors=out.isatty())
     )
-    structlog.configure(
+    _Sink.write = structlog.wrap_logger(
+        structlog.PrintLogger(out),
         processors=[
             structlog.processors.add_log_level,
             _stamp(clock),
@@ -39,12 +73,9 @@ def configure(
             mask_secrets,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[level.upper()]
-        ),
-        logger_factory=structlog.PrintLoggerFactory(out),
-        cache_logger_on_first_use=False,
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
     )
+    _Sink.level = logging.getLevelNamesMapping()[level.upper()]
 
 
 def _stamp(clock: Clock) -> structlog.typing.Processor:

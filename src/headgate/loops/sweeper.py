@@ -43,7 +43,7 @@ class Sweeper(Service):
         self._leader = await self._rt.store.lead(SEAT, holder=self._worker, term=self._term)
         if self._leader is None:
             return self._sweep_s_max
-        due_s = await self._rt.store.next_sweep_s()
+        due_s = self._leader.due_s
         if due_s is not None and due_s <= 0:
             await self._sweep(self._leader)
             due_s = await self._rt.store.next_sweep_s()

@@ -43,24 +43,31 @@ class Edge(msgspec.Struct, Generic[State], frozen=True):
     when: str
 
 
-class Machine(msgspec.Struct, Generic[State], frozen=True, kw_only=True):
+class Machine(Generic[State]):
     """A table of states and the edges between them."""
 
-    name: str
-    states: type[State]
-    initial: State
-    #: States in which the thing still has work before it, or holds its place.
-    active: tuple[State, ...]
-    edges: tuple[Edge[State], ...]
-
-    @property
-    def terminal(self) -> tuple[State, ...]:
-        """States that end the thing; only an explicit retry leaves them."""
-        return tuple(state for state in self.states if state not in self.active)
+    def __init__(
+        self,
+        *,
+        name: str,
+        states: type[State],
+        initial: State,
+        active: tuple[State, ...],
+        edges: tuple[Edge[State], ...],
+    ) -> None:
+        """Hold the table; `active` are the states with work before them, or a place to keep."""
+        self.name = name
+        self.states = states
+        self.initial = initial
+        self.active = active
+        self.edges = edges
+        #: States that end the thing; only an explicit retry leaves them.
+        self.terminal = tuple(state for state in states if state not in active)
+        self._by_name = {edge.name: edge for edge in edges}
 
     def edge(self, name: str) -> Edge[State]:
         """The edge of that name."""
-        return next(edge for edge in self.edges if edge.name == name)
+        return self._by_name[name]
 
     def allows(self, source: State, target: State) -> bool:
         """Whether any edge leads from `source` to `target`."""

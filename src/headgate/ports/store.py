@@ -73,6 +73,9 @@ class Leader(msgspec.Struct, frozen=True):
 
     name: str
     token: int
+    #: Seconds until a lease, a deadline or a cool-down ends, as of the look that gave the term;
+    #: None when nothing is pending. It comes along because the leader asks for it every time.
+    due_s: float | None = None
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ def store(tx: Connection, chunks: Sequence[tuple[Job, Work | None]], at: datetim
             "sync": job.sync,
             "connection_id": job.connection_id,
             "day": work.coverage.day,
-            "status": work.coverage.status.value,
+            "status": work.coverage.status,
             "records": work.coverage.records,
             "error": work.coverage.error,
             "job_id": job.id,
@@ -41,8 +41,8 @@ def store(tx: Connection, chunks: Sequence[tuple[Job, Work | None]], at: datetim
             index_elements=coverage.primary_key.columns,
             set_=news,
             where=or_(
-                coverage.c.status != DayStatus.HELD.value,
-                insert.excluded.status != DayStatus.FAILED.value,
+                coverage.c.status != DayStatus.HELD,
+                insert.excluded.status != DayStatus.FAILED,
             ),
         ),
         rows,
@@ -62,7 +62,4 @@ def of_days(
         )
         .order_by(coverage.c.day)
     )
-    return [
-        CoverageRow(**{**row, "status": DayStatus(row["status"])})
-        for row in tx.execute(query).mappings()
-    ]
+    return [CoverageRow(**row) for row in tx.execute(query).mappings()]

@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from headgate.base.encoding import JsonObject
 from headgate.model.job import JobEvent
 from headgate.store.sql.moment import Moment
+from headgate.store.sql.prepared import Prepared
 from headgate.store.sql.tables import job_events
+
+_append = Prepared(
+    insert(job_events).values({name: bindparam(name) for name in ("job_id", "at", "kind", "data")})
+)
 
 
 def append(tx: Connection, told: Sequence[tuple[str, datetime, str, JsonObject]]) -> None:
@@ -17,9 +22,8 @@ def append(tx: Connection, told: Sequence[tuple[str, datetime, str, JsonObject]]
     A job's events are written under its row's lock, so their ids are in the order in which they
     happened.
     """
-    tx.execute(
-        insert(job_events),
-        [{"job_id": job, "at": at, "kind": kind, "data": data} for job, at, kind, data in told],
+    _append.run(
+        tx, [{"job_id": job, "at": at, "kind": kind, "data": data} for job, at, kind, data in told]
     )
 
 

@@ -62,7 +62,9 @@ def submit(tx: Connection, now: Moment, new: NewJob) -> Submitted:
 
 def _insert(tx: Connection, now: Moment, new: NewJob) -> Job | None:
     in_line = new.delay <= ZERO
-    turn = _next_turn(literal(new.lane.value), literal(new.user_id)) if in_line else null()
+    turn = (
+        _next_turn(literal(new.lane, jobs.c.lane.type), literal(new.user_id)) if in_line else null()
+    )
     statement = (
         insert_into(tx, jobs)
         .values(
@@ -71,15 +73,15 @@ def _insert(tx: Connection, now: Moment, new: NewJob) -> Job | None:
             connection_id=new.connection_id,
             sync=new.sync,
             source=new.source,
-            mode=new.mode.value,
-            lane=new.lane.value,
+            mode=new.mode,
+            lane=new.lane,
             key=new.key,
             request_hash=new.request_hash,
             params=new.params,
             start_date=new.start_date,
             end_date=new.end_date,
-            state=JobState.PENDING.value,
-            reason=Reason.QUEUED.value,
+            state=JobState.PENDING,
+            reason=Reason.QUEUED,
             wake_at=now.at(max(new.delay, ZERO)),
             turn=turn,
             cursor=new.cursor,
@@ -165,7 +167,7 @@ def _wake_sleepers(tx: Connection, now: Moment, lane: Lane) -> None:
     """Give turns to those that have come due, one after another: each sees the ones before."""
     query = (
         select(jobs.c.id)
-        .where(ASLEEP, jobs.c.lane == lane.value, jobs.c.wake_at <= now.at())
+        .where(ASLEEP, jobs.c.lane == lane, jobs.c.wake_at <= now.at())
         .order_by(jobs.c.wake_at)
         .limit(WAKE_MAX)
         .with_for_update(skip_locked=True)
@@ -187,8 +189,8 @@ def claim(
         update(jobs)
         .where(jobs.c.id.in_(select(picked.c.id)))
         .values(
-            state=JobState.RUNNING.value,
-            reason=Reason.WORKING.value,
+            state=JobState.RUNNING,
+            reason=Reason.WORKING,
             token=jobs.c.token + literal_column("1"),
             lease_until=now.at(lease),
             worker=worker,
@@ -207,7 +209,7 @@ def claim_query(lane: Lane, limit: int) -> Any:
     """The next jobs of the lane, locked; in a CTE of its own so that it runs exactly once."""
     return (
         select(jobs.c.id)
-        .where(IN_LINE, jobs.c.lane == lane.value)
+        .where(IN_LINE, jobs.c.lane == lane)
         .order_by(jobs.c.turn, jobs.c.id)
         .limit(limit)
         .with_for_update(skip_locked=True)
@@ -215,7 +217,7 @@ def claim_query(lane: Lane, limit: int) -> Any:
 
 
 def _next_due_s(tx: Connection, now: Moment, lane: Lane) -> float | None:
-    first = select(func.min(jobs.c.wake_at)).where(ASLEEP, jobs.c.lane == lane.value)
+    first = select(func.min(jobs.c.wake_at)).where(ASLEEP, jobs.c.lane == lane)
     return seconds_until_first(tx, now, [first.scalar_subquery()])
 
 
@@ -250,7 +252,7 @@ def heartbeat(
         .values(lease_until=now.at(lease))
         .returning(jobs.c.id, jobs.c.state)
     )
-    return {job_id: JobState(state) for job_id, state in tx.execute(statement)}
+    return {row.id: row.state for row in tx.execute(statement)}
 
 
 # ---- finding -----------------------------------------------------------------------------------
@@ -274,7 +276,7 @@ def find(tx: Connection, wanted: JobFilter, *, limit: int, before: str | None) -
         if (value := getattr(wanted, name)) is not None:
             query = query.where(jobs.c[name] == value)
     if wanted.states:
-        query = query.where(jobs.c.state.in_([state.value for state in wanted.states]))
+        query = query.where(jobs.c.state.in_(wanted.states))
     if before is not None:
         query = query.where(jobs.c.id < before)
     return find_jobs(tx, query.order_by(jobs.c.id.desc()).limit(limit))

@@ -10,8 +10,8 @@ from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import leaders
 
 
-def lead(tx: Connection, now: Moment, name: str, *, holder: str, term: timedelta) -> Leader | None:
-    """Stay leader, or become it where the seat is free or its term is over."""
+def lead(tx: Connection, now: Moment, name: str, *, holder: str, term: timedelta) -> int | None:
+    """Stay leader, or become it where the seat is free or its term is over; the term's token."""
     mine = and_(leaders.c.holder == holder, leaders.c.until > now.at())
     free = or_(leaders.c.holder.is_(None), leaders.c.until <= now.at())
     renewed = (
@@ -33,7 +33,7 @@ def lead(tx: Connection, now: Moment, name: str, *, holder: str, term: timedelta
             .returning(leaders.c.token)
         )
         token = tx.execute(first).scalar_one_or_none()
-    return None if token is None else Leader(name, token)
+    return token
 
 
 def resign(tx: Connection, leader: Leader) -> None:

@@ -1,9 +1,8 @@
 """Postgres: a pool of connections, operations run on the async driver, conflicts run again."""
 
-from collections.abc import Callable
 from typing import TypeVar
 
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -56,6 +55,11 @@ class PostgresDatabase(Database):
         """The address as the driver itself takes it, with the password."""
         return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
 
+    @property
+    def sync_engine(self) -> Engine:
+        """The engine under the async one: where statements can be watched."""
+        return self._engine.sync_engine
+
     async def open(self) -> None:
         """Connect once, so that a wrong address is told at once."""
         await self.read(lambda tx: tx.execute(text("SELECT 1")))
@@ -91,14 +95,6 @@ class PostgresDatabase(Database):
             return operation(tx)
 
         return await self.write(alone)
-
-    def count_statements(self, counted: Callable[[str], None]) -> None:
-        """Call `counted` with every statement sent (for the idle benchmark)."""
-        event.listen(
-            self._engine.sync_engine,
-            "before_cursor_execute",
-            lambda conn, cursor, statement, *rest: counted(statement),
-        )
 
 
 def _is_conflict(error: Exception) -> bool:

@@ -30,8 +30,8 @@ def expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
 
 
 _PROBED_SOURCES = select(jobs.c.source).where(PROBING)
-_SHUT = jobs.c.reason == Reason.BREAKER.value
-_RECOVERING = jobs.c.reason == Reason.RECOVERING.value
+_SHUT = jobs.c.reason == Reason.BREAKER
+_RECOVERING = jobs.c.reason == Reason.RECOVERING
 
 
 def thawable(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
@@ -59,7 +59,7 @@ def thawable(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
 _let_go = (
     update(jobs)
     .where(jobs.c.id == bindparam("job_id"), PAUSED)
-    .values(reason=Reason.RECOVERING.value, wake_at=bindparam("at"))
+    .values(reason=Reason.RECOVERING, wake_at=bindparam("at"))
 )
 
 

@@ -20,6 +20,7 @@ from headgate.ports.store import Work
 from headgate.store.sql import coverage, events, records
 from headgate.store.sql.jobs import active_job_of, turn_if_in_line
 from headgate.store.sql.moment import Moment
+from headgate.store.sql.prepared import Prepared
 from headgate.store.sql.tables import jobs
 
 Settlement = tuple[Change, Work | None]
@@ -42,7 +43,7 @@ _FROM_MODEL = (
 )
 _FROM_STORE = ("wake_at", "hold", "token", "lease_until", "updated_at", "finished_at")
 
-_write_job = (
+_write_job = Prepared(
     update(jobs)
     .where(
         jobs.c.id == bindparam("seen_id"),
@@ -86,7 +87,7 @@ def settle(tx: Connection, now: Moment, batch: Sequence[Settlement]) -> list[Job
         results[place] = job
         writes.append(_row(job, met, seen))
     if kept:
-        tx.execute(_write_job, writes)
+        _write_job.run(tx, writes)
         coverage.store(tx, [(met.after, work) for _, met, work, _ in kept], _time(rows))
         events.append(
             tx, [(met.after.id, seen.now, met.event, met.data) for _, met, _, seen in kept]
@@ -126,7 +127,7 @@ def _lock(tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, Seen]:
     )
     return {
         row.id: Seen(
-            state=JobState(row.state),
+            state=row.state,
             token=row.token,
             steps=row.steps,
             hold=row.hold,
@@ -187,14 +188,12 @@ def _become(change: Change, seen: Seen, counted: records.Counts) -> Job:
 
 def _row(job: Job, change: Change, seen: Seen) -> dict[str, Any]:
     row = {name: getattr(job, name) for name in _FROM_MODEL + _FROM_STORE}
-    row["state"] = job.state.value
-    row["reason"] = job.reason.value
     row["in_line"] = (
         job.state is JobState.PENDING and job.wake_at is not None and job.wake_at <= seen.now
     )
     row["seen_id"] = job.id
     row["seen_token"] = seen.token
-    row["seen_state"] = seen.state.value
+    row["seen_state"] = seen.state
     return row
 
 

@@ -5,8 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
-from headgate.model.job import Job, Lane, Mode, Reason
-from headgate.model.states import JobState
+from headgate.model.job import Job
 from headgate.store.sql.tables import jobs
 
 Insert = postgresql.Insert | sqlite.Insert
@@ -28,12 +27,7 @@ JOB_COLUMNS = tuple(jobs.c[name] for name in Job.__struct_fields__)
 
 def to_job(row: Row[Any]) -> Job:
     """A row of JOB_COLUMNS as a job."""
-    fields: dict[str, Any] = dict(row._mapping)
-    fields["mode"] = Mode(fields["mode"])
-    fields["lane"] = Lane(fields["lane"])
-    fields["state"] = JobState(fields["state"])
-    fields["reason"] = Reason(fields["reason"])
-    return Job(**fields)
+    return Job(**dict(zip(Job.__struct_fields__, row, strict=True)))
 
 
 def find_jobs(tx: Connection, query: Select[Any]) -> list[Job]:

@@ -121,9 +121,12 @@ class SqlStore:
 
     async def lead(self, name: str, *, holder: str, term: timedelta) -> Leader | None:
         """Become or stay leader."""
-        return await self.database.write(
-            self._timed(lambda tx, now: leaders.lead(tx, now, name, holder=holder, term=term))
-        )
+
+        def operation(tx: Connection, now: Moment) -> Leader | None:
+            token = leaders.lead(tx, now, name, holder=holder, term=term)
+            return None if token is None else Leader(name, token, recovery.next_sweep_s(tx, now))
+
+        return await self.database.write(self._timed(operation))
 
     async def resign(self, leader: Leader) -> None:
         """Give leadership up."""

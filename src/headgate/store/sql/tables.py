@@ -29,9 +29,9 @@ from sqlalchemy import (
 )
 
 from headgate.base.encoding import Json, JsonObject
-from headgate.model.job import Lane, Mode, Progress, Summary
+from headgate.model.job import Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import JOB, DayStatus, JobState, words
-from headgate.store.sql.types import JsonOf, UtcTime
+from headgate.store.sql.types import JsonOf, OneOf, UtcTime
 
 metadata = MetaData(
     naming_convention={
@@ -60,15 +60,15 @@ jobs = Table(
     Column("connection_id", Text, nullable=False),
     Column("sync", Text, nullable=False),
     Column("source", Text, nullable=False),
-    Column("mode", Text, nullable=False),
-    Column("lane", Text, nullable=False),
+    Column("mode", OneOf(Mode), nullable=False),
+    Column("lane", OneOf(Lane), nullable=False),
     Column("key", Text),
     Column("request_hash", Text, nullable=False),
     Column("params", JsonOf[JsonObject](dict[str, object]), nullable=False),
     Column("start_date", Date),
     Column("end_date", Date),
-    Column("state", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("state", OneOf(JobState), nullable=False),
+    Column("reason", OneOf(Reason), nullable=False),
     Column("error", Text),
     Column("wake_at", UtcTime),
     # The place in line. NULL while the job is not in line: asleep, running, paused or ended.
@@ -180,7 +180,7 @@ coverage = Table(
     Column("sync", Text, nullable=False),
     Column("connection_id", Text, nullable=False),
     Column("day", Date, nullable=False),
-    Column("status", Text, nullable=False),
+    Column("status", OneOf(DayStatus), nullable=False),
     Column("records", Integer, nullable=False),
     Column("error", Text),
     Column("job_id", Text, nullable=False),

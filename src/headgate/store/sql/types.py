@@ -1,7 +1,12 @@
-"""Column types that behave alike on SQLite and Postgres."""
+"""Column types that behave alike on SQLite and Postgres.
 
+They sit on the path of every row, so each conversion is one plain function, made once per column.
+"""
+
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeVar, cast
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from sqlalchemy import BigInteger, Dialect, Text
@@ -13,8 +18,44 @@ from headgate.base.encoding import to_json
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
+Convert = Callable[[Any], Any]
+T = TypeVar("T")
 
-class UtcTime(TypeDecorator[datetime]):
+
+class _Converted(TypeDecorator[T], Generic[T]):
+    """A type whose values are converted by a function each way; NULL stays None."""
+
+    impl: type[TypeEngine[Any]] = Text
+    cache_ok = True
+
+    def into(self, dialect: Dialect) -> Convert:
+        """From Python into the database."""
+        raise NotImplementedError
+
+    def out_of(self, dialect: Dialect) -> Convert:
+        """From the database into Python."""
+        raise NotImplementedError
+
+    def bind_processor(self, dialect: Dialect) -> Convert:
+        """Our conversion, then that of the database's own type."""
+        into = self.into(dialect)
+        then = self.load_dialect_impl(dialect).dialect_impl(dialect).bind_processor(dialect)
+        if then is None:
+            return lambda value: None if value is None else into(value)
+        return lambda value: then(None) if value is None else then(into(value))
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Convert:
+        """The conversion of the database's own type, then ours."""
+        out_of = self.out_of(dialect)
+        first = (
+            self.load_dialect_impl(dialect).dialect_impl(dialect).result_processor(dialect, coltype)
+        )
+        if first is None:
+            return lambda value: None if value is None else out_of(value)
+        return lambda value: None if value is None else out_of(first(value))
+
+
+class UtcTime(_Converted[datetime]):
     """An aware datetime: timestamptz on Postgres, whole microseconds since 1970 on SQLite.
 
     SQLite has no time type. An integer compares, sorts and indexes as time does, and loses nothing.
@@ -29,27 +70,33 @@ class UtcTime(TypeDecorator[datetime]):
             return dialect.type_descriptor(TIMESTAMP(timezone=True))
         return dialect.type_descriptor(BigInteger())
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Into the database; a naive datetime is a programming error."""
-        if value is None:
-            return None
-        assert value.tzinfo is not None, "naive datetime"
-        return value if dialect.name == "postgresql" else (value - _EPOCH) // _MICROSECOND
+    def into(self, dialect: Dialect) -> Convert:
+        """A naive datetime is a programming error."""
+        return _aware if dialect.name == "postgresql" else _to_microseconds
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Out of the database, always in UTC."""
-        if value is None:
-            return None
-        if dialect.name == "postgresql":
-            at: datetime = value
-            return at.astimezone(UTC)
-        return _EPOCH + timedelta(microseconds=value)
+    def out_of(self, dialect: Dialect) -> Convert:
+        """Always in UTC."""
+        return _in_utc if dialect.name == "postgresql" else _from_microseconds
 
 
-T = TypeVar("T")
+def _aware(value: datetime) -> datetime:
+    assert value.tzinfo is not None, "naive datetime"
+    return value
 
 
-class JsonOf(TypeDecorator[T], Generic[T]):
+def _to_microseconds(value: datetime) -> int:
+    return (_aware(value) - _EPOCH) // _MICROSECOND
+
+
+def _from_microseconds(value: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=value)
+
+
+def _in_utc(value: datetime) -> datetime:
+    return value if value.tzinfo is UTC else value.astimezone(UTC)
+
+
+class JsonOf(_Converted[T], Generic[T]):
     """A typed value as JSON: jsonb on Postgres, text on SQLite, decoded straight into its type."""
 
     impl = Text
@@ -59,24 +106,43 @@ class JsonOf(TypeDecorator[T], Generic[T]):
         """Hold values of the type `kind`."""
         super().__init__()
         self.kind = kind
-        self._decode = msgspec.json.Decoder(kind).decode
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         """The column's type in this database."""
-        return dialect.type_descriptor(
-            JSONB(none_as_null=True) if dialect.name == "postgresql" else Text()
-        )
-
-    def process_bind_param(self, value: T | None, dialect: Dialect) -> Any:
-        """Into the database; None is NULL. Postgres's own type writes the text."""
-        if value is None:
-            return None
-        return msgspec.to_builtins(value) if dialect.name == "postgresql" else to_json(value)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> T | None:
-        """Out of the database. Postgres's own type has read the text."""
-        if value is None:
-            return None
         if dialect.name == "postgresql":
-            return cast(T, msgspec.convert(value, self.kind))
-        return cast(T, self._decode(value))
+            return dialect.type_descriptor(JSONB(none_as_null=True))
+        return dialect.type_descriptor(Text())
+
+    def into(self, dialect: Dialect) -> Convert:
+        """Postgres's own type writes the text, by the engine's serializer."""
+        return msgspec.to_builtins if dialect.name == "postgresql" else to_json
+
+    def out_of(self, dialect: Dialect) -> Convert:
+        """Postgres's own type has read the text, by the engine's deserializer."""
+        if dialect.name == "postgresql":
+            kind = self.kind
+            return lambda value: msgspec.convert(value, kind)
+        return msgspec.json.Decoder(self.kind).decode
+
+
+Word = TypeVar("Word", bound=StrEnum)
+
+
+class OneOf(_Converted[Word], Generic[Word]):
+    """A word out of a closed list."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, words: type[Word]) -> None:
+        """Hold the members of `words`."""
+        super().__init__()
+        self.words = words
+
+    def into(self, dialect: Dialect) -> Convert:
+        """The word itself; a plain text that is one of them is taken too."""
+        return str
+
+    def out_of(self, dialect: Dialect) -> Convert:
+        """The member for the word."""
+        return {word.value: word for word in self.words}.__getitem__

@@ -1,0 +1,52 @@
+"""How a benchmark tells its figures: a table for people, one JSON line for machines."""
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+console = Console(stderr=True)
+
+
+class Report:
+    """Collects figures under names that stay the same from run to run."""
+
+    def __init__(self, bench: str) -> None:
+        """Report on the benchmark called `bench`."""
+        self._bench = bench
+        self._rows: list[tuple[str, str, str]] = []
+        self._figures: dict[str, float] = {}
+
+    def add(self, name: str, value: float, unit: str, note: str = "") -> None:
+        """One figure."""
+        self._figures[name] = round(value, 4 if abs(value) < 10 else 1)
+        self._rows.append(
+            (name, f"{value:,.3g}" if abs(value) < 10 else f"{value:,.0f}", unit + note)
+        )
+        console.print(f"  {name} {self._rows[-1][1]} {unit}{note}", style="dim")
+
+    def print(self) -> None:
+        """The table, then the line."""
+        table = Table(title=self._bench)
+        table.add_column("figure")
+        table.add_column("value", justify="right")
+        table.add_column("unit")
+        for row in self._rows:
+            table.add_row(*row)
+        console.print(table)
+        print(json.dumps({"bench": self._bench, "figures": self._figures}), flush=True)
+
+
+def is_quick(description: str) -> bool:
+    """Whether the command line asks for the quick run."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="under 40 seconds")
+    return bool(parser.parse_args().quick)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which that share of the values lies."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

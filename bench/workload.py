@@ -1,0 +1,150 @@
+"""Databases full of jobs, and an application that does nothing with them as fast as it can."""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from sqlalchemy import Connection, func, insert, select, text
+
+from headgate import App, Chunk, Context, Lane, LaneSize, Sync, WorkerSettings
+from headgate.model.job import Progress, Summary
+from headgate.store.sql import schema
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.tables import job_events, jobs
+from tests.servers import postgres
+
+USERS = 50
+
+
+class Nothing:
+    """A source that answers at once, with nothing."""
+
+    name = "nothing"
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        """Take that long over every chunk."""
+        self._seconds = seconds
+
+    async def read(self, ctx: Context) -> Chunk:
+        """One chunk, and the job is done."""
+        if self._seconds:
+            await ctx.clock.sleep(self._seconds)
+        return Chunk()
+
+
+@contextmanager
+def addresses() -> Iterator[dict[str, str]]:
+    """A SQLite file and a real Postgres, both with fsync on, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="headgate-bench-") as folder:
+        with postgres(fsync=True) as server:
+            yield {"sqlite": f"sqlite:///{folder}/bench.db", "postgres": server.url}
+
+
+@asynccontextmanager
+async def opened(address: str, *, hot: int = 100, cold: int = 4) -> AsyncIterator[App]:
+    """An application on an empty, migrated database."""
+    sizes = {
+        Lane.HOT: LaneSize(concurrency=hot, slice_s=5.0),
+        Lane.COLD: LaneSize(concurrency=cold, slice_s=5.0),
+    }
+    app = App(
+        address,
+        syncs=[Sync(name="work", source=Nothing()), Sync(name="slow", source=Nothing(0.02))],
+        worker=WorkerSettings(lanes=sizes),
+    )
+    await app.database.open()
+    await schema.migrate(app.database)
+    async with app:
+        await app.database.write(_empty)
+        yield app
+
+
+def _empty(tx: Connection) -> None:
+    tx.execute(job_events.delete())
+    tx.execute(jobs.delete())
+
+
+async def fill(app: App, count: int, *, lane: Lane = Lane.HOT, sync: str = "work") -> None:
+    """So many jobs in line, of a few users."""
+
+    def operation(tx: Connection) -> None:
+        now = app.clock.now()
+        tx.execute(
+            insert(jobs),
+            [
+                {
+                    "id": f"{lane.value}_{number:08d}",
+                    "user_id": f"user-{number % USERS}",
+                    "connection_id": f"connection-{number}",
+                    "sync": sync,
+                    "source": "nothing",
+                    "mode": "full",
+                    "lane": lane.value,
+                    "request_hash": "",
+                    "params": {},
+                    "state": "pending",
+                    "reason": "queued",
+                    "wake_at": now,
+                    "turn": number // USERS,
+                    "progress": Progress(),
+                    "summary": Summary(),
+                    "created_at": now,
+                    "updated_at": now,
+                }
+                for number in range(count)
+            ],
+        )
+
+    await app.database.write(operation)
+    await analyze(app)
+
+
+async def fill_ended(app: App, count: int) -> None:
+    """So many jobs that ended long ago: what a table is mostly made of."""
+    await fill(app, 1, sync="template")
+
+    def operation(tx: Connection) -> None:
+        numbers = (
+            "SELECT generate_series(1, :count) AS n"
+            if tx.dialect.name == "postgresql"
+            else "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < :count) "
+            "SELECT n FROM s"
+        )
+        names = [column.name for column in jobs.columns]
+        values = {
+            **{name: f'template."{name}"' for name in names},
+            "id": "'ended_' || numbers.n",
+            "user_id": "'user-' || numbers.n % 1000",
+            "connection_id": "'ended-' || numbers.n",
+            "state": "'success'",
+            "turn": "NULL",
+            "wake_at": "NULL",
+            "finished_at": "template.created_at",
+        }
+        columns = ", ".join(f'"{name}"' for name in names)
+        chosen = ", ".join(values[name] for name in names)
+        tx.execute(
+            text(
+                f"INSERT INTO jobs ({columns}) SELECT {chosen} FROM ({numbers}) AS numbers, "
+                "(SELECT * FROM jobs WHERE sync = 'template') AS template"
+            ),
+            {"count": count},
+        )
+        tx.execute(jobs.delete().where(jobs.c.sync == "template", jobs.c.state == "pending"))
+
+    await app.database.write(operation)
+
+
+async def analyze(app: App) -> None:
+    """What autovacuum would have done by then."""
+    if isinstance(app.database, PostgresDatabase):
+        await app.database.write(lambda tx: tx.execute(text("ANALYZE jobs")))
+
+
+async def active(app: App) -> int:
+    """Jobs that are not done yet."""
+    return await app.database.read(
+        lambda tx: tx.execute(
+            select(func.count()).select_from(jobs).where(jobs.c.state.in_(["pending", "running"]))
+        ).scalar_one()
+    )
