@@ -8,22 +8,30 @@ BIN := $(VENV)/bin
 LOCK := requirements-dev.lock
 # Passed on to the program: make test ARGS="-n auto -k breaker"
 ARGS ?=
-# bench is checked as soon as it exists.
-TYPED := src tests tools $(wildcard bench)
+SEEDS ?= 1000
+BENCHES := engine
+TYPED := src tests tools bench examples
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check lock clean
+.PHONY: help demo test simulate bench check lock clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # exec, so that Ctrl-C reaches the program itself and nothing stands between.
 demo: $(VENV)/.ok ## Run the demonstration
 	@exec $(BIN)/headgate demo $(ARGS)
 
 test: $(VENV)/.ok ## Run the tests; pass pytest options by ARGS="..."
-	@exec $(BIN)/python -m pytest $(ARGS)
+	@echo "==> testing, one process a core"
+	@exec $(BIN)/python -m pytest -n auto $(ARGS)
+
+simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
+	@exec $(BIN)/python -m headgate.simulation --seeds $(SEEDS)
+
+bench: $(VENV)/.ok ## Measure, next to the bare drivers; ARGS=--quick for a short run
+	@for name in $(BENCHES); do echo "==> $$name"; $(BIN)/python -m bench.$$name $(ARGS) || exit 1; done
 
 check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams
 	@echo "==> ruff"
@@ -49,7 +57,7 @@ lock: $(BIN)/uv ## Resolve the dependencies again into requirements-dev.lock
 clean: ## Remove .venv, caches and build output
 	@rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
 		.hypothesis .coverage htmlcov
-	@find src tests tools $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.ok: $(LOCK) pyproject.toml | $(BIN)/uv
 	@echo "==> installing the locked packages"

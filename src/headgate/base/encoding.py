@@ -15,7 +15,10 @@ _decoder = msgspec.json.Decoder()
 
 
 def to_json(value: Json) -> str:
-    """The canonical JSON text of `value`; raises TypeError for what JSON cannot hold."""
+    """The canonical JSON text of `value`; raises TypeError for what JSON cannot hold.
+
+    A float that is not a number becomes null, as in JavaScript.
+    """
     return _encoder.encode(value).decode()
 
 

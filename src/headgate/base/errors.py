@@ -129,6 +129,8 @@ class Deferred(SourceError):
 
     def __init__(self, until: datetime, message: str | None = None) -> None:
         """Wait until `until`, an aware datetime."""
+        if until.tzinfo is None:
+            raise ValueError(f"{type(self).__name__}: until must have a time zone")
         super().__init__(message)
         self.until = until
 

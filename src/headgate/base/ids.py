@@ -25,12 +25,12 @@ class UlidIds:
         """Draw the time from `clock` and the rest from `rng`."""
         self._clock = clock
         self._rng = rng
-        self._last_ms = 0
+        self._last_ms = -1
         self._tail = 0
 
     def new(self, prefix: str) -> str:
         """A fresh id; two made in one millisecond still sort in the order they were made."""
-        now_ms = int(self._clock.now().timestamp() * 1000)
+        now_ms = max(0, int(self._clock.now().timestamp() * 1000))
         if now_ms > self._last_ms:
             self._last_ms = now_ms
             self._tail = self._rng.getrandbits(_RANDOM_BITS)

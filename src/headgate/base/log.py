@@ -103,7 +103,10 @@ def _masked(name: str, value: object) -> object:
         return {str(key): _masked(str(key), each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_masked("", each) for each in value]
-    return value
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    # Whatever else there is would be shown by its repr.
+    return redact(repr(value))
 
 
 def _masked_lines(text: str) -> str:

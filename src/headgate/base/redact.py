@@ -9,23 +9,32 @@ import re
 TEXT_LENGTH_MAX = 500
 MASK = "[redacted]"
 
-_SECRET_NAMES = (
-    r"(?:access|refresh|id|api|auth|bearer|client|session|csrf)?[-_ ]?"
-    r"(?:token|secret|password|passwd|authorization|api[-_]?key|credential|cookie)s?"
+#: What a secret is called, at the end of a name: strava_access_token, X-Api-Key, Set-Cookie.
+_WORDS = (
+    r"(?:token|secret|password|passwd|passphrase|authorization|api[-_ ]?key|secret[-_ ]?key|"
+    r"private[-_ ]?key|access[-_ ]?key|credential|cookie|signature)s?"
 )
-_SECRET_KEY = re.compile(_SECRET_NAMES, re.IGNORECASE)
-_SCHEME = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]+", re.IGNORECASE)
+_NAME = rf"[\w.-]*{_WORDS}"
+_SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
+#: Whole headers: whatever the scheme, the rest of the line is the secret.
+_HEADER = re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\s*[:=]\s*)[^\r\n]+", re.I)
+_SCHEME = re.compile(r"\b(bearer|basic|digest)\s+[^\s,;\"']+", re.I)
+#: name=value, "name": "value", name => value, name%3Dvalue, ('name', 'value'), <name>value<
 _PAIR = re.compile(
-    rf"(?P<name>{_SECRET_NAMES}\"?'?\s*[=:]\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s&,;}}]+)", re.I
+    rf"(?P<name>{_NAME}\\?[\"']?\s*(?:=>|%3D|[=:,>])\s*)"
+    r"(?P<value>\\?\"(?:\\.|[^\"\\])*\\?\"|'(?:\\.|[^'\\])*'|[^\s&,;}<)]+)",
+    re.I,
 )
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_USERINFO = re.compile(r"(?<=://)[^/?#\s]+@")
+#: Control characters, line separators, and lone surrogates, which no database stores.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def redact(text: str, *, length_max: int = TEXT_LENGTH_MAX) -> str:
     """`text` without what looks like a secret, without control characters, cut to `length_max`."""
     # Cut first, generously, so that a gigabyte of error page is not scanned by every pattern.
     text = text[: 4 * length_max]
+    text = _HEADER.sub(rf"\1\2{MASK}", text)
     text = _SCHEME.sub(rf"\1 {MASK}", text)
     text = _PAIR.sub(rf"\g<name>{MASK}", text)
     text = _USERINFO.sub(f"{MASK}@", text)
@@ -41,4 +50,4 @@ def describe(error: BaseException) -> str:
 
 def is_secret_name(name: str) -> bool:
     """Whether a field of this name holds a secret and must be masked whole."""
-    return _SECRET_KEY.fullmatch(name) is not None
+    return _SECRET_NAME.fullmatch(name) is not None

@@ -22,7 +22,7 @@ class Service(ABC):
     name: str
 
     def __init__(self, clock: Clock) -> None:
-        """Rest by `clock`."""
+        """Begin at rest; subclasses tell the time by `clock`."""
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._nudged = asyncio.Event()
@@ -43,7 +43,8 @@ class Service(ABC):
         self._stopping = True
         self.nudge()
         if self._task is not None:
-            await self._task
+            # Whoever loses patience with us must not cut the round short.
+            await asyncio.shield(self._task)
             self._task = None
 
     def nudge(self) -> None:

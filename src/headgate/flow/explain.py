@@ -1,6 +1,7 @@
 """Why a job is where it is, what frees it, and when: one sentence, the same everywhere."""
 
 from datetime import datetime
+from typing import assert_never
 
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
@@ -25,6 +26,8 @@ def explain(job: Job, *, now: datetime) -> str:
             return _success(job)
         case JobState.FAILED:
             return _failed(job)
+        case _:
+            assert_never(job.state)
 
 
 def _pending(job: Job, now: datetime) -> str:
@@ -32,7 +35,7 @@ def _pending(job: Job, now: datetime) -> str:
     when = _until(job.wake_at, now)
     match job.reason:
         case Reason.RETRYING if waits:
-            return f"The last try failed ({job.error}); trying again {when}."
+            return f"The last try failed ({_error(job)}); trying again {when}."
         case Reason.RATE_LIMITED if waits:
             return f"{job.source} lets us read only so much; going on {when}."
         case Reason.DEFERRED if waits:
@@ -57,7 +60,7 @@ def _paused(job: Job, now: datetime) -> str:
         case _ if job.wake_at is not None and job.wake_at <= now:
             return f"Paused because {job.source} kept failing; waiting for a trial request."
         case _:
-            return f"Paused because {job.source} kept failing ({job.error}); trying again {when}."
+            return f"Paused because {job.source} kept failing ({_error(job)}); trying again {when}."
 
 
 def _success(job: Job) -> str:
@@ -72,9 +75,13 @@ def _failed(job: Job) -> str:
         case Reason.NEEDS_REAUTH:
             return f"{job.source} needs the account to be connected again. Nothing is lost."
         case Reason.CRASHES_SPENT:
-            return f"Stopped: {job.error}."
+            return f"Stopped: {_error(job)}."
         case _:
-            return f"Failed: {job.error}."
+            return f"Failed: {_error(job)}."
+
+
+def _error(job: Job) -> str:
+    return (job.error or "no reason given").rstrip(".")
 
 
 def _until(at: datetime | None, now: datetime) -> str:

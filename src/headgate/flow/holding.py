@@ -57,12 +57,13 @@ class Holding:
             raise Interrupted(self._why)
         task = asyncio.current_task()
         assert task is not None
+        asked_before = task.cancelling()
         self._reading = task
         try:
             yield
         except asyncio.CancelledError:
             # Ours, unless somebody else cancelled the task as well.
-            if self._why is not None and task.uncancel() == 0:
+            if self._why is not None and task.uncancel() <= asked_before:
                 raise Interrupted(self._why) from None
             raise
         finally:

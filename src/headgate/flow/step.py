@@ -55,7 +55,7 @@ async def step(rt: Runtime, holding: Holding, *, slice_ends: float) -> Job | Non
     outcome = await _attempt(rt, holding, slice_ends=slice_ends)
     after = None if outcome is None else await _settle(rt, job, outcome)
     _tell(job, outcome, after, duration_s=rt.clock.monotonic() - began)
-    if after is not None and job.probe and after.steps > job.steps and not after.probe:
+    if after is not None and job.probe and after.summary.chunks > job.summary.chunks:
         await _recovered(rt, job)
     return after
 

@@ -1,5 +1,6 @@
 """Submitting a job: everything about the request is checked before anything is written."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 
 import msgspec
@@ -18,6 +19,9 @@ OPTIONS_BYTES_MAX = 64 * 1024
 #: A hundred years of days.
 RANGE_DAYS_MAX = 36_525
 DELAY_S_MAX = 366 * 24 * 3600.0
+
+#: The character NUL in JSON text, and not a text that only speaks of it: Postgres cannot store it.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,7 +60,10 @@ async def submit(rt: Runtime, request: JobRequest) -> Submitted:
 
 def _checked(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> NewJob:
     mode = _mode(request.mode, sync)
+    lane = _lane(request.lane, mode)
     start, end = _range(request, mode, today=now.astimezone(UTC).date())
+    params = _params(request, mode, now=now)
+    delay = _delay(request.delay_s)
     cursor = None if end is None else end.isoformat()
     progress = Progress() if start is None or end is None else history_progress(start, end, end)
     return NewJob(
@@ -66,15 +73,18 @@ def _checked(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> 
         sync=sync.name,
         source=sync.source.name,
         mode=mode,
-        lane=_lane(request.lane, mode),
+        lane=lane,
         key=None if request.key is None else _name("key", request.key),
-        request_hash=_request_hash(request),
-        params=_params(request, mode, now=now),
+        # Of what was understood, not of how it was said: a default may be named or left out.
+        request_hash=content_hash(
+            [sync.name, request.connection_id, mode, lane, start, end, params, delay]
+        ),
+        params=params,
         start_date=start,
         end_date=end,
         cursor=cursor,
         progress=progress,
-        delay=_delay(request.delay_s),
+        delay=delay,
     )
 
 
@@ -121,16 +131,19 @@ def _range(request: JobRequest, mode: Mode, *, today: date) -> tuple[date | None
 
 def _day(field: str, value: date | None) -> date:
     if isinstance(value, datetime):
-        return _aware(field, value).astimezone(UTC).date()
+        return _in_utc(field, value).date()
     if not isinstance(value, date):
         raise InvalidInput(field, "mode history needs a day, such as 2021-01-31")
     return value
 
 
-def _aware(field: str, value: datetime) -> datetime:
+def _in_utc(field: str, value: datetime) -> datetime:
     if value.tzinfo is None:
         raise InvalidInput(field, f"{value.isoformat()} has no time zone; add one, such as +00:00")
-    return value
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(field, f"{value.isoformat()} is no moment in UTC") from None
 
 
 def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JsonObject:
@@ -138,9 +151,10 @@ def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JsonObject:
     if mode is Mode.SINCE:
         if not isinstance(request.since, datetime):
             raise InvalidInput("since", "mode since needs a moment, such as 2024-01-31T00:00:00Z")
-        if _aware("since", request.since) > now:
+        since = _in_utc("since", request.since)
+        if since > now:
             raise InvalidInput("since", f"{request.since.isoformat()} lies in the future")
-        params["since"] = request.since.astimezone(UTC).isoformat()
+        params["since"] = since.isoformat()
     elif request.since is not None:
         raise InvalidInput("since", f"only mode since takes it, not mode {mode.value}")
     if mode is Mode.LIMIT:
@@ -157,14 +171,14 @@ def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JsonObject:
 def _options(options: JsonObject) -> JsonObject:
     try:
         text = to_json(options)
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise InvalidInput("options", f"cannot be written as JSON: {error}") from None
     size = len(text.encode())
     if size > OPTIONS_BYTES_MAX:
         raise InvalidInput(
             "options", f"is {size:,} bytes of JSON; at most {OPTIONS_BYTES_MAX:,} are taken"
         )
-    if "\\u0000" in text:
+    if _NUL.search(text):
         raise InvalidInput("options", "must not hold the character NUL")
     return options
 
@@ -173,7 +187,3 @@ def _delay(delay_s: float) -> timedelta:
     if not 0 <= delay_s <= DELAY_S_MAX:
         raise InvalidInput("delay_s", f"must be between 0 and {DELAY_S_MAX:,.0f}")
     return timedelta(seconds=delay_s)
-
-
-def _request_hash(request: JobRequest) -> str:
-    return content_hash(msgspec.structs.replace(request, key=None))

@@ -287,11 +287,12 @@ def meet(change: Change, state: JobState, *, hold: bool) -> Change | None:
     The work of a chunk is kept whatever was asked meanwhile: a cancel or a pause only decides where
     the job goes after it.
     """
-    if state is JobState.CANCELLING and change.edge.name in ("advance", "rest", "pause"):
+    from_holder = change.hold is None and change.edge.name in ("advance", "rest", "pause")
+    if state is JobState.CANCELLING and from_holder:
         return _redirect(change, "cancel", Reason.CANCELLED, "cancelled")
     if state not in change.edge.sources:
         return None
-    if hold and change.hold is None and change.edge.name in ("advance", "rest"):
+    if hold and from_holder:
         return _redirect(change, "pause", Reason.OPERATOR, "paused")
     return change
 

@@ -74,7 +74,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return None
         if self.total <= 0:
             return 100.0
-        return round(min(100.0, max(0.0, 100.0 * self.done / self.total)), 1)
+        # Rounded down: 100 means done, not nearly done.
+        return min(1000, max(0, 1000 * self.done // self.total)) / 10
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,6 +11,9 @@ import msgspec
 from headgate.base.errors import AuthExpired, Deferred, InvalidInput, RateLimited, Terminal
 from headgate.model.job import Job, Mode, Reason
 
+#: Above every sensible setting (31 years in seconds), and small enough to calculate with.
+_SETTING_MAX = 1_000_000_000
+
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How patient a sync is. The defaults are those of the health-history design."""
@@ -34,14 +37,16 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     crashes_max: int = 5
     #: Times in a row that a chunk may be put off before that counts as an outage.
     deferrals_max: int = 1000
-    #: A provider that says "come back in a year" is asked again after this.
+    #: A provider that names a time in the past is asked again after this,
+    defer_s_min: float = 1.0
+    #: and one that says "come back in a year" after this.
     defer_s_max: float = 24 * 3600.0
 
     def __post_init__(self) -> None:
         """Refuse what could never work, naming the field."""
         for name in self.__struct_fields__:
-            if getattr(self, name) < 0:
-                raise InvalidInput(f"retry.{name}", "must not be negative")
+            if not 0 <= getattr(self, name) <= _SETTING_MAX:
+                raise InvalidInput(f"retry.{name}", f"must be between 0 and {_SETTING_MAX:,}")
         for name in ("backoff_factor", "attempts_max", "deferrals_max"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"retry.{name}", "must be at least 1")
@@ -111,17 +116,20 @@ def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
     Half is fixed so that a retry never comes at once; half is random so that jobs which failed
     together do not come back together.
     """
-    # The exponent is bounded because a float overflows long before a counter does.
-    growth = policy.backoff_factor ** min(attempts, 64)
-    longest_s = min(policy.backoff_s_max, policy.backoff_s * growth)
+    try:
+        longest_s = min(policy.backoff_s_max, policy.backoff_s * policy.backoff_factor**attempts)
+    except OverflowError:
+        longest_s = policy.backoff_s_max
     return timedelta(seconds=longest_s * (0.5 + draw / 2))
 
 
 def _put_off(job: Job, error: Deferred, policy: RetryPolicy, *, now: datetime) -> Decision:
     if job.deferrals + 1 > policy.deferrals_max:
         return _open_breaker(job, policy)
+    # Not at once, even where the time named has passed: that would be a tight loop.
+    earliest = now + timedelta(seconds=min(policy.defer_s_min, policy.defer_s_max))
     latest = now + timedelta(seconds=policy.defer_s_max)
-    until = min(max(error.until, now), latest)
+    until = min(max(error.until, earliest), latest)
     reason = Reason.RATE_LIMITED if isinstance(error, RateLimited) else Reason.DEFERRED
     return Defer(until, reason)
 

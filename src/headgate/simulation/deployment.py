@@ -1,0 +1,133 @@
+"""A simulated deployment: worker processes that come and go around one SQLite file.
+
+Owns processes and what they share: the file, its clock and the hints. What goes wrong is decided by
+`scenario.py`; what a store call suffers, by `faulty_store.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+from headgate.base.ids import UlidIds
+from headgate.flow.registry import Registry, Sync
+from headgate.flow.runtime import Runtime
+from headgate.loops.supervisor import Supervisor, WorkerSettings
+from headgate.ports.store import Store
+from headgate.signals.local import LocalSignal
+from headgate.simulation.faulty_store import FaultyStore, StoreFaults
+from headgate.simulation.host import Host, current_host
+from headgate.simulation.loop import SimulationLoop
+from headgate.simulation.virtual_clock import VirtualClock
+from headgate.store.sql import schema
+from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.store.sql.store import SqlStore
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class StoreClock:
+    """The store's own time: no host's skew reaches it.
+
+    The store yields by sleeping for no time, before it does anything and before it answers. Those
+    are the points where its caller's process may die, with the write undone, or done and unknown.
+    """
+
+    def __init__(self, loop: SimulationLoop, faults: StoreFaults) -> None:
+        self._loop = loop
+        self._faults = faults
+        self._sleeper = VirtualClock(loop)
+
+    def now(self) -> datetime:
+        """Virtual time since the start."""
+        return START + timedelta(seconds=self._loop.time())
+
+    def monotonic(self) -> float:
+        """Virtual seconds."""
+        return self._loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the virtual loop, or die."""
+        host = current_host()
+        if host is not None and self._faults.strikes(self._faults.death):
+            await host.crash_here()
+        await self._sleeper.sleep(seconds)
+
+
+class Process:
+    """One incarnation of a worker process: its connections, its runtime, its worker."""
+
+    def __init__(self, deployment: "Deployment", host: Host) -> None:
+        loop = deployment.loop
+        self.host = host
+        self.database = InlineSqliteDatabase(deployment.file, StoreClock(loop, deployment.faults))
+        self.sql_store = deployment.make_store(self.database)
+        clock = VirtualClock(loop, START)
+        rng = loop.random(f"process {host}")
+        self.runtime = Runtime(
+            store=cast(Store, FaultyStore(self.sql_store, deployment.faults, clock)),
+            signal=deployment.signal,
+            clock=clock,
+            ids=UlidIds(clock, rng),
+            rng=rng,
+            registry=Registry(deployment.syncs),
+        )
+        self._supervisor = Supervisor(self.runtime, deployment.worker, worker=str(host))
+
+    async def start(self) -> None:
+        """Connect and begin to work."""
+        await self.database.open()
+        await self._supervisor.start()
+
+    async def stop(self) -> None:
+        """Stop in peace."""
+        await self._supervisor.stop()
+        await self.database.close()
+
+
+class Deployment:
+    """The processes around one file."""
+
+    def __init__(
+        self,
+        loop: SimulationLoop,
+        file: Path,
+        syncs: Sequence[Sync],
+        *,
+        worker: WorkerSettings,
+        make_store: Callable[[InlineSqliteDatabase], SqlStore] = SqlStore,
+    ) -> None:
+        self.loop = loop
+        self.file = file
+        self.syncs = syncs
+        self.worker = worker
+        self.make_store = make_store
+        self.signal = LocalSignal()
+        self.faults = StoreFaults(loop.random("store"))
+        self.processes: dict[str, Process] = {}
+
+    async def migrate(self) -> None:
+        """Make the tables."""
+        database = InlineSqliteDatabase(self.file, StoreClock(self.loop, self.faults))
+        await database.open()
+        await schema.migrate(database)
+        await database.close()
+
+    def launch(self, name: str) -> Process:
+        """Start a process of that name; its next incarnation, where it has crashed before."""
+        before = self.processes.get(name)
+        host = self.loop.host(name) if before is None else before.host.restart()
+        process = self.processes[name] = Process(self, host)
+        host.spawn(process.start(), name=f"{host} start")
+        return process
+
+    def launch_crashed(self) -> int:
+        """Start what has died, as a supervisor of processes does; how many that were."""
+        crashed = [name for name, process in self.processes.items() if process.host.crashed]
+        for name in crashed:
+            self.launch(name)
+        return len(crashed)
+
+    def client(self) -> Process:
+        """A process that submits and asks, but does not work; it never crashes."""
+        return Process(self, self.loop.host("client"))
