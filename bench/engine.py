@@ -43,7 +43,7 @@ async def throughput(report: Report, name: str, address: str, *, quick: bool) ->
     count = 5_000 if quick else 20_000
     async with opened(address, hot=BATCH) as app:
         await fill(app, count)
-        rate = count / await drain(app)
+        rate = count / await drain(app, count)
     async with opened(address) as app:
         await fill(app, count)
         bare_rate = await bare_loop(name, app, BATCH)
@@ -53,7 +53,7 @@ async def throughput(report: Report, name: str, address: str, *, quick: bool) ->
     count //= 10
     async with opened(address, hot=1) as app:
         await fill(app, count)
-        rate = count / await drain(app)
+        rate = count / await drain(app, count)
     async with opened(address) as app:
         await fill(app, count)
         bare_rate = await bare_loop(name, app, 1)
@@ -61,12 +61,13 @@ async def throughput(report: Report, name: str, address: str, *, quick: bool) ->
     report.add(f"{name}_single_ratio_to_bare", rate / bare_rate, "of bare")
 
 
-async def drain(app: App) -> float:
-    """Seconds until nothing is left to do."""
+async def drain(app: App, count: int) -> float:
+    """Seconds until so many jobs are done."""
     supervisor = app.supervisor()
+    until = Nothing.reads + count
     began = time.perf_counter()
     await supervisor.start()
-    while await active(app):  # noqa: ASYNC110 - what is looked at is a database
+    while Nothing.reads < until or await active(app):  # noqa: ASYNC110 - the end is in a database
         await asyncio.sleep(LOOK_S)
     took = time.perf_counter() - began
     await supervisor.stop()

@@ -20,6 +20,8 @@ class Nothing:
     """A source that answers at once, with nothing."""
 
     name = "nothing"
+    #: Chunks read by all of them: tells how far a run is without asking the database.
+    reads = 0
 
     def __init__(self, seconds: float = 0.0) -> None:
         """Take that long over every chunk."""
@@ -27,6 +29,7 @@ class Nothing:
 
     async def read(self, ctx: Context) -> Chunk:
         """One chunk, and the job is done."""
+        Nothing.reads += 1
         if self._seconds:
             await ctx.clock.sleep(self._seconds)
         return Chunk()

@@ -14,14 +14,13 @@ _WORDS = (
     r"(?:token|secret|password|passwd|passphrase|authorization|api[-_ ]?key|secret[-_ ]?key|"
     r"private[-_ ]?key|access[-_ ]?key|credential|cookie|signature)s?"
 )
-_NAME = rf"[\w.-]*{_WORDS}"
-_SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
+_SECRET_NAME = re.compile(rf"{_WORDS}\Z", re.IGNORECASE)
 #: Whole headers: whatever the scheme, the rest of the line is the secret.
 _HEADER = re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\s*[:=]\s*)[^\r\n]+", re.I)
 _SCHEME = re.compile(r"\b(bearer|basic|digest)\s+[^\s,;\"']+", re.I)
 #: name=value, "name": "value", name => value, name%3Dvalue, ('name', 'value'), <name>value<
 _PAIR = re.compile(
-    rf"(?P<name>{_NAME}\\?[\"']?\s*(?:=>|%3D|[=:,>])\s*)"
+    rf"(?P<name>{_WORDS}\\?[\"']?\s*(?:=>|%3D|[=:,>])\s*)"
     r"(?P<value>\\?\"(?:\\.|[^\"\\])*\\?\"|'(?:\\.|[^'\\])*'|[^\s&,;}<)]+)",
     re.I,
 )
@@ -50,4 +49,4 @@ def describe(error: BaseException) -> str:
 
 def is_secret_name(name: str) -> bool:
     """Whether a field of this name holds a secret and must be masked whole."""
-    return _SECRET_NAME.fullmatch(name) is not None
+    return _SECRET_NAME.search(name) is not None

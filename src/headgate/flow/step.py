@@ -159,6 +159,8 @@ async def _recovered(rt: Runtime, job: Job) -> None:
 
 def _tell(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: float) -> None:
     """One event per chunk, whatever became of it."""
+    if not _log.tells_info:
+        return
     _log.info(
         "chunk",
         job=job.id,

@@ -10,13 +10,16 @@ those that have come due, then takes the lowest; both look only at what their pa
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Integer,
     ScalarSelect,
+    Select,
     and_,
     bindparam,
     case,
@@ -28,13 +31,14 @@ from sqlalchemy import (
     tuple_,
     update,
 )
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused, NotFound
 from headgate.model.job import Job, Lane, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import Claimed, Held, JobFilter, NewJob, Submitted
 from headgate.store.sql import events
-from headgate.store.sql.moment import ZERO, Moment
+from headgate.store.sql.moment import ZERO, Moment, instant
 from headgate.store.sql.statements import JOB_COLUMNS, find_jobs, insert_into, to_job
 from headgate.store.sql.tables import ACTIVE, ASLEEP, HELD, IN_LINE, jobs
 from headgate.store.sql.types import UtcTime
@@ -42,6 +46,8 @@ from headgate.store.sql.types import UtcTime
 #: Sleepers that join the line in one claim, at most.
 WAKE_MAX = 500
 _SUBMIT_TRIES_MAX = 3
+
+_OF_LANE = bindparam("of_lane", type_=jobs.c.lane.type)
 
 
 # ---- submitting --------------------------------------------------------------------------------
@@ -165,15 +171,20 @@ _join_line = (
 
 def _wake_sleepers(tx: Connection, now: Moment, lane: Lane) -> None:
     """Give turns to those that have come due, one after another: each sees the ones before."""
-    query = (
+    due = tx.execute(_due_sleepers(server=now.server), {"of_lane": lane, **now.binds()})
+    if rows := [{"job_id": row.id} for row in due]:
+        tx.execute(_join_line, rows)
+
+
+@cache
+def _due_sleepers(*, server: bool) -> Select[Any]:
+    return (
         select(jobs.c.id)
-        .where(ASLEEP, jobs.c.lane == lane, jobs.c.wake_at <= now.at())
+        .where(ASLEEP, jobs.c.lane == _OF_LANE, jobs.c.wake_at <= instant(server=server))
         .order_by(jobs.c.wake_at)
         .limit(WAKE_MAX)
         .with_for_update(skip_locked=True)
     )
-    if due := tx.execute(query).scalars().all():
-        tx.execute(_join_line, [{"job_id": job_id} for job_id in due])
 
 
 # ---- claiming and keeping ----------------------------------------------------------------------
@@ -184,50 +195,51 @@ def claim(
 ) -> Claimed:
     """Take the lowest turns of the lane, in one statement that nobody can come between."""
     _wake_sleepers(tx, now, lane)
-    picked = claim_query(lane, limit).cte("picked")
-    statement = (
+    asked = {"of_lane": lane, "most": limit, "by_worker": worker, **now.binds(lease=lease)}
+    taken = [to_job(row) for row in tx.execute(_claim(server=now.server), asked)]
+    return Claimed(taken, None if len(taken) == limit else _next_due_s(tx, now, lane))
+
+
+@cache
+def _claim(*, server: bool) -> ReturningUpdate[Any]:
+    # In a CTE of its own, so that it runs exactly once.
+    picked = (
+        select(jobs.c.id)
+        .where(IN_LINE, jobs.c.lane == _OF_LANE)
+        .order_by(jobs.c.turn, jobs.c.id)
+        .limit(bindparam("most", type_=Integer))
+        .with_for_update(skip_locked=True)
+        .cte("picked")
+    )
+    now = instant(server=server)
+    return (
         update(jobs)
         .where(jobs.c.id.in_(select(picked.c.id)))
         .values(
             state=JobState.RUNNING,
             reason=Reason.WORKING,
             token=jobs.c.token + literal_column("1"),
-            lease_until=now.at(lease),
-            worker=worker,
+            lease_until=instant(server=server, after="lease"),
+            worker=bindparam("by_worker"),
             wake_at=None,
             turn=None,
-            started_at=func.coalesce(jobs.c.started_at, now.at(), type_=UtcTime),
-            updated_at=now.at(),
+            started_at=func.coalesce(jobs.c.started_at, now, type_=UtcTime),
+            updated_at=now,
         )
         .returning(*JOB_COLUMNS)
-    )
-    taken = [to_job(row) for row in tx.execute(statement)]
-    return Claimed(taken, None if len(taken) == limit else _next_due_s(tx, now, lane))
-
-
-def claim_query(lane: Lane, limit: int) -> Any:
-    """The next jobs of the lane, locked; in a CTE of its own so that it runs exactly once."""
-    return (
-        select(jobs.c.id)
-        .where(IN_LINE, jobs.c.lane == lane)
-        .order_by(jobs.c.turn, jobs.c.id)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
     )
 
 
 def _next_due_s(tx: Connection, now: Moment, lane: Lane) -> float | None:
-    first = select(func.min(jobs.c.wake_at)).where(ASLEEP, jobs.c.lane == lane)
-    return seconds_until_first(tx, now, [first.scalar_subquery()])
+    asked = {"of_lane": lane, **now.binds()}
+    at, first = tx.execute(_next_due(server=now.server), asked).one()
+    return None if first is None else max(0.0, (first - at).total_seconds())
 
 
-def seconds_until_first(
-    tx: Connection, now: Moment, times: Sequence[ScalarSelect[datetime]]
-) -> float | None:
-    """Seconds, by the store's clock, until the first of these times; None where there is none."""
-    at, *found = tx.execute(select(now.at(), *times)).one()
-    due = [time for time in found if time is not None]
-    return max(0.0, (min(due) - at).total_seconds()) if due else None
+@cache
+def _next_due(*, server: bool) -> Select[Any]:
+    first = select(func.min(jobs.c.wake_at)).where(ASLEEP, jobs.c.lane == _OF_LANE)
+    return select(instant(server=server).label("at"), first.scalar_subquery())
 
 
 def heartbeat(

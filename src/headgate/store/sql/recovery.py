@@ -5,7 +5,6 @@ from datetime import timedelta
 from sqlalchemy import Connection, bindparam, func, select, update
 
 from headgate.model.job import Job, Reason
-from headgate.store.sql.jobs import seconds_until_first
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.statements import JOB_COLUMNS, find_jobs
 from headgate.store.sql.tables import CANCELLING, HELD, PAUSED, PROBING, jobs
@@ -95,4 +94,6 @@ def next_sweep_s(tx: Connection, now: Moment) -> float | None:
         select(first).where(PAUSED, _RECOVERING),
         select(first).where(PAUSED, _SHUT, jobs.c.source.not_in(_PROBED_SOURCES)),
     ]
-    return seconds_until_first(tx, now, [query.scalar_subquery() for query in times])
+    at, *found = tx.execute(select(now.at(), *(query.scalar_subquery() for query in times))).one()
+    due = [time for time in found if time is not None]
+    return max(0.0, (min(due) - at).total_seconds()) if due else None

@@ -7,10 +7,11 @@ brought and the cursor that says so are therefore in one transaction, always.
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, Select, bindparam, select, update
 
 from headgate.base.errors import ActiveJobExists
 from headgate.model.change import Change, meet
@@ -19,7 +20,7 @@ from headgate.model.states import JOB, JobState
 from headgate.ports.store import Work
 from headgate.store.sql import coverage, events, records
 from headgate.store.sql.jobs import active_job_of, turn_if_in_line
-from headgate.store.sql.moment import Moment
+from headgate.store.sql.moment import Moment, instant
 from headgate.store.sql.prepared import Prepared
 from headgate.store.sql.tables import jobs
 
@@ -111,7 +112,13 @@ def _met(change: Change, seen: Seen | None) -> Change | None:
 
 
 def _lock(tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, Seen]:
-    query = (
+    rows = tx.execute(_locked(server=now.server), {"ids": ids, **now.binds()})
+    return {row[0]: Seen(*row[1:]) for row in rows}
+
+
+@cache
+def _locked(*, server: bool) -> Select[Any]:
+    return (
         select(
             jobs.c.id,
             jobs.c.state,
@@ -119,23 +126,12 @@ def _lock(tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, Seen]:
             jobs.c.steps,
             jobs.c.hold,
             jobs.c.lease_until,
-            now.at().label("now"),
+            instant(server=server).label("now"),
         )
-        .where(jobs.c.id.in_(ids))
+        .where(jobs.c.id.in_(bindparam("ids", expanding=True)))
         .order_by(jobs.c.id)
         .with_for_update()
     )
-    return {
-        row.id: Seen(
-            state=row.state,
-            token=row.token,
-            steps=row.steps,
-            hold=row.hold,
-            lease_until=row.lease_until,
-            now=row.now,
-        )
-        for row in tx.execute(query)
-    }
 
 
 def _time(rows: dict[str, Seen]) -> datetime | None:

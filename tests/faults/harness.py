@@ -1,0 +1,168 @@
+"""Starts, kills and watches real worker processes, and judges what they left."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import date, timedelta
+from pathlib import Path
+
+from headgate import App, Chunk, Context, HeadgateError, Job, JobState, Mode, Sync
+from headgate.model.states import JOB
+
+ROOT = Path(__file__).parents[2]
+WAIT_S_MAX = 90.0
+END = date(2025, 12, 31)
+
+
+class Worker:
+    """One worker process."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.worker"],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def wait_for_line(self, word: str) -> str:
+        """Read its output until a line begins with that word."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(word):
+                return line
+        raise AssertionError(f"the worker ended without saying {word!r}")
+
+    def signal(self, number: int) -> None:
+        """Send a signal."""
+        self.process.send_signal(number)
+
+    def end(self) -> None:
+        """Kill it, if it still runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(10)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+class Site:
+    """A database, a ledger and the workers around them."""
+
+    def __init__(self, folder: Path, address: str, *, lease_s: float, chunk_s: float) -> None:
+        self.ledger = folder / "ledger.db"
+        self.address = address
+        self._workers: list[Worker] = []
+        self._environment = {
+            **os.environ,
+            "DATABASE": address,
+            "LEDGER": str(self.ledger),
+            "LEASE_S": str(lease_s),
+            "CHUNK_S": str(chunk_s),
+        }
+        with sqlite3.connect(self.ledger) as ledger:
+            ledger.execute("PRAGMA journal_mode = WAL")
+            ledger.execute("CREATE TABLE sent (key TEXT)")
+            ledger.execute("CREATE TABLE accepted (key TEXT PRIMARY KEY)")
+
+    def start(self, *, crash_at: str = "") -> Worker:
+        """Start a worker and wait until it works."""
+        worker = Worker({**self._environment, "CRASH_AT": crash_at})
+        self._workers.append(worker)
+        worker.wait_for_line("ready")
+        return worker
+
+    def end(self) -> None:
+        """End every worker."""
+        for worker in self._workers:
+            worker.end()
+
+    async def submit(self, count: int, *, days: int = 4) -> list[str]:
+        """So many history jobs, half of them kept and half sent."""
+        ids = []
+        async with self._client() as client:
+            for number in range(count):
+                submitted = await client.submit(
+                    "sent" if number % 2 == 0 else "kept",
+                    user_id=f"user-{number % 3}",
+                    connection_id=f"connection-{number}",
+                    mode=Mode.HISTORY,
+                    start=END - timedelta(days=days - 1),
+                    end=END,
+                )
+                ids.append(submitted.job.id)
+        return ids
+
+    async def wait(self, ids: list[str]) -> list[Job]:
+        """Wait until all have ended, across outages of the database."""
+        deadline = time.monotonic() + WAIT_S_MAX
+        jobs: list[Job] = []
+        while time.monotonic() < deadline:
+            with suppress(HeadgateError):
+                async with self._client() as client:
+                    jobs = [await client.get(job_id) for job_id in ids]
+                if all(job.state in JOB.terminal for job in jobs):
+                    return jobs
+            await asyncio.sleep(0.2)
+        states = Counter((job.state.value, job.reason.value) for job in jobs)
+        raise AssertionError(f"not all jobs ended in {WAIT_S_MAX} s: {states}")
+
+    async def judge(self, jobs: list[Job], *, days: int = 4) -> None:
+        """Nothing lost, nothing done twice: every job whole, every chunk committed once."""
+        with sqlite3.connect(self.ledger) as ledger:
+            accepted = {key for (key,) in ledger.execute("SELECT key FROM accepted")}
+        expected = set()
+        async with self._client() as client:
+            for job in jobs:
+                assert job.state is JobState.SUCCESS, (job.reason, job.error)
+                assert job.steps == days
+                events = await client.events(job.id, limit=1000)
+                told = [event for event in events if event.kind in ("chunk", "succeeded")]
+                assert len(told) == days
+                covered = await client.coverage(
+                    job.sync, job.connection_id, start=END - timedelta(days=days - 1), end=END
+                )
+                assert len(covered) == days
+                if job.sync == "sent":
+                    expected |= {f"{job.id}:{step}" for step in range(days)}
+                else:
+                    assert len(await client.records(job.sync, job.connection_id)) == days
+        assert accepted == expected
+
+    def sent(self) -> int:
+        """How often anything was sent, repeats included."""
+        with sqlite3.connect(self.ledger) as ledger:
+            (count,) = ledger.execute("SELECT count(*) FROM sent").fetchone()
+        return int(count)
+
+    def _client(self) -> App:
+        return App(
+            self.address, syncs=[Sync(name=name, source=_Unread()) for name in ("kept", "sent")]
+        )
+
+
+class _Unread:
+    name = "days"
+
+    async def read(self, ctx: Context) -> Chunk:
+        raise AssertionError("only workers read")
+
+
+@contextmanager
+def site(
+    folder: Path, address: str, *, lease_s: float = 1.5, chunk_s: float = 0.1
+) -> Iterator[Site]:
+    """A site whose workers are gone afterwards."""
+    made = Site(folder, address, lease_s=lease_s, chunk_s=chunk_s)
+    try:
+        yield made
+    finally:
+        made.end()

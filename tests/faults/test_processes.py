@@ -1,0 +1,107 @@
+"""Real processes, killed, stopped and cut off: nothing lost, nothing accepted twice."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import servers, stores
+from tests.faults.harness import Site, site
+from tests.faults.worker import POINTS
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: servers.PostgresServer
+) -> str:
+    """A migrated database of the test's own."""
+    if request.param == "sqlite":
+        stores.run_async(stores.migrated_sqlite(tmp_path / "jobs.db"))
+        return f"sqlite:///{tmp_path}/jobs.db"
+    name = "faults_" + "".join(letter if letter.isalnum() else "_" for letter in tmp_path.name)
+    return stores.run_async(stores.migrated_postgres(postgres_server.url, name))
+
+
+@pytest.fixture
+def place(tmp_path: Path, address: str) -> Iterator[Site]:
+    """Workers and a ledger around the database."""
+    with site(tmp_path, address) as made:
+        yield made
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_a_worker_killed_at_any_point_loses_nothing(place: Site, point: str) -> None:
+    # Given two jobs, and a worker that dies the second time it comes to the point
+    ids = await place.submit(2)
+    dying = place.start(crash_at=f"{point}:2" if point != "after_claim" else point)
+    assert await asyncio.to_thread(dying.process.wait, 60) == -signal.SIGKILL
+
+    # When another takes over
+    place.start()
+    jobs = await place.wait(ids)
+
+    # Then every chunk was committed once, and the ledger accepted each once
+    await place.judge(jobs)
+    assert sum(job.summary.crashes for job in jobs) <= 2
+    assert all(job.summary.errors == 0 for job in jobs)
+
+
+async def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes(place: Site) -> None:
+    # Given a worker that is frozen in the middle of a chunk
+    ids = await place.submit(2)
+    frozen = place.start()
+    await asyncio.to_thread(frozen.wait_for_line, "reading")
+    frozen.signal(signal.SIGSTOP)
+
+    # When another has done everything, and the first goes on
+    place.start()
+    jobs = await place.wait(ids)
+    frozen.signal(signal.SIGCONT)
+    more = await place.submit(1)
+    frozen_again = await place.wait(more)
+
+    # Then what it had in its hands was refused, and it works on
+    assert await place.wait(ids) == jobs
+    await place.judge([*jobs, *frozen_again])
+    assert frozen.process.poll() is None
+
+
+async def test_workers_told_to_stop_hand_over_without_a_crash(place: Site) -> None:
+    # Given many jobs, and workers that are stopped one after another while they work
+    ids = await place.submit(12)
+    for _ in range(3):
+        worker = place.start()
+        await asyncio.to_thread(worker.wait_for_line, "reading")
+        worker.signal(signal.SIGTERM)
+        assert await asyncio.to_thread(worker.process.wait, 30) == 0
+
+    # When one is left to finish
+    place.start()
+    jobs = await place.wait(ids)
+
+    # Then nobody counted as crashed, and nothing was sent twice
+    await place.judge(jobs)
+    assert all(job.summary.crashes == 0 for job in jobs)
+    assert place.sent() == 6 * 4
+
+
+async def test_postgres_restarted_under_load_loses_nothing(tmp_path: Path) -> None:
+    # Given two workers under load on a Postgres of their own
+    with servers.postgres(fsync=True) as server:
+        address = await stores.migrated_postgres(server.url, "restarted")
+        with site(tmp_path, address, lease_s=5.0, chunk_s=0.3) as place:
+            ids = await place.submit(16, days=5)
+            workers = [place.start(), place.start()]
+            await asyncio.to_thread(workers[0].wait_for_line, "reading")
+
+            # When the server is restarted twice, once without warning
+            await asyncio.to_thread(server.restart, "fast")
+            await asyncio.to_thread(workers[1].wait_for_line, "reading")
+            await asyncio.to_thread(server.restart, "immediate")
+
+            # Then the same workers finish everything
+            jobs = await place.wait(ids)
+            await place.judge(jobs, days=5)
+            assert [worker.process.poll() for worker in workers] == [None, None]
