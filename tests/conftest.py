@@ -15,9 +15,9 @@ from headgate.store.sql.store import SqlStore
 from tests import servers, stores
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True)
 def quiet_logs() -> None:
-    """The engine's own events are not printed; a test that reads them captures them."""
+    """The engine's own events are not printed; a test that reads them sends them elsewhere."""
     log.configure(SystemClock(), json=True, level="critical")
 
 

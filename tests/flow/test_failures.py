@@ -1,7 +1,8 @@
 """What becomes of a job when chunks fail: retries, deferrals, the breaker, gaps, ends."""
 
 import asyncio
-from datetime import date, timedelta
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -284,7 +285,18 @@ def test_what_cannot_be_helped_fails_at_once(
     in_world(tmp_path, main)
 
 
-def test_an_error_nobody_foresaw_counts_as_transient(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "slip",
+    [
+        lambda: KeyError("items"),
+        lambda: ValueError("the provider said \ud800"),
+        lambda: RateLimited(datetime(2026, 3, 1, 13)),  # noqa: DTZ001 (this is the slip)
+    ],
+    ids=["a missing key", "half a surrogate pair", "a moment without a time zone"],
+)
+def test_an_error_nobody_foresaw_counts_as_transient(
+    tmp_path: Path, slip: Callable[[], Exception]
+) -> None:
     async def main(world: World) -> None:
         calls = 0
 
@@ -292,7 +304,7 @@ def test_an_error_nobody_foresaw_counts_as_transient(tmp_path: Path) -> None:
             nonlocal calls
             calls += 1
             if calls == 1:
-                raise KeyError("items")
+                raise slip()
             return Chunk()
 
         app = await world.app(Sync(name="history", source=ScriptedSource(read)))
@@ -300,7 +312,7 @@ def test_an_error_nobody_foresaw_counts_as_transient(tmp_path: Path) -> None:
         await app.supervisor().start()
         job = await world.until(app, job.id)
         assert job.state is JobState.SUCCESS
-        assert job.summary.errors == 1
+        assert (job.summary.errors, job.summary.crashes) == (1, 0)
 
     in_world(tmp_path, main)
 

@@ -19,8 +19,10 @@ _SECRET_NAME = re.compile(rf"{_WORDS}\Z", re.IGNORECASE)
 _HEADER = re.compile(r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\s*[:=]\s*)[^\r\n]+", re.I)
 _SCHEME = re.compile(r"\b(bearer|basic|digest)\s+[^\s,;\"']+", re.I)
 #: name=value, "name": "value", name => value, name%3Dvalue, ('name', 'value'), <name>value<
+_BEFORE_VALUE = rf"{_WORDS}\\?[\"']?\s*(?:=>|%3D|[=:,>])\s*"
+#: What stands where a value is expected may be the next name, or a scheme: the secret follows it.
 _PAIR = re.compile(
-    rf"(?P<name>{_WORDS}\\?[\"']?\s*(?:=>|%3D|[=:,>])\s*)"
+    rf"(?P<name>{_BEFORE_VALUE})(?:[^\s&,;}}<)]*{_BEFORE_VALUE}|(?:bearer|basic|digest)\s+)*"
     r"(?P<value>\\?\"(?:\\.|[^\"\\])*\\?\"|'(?:\\.|[^'\\])*'|[^\s&,;}<)]+)",
     re.I,
 )
@@ -34,8 +36,8 @@ def redact(text: str, *, length_max: int = TEXT_LENGTH_MAX) -> str:
     # Cut first, generously, so that a gigabyte of error page is not scanned by every pattern.
     text = text[: 4 * length_max]
     text = _HEADER.sub(rf"\1\2{MASK}", text)
-    text = _SCHEME.sub(rf"\1 {MASK}", text)
     text = _PAIR.sub(rf"\g<name>{MASK}", text)
+    text = _SCHEME.sub(rf"\1 {MASK}", text)
     text = _USERINFO.sub(f"{MASK}@", text)
     text = _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
     return text if len(text) <= length_max else text[: length_max - 1] + "…"

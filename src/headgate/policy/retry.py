@@ -117,7 +117,8 @@ def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
     together do not come back together.
     """
     try:
-        longest_s = min(policy.backoff_s_max, policy.backoff_s * policy.backoff_factor**attempts)
+        growth = float(policy.backoff_factor) ** min(attempts, 64)
+        longest_s = min(policy.backoff_s_max, policy.backoff_s * growth)
     except OverflowError:
         longest_s = policy.backoff_s_max
     return timedelta(seconds=longest_s * (0.5 + draw / 2))

@@ -1,0 +1,50 @@
+"""A worker in a process of its own: claims until nothing is left, and prints what it got.
+
+Run as `python claim_worker.py sqlite PATH` or `… postgres URL`. It prints "ready" when it is
+connected, waits for a line on its input, so that all begin together, and then prints one JSON list
+of job ids for each claim.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from headgate.base.clock import SystemClock
+from headgate.model.job import Lane
+from headgate.store.sql.database import Database
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.store import SqlStore
+
+BATCH = 7
+
+
+def make_database(kind: str, address: str) -> Database:
+    if kind == "postgres":
+        return PostgresDatabase(address, SystemClock())
+    return SqliteDatabase(Path(address), SystemClock())
+
+
+async def work(database: Database) -> None:
+    await database.open()
+    try:
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        store = SqlStore(database)
+        worker = f"worker_{os.getpid()}"
+        while True:
+            claimed = await store.claim(
+                Lane.COLD, worker=worker, limit=BATCH, lease=timedelta(minutes=5)
+            )
+            if not claimed.jobs:
+                return
+            print(json.dumps([job.id for job in claimed.jobs]), flush=True)
+    finally:
+        await database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(work(make_database(*sys.argv[1:])))

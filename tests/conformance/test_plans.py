@@ -1,0 +1,347 @@
+"""Plans: with 100,000 jobs, what the store asks often is still answered from a partial index.
+
+The statements are those that the store sends, caught on their way and given to EXPLAIN: a copy of
+them here would go on passing after the original had changed.
+"""
+
+import itertools
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+from sqlalchemy import Connection, Engine, event
+
+from headgate.base.clock import ManualClock
+from headgate.model import change
+from headgate.model.job import Lane
+from headgate.ports.store import JobFilter
+from headgate.store.sql.database import Database
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.store import SqlStore
+from tests import servers, stores
+from tests.stores import LEASE, START, new_job
+
+JOBS = 100_000
+RUNS = 10
+
+#: Of every thousand jobs, so many are in the state; all others have succeeded.
+_STATES = """
+    CASE WHEN n % 1000 < 20 THEN 'pending' WHEN n % 1000 < 40 THEN 'pending'
+         WHEN n % 1000 < 50 THEN 'running' WHEN n % 1000 < 60 THEN 'paused'
+         WHEN n % 1000 < 62 THEN 'cancelling' WHEN n % 1000 < 80 THEN 'failed'
+         ELSE 'success' END
+"""
+_FILL = f"""
+    INSERT INTO jobs (
+        id, user_id, connection_id, sync, source, mode, lane, request_hash, params, state, reason,
+        wake_at, turn, steps, attempts, recent_errors, crashes, deferrals, pauses, probe, hold,
+        token, lease_until, progress, summary, created_at, updated_at, finished_at
+    )
+    SELECT
+        'filled_' || n, 'user_' || (n % 997), 'filled_' || n, 'notes', 'source_' || (n % 7),
+        'full', CASE WHEN n % 3 = 0 THEN 'hot' ELSE 'cold' END, 'request', '{{{{}}}}', state,
+        CASE WHEN state = 'paused' THEN 'breaker' ELSE 'queued' END,
+        CASE WHEN state IN ('pending', 'paused', 'cancelling') THEN {{later}} END,
+        CASE WHEN n % 1000 < 20 THEN 1 + n / 997 END, 0, 0, '[]', 0, 0, 0, FALSE, FALSE, 1,
+        CASE WHEN state IN ('running', 'cancelling') THEN {{later}} END,
+        '{{{{}}}}', '{{{{}}}}', {{now}}, {{now}},
+        CASE WHEN state IN ('success', 'failed') THEN {{now}} END
+    FROM (SELECT n, {_STATES} AS state FROM {{numbers}}) AS numbered
+"""
+
+
+def fill(tx: Connection) -> None:
+    """Many ended jobs; two thousand each in line and asleep, a thousand each held and paused."""
+    if tx.dialect.name == "postgresql":
+        now = f"TIMESTAMPTZ '{START.isoformat()}'"
+        later = f"{now} + n * INTERVAL '1 second'"
+        numbers = f"generate_series(1, {JOBS}) AS n"
+    else:
+        now = str(int(START.timestamp() * 1_000_000))
+        later = f"{now} + n * 1000000"
+        counted = f"SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < {JOBS}"
+        numbers = f"(WITH RECURSIVE counted(n) AS ({counted}) SELECT n FROM counted)"
+    tx.exec_driver_sql(_FILL.format(now=now, later=later, numbers=numbers))
+
+
+async def fill_database(database: Database) -> None:
+    await database.open()
+    try:
+        await database.write(fill)
+    finally:
+        await database.close()
+
+
+@pytest.fixture(scope="module")
+def crowded_url(postgres_server: servers.PostgresServer) -> str:
+    """A server's database with 100,000 jobs, analysed."""
+
+    async def prepare() -> str:
+        url = await stores.migrated_postgres(postgres_server.url, "headgate_plans")
+        await fill_database(PostgresDatabase(url, ManualClock(START)))
+        await stores.execute_on(url, "VACUUM ANALYZE jobs")
+        return url
+
+    return stores.run_async(prepare())
+
+
+@pytest.fixture(scope="module")
+def crowded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with 100,000 jobs. It is not analysed: nothing in Headgate runs ANALYZE on SQLite."""
+
+    async def prepare() -> Path:
+        path = await stores.migrated_sqlite(tmp_path_factory.mktemp("plans") / "crowded.db")
+        await fill_database(SqliteDatabase(path, ManualClock(START)))
+        return path
+
+    return stores.run_async(prepare())
+
+
+_half_hours = itertools.count(1)
+
+
+def due_clock() -> ManualClock:
+    """Half an hour later than the last: some of everything has come due meanwhile."""
+    clock = ManualClock(START)
+    clock.advance(1800 * next(_half_hours))
+    return clock
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def crowded(request: pytest.FixtureRequest) -> Database:
+    """The crowded database, not yet open."""
+    if request.param == "sqlite":
+        return SqliteDatabase(request.getfixturevalue("crowded_file"), due_clock())
+    url: str = request.getfixturevalue("crowded_url")
+    return PostgresDatabase(url, due_clock(), server_time=False)
+
+
+@pytest.fixture
+async def store(crowded: Database) -> AsyncIterator[SqlStore]:
+    """A store on the crowded database."""
+    await crowded.open()
+    yield SqlStore(crowded)
+    await crowded.close()
+
+
+# ---- what the store asks -----------------------------------------------------------------------
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """A statement as it went to the driver."""
+
+    statement: str
+    parameters: Any
+
+
+@contextmanager
+def caught() -> Iterator[list[Sent]]:
+    """Every statement on a job that is sent while inside."""
+    sent: list[Sent] = []
+
+    def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
+        if re.search(r"\bjobs\b", statement):
+            sent.append(Sent(statement, parameters[0] if many else parameters))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+async def plan(database: Database, sent: Sent) -> str:
+    """How the database would answer, given these values."""
+
+    def explain(tx: Connection) -> list[str]:
+        how = "EXPLAIN QUERY PLAN" if tx.dialect.name == "sqlite" else "EXPLAIN"
+        rows = tx.exec_driver_sql(f"{how} {sent.statement}", sent.parameters)
+        # SQLite tells a step in the last of its columns, Postgres in its only one.
+        return [str(row[-1]) for row in rows]
+
+    return "\n".join(await database.read(explain))
+
+
+async def generic_plan(url: str, sent: Sent) -> str:
+    """How Postgres would answer without looking at the values, as it may from the sixth run on."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("SET plan_cache_mode = force_generic_plan")
+        await connection.execute(f"PREPARE caught AS {sent.statement}")
+        nothing = ", ".join("NULL" for _ in sent.parameters)
+        rows = await connection.fetch(f"EXPLAIN EXECUTE caught ({nothing})")
+    finally:
+        await connection.close()
+    return "\n".join(str(row[0]) for row in rows)
+
+
+#: A walk over all jobs. On SQLite it begins with SCAN, where a partial index is as good as none.
+_FULL_SCAN = re.compile(
+    r"Seq Scan on jobs"
+    r"|SCAN (jobs|other)(?! USING (COVERING )?INDEX ix_jobs_(probing|held|cancelling|paused))"
+)
+
+
+async def claim(store: SqlStore) -> None:
+    await store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)
+
+
+async def claim_to_the_end(store: SqlStore) -> None:
+    # More than are in line, so that the claim also asks when the next sleeper is due.
+    await store.claim(Lane.HOT, worker="w", limit=JOBS, lease=LEASE)
+
+
+async def submit(store: SqlStore) -> None:
+    await store.submit(new_job(user_id="user_3"))
+
+
+async def settle(store: SqlStore) -> None:
+    [job] = (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs
+    await store.settle(change.release(job))
+
+
+async def expired(store: SqlStore) -> None:
+    await store.expired(limit=100)
+
+
+async def thawable(store: SqlStore) -> None:
+    await store.thawable(limit=100)
+
+
+async def release_source(store: SqlStore) -> None:
+    await store.release_source("source_3", stagger=LEASE, limit=2)
+
+
+async def next_sweep(store: SqlStore) -> None:
+    await store.next_sweep_s()
+
+
+async def list_mine(store: SqlStore) -> None:
+    await store.list_jobs(JobFilter(user_id="user_3"), limit=20)
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Something the store does often, and the indexes that its statements must stand on."""
+
+    run: Callable[[SqlStore], Awaitable[None]]
+    #: How a statement begins, and what its plan must name.
+    stands_on: dict[str, set[str]]
+
+
+_TURNS = {"ix_jobs_turn_of_user", "ix_jobs_in_line"}
+ASKS = {
+    "claim": Ask(
+        claim,
+        {
+            "SELECT jobs.id": {"ix_jobs_asleep"},
+            "UPDATE jobs SET turn": _TURNS,
+            "WITH picked AS": {"ix_jobs_in_line"},
+        },
+    ),
+    "claim to the end": Ask(claim_to_the_end, {"SELECT [?$]": {"ix_jobs_asleep"}}),
+    "submit": Ask(submit, {"INSERT INTO jobs": _TURNS}),
+    "settle": Ask(settle, {"UPDATE jobs SET state": _TURNS}),
+    "expired": Ask(
+        expired,
+        {
+            "SELECT .*lease_until <": {"ix_jobs_held"},
+            "SELECT .*wake_at <": {"ix_jobs_cancelling"},
+        },
+    ),
+    "thawable": Ask(
+        thawable,
+        {"SELECT jobs.id": {"ix_jobs_paused"}, "SELECT DISTINCT": {"ix_jobs_paused"}},
+    ),
+    "release source": Ask(release_source, {"SELECT jobs.id": {"ix_jobs_paused"}}),
+    "next sweep": Ask(
+        next_sweep, {"SELECT": {"ix_jobs_held", "ix_jobs_cancelling", "ix_jobs_paused"}}
+    ),
+    "list mine": Ask(list_mine, {"SELECT": {"ix_jobs_of_user"}}),
+}
+
+
+def assert_stands(ask: Ask, planned: list[tuple[Sent, str]]) -> None:
+    """No statement walks over all jobs, and each that is named stands on its indexes."""
+    for _, steps in planned:
+        assert not _FULL_SCAN.search(steps), steps
+    for begins, indexes in ask.stands_on.items():
+        found = [
+            steps for sent, steps in planned if re.match(begins, " ".join(sent.statement.split()))
+        ]
+        assert found, f"no statement begins with {begins}"
+        for steps in found:
+            missing = {index for index in indexes if not re.search(rf"\b{index}\b", steps)}
+            assert not missing, steps
+
+
+@pytest.mark.parametrize("name", ASKS)
+async def test_what_is_asked_often_stands_on_an_index(store: SqlStore, name: str) -> None:
+    # Given the statements that the store sends
+    ask = ASKS[name]
+    with caught() as sent:
+        await ask.run(store)
+    assert sent
+
+    # When the database plans them
+    planned = [(each, await plan(store.database, each)) for each in sent]
+
+    # Then it walks along the indexes that were made for them
+    assert_stands(ask, planned)
+
+
+@pytest.mark.parametrize("name", ASKS)
+async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name: str) -> None:
+    # Given the statements that the store sends
+    ask = ASKS[name]
+    database = PostgresDatabase(crowded_url, due_clock(), server_time=False)
+    await database.open()
+    try:
+        with caught() as sent:
+            await ask.run(SqlStore(database))
+    finally:
+        await database.close()
+
+    # When Postgres plans them without their values
+    planned = [(each, await generic_plan(crowded_url, each)) for each in sent]
+
+    # Then the conditions of the partial indexes are still met: they stand in the statement itself
+    assert_stands(ask, planned)
+
+
+async def seq_scans(url: str) -> object:
+    query = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'jobs'"
+    return await stores.execute_on(url, query)
+
+
+async def test_ten_runs_with_generic_plans_never_walk_over_all_jobs(
+    postgres_server: servers.PostgresServer, crowded_url: str
+) -> None:
+    # Given a Postgres that keeps to generic plans
+    await stores.execute_on(
+        postgres_server.url,
+        "ALTER DATABASE headgate_plans SET plan_cache_mode = force_generic_plan",
+    )
+    before = await seq_scans(crowded_url)
+    database = PostgresDatabase(crowded_url, due_clock(), server_time=False, pool_size=1)
+    await database.open()
+    try:
+        # When everything is asked ten times on one connection
+        store = SqlStore(database)
+        for _ in range(RUNS):
+            for ask in ASKS.values():
+                await ask.run(store)
+        await database.read(lambda tx: tx.exec_driver_sql("SELECT pg_stat_force_next_flush()"))
+    finally:
+        await database.close()
+        await stores.execute_on(
+            postgres_server.url, "ALTER DATABASE headgate_plans RESET plan_cache_mode"
+        )
+
+    # Then Postgres has counted not one walk over the table
+    assert await seq_scans(crowded_url) == before

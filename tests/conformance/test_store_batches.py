@@ -1,0 +1,273 @@
+"""Batches and transactions: all of a chunk or nothing, and nobody fails for another's fault."""
+
+import asyncio
+from datetime import date, timedelta
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from headgate.base.errors import ActiveJobExists, StoreError
+from headgate.model import change
+from headgate.model.job import Job, Reason
+from headgate.model.record import Coverage, Record
+from headgate.model.states import DayStatus, JobState
+from headgate.ports.store import Work
+from headgate.store.sql import coalesce, coverage, events, records
+from headgate.store.sql.database import Operation
+from headgate.store.sql.store import SqlStore
+from tests.stores import (
+    claim_one,
+    everything,
+    in_state,
+    kinds,
+    run_one,
+    settled,
+    submit_one,
+    tally,
+)
+
+
+def count_writes(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> list[Operation[Any]]:
+    """Every transaction that the store makes from now on."""
+    made: list[Operation[Any]] = []
+    write = store.database.write
+
+    async def counted(operation: Operation[Any]) -> Any:
+        made.append(operation)
+        return await write(operation)
+
+    monkeypatch.setattr(store.database, "write", counted)
+    return made
+
+
+async def run_some(store: SqlStore, count: int) -> list[Job]:
+    for _ in range(count):
+        await submit_one(store)
+    return [await claim_one(store) for _ in range(count)]
+
+
+def work(number: int) -> Work:
+    return Work(
+        records=[Record(f"record_{number}", {"number": number})],
+        coverage=Coverage(day=date(2025, 1, number + 1), status=DayStatus.HELD, records=1),
+    )
+
+
+async def test_changes_that_come_together_are_written_together(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given twenty running jobs
+    running = await run_some(store, 20)
+    writes = count_writes(store, monkeypatch)
+
+    # When all of them settle a chunk at the same time
+    wanted = [change.rest(job, tally(cursor=job.id), {}) for job in running]
+    after = await asyncio.gather(
+        *(store.settle(each, work(number)) for number, each in enumerate(wanted))
+    )
+
+    # Then it took one transaction, and each got its own answer and stored its own chunk
+    assert len(writes) == 1
+    assert [job.cursor for job in after if job] == [job.id for job in running]
+    rows = await everything(store)
+    assert len(rows["records"]) == len(rows["coverage"]) == 20
+    for job in running:
+        assert await kinds(store, job.id) == ["submitted", "chunk"]
+
+
+async def test_more_changes_than_a_batch_holds_are_all_written(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = await run_some(store, 7)
+    monkeypatch.setattr(coalesce, "BATCH_MAX", 3)
+    writes = count_writes(store, monkeypatch)
+
+    after = await asyncio.gather(*(store.settle(change.release(job)) for job in running))
+
+    assert len(writes) == 3
+    assert [job.id for job in after if job] == [job.id for job in running]
+
+
+async def test_a_lost_claim_in_a_batch_writes_nothing_and_holds_up_nobody(store: SqlStore) -> None:
+    # Given two running jobs, of which one has been taken away
+    lost, kept = await run_some(store, 2)
+    await settled(store, change.release(lost))
+
+    # When both settle at the same time
+    answers = await asyncio.gather(
+        store.settle(change.advance(lost, tally(), {}), work(1)),
+        store.settle(change.advance(kept, tally(), {}), work(2)),
+    )
+
+    # Then only the one that is still held is written
+    assert answers[0] is None
+    assert answers[1] == await store.get(kept.id)
+    rows = await everything(store)
+    assert [row[2] for row in rows["records"]] == ["record_2"]
+    assert [row[2] for row in rows["coverage"]] == [date(2025, 1, 3)]
+    assert await kinds(store, lost.id) == ["submitted", "released"]
+
+
+async def test_two_changes_of_one_job_in_one_batch_meet_each_other(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a running job, whose pause is asked for while its chunk is being settled
+    running = await run_one(store)
+    writes = count_writes(store, monkeypatch)
+
+    # When both come in one batch
+    asked, after = await asyncio.gather(
+        store.settle(change.ask_pause(running)),
+        store.settle(change.rest(running, tally(cursor="kept"), {}), work(1)),
+    )
+
+    # Then the chunk meets the pause as if it had come later
+    assert len(writes) == 1
+    assert asked is not None
+    assert after is not None
+    assert asked.hold
+    assert (after.state, after.reason, after.cursor) == (JobState.PAUSED, Reason.OPERATOR, "kept")
+    assert after == await store.get(running.id)
+    assert await kinds(store, running.id) == ["submitted", "pause_asked", "paused"]
+
+
+async def test_the_second_of_two_changes_loses_where_the_first_has_moved_the_job(
+    store: SqlStore,
+) -> None:
+    # Given a running job, whose cancel is asked for while its chunk is being settled
+    running = await run_one(store)
+
+    # When both come in one batch, the chunk first
+    after, cancelled = await asyncio.gather(
+        store.settle(change.succeed(running, tally(), {})),
+        store.settle(change.ask_cancel(running, deadline=timedelta(seconds=30))),
+    )
+
+    # Then the job has succeeded, and the cancel must look again
+    assert after == await store.get(running.id)
+    assert cancelled is None
+    assert await kinds(store, running.id) == ["submitted", "succeeded"]
+
+
+async def test_two_chunks_of_one_job_in_one_batch_both_count(store: SqlStore) -> None:
+    # Given a worker so quick that its second chunk comes while the first waits to be written
+    running = await run_one(store)
+    first = change.advance(running, tally(cursor="one"), {})
+    second = change.advance(first.after, tally(cursor="two"), {})
+
+    # When both come in one batch
+    answers = await asyncio.gather(store.settle(first, work(1)), store.settle(second, work(2)))
+
+    # Then the second follows the first
+    assert [job.steps for job in answers if job] == [1, 2]
+    assert answers[1] == await store.get(running.id)
+    assert (await store.get(running.id)).cursor == "two"
+    assert len((await everything(store))["records"]) == 2
+
+
+async def test_a_refused_change_does_not_sink_the_others_of_its_batch(store: SqlStore) -> None:
+    # Given a failed job beside a newer one, and two running jobs
+    failed = await in_state(store, JobState.FAILED, connection_id="c")
+    newer = await run_one(store, connection_id="c")
+    one, two = await run_some(store, 2)
+
+    # When a retry of the failed one comes in one batch with two good changes
+    answers = await asyncio.gather(
+        store.settle(change.advance(one, tally(), {}), work(1)),
+        store.settle(change.start_again(failed, Reason.RETRY_NOW)),
+        store.settle(change.advance(two, tally(), {}), work(2)),
+        return_exceptions=True,
+    )
+
+    # Then only the retry is refused
+    assert answers[0] == await store.get(one.id)
+    assert answers[2] == await store.get(two.id)
+    assert isinstance(answers[1], ActiveJobExists)
+    assert answers[1].job_id == newer.id
+    assert await store.get(failed.id) == failed
+    assert len((await everything(store))["records"]) == 2
+    # And each good one was told once, although the batch was tried twice
+    assert await kinds(store, one.id) == ["submitted", "chunk"]
+
+
+async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store: SqlStore) -> None:
+    # Given two running jobs, and a chunk that no database takes: its coverage counts nothing
+    bad, good = await run_some(store, 2)
+    nothing: Any = None
+    uncounted = Coverage(day=date(2025, 1, 1), status=DayStatus.HELD, records=nothing)
+    broken = Work(records=work(1).records, coverage=uncounted)
+
+    # When it comes in one batch with a good one
+    answers = await asyncio.gather(
+        store.settle(change.advance(bad, tally(), {}), broken),
+        store.settle(change.advance(good, tally(), {}), work(2)),
+        return_exceptions=True,
+    )
+
+    # Then only it fails, and has left nothing
+    assert isinstance(answers[0], StoreError)
+    assert answers[1] == await store.get(good.id)
+    assert await store.get(bad.id) == bad
+    assert [row[2] for row in (await everything(store))["records"]] == ["record_2"]
+
+
+@pytest.mark.parametrize(
+    ("module", "function"),
+    [(records, "store"), (coverage, "store"), (events, "append")],
+    ids=["after the records", "after the coverage", "after the events"],
+)
+async def test_a_failure_in_the_middle_of_a_chunk_leaves_nothing_of_it(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch, module: ModuleType, function: str
+) -> None:
+    # Given a store that fails right after one of a chunk's writes
+    running = await run_one(store)
+    before = await everything(store)
+    original = getattr(module, function)
+
+    def write_and_fail(*args: Any) -> None:
+        original(*args)
+        raise StoreError("the power went out")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(module, function, write_and_fail)
+
+        # When a chunk is settled
+        with pytest.raises(StoreError, match="the power went out"):
+            await store.settle(change.advance(running, tally(), {}), work(1))
+
+    # Then nothing of it is there: no record, no coverage, no cursor, no event
+    assert await everything(store) == before
+    # And the same chunk goes through when the failure is over
+    assert await store.settle(change.advance(running, tally(), {}), work(1)) is not None
+
+
+async def test_a_failure_that_nobody_foresaw_reaches_its_caller_and_writes_nothing(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = await run_one(store)
+    before = await everything(store)
+
+    def fail(*args: Any) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as failing:
+        failing.setattr(events, "append", fail)
+        with pytest.raises(ZeroDivisionError):
+            await store.settle(change.advance(running, tally(), {}), work(1))
+
+    assert await everything(store) == before
+
+
+async def test_a_submit_that_fails_at_its_event_leaves_no_job(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> None:
+        raise StoreError("the power went out")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(events, "append", fail)
+        with pytest.raises(StoreError):
+            await submit_one(store)
+
+    assert (await everything(store))["jobs"] == []

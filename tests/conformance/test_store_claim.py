@@ -1,0 +1,270 @@
+"""Claiming: who gets which jobs, when, and what the row says then."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.model import change
+from headgate.model.job import Lane, Reason
+from headgate.model.states import JobState
+from headgate.store.sql import jobs
+from headgate.store.sql.store import SqlStore
+from tests.stores import (
+    LEASE,
+    START,
+    MakeDatabase,
+    claim_ids,
+    claim_one,
+    everything,
+    ids,
+    in_state,
+    new_job,
+    run_one,
+    settled,
+    submit_all,
+    submit_one,
+    tally,
+)
+
+
+async def test_a_claim_makes_the_job_running_under_a_lease(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a job in line
+    pending = await submit_one(store)
+    clock.advance(5)
+
+    # When it is claimed
+    job = await claim_one(store, worker="worker_7", lease=timedelta(seconds=30))
+
+    # Then it is this worker's until the lease ends, and the answer is what the store holds
+    now = START + timedelta(seconds=5)
+    assert job == await store.get(pending.id)
+    assert (job.state, job.reason) == (JobState.RUNNING, Reason.WORKING)
+    assert (job.token, job.worker) == (1, "worker_7")
+    assert job.lease_until == now + timedelta(seconds=30)
+    assert job.started_at == job.updated_at == now
+    assert job.wake_at is None
+    assert job.created_at == START
+
+
+async def test_a_claim_takes_at_most_its_limit(store: SqlStore) -> None:
+    submitted = [await submit_one(store) for _ in range(5)]
+
+    claimed = await store.claim(Lane.COLD, worker="w", limit=3, lease=LEASE)
+
+    assert sorted(ids(claimed.jobs)) == ids(submitted[:3])
+    assert claimed.next_due_s is None
+
+
+async def test_a_claim_takes_all_there_are_when_they_are_fewer_than_its_limit(
+    store: SqlStore,
+) -> None:
+    submitted = [await submit_one(store) for _ in range(3)]
+
+    claimed = await store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)
+
+    assert sorted(ids(claimed.jobs)) == ids(submitted)
+    assert claimed.next_due_s is None
+
+
+async def test_an_empty_line_gives_nothing_and_writes_nothing(store: SqlStore) -> None:
+    before = await everything(store)
+
+    claimed = await store.claim(Lane.HOT, worker="w", limit=10, lease=LEASE)
+
+    assert list(claimed.jobs) == []
+    assert claimed.next_due_s is None
+    assert await everything(store) == before
+
+
+async def test_a_claimed_job_is_not_claimed_again(store: SqlStore) -> None:
+    await run_one(store)
+
+    assert await claim_ids(store, 1) == []
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.PENDING])
+async def test_only_pending_jobs_are_claimed(store: SqlStore, state: JobState) -> None:
+    await in_state(store, state)
+
+    assert await claim_ids(store, 1) == []
+
+
+async def test_lanes_do_not_take_each_others_jobs(store: SqlStore) -> None:
+    # Given one job in each lane, and one asleep in the hot one
+    cold = await submit_one(store, lane=Lane.COLD)
+    hot = await submit_one(store, lane=Lane.HOT)
+    await submit_one(store, lane=Lane.HOT, delay_s=7)
+
+    # When each lane claims all it can
+    of_hot = await store.claim(Lane.HOT, worker="w", limit=10, lease=LEASE)
+    of_cold = await store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)
+
+    # Then each has its own, and hears only of its own sleeper
+    assert (ids(of_hot.jobs), of_hot.next_due_s) == ([hot.id], 7.0)
+    assert (ids(of_cold.jobs), of_cold.next_due_s) == ([cold.id], None)
+
+
+async def test_jobs_of_one_user_come_in_the_order_of_their_submission(store: SqlStore) -> None:
+    submitted = [await submit_one(store) for _ in range(5)]
+
+    assert await claim_ids(store, 5) == ids(submitted)
+
+
+async def test_a_later_claim_goes_up_one_token_and_keeps_the_first_start(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a job that has run a slice and is back in line
+    first = await run_one(store)
+    await settled(store, change.rest(first, tally(), {}))
+
+    # When it is claimed again, later
+    clock.advance(60)
+    second = await claim_one(store, worker="worker_2")
+
+    # Then the claim is a new one, and the job began when it first began
+    assert second.token == first.token + 1
+    assert second.worker == "worker_2"
+    assert second.started_at == START
+    assert second.updated_at == START + timedelta(seconds=60)
+
+
+async def test_of_many_claims_at_once_no_two_get_the_same_job(store: SqlStore) -> None:
+    # Given thirty jobs
+    submitted = [await submit_one(store) for _ in range(30)]
+
+    # When ten workers claim at the same time
+    claims = [
+        store.claim(Lane.COLD, worker=f"worker_{number}", limit=4, lease=LEASE)
+        for number in range(10)
+    ]
+    answers = await asyncio.gather(*claims)
+
+    # Then each job has one worker
+    assert sorted(job.id for answer in answers for job in answer.jobs) == ids(submitted)
+
+
+# ---- sleepers ----------------------------------------------------------------------------------
+
+
+async def test_a_sleeper_is_not_claimed_before_it_is_due(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a job that sleeps for a minute
+    job = await submit_one(store, delay_s=60)
+
+    # When a worker looks too early, and again at the very moment
+    clock.advance(59.5)
+    early = await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
+    clock.advance(0.5)
+    in_time = await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
+
+    # Then it gets nothing but the time to wait, and then the job
+    assert (ids(early.jobs), early.next_due_s) == ([], 0.5)
+    assert ids(in_time.jobs) == [job.id]
+
+
+async def test_next_due_is_the_first_of_the_sleepers(store: SqlStore) -> None:
+    for delay_s in (300, 20.25, 100):
+        await submit_one(store, delay_s=delay_s)
+
+    claimed = await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
+
+    assert claimed.next_due_s == 20.25
+
+
+async def test_sleepers_join_the_line_in_the_order_in_which_they_wake(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given sleepers that were submitted in another order than they wake in
+    third = await submit_one(store, delay_s=30)
+    first = await submit_one(store, delay_s=10)
+    second = await submit_one(store, delay_s=20)
+
+    # When all are due
+    clock.advance(60)
+
+    # Then they come in the order in which they woke
+    assert await claim_ids(store, 3) == ids([first, second, third])
+
+
+async def test_a_sleeper_that_wakes_goes_behind_its_users_jobs_in_line(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    sleeper = await submit_one(store, delay_s=10)
+    in_line = [await submit_one(store) for _ in range(3)]
+
+    clock.advance(60)
+
+    assert await claim_ids(store, 4) == [*ids(in_line), sleeper.id]
+
+
+async def test_more_sleepers_than_one_claim_wakes_are_all_claimed_in_the_end(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given more due sleepers than a claim wakes at once
+    sleepers = await submit_all(store, [new_job(delay_s=1) for _ in range(jobs.WAKE_MAX + 10)])
+    clock.advance(60)
+
+    # When a worker that takes them all claims, and claims again because it is told to at once
+    first = await store.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
+    second = await store.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
+
+    # Then it has them all
+    assert (len(first.jobs), first.next_due_s) == (jobs.WAKE_MAX, 0.0)
+    assert (len(second.jobs), second.next_due_s) == (10, None)
+    assert sorted(ids([*first.jobs, *second.jobs])) == ids(sleepers)
+
+
+@pytest.mark.parametrize("ends", ["retry", "defer"])
+async def test_a_job_put_off_sleeps_until_its_time(
+    store: SqlStore, clock: ManualClock, ends: str
+) -> None:
+    # Given a job whose chunk is put off for half a minute
+    running = await run_one(store)
+    later = timedelta(seconds=30)
+    if ends == "retry":
+        wanted = change.retry(running, after=later, error="no", recent_errors=())
+    else:
+        wanted = change.defer(running, until=START + later, reason=Reason.DEFERRED, note="wait")
+    await settled(store, wanted)
+
+    # When a worker looks before and after
+    early = await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
+    clock.advance(30)
+    again = await claim_one(store)
+
+    # Then it is there only after
+    assert (ids(early.jobs), early.next_due_s) == ([], 30.0)
+    assert again.id == running.id
+
+
+async def test_a_job_deferred_until_a_moment_gone_by_is_in_line_at_once(store: SqlStore) -> None:
+    running = await run_one(store)
+    past = START - timedelta(hours=1)
+    await settled(store, change.defer(running, until=past, reason=Reason.DEFERRED, note="clock"))
+
+    assert (await claim_one(store)).id == running.id
+
+
+async def test_two_workers_on_databases_of_their_own_share_the_line(
+    store: SqlStore, make_database: MakeDatabase
+) -> None:
+    # Given another process on the same file or server
+    elsewhere = make_database()
+    await elsewhere.open()
+    try:
+        submitted = [await submit_one(store) for _ in range(4)]
+
+        # When both claim
+        here = await store.claim(Lane.COLD, worker="here", limit=2, lease=LEASE)
+        there = await SqlStore(elsewhere).claim(Lane.COLD, worker="there", limit=4, lease=LEASE)
+    finally:
+        await elsewhere.close()
+
+    # Then each job has one of them
+    assert sorted(ids(here.jobs) + ids(there.jobs)) == ids(submitted)
+    assert len(here.jobs) == len(there.jobs) == 2

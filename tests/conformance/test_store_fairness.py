@@ -1,0 +1,159 @@
+"""Fairness: users share a lane, not jobs. Nobody's long line keeps another waiting."""
+
+import random
+from collections import Counter, defaultdict
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.model import change
+from headgate.model.job import Lane
+from headgate.store.sql.store import SqlStore
+from tests.stores import LEASE, claim_one, new_job, settled, submit_one, tally
+
+
+async def serve(store: SqlStore, count: int) -> list[str]:
+    """The users of the next `count` jobs, in the order in which they are served."""
+    return [(await claim_one(store)).user_id for _ in range(count)]
+
+
+async def submit_for(store: SqlStore, user_id: str, count: int) -> None:
+    for _ in range(count):
+        await store.submit(new_job(user_id=user_id))
+
+
+async def test_users_who_come_later_are_served_before_a_long_line(store: SqlStore) -> None:
+    # Given a user with two hundred jobs, and then three users with one job each
+    await submit_for(store, "many", 200)
+    for user_id in ("a", "b", "c"):
+        await submit_for(store, user_id, 1)
+
+    # When the next jobs are served
+    served = await serve(store, 5)
+
+    # Then the three wait for two of the two hundred at most: the turn that is being served, and
+    # the one they share
+    assert {"a", "b", "c"} <= set(served)
+
+
+async def test_a_long_line_that_is_half_served_gives_newcomers_the_same_place(
+    store: SqlStore,
+) -> None:
+    # Given a user with two hundred jobs, half of them served already
+    await submit_for(store, "many", 200)
+    await store.claim(Lane.COLD, worker="w", limit=100, lease=LEASE)
+
+    # When three users come
+    for user_id in ("a", "b", "c"):
+        await submit_for(store, user_id, 1)
+
+    # Then they do not wait for the other half
+    assert {"a", "b", "c"} <= set(await serve(store, 5))
+
+
+async def test_users_with_many_jobs_take_turns(store: SqlStore) -> None:
+    # Given three users whose jobs came all at once, one user after the other
+    for user_id in ("a", "b", "c"):
+        await submit_for(store, user_id, 10)
+
+    # When twelve jobs are served
+    served = await serve(store, 12)
+
+    # Then each user has had a fair share of them
+    assert max(Counter(served).values()) - min(Counter(served).values()) <= 2
+
+
+async def test_sleepers_that_wake_together_take_turns_by_user(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a user with twenty sleepers and, waking last of all, one with a single one
+    for _ in range(20):
+        await submit_one(store, user_id="many", delay_s=10)
+    await submit_one(store, user_id="one", delay_s=20)
+
+    # When all have come due
+    clock.advance(60)
+
+    # Then the single one does not wait for the twenty
+    assert "one" in await serve(store, 3)
+
+
+async def test_a_job_that_rests_goes_behind_the_others(store: SqlStore, clock: ManualClock) -> None:
+    # Given two users with one long job each, and a worker that takes slices
+    await submit_for(store, "a", 1)
+    await submit_for(store, "b", 1)
+    served = []
+
+    # When slice after slice ends with more to do
+    for _ in range(10):
+        job = await claim_one(store)
+        served.append(job.user_id)
+        clock.advance(1)
+        await settled(store, change.rest(job, tally(), {}))
+
+    # Then they alternate
+    assert served == ["a", "b"] * 5
+
+
+async def test_a_user_in_one_lane_takes_no_turns_in_the_other(store: SqlStore) -> None:
+    # Given a user with a long line in the cold lane, and two jobs in the hot one
+    await submit_for(store, "a", 50)
+    mine = [await submit_one(store, user_id="a", lane=Lane.HOT) for _ in range(2)]
+    other = await submit_one(store, user_id="b", lane=Lane.HOT)
+
+    # When the hot lane is served
+    served = {(await claim_one(store, Lane.HOT)).id for _ in range(3)}
+
+    # Then the cold line did not push the user's hot jobs back, nor anybody else's
+    assert served == {mine[0].id, mine[1].id, other.id}
+
+
+class Line:
+    """What a fair line promises, checked at every claim."""
+
+    def __init__(self) -> None:
+        self.waiting: Counter[str] = Counter()
+        #: How often each user was overtaken by each other since it last moved, while in line.
+        self.overtaken: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.overtaken_max = 0
+
+    def join(self, user_id: str) -> None:
+        if not self.waiting[user_id]:
+            self.overtaken[user_id].clear()
+        self.waiting[user_id] += 1
+
+    def serve(self, user_id: str) -> None:
+        self.waiting[user_id] -= 1
+        self.overtaken[user_id].clear()
+        for other, count in self.waiting.items():
+            if count and other != user_id:
+                self.overtaken[other][user_id] += 1
+                self.overtaken_max = max(self.overtaken_max, self.overtaken[other][user_id])
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_no_user_is_overtaken_by_another_more_than_twice(
+    store: SqlStore, clock: ManualClock, seed: int
+) -> None:
+    # Given users of very different greed
+    rng = random.Random(seed)
+    greed = {f"user_{number}": weight for number, weight in enumerate((60, 10, 5, 1, 1, 1))}
+    line = Line()
+
+    # When they submit, rest and finish in any order
+    for _ in range(250):
+        clock.advance(1)
+        if rng.random() < 0.5:
+            [user_id] = rng.choices(list(greed), weights=list(greed.values()))
+            await submit_one(store, user_id=user_id)
+            line.join(user_id)
+        elif line.waiting.total():
+            job = await claim_one(store)
+            line.serve(job.user_id)
+            if rng.random() < 0.5:
+                await settled(store, change.rest(job, tally(), {}))
+                line.join(job.user_id)
+
+    # Then between two of a user's turns everybody else had two at most: one of the turn that was
+    # being served, one of the next
+    assert line.overtaken_max <= 2

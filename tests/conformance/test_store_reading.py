@@ -1,0 +1,130 @@
+"""Reading: one's own jobs only, newest first, page by page; events in the order of their time."""
+
+from typing import Any
+
+import pytest
+
+from headgate.base.errors import NotFound
+from headgate.model import change
+from headgate.model.job import Job
+from headgate.model.states import JobState
+from headgate.ports.store import JobFilter
+from headgate.store.sql.store import SqlStore
+from tests.stores import ids, in_state, run_one, settled, submit_one, tally
+
+
+async def test_a_job_is_found_by_its_id_and_by_its_user(store: SqlStore) -> None:
+    job = await submit_one(store, user_id="user_1")
+
+    assert await store.get(job.id) == job
+    assert await store.get(job.id, user_id="user_1") == job
+
+
+async def test_another_users_job_is_as_unknown_as_one_that_is_not_there(store: SqlStore) -> None:
+    # Given a job of one user
+    job = await submit_one(store, user_id="user_1")
+
+    # When another asks for it, and for one that was never there
+    with pytest.raises(NotFound) as of_another:
+        await store.get(job.id, user_id="user_2")
+    with pytest.raises(NotFound) as never:
+        await store.get("job_never", user_id="user_2")
+
+    # Then the answers differ in nothing but the id that was asked for
+    assert str(of_another.value).replace(job.id, "job_never") == str(never.value)
+
+
+async def submit_four(store: SqlStore) -> list[Job]:
+    return [
+        await submit_one(store, user_id="u1", sync="notes", connection_id="c1"),
+        await submit_one(store, user_id="u1", sync="other", connection_id="c1"),
+        await submit_one(store, user_id="u2", sync="notes", connection_id="c2"),
+        await submit_one(store, user_id="u1", sync="notes", connection_id="c3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, [3, 2, 1, 0]),
+        ({"user_id": "u1"}, [3, 1, 0]),
+        ({"user_id": "nobody"}, []),
+        ({"sync": "notes"}, [3, 2, 0]),
+        ({"connection_id": "c1"}, [1, 0]),
+        ({"user_id": "u1", "sync": "notes"}, [3, 0]),
+        ({"user_id": "u2", "sync": "other"}, []),
+        ({"states": (JobState.PENDING,)}, [3, 2, 1, 0]),
+        ({"states": (JobState.RUNNING, JobState.FAILED)}, []),
+    ],
+    ids=str,
+)
+async def test_jobs_are_listed_newest_first_by_what_is_wanted(
+    store: SqlStore, wanted: dict[str, Any], found: list[int]
+) -> None:
+    jobs = await submit_four(store)
+
+    listed = await store.list_jobs(JobFilter(**wanted), limit=10)
+
+    assert list(listed) == [jobs[place] for place in found]
+
+
+async def test_jobs_are_listed_by_several_states(store: SqlStore) -> None:
+    # Given a job in every state, none in the way of another
+    jobs = [await in_state(store, state) for state in JobState if state is not JobState.PENDING]
+    jobs.append(await in_state(store, JobState.PENDING))
+
+    # When two states are wanted
+    wanted = JobFilter(states=(JobState.PAUSED, JobState.SUCCESS))
+    listed = await store.list_jobs(wanted, limit=10)
+
+    # Then only they are listed
+    expected = {job.id for job in jobs if job.state in (JobState.PAUSED, JobState.SUCCESS)}
+    assert {job.id for job in listed} == expected
+    assert len(listed) == 2
+
+
+async def test_a_list_is_paged_by_the_last_id_seen(store: SqlStore) -> None:
+    # Given five jobs of a user, among others'
+    mine = []
+    for _ in range(5):
+        mine.append(await submit_one(store, user_id="u1"))
+        await submit_one(store, user_id="u2")
+
+    # When the list is read two at a time, while a new job comes in
+    wanted = JobFilter(user_id="u1")
+    first = await store.list_jobs(wanted, limit=2)
+    await submit_one(store, user_id="u1")
+    second = await store.list_jobs(wanted, limit=2, before=first[-1].id)
+    third = await store.list_jobs(wanted, limit=2, before=second[-1].id)
+    after = await store.list_jobs(wanted, limit=2, before=third[-1].id)
+
+    # Then each job came once, newest first
+    assert ids([*first, *second, *third]) == ids(mine)[::-1]
+    assert list(after) == []
+
+
+async def test_events_come_in_order_and_page_by_page(store: SqlStore) -> None:
+    # Given two jobs whose chunks were told in turns
+    one, two = await run_one(store), await run_one(store)
+    for number in range(4):
+        one = await settled(store, change.advance(one, tally(), {"chunk": number}))
+        two = await settled(store, change.advance(two, tally(), {"chunk": number}))
+
+    # When the events of one are read two at a time
+    pages = []
+    after = 0
+    for _ in range(4):
+        pages.append(await store.events(one.id, after=after, limit=2))
+        after = pages[-1][-1].id if pages[-1] else after
+
+    # Then all of its own came once, in order
+    told = [event for page in pages for event in page]
+    assert [len(page) for page in pages] == [2, 2, 1, 0]
+    assert [event.kind for event in told] == ["submitted", "chunk", "chunk", "chunk", "chunk"]
+    assert [event.data.get("chunk") for event in told] == [None, 0, 1, 2, 3]
+    assert [event.id for event in told] == sorted({event.id for event in told})
+    assert {event.job_id for event in told} == {one.id}
+
+
+async def test_a_job_that_is_not_there_has_no_events(store: SqlStore) -> None:
+    assert list(await store.events("job_never", after=0, limit=10)) == []

@@ -1,0 +1,272 @@
+"""Records and coverage: stored once by key, rewritten when changed, counted as they were."""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.base.encoding import JsonObject
+from headgate.model import change
+from headgate.model.job import Job
+from headgate.model.record import Coverage, CoverageRow, Record
+from headgate.model.states import DayStatus
+from headgate.ports.store import Work
+from headgate.store.sql.store import SqlStore
+from tests.stores import START, everything, run_one, tally
+
+DAY = date(2025, 12, 31)
+
+
+async def store_chunk(store: SqlStore, job: Job, records: Sequence[Record]) -> Job:
+    """Settle a chunk with these records; the counts begin anew."""
+    after = await store.settle(change.advance(job, tally(), {}), Work(records=records))
+    assert after is not None
+    return after
+
+
+def counts(job: Job) -> tuple[int, int, int]:
+    return job.summary.inserted, job.summary.updated, job.summary.unchanged
+
+
+async def held(store: SqlStore, job: Job) -> list[Record]:
+    return list(await store.records(job.sync, job.connection_id, limit=10_000))
+
+
+# ---- records -----------------------------------------------------------------------------------
+
+
+async def test_records_are_counted_by_what_became_of_them(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given three records
+    job = await run_one(store)
+    job = await store_chunk(store, job, [Record(key, {"is": "old"}) for key in "abc"])
+    assert counts(job) == (3, 0, 0)
+
+    # When one comes again as it was, one changed, and one is new
+    clock.advance(10)
+    again = [Record("a", {"is": "old"}), Record("b", {"is": "new"}), Record("d", {"is": "new"})]
+    job = await store_chunk(store, job, again)
+
+    # Then each is counted so, and the rows hold the newest of each
+    assert counts(job) == (1, 1, 1)
+    assert job == await store.get(job.id)
+    assert await held(store, job) == [
+        Record("a", {"is": "old"}),
+        Record("b", {"is": "new"}),
+        Record("c", {"is": "old"}),
+        Record("d", {"is": "new"}),
+    ]
+
+
+async def test_counts_add_up_over_the_chunks_of_a_job(store: SqlStore) -> None:
+    # Given a job that has stored a chunk
+    job = await run_one(store)
+    job = await store_chunk(store, job, [Record("a", {})])
+
+    # When the next chunk carries the summary on, as the engine does
+    wanted = change.advance(job, tally(inserted=job.summary.inserted), {})
+    after = await store.settle(wanted, Work(records=[Record("b", {})]))
+
+    # Then the counts of both are there
+    assert after is not None
+    assert counts(after) == (2, 0, 0)
+
+
+async def test_an_unchanged_record_is_not_rewritten(store: SqlStore, clock: ManualClock) -> None:
+    # Given a record
+    job = await run_one(store)
+    job = await store_chunk(store, job, [Record("a", {"x": 1, "y": 2})])
+    before = (await everything(store))["records"]
+
+    # When it comes again later, with its fields in another order
+    clock.advance(10)
+    await store_chunk(store, job, [Record("a", {"y": 2, "x": 1})])
+
+    # Then its row is as it was, time included
+    assert (await everything(store))["records"] == before
+
+
+async def test_a_changed_record_keeps_when_it_was_first_seen(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    job = await run_one(store)
+    job = await store_chunk(store, job, [Record("a", {"x": 1})])
+
+    clock.advance(10)
+    await store_chunk(store, job, [Record("a", {"x": 2})])
+
+    [(*_, created_at, updated_at)] = (await everything(store))["records"]
+    assert (created_at, updated_at) == (START, START + timedelta(seconds=10))
+
+
+async def test_of_a_key_that_comes_twice_in_a_chunk_the_later_counts(store: SqlStore) -> None:
+    job = await run_one(store)
+
+    twice = [Record("a", {"is": "first"}), Record("b", {}), Record("a", {"is": "last"})]
+    job = await store_chunk(store, job, twice)
+
+    assert counts(job) == (2, 0, 0)
+    assert await held(store, job) == [Record("a", {"is": "last"}), Record("b", {})]
+
+
+async def test_a_chunk_of_many_records_is_stored_whole(store: SqlStore) -> None:
+    # Given more records than one statement takes
+    job = await run_one(store)
+    many = [Record(f"record_{number:05d}", {"number": number}) for number in range(2500)]
+
+    # When they come in one chunk, and then again with one changed at either end
+    first = await store_chunk(store, job, many)
+    changed = [Record(many[0].key, {}), *many[1:-1], Record(many[-1].key, {})]
+    second = await store_chunk(store, first, changed)
+
+    # Then all are there, and counted
+    assert counts(first) == (2500, 0, 0)
+    assert counts(second) == (0, 2, 2498)
+    assert await held(store, job) == changed
+
+
+async def test_records_of_another_connection_are_others(store: SqlStore) -> None:
+    # Given a record of one connection
+    first = await run_one(store, connection_id="c1")
+    await store_chunk(store, first, [Record("a", {"of": 1})])
+
+    # When the same key comes for another connection, and for another sync
+    second = await run_one(store, connection_id="c2")
+    third = await run_one(store, connection_id="c1", sync="other")
+    second = await store_chunk(store, second, [Record("a", {"of": 2})])
+    third = await store_chunk(store, third, [Record("a", {"of": 3})])
+
+    # Then each is new, and each is kept
+    assert counts(second) == counts(third) == (1, 0, 0)
+    for job, number in ((first, 1), (second, 2), (third, 3)):
+        assert await held(store, job) == [Record("a", {"of": number})]
+
+
+async def test_a_record_reads_back_as_it_was_given(store: SqlStore) -> None:
+    data: JsonObject = {
+        "text": "ü \U0001f600 \u2028 'quoted' \"twice\" \\ % :name",
+        "numbers": [0, -1, 2**53, 1.5, 1e-9],
+        "none": None,
+        "truth": [True, False],
+        "deep": {"er": [{}, []]},
+        "": "empty",
+    }
+    job = await run_one(store)
+
+    await store_chunk(store, job, [Record("key with 'quotes', % and ü", data)])
+
+    assert await held(store, job) == [Record("key with 'quotes', % and ü", data)]
+
+
+async def test_records_are_paged_in_the_order_of_their_keys(store: SqlStore) -> None:
+    job = await run_one(store)
+    await store_chunk(store, job, [Record(key, {}) for key in "dbeac"])
+
+    first = await store.records(job.sync, job.connection_id, limit=2)
+    rest = await store.records(job.sync, job.connection_id, after=first[-1].key, limit=10)
+
+    assert [record.key for record in first] == ["a", "b"]
+    assert [record.key for record in rest] == ["c", "d", "e"]
+
+
+# ---- coverage ----------------------------------------------------------------------------------
+
+
+async def cover(store: SqlStore, job: Job, *days: Coverage) -> Job:
+    for day in days:
+        after = await store.settle(change.advance(job, tally(), {}), Work(coverage=day))
+        assert after is not None
+        job = after
+    return job
+
+
+HELD = Coverage(day=DAY, status=DayStatus.HELD, records=3)
+EMPTY = Coverage(day=DAY, status=DayStatus.EMPTY)
+FAILED = Coverage(day=DAY, status=DayStatus.FAILED, error="bad day")
+
+
+async def day_of(store: SqlStore, job: Job) -> CoverageRow:
+    [row] = await store.coverage(job.sync, job.connection_id, DAY, DAY)
+    return row
+
+
+@pytest.mark.parametrize("known", [HELD, EMPTY, FAILED], ids=lambda day: day.status.value)
+async def test_a_day_reads_back_as_it_was_noted(store: SqlStore, known: Coverage) -> None:
+    job = await run_one(store)
+
+    await cover(store, job, known)
+
+    assert await day_of(store, job) == CoverageRow(
+        day=DAY,
+        status=known.status,
+        records=known.records,
+        error=known.error,
+        sync=job.sync,
+        connection_id=job.connection_id,
+        job_id=job.id,
+        updated_at=START,
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (FAILED, HELD),
+        (FAILED, EMPTY),
+        (EMPTY, HELD),
+        (EMPTY, FAILED),
+        (HELD, EMPTY),
+        (HELD, Coverage(day=DAY, status=DayStatus.HELD, records=9)),
+    ],
+    ids=lambda day: day.status.value,
+)
+async def test_a_day_read_again_is_noted_anew(
+    store: SqlStore, clock: ManualClock, before: Coverage, after: Coverage
+) -> None:
+    job = await cover(store, await run_one(store), before)
+
+    clock.advance(10)
+    await cover(store, job, after)
+
+    row = await day_of(store, job)
+    assert (row.status, row.records, row.error) == (after.status, after.records, after.error)
+    assert row.updated_at == START + timedelta(seconds=10)
+
+
+async def test_a_day_once_held_is_not_unmade_by_a_failed_read(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a day that is held
+    job = await cover(store, await run_one(store), HELD)
+    before = await day_of(store, job)
+
+    # When reading it again fails
+    clock.advance(10)
+    await cover(store, job, FAILED)
+
+    # Then it is still held, as it was
+    assert await day_of(store, job) == before
+
+
+async def test_coverage_is_told_for_the_days_asked_in_order(store: SqlStore) -> None:
+    # Given five days, noted newest first, one of them by another connection
+    job = await run_one(store)
+    days = [date(2025, 3, number) for number in (5, 4, 3, 2, 1)]
+    await cover(store, job, *(Coverage(day=day, status=DayStatus.EMPTY) for day in days))
+    await cover(store, await run_one(store), HELD)
+
+    # When a range is asked for
+    rows = await store.coverage(job.sync, job.connection_id, date(2025, 3, 2), date(2025, 3, 4))
+
+    # Then its days are there, both ends included, in order
+    assert [row.day for row in rows] == [date(2025, 3, 2), date(2025, 3, 3), date(2025, 3, 4)]
+
+
+async def test_a_chunk_without_coverage_notes_no_day(store: SqlStore) -> None:
+    job = await run_one(store)
+
+    await store_chunk(store, job, [Record("a", {})])
+
+    assert (await everything(store))["coverage"] == []

@@ -1,0 +1,396 @@
+"""Leases and recovery: heartbeats, lost workers, late cancels, providers that come back."""
+
+from datetime import timedelta
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.model import change
+from headgate.model.job import Job, Reason
+from headgate.model.states import JobState
+from headgate.ports.store import Held
+from headgate.store.sql.store import SqlStore
+from tests.stores import (
+    LEASE,
+    START,
+    claim_ids,
+    claim_one,
+    everything,
+    ids,
+    in_state,
+    run_one,
+    settled,
+    shut_one,
+    submit_one,
+    tally,
+)
+
+
+def held(job: Job) -> Held:
+    return Held(job.id, job.token)
+
+
+def after(seconds: float) -> timedelta:
+    return timedelta(seconds=seconds)
+
+
+# ---- heartbeat ---------------------------------------------------------------------------------
+
+
+async def test_a_heartbeat_extends_the_lease_from_now(store: SqlStore, clock: ManualClock) -> None:
+    running = await run_one(store)
+    clock.advance(40)
+
+    states = await store.heartbeat([held(running)], lease=LEASE)
+
+    assert states == {running.id: JobState.RUNNING}
+    assert (await store.get(running.id)).lease_until == START + after(40) + LEASE
+
+
+async def test_one_heartbeat_answers_for_each_job_by_its_own_state(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a job that runs, one that is being cancelled, one that ended, one under a newer claim
+    runs = await run_one(store)
+    cancels = await in_state(store, JobState.CANCELLING)
+    ended = await in_state(store, JobState.SUCCESS)
+    lost = await run_one(store)
+    await settled(store, change.release(lost))
+    newer = await claim_one(store, worker="worker_2")
+
+    # When a worker beats for all of them, and for one that was never there
+    clock.advance(10)
+    claims = [held(job) for job in (runs, cancels, ended, lost)]
+    states = await store.heartbeat([*claims, Held("job_never", 1)], lease=LEASE)
+
+    # Then only what it holds is there, and only that is extended
+    assert states == {runs.id: JobState.RUNNING, cancels.id: JobState.CANCELLING}
+    assert (await store.get(cancels.id)).lease_until == START + after(10) + LEASE
+    assert await store.get(newer.id) == newer
+    assert await store.get(ended.id) == ended
+
+
+async def test_a_heartbeat_for_nothing_does_nothing(store: SqlStore) -> None:
+    await run_one(store)
+    before = await everything(store)
+
+    assert await store.heartbeat([], lease=LEASE) == {}
+    assert await everything(store) == before
+
+
+async def test_a_late_heartbeat_still_holds_what_nobody_has_taken(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    running = await run_one(store)
+    clock.advance(3600)
+
+    await store.heartbeat([held(running)], lease=LEASE)
+
+    assert list(await store.expired(limit=10)) == []
+
+
+# ---- lost workers and late cancels -------------------------------------------------------------
+
+
+async def test_a_job_is_expired_when_its_lease_is_over(store: SqlStore, clock: ManualClock) -> None:
+    running = await run_one(store)
+
+    clock.advance(59)
+    assert list(await store.expired(limit=10)) == []
+    clock.advance(2)
+    assert list(await store.expired(limit=10)) == [running]
+
+
+async def test_a_cancelling_job_is_expired_when_its_deadline_is_over(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a job that is being cancelled, and a worker that beats on but does not let go
+    cancelling = await in_state(store, JobState.CANCELLING)
+    clock.advance(29)
+    await store.heartbeat([held(cancelling)], lease=after(3600))
+    assert list(await store.expired(limit=10)) == []
+
+    # When the deadline of half a minute is over
+    clock.advance(2)
+
+    # Then it is found, once, although its lease goes on
+    assert ids(await store.expired(limit=10)) == [cancelling.id]
+
+
+async def test_a_cancelling_job_whose_worker_is_lost_is_found_once(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    cancelling = await in_state(store, JobState.CANCELLING)
+
+    clock.advance(3600)
+
+    assert list(await store.expired(limit=10)) == [cancelling]
+
+
+async def test_the_longest_lost_are_found_first(store: SqlStore, clock: ManualClock) -> None:
+    # Given three jobs whose leases end one after another, the first claimed last
+    leases = {}
+    for seconds in (30, 10, 20):
+        await submit_one(store)
+        leases[seconds] = (await claim_one(store, lease=after(seconds))).id
+
+    # When all are over, and the sweeper asks for two
+    clock.advance(60)
+
+    # Then it gets the two that were lost first
+    assert ids(await store.expired(limit=2)) == [leases[10], leases[20]]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [state for state in JobState if state not in (JobState.RUNNING, JobState.CANCELLING)],
+)
+async def test_a_job_that_nobody_holds_does_not_expire(
+    store: SqlStore, clock: ManualClock, state: JobState
+) -> None:
+    await in_state(store, state)
+
+    clock.advance(86_400)
+
+    assert list(await store.expired(limit=10)) == []
+
+
+async def test_a_rescued_job_counts_a_crash_and_no_error(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    running = await run_one(store)
+    clock.advance(61)
+    [lost] = await store.expired(limit=10)
+
+    rescued = await settled(store, change.rescue(lost, after=timedelta(0)))
+
+    assert (rescued.crashes, rescued.attempts, rescued.error) == (1, 0, None)
+    assert (rescued.token, rescued.state) == (running.token + 1, JobState.PENDING)
+    assert await claim_ids(store, 1) == [running.id]
+
+
+# ---- providers that come back ------------------------------------------------------------------
+
+
+async def test_a_shut_provider_is_probed_by_one_job_when_its_cool_down_is_over(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given three jobs of one provider that the breaker paused, cooling down one after another
+    second = await shut_one(store, source="roam", cooldown_s=200)
+    first = await shut_one(store, source="roam", cooldown_s=100)
+    await shut_one(store, source="roam", cooldown_s=300)
+
+    # When none, and then all, have cooled down
+    clock.advance(99)
+    assert list(await store.thawable(limit=10)) == []
+    clock.advance(300)
+
+    # Then the one that waited longest is the probe
+    assert list(await store.thawable(limit=10)) == [first]
+    assert second.id != first.id
+
+
+async def test_each_shut_provider_gets_a_probe_of_its_own(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    jobs = [await shut_one(store, source=source) for source in ("a", "a", "b", "c")]
+
+    clock.advance(3600)
+
+    assert set(ids(await store.thawable(limit=10))) == {jobs[0].id, jobs[2].id, jobs[3].id}
+
+
+async def test_there_is_no_second_probe_while_one_is_under_way(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a provider with two shut jobs, of which one was sent to probe
+    await shut_one(store, source="roam")
+    await shut_one(store, source="roam")
+    clock.advance(3600)
+    [first] = await store.thawable(limit=10)
+    probe = await settled(store, change.thaw(first, probe=True))
+
+    # When the probe waits, runs, fails and waits again
+    assert list(await store.thawable(limit=10)) == []
+    running = await claim_one(store)
+    assert running.id == probe.id
+    assert list(await store.thawable(limit=10)) == []
+    await settled(store, change.retry(running, after=after(5), error="still", recent_errors=()))
+
+    # Then nobody else is sent
+    assert list(await store.thawable(limit=10)) == []
+
+
+@pytest.mark.parametrize("end", ["open_breaker", "fail", "cancel", "pause"])
+async def test_a_probe_that_ended_without_an_answer_makes_room_for_the_next(
+    store: SqlStore, clock: ManualClock, end: str
+) -> None:
+    # Given a provider with two shut jobs, of which one was sent to probe
+    await shut_one(store, source="roam")
+    other = await shut_one(store, source="roam")
+    clock.advance(3600)
+    [first] = await store.thawable(limit=10)
+    probe = await settled(store, change.thaw(first, probe=True))
+
+    # When the probe ends, and has not brought the provider back
+    if end in ("open_breaker", "fail"):
+        probe = await claim_one(store)
+    ended = {
+        "open_breaker": lambda: change.open_breaker(probe, cooldown=after(9999), error="down"),
+        "fail": lambda: change.fail(probe, reason=Reason.REFUSED, error="no"),
+        "cancel": lambda: change.cancel(probe),
+        "pause": lambda: change.pause(probe),
+    }[end]()
+    assert not (await settled(store, ended)).probe
+
+    # Then the other may try
+    assert ids(await store.thawable(limit=10)) == [other.id]
+
+
+async def test_an_operators_pause_never_thaws(store: SqlStore, clock: ManualClock) -> None:
+    # Given a cool-down that an operator took over, and a job paused while it was in line
+    await settled(store, change.keep_paused(await shut_one(store)))
+    await settled(store, change.pause(await submit_one(store)))
+
+    # When a long time has passed
+    clock.advance(365 * 86_400)
+
+    # Then nothing lets them go, not even their provider's return
+    assert list(await store.thawable(limit=10)) == []
+    assert await store.release_source("roam", stagger=after(1), limit=10) == 0
+    assert await store.next_sweep_s() is None
+
+
+async def test_a_provider_that_answers_lets_its_jobs_go_one_after_another(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given three shut jobs of a provider, and one of another
+    jobs = [await shut_one(store, source="roam", cooldown_s=100 * number) for number in (2, 1, 3)]
+    other = await shut_one(store, source="strava")
+
+    # When the provider answers again
+    assert await store.release_source("roam", stagger=after(5), limit=10) == 3
+
+    # Then its jobs are recovering, five seconds apart, the one that waited longest first
+    for job, wake_s in zip(jobs, (10, 5, 15), strict=True):
+        now = await store.get(job.id)
+        assert (now.state, now.reason) == (JobState.PAUSED, Reason.RECOVERING)
+        assert now.wake_at == START + after(wake_s)
+    assert await store.get(other.id) == other
+    # And they thaw in that order, however long their cool-down was
+    clock.advance(4)
+    assert list(await store.thawable(limit=10)) == []
+    clock.advance(1)
+    assert ids(await store.thawable(limit=10)) == [jobs[1].id]
+    clock.advance(5)
+    assert ids(await store.thawable(limit=10)) == [jobs[1].id, jobs[0].id]
+
+
+async def test_a_release_lets_go_at_most_its_limit(store: SqlStore) -> None:
+    jobs = [await shut_one(store, cooldown_s=number) for number in (100, 200, 300)]
+
+    assert await store.release_source("roam", stagger=after(5), limit=2) == 2
+
+    reasons = [(await store.get(job.id)).reason for job in jobs]
+    assert reasons == [Reason.RECOVERING, Reason.RECOVERING, Reason.BREAKER]
+
+
+async def test_recovering_jobs_thaw_at_most_as_many_as_wanted(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    for _ in range(5):
+        await shut_one(store)
+    await store.release_source("roam", stagger=after(1), limit=10)
+    clock.advance(60)
+
+    assert len(await store.thawable(limit=3)) == 3
+
+
+async def test_probes_are_at_most_as_many_as_wanted(store: SqlStore, clock: ManualClock) -> None:
+    for source in "abcde":
+        await shut_one(store, source=source)
+    clock.advance(3600)
+
+    assert len(await store.thawable(limit=3)) == 3
+
+
+async def test_a_thawed_job_is_back_in_line_from_where_it_stopped(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a job that was paused after its first chunk
+    running = await run_one(store)
+    running = await settled(store, change.advance(running, tally(cursor="second"), {}))
+    shut = await settled(store, change.open_breaker(running, cooldown=after(60), error="down"))
+
+    # When it is thawed
+    clock.advance(60)
+    await settled(store, change.thaw(shut, probe=True))
+
+    # Then it goes on there
+    again = await claim_one(store)
+    assert (again.id, again.cursor, again.steps) == (running.id, "second", 1)
+    assert again.probe
+
+
+# ---- when to look ------------------------------------------------------------------------------
+
+
+async def test_nothing_pending_means_no_next_sweep(store: SqlStore) -> None:
+    await submit_one(store)
+    await submit_one(store, delay_s=10)
+
+    assert await store.next_sweep_s() is None
+
+
+async def test_the_next_sweep_is_at_the_end_of_the_first_lease(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    await run_one(store)
+    clock.advance(15)
+
+    assert await store.next_sweep_s() == 45.0
+
+
+async def test_the_next_sweep_is_at_a_cancels_deadline(store: SqlStore) -> None:
+    await in_state(store, JobState.CANCELLING)
+
+    assert await store.next_sweep_s() == 30.0
+
+
+async def test_the_next_sweep_is_at_the_end_of_a_cool_down(store: SqlStore) -> None:
+    await shut_one(store, cooldown_s=45)
+
+    assert await store.next_sweep_s() == 45.0
+
+
+async def test_a_cool_down_behind_a_probe_calls_for_no_sweep(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a provider that is being probed while another of its jobs has cooled down
+    await shut_one(store, source="roam")
+    await shut_one(store, source="roam")
+    clock.advance(3600)
+    [first] = await store.thawable(limit=10)
+    await settled(store, change.thaw(first, probe=True))
+
+    # Then only the probe's end will tell
+    assert await store.next_sweep_s() is None
+
+
+async def test_the_next_sweep_is_at_the_next_recovering_job(store: SqlStore) -> None:
+    await shut_one(store, cooldown_s=3600)
+    await store.release_source("roam", stagger=after(7), limit=10)
+
+    assert await store.next_sweep_s() == 7.0
+
+
+async def test_the_next_sweep_is_the_first_of_all_and_never_in_the_past(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    await run_one(store)
+    await in_state(store, JobState.CANCELLING)
+    await shut_one(store, cooldown_s=20)
+
+    assert await store.next_sweep_s() == 20.0
+    clock.advance(3600)
+    assert await store.next_sweep_s() == 0.0

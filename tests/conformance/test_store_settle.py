@@ -1,0 +1,132 @@
+"""Settling: what each change makes of the row, and what it tells."""
+
+import inspect
+from datetime import timedelta
+from typing import get_type_hints
+
+import msgspec
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.model import change
+from headgate.model.change import Change
+from headgate.model.job import Reason, Summary
+from headgate.model.states import JOB, JobState
+from headgate.store.sql.store import SqlStore
+from tests.conformance.changes import CASES, CHUNK, DAY, NOW, WORN
+from tests.stores import LEASE, START, claim_ids, in_state, kinds, run_one, settled, tally
+
+
+def test_every_constructor_has_a_case() -> None:
+    made = {
+        name
+        for name, function in inspect.getmembers(change, inspect.isfunction)
+        if not name.startswith("_") and get_type_hints(function)["return"] is Change
+    }
+
+    assert made == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_change_makes_of_the_row_what_its_constructor_says(
+    store: SqlStore, clock: ManualClock, name: str
+) -> None:
+    # Given a job that has seen much, in a state that the change starts from
+    case = CASES[name]
+    before = msgspec.structs.replace(await in_state(store, case.source), **WORN, summary=Summary())
+    told = await kinds(store, before.id)
+
+    # When the change is applied, some seconds later
+    clock.advance(10)
+    wanted = case.make(before)
+    after = await settled(store, wanted)
+
+    # Then the answer is what the store holds
+    assert after == await store.get(before.id)
+    # And the row has become what the constructor says, and nothing else has changed
+    target = wanted.edge.target
+    keeps_claim = target in (JobState.RUNNING, JobState.CANCELLING)
+    expected = msgspec.structs.replace(
+        before,
+        **case.becomes,
+        state=target,
+        wake_at=None if case.wake_s is None else NOW + timedelta(seconds=case.wake_s),
+        token=before.token + case.fences,
+        lease_until=before.lease_until if keeps_claim else None,
+        updated_at=NOW,
+        finished_at=NOW if target in JOB.terminal else None,
+    )
+    assert msgspec.to_builtins(after) == msgspec.to_builtins(expected)
+    # And one event tells of it
+    assert await kinds(store, before.id) == [*told, case.event]
+    [*_, event] = await store.events(before.id, after=0, limit=100)
+    assert (event.job_id, event.at, event.data) == (before.id, NOW, case.data)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.wake_s == 0])
+async def test_a_job_that_may_go_on_at_once_is_back_in_line(store: SqlStore, name: str) -> None:
+    case = CASES[name]
+    before = await in_state(store, case.source)
+
+    await settled(store, case.make(before))
+
+    assert await claim_ids(store, 1) == [before.id]
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.wake_s != 0])
+async def test_a_job_that_may_not_go_on_is_not_in_line(store: SqlStore, name: str) -> None:
+    case = CASES[name]
+    before = await in_state(store, case.source)
+
+    await settled(store, case.make(before))
+
+    assert await claim_ids(store, 1) == []
+
+
+@pytest.mark.parametrize("edge", [edge.name for edge in JOB.edges if edge.name != "claim"])
+async def test_a_change_takes_effect_only_from_the_states_of_its_edge(
+    store: SqlStore, edge: str
+) -> None:
+    for source in JobState:
+        # Given a job in any state, and a change made as if it were in a fitting one
+        job = await in_state(store, source)
+        fitting = msgspec.structs.replace(job, state=JOB.edge(edge).sources[0])
+        made = (case.make(fitting) for case in CASES.values())
+        wanted = next(each for each in made if each.edge.name == edge)
+
+        # When it is applied
+        after = await store.settle(wanted)
+
+        # Then it took effect where the table allows it, or where a cancel made it into its own end
+        redirected = source is JobState.CANCELLING and edge in ("advance", "rest", "pause")
+        if redirected or source in JOB.edge(edge).sources:
+            assert after is not None, source
+            target = JobState.CANCELLED if redirected else JOB.edge(edge).target
+            assert after.state is target, source
+        else:
+            assert after is None, source
+            assert await store.get(job.id) == job, source
+        # And the line is empty for the next
+        await claim_ids(store, 1)
+
+
+async def test_the_last_day_given_up_ends_the_job_with_gaps(store: SqlStore) -> None:
+    running = await run_one(store)
+
+    ended = await settled(store, change.skip(running, CHUNK, error="bad", day=DAY, last=True))
+
+    assert (ended.state, ended.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
+    assert ended.error == "bad"
+
+
+async def test_an_advance_keeps_the_claim_as_it_is(store: SqlStore, clock: ManualClock) -> None:
+    # Given a running job
+    running = await run_one(store)
+
+    # When a chunk is done and the slice goes on
+    clock.advance(10)
+    after = await settled(store, change.advance(running, tally(), {}))
+
+    # Then token, worker and lease are those of the claim: only a heartbeat extends it
+    assert (after.token, after.worker) == (running.token, running.worker)
+    assert after.lease_until == START + LEASE

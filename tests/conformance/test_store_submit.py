@@ -1,0 +1,221 @@
+"""Submitting: once per key, one active job for a sync and connection, whoever else comes."""
+
+import asyncio
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import ActiveJobExists, KeyReused
+from headgate.model import change
+from headgate.model.job import Lane, Mode, Reason
+from headgate.model.states import JOB, JobState
+from headgate.ports.store import Submitted
+from headgate.store.sql.store import SqlStore
+from tests.stores import (
+    START,
+    claim_one,
+    everything,
+    in_state,
+    kinds,
+    new_job,
+    run_one,
+    settled,
+    submit_one,
+)
+
+
+async def test_a_submitted_job_reads_back_as_it_was_given(store: SqlStore) -> None:
+    # Given a request with every field set
+    wanted = new_job(
+        mode=Mode.HISTORY,
+        lane=Lane.HOT,
+        key="key_1",
+        params={"options": {"deep": [1, 2.5, None, "ü"]}},
+        start_date=date(2024, 2, 29),
+        end_date=date(2024, 3, 1),
+        cursor="2024-03-01",
+    )
+
+    # When it is submitted
+    submitted = await store.submit(wanted)
+
+    # Then the job stands as asked, and the answer is what the store holds
+    job = submitted.job
+    assert submitted.created
+    assert job == await store.get(wanted.id)
+    for name in ("user_id", "connection_id", "sync", "source", "mode", "lane", "key", "params"):
+        assert getattr(job, name) == getattr(wanted, name), name
+    assert (job.start_date, job.end_date) == (wanted.start_date, wanted.end_date)
+    assert job.cursor == "2024-03-01"
+    assert (job.state, job.reason) == (JobState.PENDING, Reason.QUEUED)
+    assert (job.token, job.steps, job.attempts) == (0, 0, 0)
+    assert job.wake_at == job.created_at == job.updated_at == START
+    assert job.lease_until is job.started_at is job.finished_at is None
+    assert await kinds(store, job.id) == ["submitted"]
+
+
+async def test_a_delayed_job_wakes_after_its_delay(store: SqlStore) -> None:
+    job = await submit_one(store, delay_s=90)
+
+    assert job.wake_at == START + timedelta(seconds=90)
+
+
+async def test_the_same_key_and_request_is_answered_with_the_first_job(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a job under a key
+    first = await submit_one(store, key="key_1", connection_id="c")
+    before = await everything(store)
+
+    # When the same request comes again, later and under another id
+    clock.advance(60)
+    again = await store.submit(new_job(key="key_1", connection_id="c"))
+
+    # Then it is answered with the first job, and nothing is written
+    assert again == Submitted(first, created=False)
+    assert await everything(store) == before
+
+
+@pytest.mark.parametrize("state", JOB.terminal)
+async def test_a_key_still_stands_for_its_job_after_the_job_has_ended(
+    store: SqlStore, state: JobState
+) -> None:
+    ended = await in_state(store, state, key="key_1", connection_id="c")
+
+    again = await store.submit(new_job(key="key_1", connection_id="c"))
+
+    assert again == Submitted(ended, created=False)
+
+
+async def test_a_key_with_another_request_is_refused(store: SqlStore) -> None:
+    # Given a job under a key
+    first = await submit_one(store, key="key_1")
+    before = await everything(store)
+
+    # When the key comes with another request
+    with pytest.raises(KeyReused) as refused:
+        await store.submit(new_job(key="key_1", request_hash="other"))
+
+    # Then the refusal names the job, and nothing is written
+    assert refused.value.job_id == first.id
+    assert await everything(store) == before
+
+
+async def test_a_key_belongs_to_its_user(store: SqlStore) -> None:
+    # Given a key that two users have used, each for a request of their own
+    mine: dict[str, Any] = {"user_id": "user_1"}
+    theirs: dict[str, Any] = {"user_id": "user_2", "request_hash": "other"}
+    first = await submit_one(store, key="key_1", **mine)
+    second = await submit_one(store, key="key_1", **theirs)
+
+    # When both requests come again
+    again = [await store.submit(new_job(key="key_1", **each)) for each in (mine, theirs)]
+
+    # Then each is answered with its own job, and says nothing about the other's
+    assert again == [Submitted(first, created=False), Submitted(second, created=False)]
+
+
+async def test_a_user_may_have_many_jobs_without_a_key(store: SqlStore) -> None:
+    jobs = [await submit_one(store, key=None) for _ in range(3)]
+
+    assert len({job.id for job in jobs}) == 3
+
+
+@pytest.mark.parametrize("state", JOB.active)
+async def test_a_second_active_job_is_refused_and_the_first_is_named(
+    store: SqlStore, state: JobState
+) -> None:
+    # Given a job in an active state
+    active = await in_state(store, state, connection_id="c")
+    before = await everything(store)
+
+    # When another is submitted for the same sync and connection
+    with pytest.raises(ActiveJobExists) as refused:
+        await store.submit(new_job(connection_id="c"))
+
+    # Then the refusal names the active one, and nothing is written
+    assert refused.value.job_id == active.id
+    assert await everything(store) == before
+
+
+@pytest.mark.parametrize("state", JOB.terminal)
+async def test_a_terminal_state_makes_room_for_the_next_job(
+    store: SqlStore, state: JobState
+) -> None:
+    await in_state(store, state, connection_id="c")
+
+    assert (await store.submit(new_job(connection_id="c"))).created
+
+
+@pytest.mark.parametrize("other", [{"sync": "other"}, {"connection_id": "other"}])
+async def test_another_sync_or_connection_may_be_active_at_the_same_time(
+    store: SqlStore, other: dict[str, Any]
+) -> None:
+    await submit_one(store, sync="notes", connection_id="c")
+
+    submitted = await store.submit(new_job(**{"connection_id": "c", **other}))
+
+    assert submitted.created
+
+
+async def test_of_twenty_submits_at_once_exactly_one_makes_the_job(store: SqlStore) -> None:
+    # Given twenty requests for one sync and connection
+    wanted = [new_job(connection_id="c") for _ in range(20)]
+
+    # When they come at the same time
+    answers = await asyncio.gather(*map(store.submit, wanted), return_exceptions=True)
+
+    # Then one has made the job, and all others are told which
+    created = [answer for answer in answers if isinstance(answer, Submitted)]
+    refused = [answer for answer in answers if isinstance(answer, ActiveJobExists)]
+    assert len(created) == 1
+    assert len(refused) == 19
+    assert {each.job_id for each in refused} == {created[0].job.id}
+    assert len((await everything(store))["jobs"]) == 1
+
+
+async def test_of_twenty_submits_with_one_key_exactly_one_makes_the_job(store: SqlStore) -> None:
+    # Given twenty copies of one request, as an impatient client sends them
+    wanted = [new_job(connection_id="c", key="key_1") for _ in range(20)]
+
+    # When they come at the same time
+    answers = await asyncio.gather(*map(store.submit, wanted))
+
+    # Then all are answered with the same job
+    assert [answer.created for answer in answers].count(True) == 1
+    assert len({answer.job.id for answer in answers}) == 1
+    rows = await everything(store)
+    assert len(rows["jobs"]) == len(rows["job_events"]) == 1
+
+
+async def test_retrying_a_failed_job_beside_a_newer_active_one_is_refused(store: SqlStore) -> None:
+    # Given a failed job, and a newer one of the same sync and connection
+    failed = await in_state(store, JobState.FAILED, connection_id="c")
+    newer = await submit_one(store, connection_id="c")
+    before = await everything(store)
+
+    # When the failed one is retried
+    with pytest.raises(ActiveJobExists) as refused:
+        await store.settle(change.start_again(failed, Reason.RETRY_NOW))
+
+    # Then the refusal names the newer one, and nothing is written
+    assert refused.value.job_id == newer.id
+    assert await everything(store) == before
+
+
+async def test_a_failed_job_may_be_retried_when_the_newer_one_has_ended(store: SqlStore) -> None:
+    # Given a failed job, and a newer one that has ended as well
+    failed = await in_state(store, JobState.FAILED, connection_id="c")
+    newer = await run_one(store, connection_id="c")
+    await settled(store, change.fail(newer, reason=Reason.REFUSED, error="no"))
+
+    # When the older one is retried
+    again = await settled(store, change.start_again(failed, Reason.RETRY_NOW))
+
+    # Then it is back in line, and takes the place of the active job
+    assert again.state is JobState.PENDING
+    assert (await claim_one(store)).id == failed.id
+    with pytest.raises(ActiveJobExists):
+        await store.submit(new_job(connection_id="c"))

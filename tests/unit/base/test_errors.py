@@ -1,0 +1,123 @@
+"""The tree of errors: drawn as it is, with messages that help."""
+
+import inspect
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import headgate
+from headgate.base import errors
+from headgate.base.errors import (
+    ActiveJobExists,
+    Deferred,
+    HeadgateError,
+    InvalidInput,
+    KeyReused,
+    RateLimited,
+    SourceError,
+    StoreError,
+    UnknownSync,
+)
+
+UNTIL = datetime(2026, 3, 1, tzinfo=UTC)
+
+CLASSES: dict[str, Any] = {
+    name: each
+    for name, each in inspect.getmembers(errors, inspect.isclass)
+    if each.__module__ == errors.__name__
+}
+
+#: Those that must be told something; the others have their docstring to say.
+TOLD = ("ActiveJobExists", "Deferred", "InvalidInput", "KeyReused", "RateLimited", "UnknownSync")
+
+
+def drawn() -> dict[str, str | None]:
+    """Each class in the module's drawing, and the one that it hangs on."""
+    parents: dict[str, str | None] = {}
+    above: list[tuple[int, str]] = []
+    for line in inspect.getdoc(errors).splitlines():  # type: ignore[union-attr]  # it has one
+        found = re.match(r"^([│├└─ ]*)([A-Z]\w+)(?:\(\w+\))?(?: {2,}\S|$)", line)
+        if found is None:
+            continue
+        depth, name = len(found[1]), found[2]
+        above = [(at, each) for at, each in above if at < depth]
+        parents[name] = above[-1][1] if above else None
+        above.append((depth, name))
+    return parents
+
+
+def test_the_drawing_shows_every_error_where_it_hangs() -> None:
+    real = {
+        name: None if each is HeadgateError else each.__bases__[0].__name__
+        for name, each in CLASSES.items()
+    }
+
+    assert drawn() == real
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if name not in TOLD])
+def test_the_docstring_of_an_error_is_its_default_message(name: str) -> None:
+    assert str(CLASSES[name]()) == CLASSES[name].__doc__
+    assert str(CLASSES[name]("told otherwise")) == "told otherwise"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_error_has_a_docstring_of_one_sentence(name: str) -> None:
+    said = vars(CLASSES[name]).get("__doc__")
+
+    assert said
+    assert said.endswith(".")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_error_is_part_of_the_public_face(name: str) -> None:
+    assert getattr(headgate, name) is CLASSES[name]
+
+
+def test_invalid_input_names_the_field_and_the_problem() -> None:
+    error = InvalidInput("start", "lies after end")
+
+    assert str(error) == "start: lies after end"
+    assert (error.field, error.problem) == ("start", "lies after end")
+
+
+def test_an_unknown_sync_is_told_which_there_are_in_order() -> None:
+    error = UnknownSync("nightl", ["weekly", "nightly"])
+
+    assert error.field == "sync"
+    assert str(error) == "sync: no sync is called 'nightl'; registered: 'nightly', 'weekly'"
+
+
+def test_an_unknown_sync_is_told_when_there_are_none() -> None:
+    assert str(UnknownSync("nightly", [])).endswith("registered: none")
+
+
+@pytest.mark.parametrize("error", [ActiveJobExists, KeyReused])
+def test_a_conflict_names_the_job_that_is_in_the_way(
+    error: type[ActiveJobExists] | type[KeyReused],
+) -> None:
+    conflict = error("job_1")
+
+    assert conflict.job_id == "job_1"
+    assert "job_1" in str(conflict)
+
+
+@pytest.mark.parametrize("error", [Deferred, RateLimited])
+def test_a_deferral_says_until_when_and_why(error: type[Deferred]) -> None:
+    assert error(UNTIL).until == UNTIL
+    assert str(error(UNTIL)) == error.__doc__
+    assert str(error(UNTIL, "the day's budget is spent")) == "the day's budget is spent"
+
+
+@pytest.mark.parametrize("error", [Deferred, RateLimited])
+def test_a_deferral_without_a_time_zone_is_refused(error: type[Deferred]) -> None:
+    with pytest.raises(ValueError, match=f"{error.__name__}: until must have a time zone"):
+        error(UNTIL.replace(tzinfo=None))
+
+
+def test_what_a_source_raises_is_never_taken_for_a_failing_store() -> None:
+    assert not issubclass(SourceError, StoreError)
+    assert not issubclass(StoreError, SourceError)

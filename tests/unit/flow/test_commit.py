@@ -1,0 +1,225 @@
+"""What a chunk makes of its job, and what is stored with it."""
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.flow.commit import chunk_done, day_given_up
+from headgate.model.job import Job, Mode, Progress, Reason, Summary
+from headgate.model.record import Coverage, Record
+from headgate.model.states import DayStatus, JobState
+from headgate.ports.connector import Chunk
+from headgate.ports.store import Work
+from tests.unit.values import make_job
+
+RECORDS = (Record("a", {"n": 1}), Record("b", {"n": 2}))
+FIRST, LAST = date(2026, 1, 1), date(2026, 1, 3)
+
+
+def paging(**fields: object) -> Job:
+    """A job that reads page by page."""
+    return make_job(state=JobState.RUNNING, **fields)
+
+
+def history(day: str, **fields: object) -> Job:
+    """A job that reads the three days of the new year, now at `day`."""
+    return paging(mode=Mode.HISTORY, start_date=FIRST, end_date=LAST, cursor=day, **fields)
+
+
+# Page by page.
+
+
+def test_a_page_with_more_to_come_moves_the_cursor_and_keeps_the_claim() -> None:
+    chunk = Chunk(records=RECORDS, cursor={"page": 2})
+
+    made, work = chunk_done(paging(), chunk, own_records=True, slice_over=False)
+
+    assert made.edge.name == "advance"
+    assert (made.after.cursor, made.after.steps) == ({"page": 2}, 1)
+    assert made.after.summary == Summary(chunks=1, records=2)
+    assert made.data == {"records": 2}
+    assert work == Work(records=RECORDS, coverage=None)
+
+
+def test_at_the_end_of_its_slice_a_job_goes_back_in_line() -> None:
+    made, _ = chunk_done(paging(), Chunk(cursor="p2"), own_records=True, slice_over=True)
+
+    assert made.edge.name == "rest"
+    assert made.after.state is JobState.PENDING
+
+
+@pytest.mark.parametrize("slice_over", [False, True])
+def test_the_last_page_ends_the_job_and_keeps_the_cursor_for_the_next_run(slice_over: bool) -> None:
+    job = paging(cursor="p1", summary=Summary(chunks=1, records=5))
+
+    made, work = chunk_done(job, Chunk(records=RECORDS), own_records=True, slice_over=slice_over)
+
+    assert (made.after.state, made.after.reason) == (JobState.SUCCESS, Reason.DONE)
+    assert made.after.cursor == "p1"
+    assert made.after.summary == Summary(chunks=2, records=7)
+    assert work.records == RECORDS
+
+
+@pytest.mark.parametrize("cursor", [0, "", False, [], {}])
+def test_an_empty_cursor_is_still_a_cursor(cursor: object) -> None:
+    made, _ = chunk_done(paging(), Chunk(cursor=cursor), own_records=True, slice_over=False)
+
+    assert made.after.state is JobState.RUNNING
+    assert made.after.cursor == cursor
+
+
+def test_records_that_went_to_a_destination_are_counted_but_not_stored() -> None:
+    chunk = Chunk(records=RECORDS, cursor="p2")
+
+    made, work = chunk_done(paging(), chunk, own_records=False, slice_over=False)
+
+    assert work.records == ()
+    assert made.after.summary.records == 2
+
+
+def test_without_word_from_the_source_progress_counts_records() -> None:
+    job = paging(summary=Summary(records=40))
+
+    made, _ = chunk_done(job, Chunk(records=RECORDS, cursor="x"), own_records=True, slice_over=True)
+
+    assert made.after.progress == Progress(done=42)
+
+
+def test_the_source_s_own_progress_is_taken() -> None:
+    progress = Progress(done=3, total=9, at="page 3")
+
+    made, _ = chunk_done(
+        paging(), Chunk(cursor="x", progress=progress), own_records=True, slice_over=True
+    )
+
+    assert made.after.progress == progress
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (Progress(done=3, total=9, at="page 3"), Progress(done=9, total=9)),
+        (Progress(done=12, total=9), Progress(done=12, total=9)),
+        (Progress(done=3, at="page 3"), Progress(done=3)),
+        (None, Progress(done=2)),
+    ],
+)
+def test_a_finished_job_shows_its_work_as_complete(told: Progress | None, shown: Progress) -> None:
+    chunk = Chunk(records=RECORDS, progress=told)
+
+    made, _ = chunk_done(paging(), chunk, own_records=True, slice_over=False)
+
+    assert made.after.progress == shown
+    assert made.after.progress.percent in (None, 100.0)
+
+
+# Day by day.
+
+
+def test_a_day_with_records_is_held_and_the_day_before_comes_next() -> None:
+    job = history("2026-01-03")
+
+    made, work = chunk_done(job, Chunk(records=RECORDS), own_records=True, slice_over=False)
+
+    assert made.edge.name == "advance"
+    assert made.after.cursor == "2026-01-02"
+    assert made.after.progress == Progress(done=1, total=3, at="2026-01-02")
+    assert made.after.summary == Summary(chunks=1, records=2, days_held=1)
+    assert made.data == {"records": 2, "day": "2026-01-03"}
+    assert work.coverage == Coverage(day=LAST, status=DayStatus.HELD, records=2)
+
+
+def test_a_day_without_records_is_empty_not_missing() -> None:
+    made, work = chunk_done(history("2026-01-03"), Chunk(), own_records=True, slice_over=False)
+
+    assert made.after.summary == Summary(chunks=1, days_empty=1)
+    assert work.coverage == Coverage(day=LAST, status=DayStatus.EMPTY, records=0)
+
+
+def test_the_first_day_ends_the_job_and_stays_its_cursor() -> None:
+    made, _ = chunk_done(history("2026-01-01"), Chunk(), own_records=True, slice_over=False)
+
+    assert made.after.state is JobState.SUCCESS
+    assert made.after.cursor == "2026-01-01"
+    assert made.after.progress == Progress(done=3, total=3)
+
+
+def test_history_takes_neither_cursor_nor_progress_from_the_source() -> None:
+    chunk = Chunk(cursor="elsewhere", progress=Progress(done=99, total=99))
+
+    made, _ = chunk_done(history("2026-01-03"), chunk, own_records=True, slice_over=False)
+
+    assert made.after.cursor == "2026-01-02"
+    assert made.after.progress.done == 1
+
+
+def test_a_day_is_covered_also_where_its_records_went_elsewhere() -> None:
+    chunk = Chunk(records=RECORDS)
+
+    _, work = chunk_done(history("2026-01-03"), chunk, own_records=False, slice_over=False)
+
+    assert work.records == ()
+    assert work.coverage == Coverage(day=LAST, status=DayStatus.HELD, records=2)
+
+
+def test_a_day_given_up_becomes_a_gap_and_the_job_goes_on() -> None:
+    job = history("2026-01-03", pauses=3, summary=Summary(errors=4))
+
+    made, work = day_given_up(job, "Transient: x")
+
+    assert (made.after.state, made.event) == (JobState.PENDING, "day_failed")
+    assert made.after.cursor == "2026-01-02"
+    assert made.after.progress.done == 1
+    assert made.after.summary == Summary(errors=5, days_failed=1)
+    assert made.after.pauses == 0
+    assert work.coverage == Coverage(day=LAST, status=DayStatus.FAILED, error="Transient: x")
+
+
+def test_a_gap_on_the_first_day_ends_the_job_with_gaps() -> None:
+    made, _ = day_given_up(history("2026-01-01"), "Transient: x")
+
+    assert (made.after.state, made.after.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
+    assert made.after.progress.percent == 100.0
+
+
+def test_a_gap_somewhere_is_told_at_the_end() -> None:
+    job = history("2026-01-01", summary=Summary(days_failed=1))
+
+    made, _ = chunk_done(job, Chunk(), own_records=True, slice_over=False)
+
+    assert made.after.reason is Reason.DONE_WITH_GAPS
+
+
+@given(st.lists(st.sampled_from(["held", "empty", "given up"]), min_size=1, max_size=60))
+def test_a_whole_history_accounts_for_each_of_its_days_once(days: list[str]) -> None:
+    # Given a history of as many days
+    first = date(2026, 1, 1)
+    last = date.fromordinal(first.toordinal() + len(days) - 1)
+    job = paging(
+        mode=Mode.HISTORY, start_date=first, end_date=last, cursor=last.isoformat(), token=1
+    )
+
+    # When each is read, or given up
+    covered = []
+    for number, kind in enumerate(days, 1):
+        assert job.state is not JobState.SUCCESS
+        if kind == "given up":
+            made, work = day_given_up(job, "Transient: x")
+        else:
+            chunk = Chunk(records=RECORDS if kind == "held" else ())
+            made, work = chunk_done(job, chunk, own_records=True, slice_over=False)
+        job = made.after
+        covered.append(work.coverage.day if work.coverage else None)
+        assert job.steps == number
+
+    # Then it is done after the last of them, and every day is covered once
+    assert job.state is JobState.SUCCESS
+    assert covered == [date.fromordinal(last.toordinal() - back) for back in range(len(days))]
+    summary = job.summary
+    assert summary.days_held == days.count("held")
+    assert summary.days_empty == days.count("empty")
+    assert summary.days_failed == days.count("given up")
+    assert summary.records == 2 * summary.days_held
+    assert job.progress == Progress(done=len(days), total=len(days))

@@ -1,0 +1,222 @@
+"""One sentence for people, wherever a job stands."""
+
+from datetime import datetime, timedelta
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.base.errors import Forbidden
+from headgate.base.redact import describe
+from headgate.flow.explain import explain
+from headgate.model.job import Job, Progress, Reason, Summary
+from headgate.model.states import JobState
+from tests.unit.values import NOW, make_job
+
+ERROR = "Transient: 503"
+MOMENTS = [None, NOW - timedelta(hours=1), NOW, NOW + timedelta(hours=1)]
+
+
+def told(state: JobState, reason: Reason, wake_at: datetime | None = None, **fields: object) -> str:
+    given = {"error": ERROR, **fields}
+    return explain(make_job(state=state, reason=reason, wake_at=wake_at, **given), now=NOW)
+
+
+@pytest.mark.parametrize("state", JobState)
+@pytest.mark.parametrize("reason", Reason)
+def test_every_state_and_reason_has_a_sentence(state: JobState, reason: Reason) -> None:
+    for wake_at, at, hold, error in product(
+        MOMENTS, (None, "2022-10-27"), (False, True), (None, ERROR, describe(Forbidden()))
+    ):
+        said = told(state, reason, wake_at, progress=Progress(at=at), hold=hold, error=error)
+
+        assert said.endswith(".")
+        assert ".." not in said
+        assert said[0].isupper() or said.startswith("fitbit")
+        assert "None" not in said
+        assert "  " not in said
+        assert "\n" not in said
+
+
+@given(
+    st.sampled_from(JobState),
+    st.sampled_from(Reason),
+    st.none() | st.integers(-(10**8), 10**8).map(lambda s: NOW + timedelta(seconds=s)),
+)
+def test_a_moment_ahead_is_told_with_how_long_it_takes(
+    state: JobState, reason: Reason, wake_at: datetime | None
+) -> None:
+    said = told(state, reason, wake_at)
+
+    assert said.endswith(".")
+    if "(in " in said:
+        assert wake_at is not None
+        assert wake_at > NOW
+
+
+AHEAD = NOW + timedelta(minutes=5)
+THEN = "at 2026-03-01 12:05:00 UTC (in 5m0s)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (Reason.QUEUED, f"Scheduled to start {THEN}."),
+        (Reason.RETRYING, f"The last try failed ({ERROR}); trying again {THEN}."),
+        (Reason.RATE_LIMITED, f"fitbit lets us read only so much; going on {THEN}."),
+        (Reason.DEFERRED, f"Waiting for fitbit; going on {THEN}."),
+        (Reason.UNKNOWN_SYNC, f"No worker knows the sync 'history' yet; looking again {THEN}."),
+        (Reason.RESCUED, f"The worker was lost; starting again {THEN}."),
+        (Reason.PROBE, "In line to try whether fitbit has recovered."),
+    ],
+)
+def test_a_pending_job_says_what_it_waits_for(reason: Reason, said: str) -> None:
+    assert told(JobState.PENDING, reason, AHEAD) == said
+
+
+@pytest.mark.parametrize("reason", [each for each in Reason if each is not Reason.PROBE])
+@pytest.mark.parametrize("wake_at", [None, NOW, NOW - timedelta(hours=1)])
+def test_a_pending_job_whose_moment_has_come_is_in_line(
+    reason: Reason, wake_at: datetime | None
+) -> None:
+    assert told(JobState.PENDING, reason, wake_at) == "In line for a worker."
+
+
+@pytest.mark.parametrize(
+    ("at", "hold", "said"),
+    [
+        (None, False, "Working."),
+        ("2022-10-27", False, "Working on 2022-10-27."),
+        (None, True, "Working; it will pause at its next checkpoint."),
+        ("2022-10-27", True, "Working on 2022-10-27; it will pause at its next checkpoint."),
+    ],
+)
+def test_a_running_job_says_what_it_works_on(at: str | None, hold: bool, said: str) -> None:
+    progress = Progress(at=at)
+
+    assert told(JobState.RUNNING, Reason.WORKING, progress=progress, hold=hold) == said
+
+
+@pytest.mark.parametrize(
+    ("reason", "wake_at", "said"),
+    [
+        (Reason.OPERATOR, None, "Paused by an operator until it is resumed."),
+        (Reason.RECOVERING, AHEAD, f"fitbit has recovered; going on {THEN}."),
+        (
+            Reason.BREAKER,
+            AHEAD,
+            f"Paused because fitbit kept failing ({ERROR}); trying again {THEN}.",
+        ),
+        (
+            Reason.BREAKER,
+            NOW,
+            "Paused because fitbit kept failing; waiting for a trial request.",
+        ),
+    ],
+)
+def test_a_paused_job_says_who_paused_it_and_what_frees_it(
+    reason: Reason, wake_at: datetime | None, said: str
+) -> None:
+    assert told(JobState.PAUSED, reason, wake_at) == said
+
+
+@pytest.mark.parametrize("wake_at", [AHEAD, NOW - timedelta(seconds=1)])
+def test_a_cancelling_job_waits_for_its_worker(wake_at: datetime) -> None:
+    said = told(JobState.CANCELLING, Reason.CANCEL_ASKED, wake_at)
+
+    assert said.startswith("Cancelling: waiting for the worker to let go, ")
+    assert f"{wake_at:%H:%M:%S} UTC" in said
+
+
+@pytest.mark.parametrize("reason", [Reason.CANCELLED, Reason.CANCEL_DEADLINE])
+def test_a_cancelled_job_says_so(reason: Reason) -> None:
+    assert told(JobState.CANCELLED, reason) == "Cancelled."
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (make_job(reason=Reason.DONE), "Done."),
+        (
+            make_job(reason=Reason.DONE_WITH_GAPS, summary=Summary(days_failed=1)),
+            "Done, but 1 day could not be read.",
+        ),
+        (
+            make_job(reason=Reason.DONE_WITH_GAPS, summary=Summary(days_failed=2)),
+            "Done, but 2 days could not be read.",
+        ),
+    ],
+)
+def test_a_finished_job_says_what_is_missing(job: Job, said: str) -> None:
+    done = make_job(state=JobState.SUCCESS, reason=job.reason, summary=job.summary)
+
+    assert explain(done, now=NOW) == said
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (
+            Reason.NEEDS_REAUTH,
+            "fitbit needs the account to be connected again. Nothing is lost.",
+        ),
+        (Reason.CRASHES_SPENT, f"Stopped: {ERROR}."),
+        (Reason.REFUSED, f"Failed: {ERROR}."),
+        (Reason.ATTEMPTS_SPENT, f"Failed: {ERROR}."),
+    ],
+)
+def test_a_failed_job_says_why(reason: Reason, said: str) -> None:
+    assert told(JobState.FAILED, reason) == said
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "said"),
+    [
+        (
+            JobState.PENDING,
+            Reason.RETRYING,
+            f"The last try failed (no reason given); trying again {THEN}.",
+        ),
+        (
+            JobState.PAUSED,
+            Reason.BREAKER,
+            f"Paused because fitbit kept failing (no reason given); trying again {THEN}.",
+        ),
+        (JobState.FAILED, Reason.REFUSED, "Failed: no reason given."),
+        (JobState.FAILED, Reason.CRASHES_SPENT, "Stopped: no reason given."),
+    ],
+)
+def test_a_job_without_an_error_says_that_no_reason_was_given(
+    state: JobState, reason: Reason, said: str
+) -> None:
+    assert told(state, reason, AHEAD, error=None) == said
+
+
+@pytest.mark.parametrize("error", ["Forbidden: no.", "Forbidden: no..."])
+def test_an_error_that_is_a_sentence_brings_no_second_full_stop(error: str) -> None:
+    assert told(JobState.FAILED, Reason.REFUSED, error=error) == "Failed: Forbidden: no."
+    assert "(Forbidden: no); " in told(JobState.PENDING, Reason.RETRYING, AHEAD, error=error)
+    assert "(Forbidden: no); " in told(JobState.PAUSED, Reason.BREAKER, AHEAD, error=error)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "span"),
+    [
+        (0.4, "0s"),
+        (1, "1s"),
+        (59.4, "59s"),
+        (59.6, "1m0s"),
+        (61, "1m1s"),
+        (3599.9, "1h0m"),
+        (3661, "1h1m"),
+        (86_399, "23h59m"),
+        (86_400, "1d0h"),
+        (90_000, "1d1h"),
+        (400 * 86_400, "400d0h"),
+    ],
+)
+def test_a_wait_is_told_in_its_two_largest_units(seconds: float, span: str) -> None:
+    said = told(JobState.PENDING, Reason.QUEUED, NOW + timedelta(seconds=seconds))
+
+    assert said.endswith(f"(in {span}).")

@@ -1,0 +1,102 @@
+"""Declaring syncs: what could never run is refused at once."""
+
+import pytest
+
+from headgate.base.errors import InvalidInput, UnknownSync
+from headgate.flow.registry import NAME_LENGTH_MAX, Registry, Sync, default_lane
+from headgate.model.job import Lane, Mode
+from headgate.policy.retry import RetryPolicy
+from headgate.ports.connector import Chunk, Context
+
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def read(self, ctx: Context) -> Chunk:
+        raise AssertionError("nothing is read to declare a sync")
+
+
+SOURCE = Named("fitbit")
+
+BAD_NAMES = ["", "x" * (NAME_LENGTH_MAX + 1), "a\nb", "\x1b[2J", "a\x00", "\ud800", "a\u202eb"]
+
+
+def test_a_sync_takes_every_mode_and_the_default_patience() -> None:
+    sync = Sync(name="nightly", source=SOURCE)
+
+    assert list(sync.modes) == list(Mode)
+    assert sync.retry == RetryPolicy()
+    assert sync.destination is None
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Sync(name=name, source=SOURCE)
+
+    assert caught.value.field == "name"
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+def test_a_source_whose_name_cannot_be_shown_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Sync(name="nightly", source=Named(name))
+
+    assert caught.value.field == "source.name"
+
+
+@pytest.mark.parametrize("name", ["x", "x" * NAME_LENGTH_MAX, "health history (Zoë)"])
+def test_any_other_name_is_taken(name: str) -> None:
+    assert Sync(name=name, source=Named(name)).name == name
+
+
+def test_a_sync_without_a_mode_is_refused() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Sync(name="nightly", source=SOURCE, modes=[])
+
+    assert caught.value.field == "nightly.modes"
+
+
+@pytest.mark.parametrize("chunk_s_max", [0.0, -1.0])
+def test_a_chunk_that_may_take_no_time_is_refused(chunk_s_max: float) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Sync(name="nightly", source=SOURCE, chunk_s_max=chunk_s_max)
+
+    assert caught.value.field == "nightly.chunk_s_max"
+
+
+def test_a_sync_is_found_by_its_name() -> None:
+    nightly, hourly = Sync(name="nightly", source=SOURCE), Sync(name="hourly", source=SOURCE)
+    registry = Registry([nightly, hourly])
+
+    assert registry.get("nightly") is registry.find("nightly") is nightly
+    assert registry.get("hourly") is hourly
+
+
+def test_a_sync_that_is_not_declared_is_found_by_nobody() -> None:
+    registry = Registry([Sync(name="nightly", source=SOURCE)])
+
+    assert registry.find("hourly") is None
+    with pytest.raises(UnknownSync, match="registered: 'nightly'"):
+        registry.get("hourly")
+
+
+def test_two_syncs_of_one_name_are_refused() -> None:
+    sync = Sync(name="nightly", source=SOURCE)
+
+    with pytest.raises(InvalidInput, match="two are called 'nightly'") as caught:
+        Registry([sync, sync])
+
+    assert caught.value.field == "syncs"
+
+
+def test_two_syncs_may_share_a_source() -> None:
+    registry = Registry(Sync(name=name, source=SOURCE) for name in ("nightly", "hourly"))
+
+    assert registry.get("nightly").source is registry.get("hourly").source
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_only_history_goes_cold_by_itself(mode: Mode) -> None:
+    assert default_lane(mode) is (Lane.COLD if mode is Mode.HISTORY else Lane.HOT)

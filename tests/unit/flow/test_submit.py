@@ -1,0 +1,434 @@
+"""A request is checked whole before anything is written or announced."""
+
+import math
+import random
+from datetime import date, datetime, timedelta, timezone
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import HeadgateError, InvalidInput, UnknownSync
+from headgate.base.ids import UlidIds
+from headgate.flow.registry import Registry, Sync
+from headgate.flow.runtime import Runtime
+from headgate.flow.submit import (
+    DELAY_S_MAX,
+    ID_LENGTH_MAX,
+    OPTIONS_BYTES_MAX,
+    RANGE_DAYS_MAX,
+    JobRequest,
+    submit,
+)
+from headgate.model.job import Lane, Mode, Progress
+from headgate.ports.connector import Chunk, Context
+from headgate.ports.signal import Signal
+from headgate.ports.store import NewJob, Store, Submitted
+from tests.unit.values import NOW, make_job
+
+TODAY = NOW.date()
+YESTERDAY = TODAY - timedelta(days=1)
+REQUEST = JobRequest(sync="everything", user_id="user_1", connection_id="connection_1")
+HISTORY = replace(REQUEST, mode=Mode.HISTORY, start=YESTERDAY, end=TODAY)
+SINCE = replace(REQUEST, mode=Mode.SINCE, since=NOW - timedelta(days=1))
+LIMIT = replace(REQUEST, mode=Mode.LIMIT, limit=10)
+SINCE_IN_TOKYO = (NOW - timedelta(days=1)).astimezone(timezone(timedelta(hours=9)))
+
+
+class Fitbit:
+    name = "fitbit"
+
+    async def read(self, ctx: Context) -> Chunk:
+        raise AssertionError("nothing is read to submit a job")
+
+
+class Recorder:
+    """A store and a signal that only note what they are told."""
+
+    def __init__(self, *, created: bool = True) -> None:
+        self.created = created
+        self.stored: list[NewJob] = []
+        self.announced: list[str] = []
+
+    async def submit(self, new: NewJob) -> Submitted:
+        self.stored.append(new)
+        return Submitted(make_job(id=new.id), created=self.created)
+
+    async def announce(self, topic: str) -> None:
+        self.announced.append(topic)
+
+
+def runtime(recorder: Recorder) -> Runtime:
+    clock, rng = ManualClock(NOW), random.Random(0)
+    return Runtime(
+        store=cast(Store, recorder),
+        signal=cast(Signal, recorder),
+        clock=clock,
+        ids=UlidIds(clock, rng),
+        rng=rng,
+        registry=Registry(
+            [
+                Sync(name="everything", source=Fitbit()),
+                Sync(name="days only", source=Fitbit(), modes=[Mode.HISTORY]),
+            ]
+        ),
+    )
+
+
+async def accepted(request: JobRequest) -> NewJob:
+    """The job that the request becomes."""
+    recorder = Recorder()
+    await submit(runtime(recorder), request)
+    [new] = recorder.stored
+    return new
+
+
+async def refused(request: JobRequest) -> InvalidInput:
+    """Why the request is refused, having left no trace."""
+    recorder = Recorder()
+    with pytest.raises(InvalidInput) as caught:
+        await submit(runtime(recorder), request)
+    assert recorder.stored == []
+    assert recorder.announced == []
+    return caught.value
+
+
+# What is wrong is refused, by name.
+
+TOO_LONG = "x" * (ID_LENGTH_MAX + 1)
+NAIVE = datetime(2026, 2, 1, 12)  # noqa: DTZ001 (this is the mistake under test)
+FUTURE = TODAY + timedelta(days=1)
+#: It has no name in UTC: there it would lie in the year 0.
+FIRST = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+
+
+def nested(depth: int) -> list[object]:
+    """A list in a list, and so on."""
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+WRONG: dict[str, tuple[str, JobRequest]] = {
+    "an unknown sync": ("sync", replace(REQUEST, sync="everythin")),
+    "an empty sync": ("sync", replace(REQUEST, sync="")),
+    "an unknown mode": ("mode", replace(REQUEST, mode="partial")),
+    "an empty mode": ("mode", replace(REQUEST, mode="")),
+    "a mode in capitals": ("mode", replace(REQUEST, mode="FULL")),
+    "a mode that the sync does not offer": ("mode", replace(REQUEST, sync="days only")),
+    "history without start": ("start", replace(HISTORY, start=None)),
+    "history without end": ("end", replace(HISTORY, end=None)),
+    "an end before the start": ("end", replace(HISTORY, start=TODAY, end=YESTERDAY)),
+    "an end in the future": ("end", replace(HISTORY, end=FUTURE)),
+    "a range in the future": ("end", replace(HISTORY, start=FUTURE, end=FUTURE)),
+    "a range of too many days": (
+        "start",
+        replace(HISTORY, start=TODAY - timedelta(days=RANGE_DAYS_MAX)),
+    ),
+    "a start without a time zone": ("start", replace(HISTORY, start=NAIVE)),
+    "an end without a time zone": ("end", replace(HISTORY, end=NAIVE)),
+    "a start before the first day of all": ("start", replace(HISTORY, start=FIRST)),
+    "an end before the first day of all": ("end", replace(HISTORY, end=FIRST)),
+    "a start that is a text": ("start", replace(HISTORY, start=cast(Any, "2026-02-01"))),
+    "start in mode full": ("start", replace(REQUEST, start=TODAY)),
+    "start in mode since": ("start", replace(SINCE, start=TODAY)),
+    "end in mode limit": ("end", replace(LIMIT, end=TODAY)),
+    "since without a moment": ("since", replace(SINCE, since=None)),
+    "a since without a time zone": ("since", replace(SINCE, since=NAIVE)),
+    "a since before the first moment of all": ("since", replace(SINCE, since=FIRST)),
+    "a since in the future": ("since", replace(SINCE, since=NOW + timedelta(seconds=1))),
+    "a since that is only a day": ("since", replace(SINCE, since=cast(Any, YESTERDAY))),
+    "since in mode full": ("since", replace(REQUEST, since=NOW)),
+    "since in mode history": ("since", replace(HISTORY, since=NOW)),
+    "mode limit without a limit": ("limit", replace(LIMIT, limit=None)),
+    "a limit of nothing": ("limit", replace(LIMIT, limit=0)),
+    "a limit below nothing": ("limit", replace(LIMIT, limit=-1)),
+    "a limit that is no whole number": ("limit", replace(LIMIT, limit=cast(Any, 1.5))),
+    "limit in mode full": ("limit", replace(REQUEST, limit=10)),
+    "an unknown lane": ("lane", replace(REQUEST, lane="warm")),
+    "an empty lane": ("lane", replace(REQUEST, lane="")),
+    "no user": ("user_id", replace(REQUEST, user_id="")),
+    "no connection": ("connection_id", replace(REQUEST, connection_id="")),
+    "an empty key": ("key", replace(REQUEST, key="")),
+    "a user of too many letters": ("user_id", replace(REQUEST, user_id=TOO_LONG)),
+    "a connection of too many letters": ("connection_id", replace(REQUEST, connection_id=TOO_LONG)),
+    "a key of too many letters": ("key", replace(REQUEST, key=TOO_LONG)),
+    "a user with a line break": ("user_id", replace(REQUEST, user_id="eve\nadmin")),
+    "a connection with an escape": ("connection_id", replace(REQUEST, connection_id="\x1b[2J")),
+    "a key with a NUL": ("key", replace(REQUEST, key="a\x00b")),
+    "a key written backwards": ("key", replace(REQUEST, key="a\u202eb")),
+    "half a surrogate pair": ("user_id", replace(REQUEST, user_id="\ud800")),
+    "options that are too large": (
+        "options",
+        replace(REQUEST, options={"note": "x" * OPTIONS_BYTES_MAX}),
+    ),
+    "an object in the options": ("options", replace(REQUEST, options={"a": object()})),
+    "an option named by a number": ("options", replace(REQUEST, options={"a": {1: 2}})),
+    "half a surrogate pair in the options": ("options", replace(REQUEST, options={"a": "\ud800"})),
+    "options that are too deep": ("options", replace(REQUEST, options={"a": nested(10_000)})),
+    "a NUL in the options": ("options", replace(REQUEST, options={"note": "a\x00b"})),
+    "a NUL in the name of an option": ("options", replace(REQUEST, options={"a\x00b": 1})),
+    "a NUL deep in the options": ("options", replace(REQUEST, options={"a": [{"b": "\x00"}]})),
+    "a NUL after a backslash": ("options", replace(REQUEST, options={"a": "\\\x00"})),
+    "a delay into the past": ("delay_s", replace(REQUEST, delay_s=-0.001)),
+    "a delay of more than a year": ("delay_s", replace(REQUEST, delay_s=DELAY_S_MAX + 1)),
+    "a delay without end": ("delay_s", replace(REQUEST, delay_s=math.inf)),
+    "a delay that is no number": ("delay_s", replace(REQUEST, delay_s=math.nan)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_a_wrong_request_is_refused_by_field_and_leaves_no_trace(name: str) -> None:
+    field, request = WRONG[name]
+
+    error = await refused(request)
+
+    assert error.field == field
+    assert str(error).startswith(f"{field}: ")
+
+
+async def test_an_unknown_sync_is_told_which_there_are() -> None:
+    error = await refused(replace(REQUEST, sync="nightly"))
+
+    assert isinstance(error, UnknownSync)
+    assert "'days only', 'everything'" in str(error)
+
+
+async def test_a_mode_is_told_which_the_sync_offers() -> None:
+    error = await refused(replace(REQUEST, sync="days only", mode="full"))
+
+    assert error.problem == "'full' is not one of history"
+
+
+@given(
+    st.builds(
+        JobRequest,
+        sync=st.sampled_from(["everything", "days only", "nightly"]),
+        user_id=st.text(max_size=4),
+        connection_id=st.text(min_size=1, max_size=4),
+        mode=st.sampled_from([*Mode, "partial"]),
+        start=st.none() | st.dates(date(1900, 1, 1), date(2030, 1, 1)),
+        end=st.none() | st.dates(date(1900, 1, 1), date(2030, 1, 1)),
+        since=st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2030, 1, 1)),  # noqa: DTZ001
+        limit=st.none() | st.integers(-5, 5),
+        lane=st.sampled_from([None, *Lane, "warm"]),
+        key=st.none() | st.text(max_size=4),
+        delay_s=st.floats(),
+    )
+)
+async def test_a_request_is_either_stored_and_announced_or_neither(wanted: JobRequest) -> None:
+    recorder = Recorder()
+
+    try:
+        await submit(runtime(recorder), wanted)
+    except HeadgateError as error:
+        assert isinstance(error, InvalidInput)
+        assert recorder.stored == []
+        assert recorder.announced == []
+    else:
+        assert len(recorder.stored) == len(recorder.announced) == 1
+
+
+# What is right is stored as it was meant.
+
+
+async def test_a_plain_request_becomes_a_job_at_the_beginning() -> None:
+    new = await accepted(REQUEST)
+
+    assert (new.sync, new.source, new.mode) == ("everything", "fitbit", Mode.FULL)
+    assert (new.user_id, new.connection_id) == ("user_1", "connection_1")
+    assert (new.start_date, new.end_date, new.cursor) == (None, None, None)
+    assert (new.params, new.progress, new.delay) == ({}, Progress(), timedelta(0))
+    assert new.key is None
+    assert new.id.startswith("job_")
+
+
+async def test_history_begins_at_its_last_day() -> None:
+    new = await accepted(HISTORY)
+
+    assert (new.start_date, new.end_date) == (YESTERDAY, TODAY)
+    assert new.cursor == "2026-03-01"
+    assert new.progress == Progress(done=0, total=2, at="2026-03-01")
+
+
+async def test_a_range_may_be_one_day_or_a_hundred_years() -> None:
+    one = await accepted(replace(HISTORY, start=TODAY))
+    longest = replace(HISTORY, start=TODAY - timedelta(days=RANGE_DAYS_MAX - 1))
+
+    assert one.progress.total == 1
+    assert (await accepted(longest)).progress.total == RANGE_DAYS_MAX
+
+
+async def test_a_moment_given_for_a_day_stands_for_its_day_in_utc() -> None:
+    tokyo = timezone(timedelta(hours=9))
+    start = datetime(2026, 2, 10, 8, 59, tzinfo=tokyo)
+    end = datetime(2026, 2, 10, 9, 0, tzinfo=tokyo)
+
+    new = await accepted(replace(HISTORY, start=start, end=end))
+
+    assert (new.start_date, new.end_date) == (date(2026, 2, 9), date(2026, 2, 10))
+
+
+async def test_today_is_judged_in_utc_wherever_the_clock_is() -> None:
+    # Given a clock that shows tomorrow's date already, in its own zone
+    recorder = Recorder()
+    ahead = NOW.replace(hour=23).astimezone(timezone(timedelta(hours=9)))
+    rt = replace(runtime(recorder), clock=ManualClock(ahead))
+    assert ahead.date() == FUTURE
+
+    # When history is asked for up to that date
+    with pytest.raises(InvalidInput) as caught:
+        await submit(rt, replace(HISTORY, end=FUTURE))
+
+    # Then it still lies in the future
+    assert caught.value.field == "end"
+
+
+async def test_since_is_stored_in_utc() -> None:
+    since = datetime(2026, 2, 1, 9, tzinfo=timezone(timedelta(hours=9)))
+
+    new = await accepted(replace(SINCE, since=since))
+
+    assert new.params == {"since": "2026-02-01T00:00:00+00:00"}
+
+
+async def test_limit_and_options_are_stored_as_parameters() -> None:
+    new = await accepted(replace(LIMIT, options={"color": "é", "deep": [1, {"x": None}]}))
+
+    assert new.params == {"limit": 10, "options": {"color": "é", "deep": [1, {"x": None}]}}
+
+
+async def test_options_up_to_the_limit_are_taken() -> None:
+    options = {"x": "y" * (OPTIONS_BYTES_MAX - len('{"x":""}'))}
+
+    assert (await accepted(replace(REQUEST, options=options))).params == {"options": options}
+
+
+async def test_options_are_measured_in_bytes_not_in_letters() -> None:
+    options = {"x": "é" * (OPTIONS_BYTES_MAX // 2)}
+
+    assert (await refused(replace(REQUEST, options=options))).field == "options"
+
+
+@pytest.mark.parametrize("text", [r"C:\u0000", r"\\u0000", "u0000"])
+async def test_a_text_that_only_speaks_of_a_nul_is_taken(text: str) -> None:
+    new = await accepted(replace(REQUEST, options={"path": text}))
+
+    assert new.params == {"options": {"path": text}}
+
+
+@pytest.mark.parametrize("mode", ["full", Mode.FULL])
+async def test_a_mode_may_be_given_as_a_word(mode: str) -> None:
+    assert (await accepted(replace(REQUEST, mode=mode))).mode is Mode.FULL
+
+
+@pytest.mark.parametrize("request_", [REQUEST, SINCE, LIMIT], ids=lambda each: each.mode)
+async def test_live_work_goes_hot(request_: JobRequest) -> None:
+    assert (await accepted(request_)).lane is Lane.HOT
+
+
+async def test_history_goes_cold() -> None:
+    assert (await accepted(HISTORY)).lane is Lane.COLD
+
+
+@pytest.mark.parametrize("lane", ["hot", "cold", Lane.HOT, Lane.COLD])
+async def test_a_lane_that_was_asked_for_is_kept(lane: str) -> None:
+    assert (await accepted(replace(HISTORY, lane=lane))).lane == lane
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 90.0, DELAY_S_MAX])
+async def test_a_delay_is_left_to_the_store_s_clock(delay_s: float) -> None:
+    assert (await accepted(replace(REQUEST, delay_s=delay_s))).delay.total_seconds() == delay_s
+
+
+@pytest.mark.parametrize("name", ["x", "x" * ID_LENGTH_MAX, "Zoë O'Neil <z@example.com>", "日本"])
+async def test_any_printable_name_is_taken(name: str) -> None:
+    request = replace(REQUEST, user_id=name, connection_id=name, key=name)
+
+    new = await accepted(request)
+
+    assert (new.user_id, new.connection_id, new.key) == (name, name, name)
+
+
+# The request's hash: what makes two requests under one key the same.
+
+
+async def test_the_same_request_has_the_same_hash_whatever_its_key() -> None:
+    one, other = await accepted(REQUEST), await accepted(replace(REQUEST, key="again"))
+
+    assert one.request_hash == other.request_hash
+    assert (one.key, other.key) == (None, "again")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        HISTORY,
+        SINCE,
+        LIMIT,
+        replace(REQUEST, connection_id="connection_2"),
+        replace(REQUEST, options={"a": 1}),
+        replace(REQUEST, delay_s=1.0),
+        replace(REQUEST, lane="cold"),
+    ],
+)
+async def test_another_request_has_another_hash(other: JobRequest) -> None:
+    assert (await accepted(REQUEST)).request_hash != (await accepted(other)).request_hash
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (REQUEST, replace(REQUEST, mode="full")),
+        (REQUEST, replace(REQUEST, lane="hot")),
+        (REQUEST, replace(REQUEST, delay_s=0)),
+        (REQUEST, replace(REQUEST, options={})),
+        (HISTORY, replace(HISTORY, mode="history", lane=Lane.COLD)),
+        (HISTORY, replace(HISTORY, end=NOW)),
+        (SINCE, replace(SINCE, since=SINCE_IN_TOKYO)),
+    ],
+)
+async def test_the_same_request_in_other_words_has_the_same_hash(
+    one: JobRequest, other: JobRequest
+) -> None:
+    recorder = Recorder()
+
+    await submit(runtime(recorder), one)
+    await submit(runtime(recorder), other)
+
+    first, second = recorder.stored
+    assert first.request_hash == second.request_hash
+
+
+async def test_the_order_of_options_makes_no_other_request() -> None:
+    one = await accepted(replace(REQUEST, options={"a": 1, "b": 2}))
+    other = await accepted(replace(REQUEST, options={"b": 2, "a": 1}))
+
+    assert one.request_hash == other.request_hash
+
+
+# Telling the workers.
+
+
+@pytest.mark.parametrize(("request_", "topic"), [(REQUEST, "lane.hot"), (HISTORY, "lane.cold")])
+async def test_a_new_job_is_announced_in_its_lane(request_: JobRequest, topic: str) -> None:
+    recorder = Recorder()
+
+    submitted = await submit(runtime(recorder), request_)
+
+    assert submitted.created
+    assert recorder.announced == [topic]
+
+
+async def test_a_job_that_was_there_already_is_not_announced_again() -> None:
+    recorder = Recorder(created=False)
+
+    submitted = await submit(runtime(recorder), replace(REQUEST, key="again"))
+
+    assert not submitted.created
+    assert submitted.job.id == recorder.stored[0].id
+    assert recorder.announced == []

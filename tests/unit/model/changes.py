@@ -1,0 +1,104 @@
+"""Every constructor of a change with plausible arguments, and what a store makes of a change.
+
+`apply` is the guarded write without a database: fence, `meet`, and what only the store fills in.
+"""
+
+from collections.abc import Callable
+from datetime import date, timedelta
+
+from msgspec.structs import replace
+
+from headgate.model import change
+from headgate.model.change import Change, Tally, meet
+from headgate.model.job import Job, Progress, Reason
+from headgate.model.states import JobState
+from tests.unit.values import NOW
+
+HELD = (JobState.RUNNING, JobState.CANCELLING)
+LEASE = timedelta(seconds=30)
+DATA = {"records": 2}
+
+
+def tally(job: Job, *, days_failed: int = 0) -> Tally:
+    """Where `job` stands after its next chunk."""
+    done = job.steps + 1
+    summary = change.count(job.summary, chunks=1, records=2, days_failed=days_failed)
+    return Tally(cursor=f"page {done}", progress=Progress(done=done), summary=summary)
+
+
+def skip(job: Job, *, last: bool) -> Change:
+    """The present day is given up."""
+    day = date(2026, 2, 28)
+    return change.skip(job, tally(job, days_failed=1), error="Transient: x", day=day, last=last)
+
+
+def retry(job: Job) -> Change:
+    """The chunk failed just now."""
+    recent = (*job.recent_errors, NOW)
+    after = timedelta(seconds=5)
+    return change.retry(job, after=after, error="Transient: x", recent_errors=recent)
+
+
+CONSTRUCTORS: dict[str, Callable[[Job], Change]] = {
+    "advance": lambda job: change.advance(job, tally(job), DATA),
+    "rest": lambda job: change.rest(job, tally(job), DATA),
+    "succeed": lambda job: change.succeed(job, tally(job), DATA),
+    "skip": lambda job: skip(job, last=False),
+    "skip the last": lambda job: skip(job, last=True),
+    "retry": retry,
+    "defer": lambda job: change.defer(job, until=NOW, reason=Reason.RATE_LIMITED, note="x"),
+    "park": lambda job: change.park(job, after=timedelta(minutes=5)),
+    "open_breaker": lambda job: change.open_breaker(job, cooldown=timedelta(hours=1), error="x"),
+    "fail": lambda job: change.fail(job, reason=Reason.REFUSED, error="Forbidden: x"),
+    "release": change.release,
+    "rescue": lambda job: change.rescue(job, after=timedelta(0)),
+    "give_up": change.give_up,
+    "thaw": lambda job: change.thaw(job, probe=False),
+    "thaw as a probe": lambda job: change.thaw(job, probe=True),
+    "ask_cancel": lambda job: change.ask_cancel(job, deadline=LEASE),
+    "cancel": change.cancel,
+    "pause": change.pause,
+    "ask_pause": change.ask_pause,
+    "drop_pause": change.drop_pause,
+    "keep_paused": change.keep_paused,
+    "start_again": lambda job: change.start_again(job, Reason.RETRY_NOW),
+}
+
+#: What ends a chunk: these carry the chunk's cursor, tally and step.
+ENDS_CHUNK = ("advance", "rest", "succeed", "skip", "skip the last")
+
+
+def claim(job: Job) -> Job:
+    """A worker takes the job, as the store's claim does."""
+    assert job.state is JobState.PENDING
+    return replace(
+        job,
+        state=JobState.RUNNING,
+        reason=Reason.WORKING,
+        token=job.token + 1,
+        lease_until=NOW + LEASE * job.token,
+        worker="worker_1",
+        wake_at=None,
+    )
+
+
+def fence_holds(row: Job, made: Change) -> bool:
+    """Whether nobody else has claimed the job, or committed a chunk of it, since it was read."""
+    same_lease = made.lease_seen is None or made.lease_seen == row.lease_until
+    return (row.token, row.steps) == (made.token, made.steps) and same_lease
+
+
+def apply(row: Job, made: Change) -> Job | None:
+    """The row after the change, or None where the race was lost."""
+    met = meet(made, row.state, hold=row.hold) if fence_holds(row, made) else None
+    if met is None:
+        return None
+    held = met.edge.target in HELD
+    wake = met.wake
+    return replace(
+        met.after,
+        token=row.token + met.fences,
+        hold=held and (row.hold if met.hold is None else met.hold),
+        lease_until=row.lease_until if held else None,
+        wake_at=NOW + wake if isinstance(wake, timedelta) else wake,
+    )

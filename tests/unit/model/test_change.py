@@ -1,0 +1,413 @@
+"""Each constructor of a change, and what meeting a cancel or a pause makes of it."""
+
+import inspect
+from datetime import UTC, datetime, timedelta
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.model import change
+from headgate.model.change import NOW as AT_ONCE
+from headgate.model.change import Change, Wake, meet
+from headgate.model.job import Job, Reason, Summary
+from headgate.model.states import JOB, JobState
+from tests.unit.model.changes import CONSTRUCTORS, DATA, ENDS_CHUNK, LEASE, apply, skip, tally
+from tests.unit.values import NOW, make_job
+
+HOUR = timedelta(hours=1)
+
+#: A job in the middle of a bad time: every counter of the present chunk has moved.
+BATTERED = make_job(
+    state=JobState.RUNNING,
+    reason=Reason.WORKING,
+    error="Transient: earlier",
+    cursor="page 4",
+    steps=4,
+    attempts=2,
+    recent_errors=(NOW, NOW),
+    crashes=1,
+    deferrals=3,
+    pauses=2,
+    probe=True,
+    token=9,
+    lease_until=NOW + LEASE,
+    worker="worker_1",
+    summary=Summary(chunks=4, records=8, errors=5),
+)
+
+
+def counters(job: Job) -> tuple[int, int, int, int, int, bool]:
+    """What is counted for the present chunk."""
+    recent = len(job.recent_errors)
+    return job.attempts, recent, job.crashes, job.deferrals, job.pauses, job.probe
+
+
+CLEAN = (0, 0, 0, 0, 0, False)
+
+
+# The constructors.
+
+
+def test_every_constructor_is_exercised_here() -> None:
+    public = {
+        name
+        for name, member in inspect.getmembers(change, inspect.isfunction)
+        if not name.startswith("_") and inspect.signature(member).return_annotation is Change
+    }
+
+    assert public == {name.split(" ")[0] for name in CONSTRUCTORS}
+
+
+@pytest.mark.parametrize(
+    ("name", "edge", "reason", "event", "wake"),
+    [
+        ("advance", "advance", Reason.WORKING, "chunk", None),
+        ("rest", "rest", Reason.MORE, "chunk", AT_ONCE),
+        ("succeed", "succeed", Reason.DONE, "succeeded", None),
+        ("skip", "rest", Reason.MORE, "day_failed", AT_ONCE),
+        ("skip the last", "succeed", Reason.DONE_WITH_GAPS, "day_failed", None),
+        ("retry", "rest", Reason.RETRYING, "retry", timedelta(seconds=5)),
+        ("defer", "rest", Reason.RATE_LIMITED, "deferred", NOW),
+        ("park", "rest", Reason.UNKNOWN_SYNC, "parked", timedelta(minutes=5)),
+        ("open_breaker", "pause", Reason.BREAKER, "breaker_opened", HOUR),
+        ("fail", "fail", Reason.REFUSED, "failed", None),
+        ("release", "rest", Reason.RELEASED, "released", AT_ONCE),
+        ("rescue", "rest", Reason.RESCUED, "rescued", AT_ONCE),
+        ("give_up", "fail", Reason.CRASHES_SPENT, "failed", None),
+        ("thaw", "thaw", Reason.RECOVERING, "thawed", AT_ONCE),
+        ("thaw as a probe", "thaw", Reason.PROBE, "thawed", AT_ONCE),
+        ("ask_cancel", "ask_cancel", Reason.CANCEL_ASKED, "cancel_asked", LEASE),
+        ("cancel", "cancel", Reason.CANCELLED, "cancelled", None),
+        ("pause", "pause", Reason.OPERATOR, "paused", None),
+        ("ask_pause", "advance", Reason.WORKING, "pause_asked", None),
+        ("drop_pause", "advance", Reason.WORKING, "pause_dropped", None),
+        ("keep_paused", "stay_paused", Reason.OPERATOR, "paused", None),
+        ("start_again", "retry", Reason.RETRY_NOW, "retry_now", AT_ONCE),
+    ],
+)
+def test_a_change_names_its_edge_reason_event_and_next_moment(
+    name: str, edge: str, reason: Reason, event: str, wake: Wake | None
+) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    assert (made.edge, made.event, made.wake) == (JOB.edge(edge), event, wake)
+    assert (made.after.state, made.after.reason) == (JOB.edge(edge).target, reason)
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_a_change_is_made_under_the_claim_and_step_that_were_read(name: str) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    assert (made.token, made.steps) == (BATTERED.token, BATTERED.steps)
+    assert made.after.id == BATTERED.id
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_only_changes_that_take_the_job_from_its_holder_fence(name: str) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    assert made.fences == (name in ("release", "rescue", "give_up", "cancel"))
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_only_the_sweeper_insists_on_the_lease_that_it_saw_run_out(name: str) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    seen = BATTERED.lease_until if name in ("rescue", "give_up") else None
+    assert made.lease_seen == seen
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_only_a_change_that_ends_a_chunk_moves_cursor_and_steps(name: str) -> None:
+    after = CONSTRUCTORS[name](BATTERED).after
+
+    moved = ("page 5", 5) if name in ENDS_CHUNK else (BATTERED.cursor, BATTERED.steps)
+    assert (after.cursor, after.steps) == moved
+
+
+@pytest.mark.parametrize("name", ["advance", "rest", "succeed"])
+def test_a_chunk_that_went_through_starts_its_counters_anew(name: str) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    assert counters(made.after) == CLEAN
+    assert made.after.error is None
+    assert made.after.summary == Summary(chunks=5, records=10, errors=5)
+    assert made.data == DATA
+
+
+def test_a_success_with_days_missing_says_so() -> None:
+    made = change.succeed(BATTERED, tally(BATTERED, days_failed=1), {})
+
+    assert made.after.reason is Reason.DONE_WITH_GAPS
+
+
+def test_a_day_given_up_keeps_its_error_and_names_the_day() -> None:
+    made = skip(BATTERED, last=False)
+
+    assert made.after.error == "Transient: x"
+    assert made.data == {"day": "2026-02-28", "error": "Transient: x"}
+
+
+def test_a_probe_stays_one_over_a_day_given_up_until_the_last() -> None:
+    assert skip(BATTERED, last=False).after.probe
+    assert not skip(BATTERED, last=True).after.probe
+    assert not skip(make_job(), last=False).after.probe
+
+
+def test_a_retry_counts_the_failure_and_remembers_when() -> None:
+    after = CONSTRUCTORS["retry"](BATTERED).after
+
+    assert counters(after) == (3, 3, 1, 3, 2, True)
+    assert (after.error, after.summary.errors) == ("Transient: x", 6)
+
+
+def test_a_deferral_burns_no_attempt() -> None:
+    after = CONSTRUCTORS["defer"](BATTERED).after
+
+    assert counters(after) == (2, 2, 1, 4, 2, True)
+    assert (after.summary.deferrals, after.summary.errors) == (1, 5)
+    assert after.error == BATTERED.error
+
+
+@pytest.mark.parametrize("name", ["park", "release"])
+def test_a_job_handed_back_untouched_counts_nothing(name: str) -> None:
+    after = CONSTRUCTORS[name](BATTERED).after
+
+    assert counters(after) == counters(BATTERED)
+    assert after.summary == BATTERED.summary
+
+
+def test_an_open_breaker_counts_a_pause_and_forgets_the_failures_that_led_to_it() -> None:
+    made = CONSTRUCTORS["open_breaker"](BATTERED)
+
+    assert counters(made.after) == (0, 0, 1, 0, 3, False)
+    assert (made.after.summary.errors, made.after.summary.pauses) == (6, 1)
+    assert made.data == {"error": "x", "cooldown_s": 3600.0, "pause": 3}
+
+
+def test_a_failed_job_is_no_longer_a_probe_and_keeps_its_error() -> None:
+    made = CONSTRUCTORS["fail"](BATTERED)
+
+    assert not made.after.probe
+    assert made.after.summary.errors == 6
+    assert made.data == {"error": "Forbidden: x", "reason": "refused"}
+
+
+def test_a_rescue_counts_a_crash_and_not_an_error() -> None:
+    made = CONSTRUCTORS["rescue"](BATTERED)
+
+    assert counters(made.after) == (2, 2, 2, 3, 2, True)
+    assert (made.after.summary.crashes, made.after.summary.errors) == (1, 5)
+    assert made.data == {"worker": "worker_1", "crash": 2}
+
+
+def test_a_rescue_of_a_job_without_a_known_worker_names_none() -> None:
+    assert CONSTRUCTORS["rescue"](make_job()).data["worker"] == ""
+
+
+def test_giving_up_says_how_many_workers_were_lost() -> None:
+    after = CONSTRUCTORS["give_up"](BATTERED).after
+
+    assert after.error == "the worker was lost 2 times on the same chunk"
+    assert (after.crashes, after.summary.crashes, after.probe) == (2, 1, False)
+
+
+@pytest.mark.parametrize("probe", [True, False])
+def test_a_thaw_says_whether_it_is_the_probe(probe: bool) -> None:
+    made = change.thaw(BATTERED, probe=probe)
+
+    assert made.after.probe is probe
+    assert made.data == {"probe": probe}
+
+
+def test_a_cancel_by_deadline_says_so() -> None:
+    made = change.cancel(BATTERED, Reason.CANCEL_DEADLINE)
+
+    assert (made.after.reason, made.after.probe) == (Reason.CANCEL_DEADLINE, False)
+
+
+def test_asking_for_a_pause_and_taking_it_back_set_the_hold_and_nothing_else() -> None:
+    asked, dropped = change.ask_pause(BATTERED), change.drop_pause(BATTERED)
+
+    assert (asked.hold, dropped.hold) == (True, False)
+    assert asked.after == dropped.after == BATTERED
+
+
+@pytest.mark.parametrize(("state", "edge"), [(JobState.PAUSED, "thaw"), (JobState.FAILED, "retry")])
+def test_starting_again_leaves_the_state_it_is_in_with_a_clean_sheet(
+    state: JobState, edge: str
+) -> None:
+    job = make_job(state=state, error="x", attempts=1, crashes=4, pauses=3, cursor="page 4")
+
+    made = change.start_again(job, Reason.RESUMED)
+
+    assert (made.edge.name, made.event) == (edge, "resumed")
+    assert counters(made.after) == CLEAN
+    assert (made.after.error, made.after.cursor) == (None, "page 4")
+
+
+@given(
+    st.dictionaries(st.sampled_from(Summary.__struct_fields__), st.integers(0, 10**6)),
+    st.dictionaries(st.sampled_from(Summary.__struct_fields__), st.integers(0, 10**6)),
+)
+def test_counting_adds_each_number_to_its_own(had: dict[str, int], more: dict[str, int]) -> None:
+    counted = change.count(Summary(**had), **more)
+
+    for name in Summary.__struct_fields__:
+        assert getattr(counted, name) == had.get(name, 0) + more.get(name, 0)
+
+
+# Meeting what happened meanwhile.
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_a_change_that_the_table_does_not_know_is_refused(name: str) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    for state, hold in product(JobState, (False, True)):
+        met = meet(made, state, hold=hold)
+        if met is None:
+            assert state not in made.edge.sources
+        else:
+            assert state in met.edge.sources
+            assert met.after.state is met.edge.target
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_a_change_that_nothing_stands_in_the_way_of_is_taken_as_it_is(name: str) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    for state in made.edge.sources:
+        assert meet(made, state, hold=False) is made
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+@pytest.mark.parametrize("state", [JobState.SUCCESS, JobState.CANCELLED])
+def test_nothing_changes_a_job_that_is_done_or_cancelled(name: str, state: JobState) -> None:
+    job = make_job(state=state)
+
+    assert meet(CONSTRUCTORS[name](job), state, hold=False) is None
+
+
+@pytest.mark.parametrize("name", ["advance", "rest", "skip"])
+def test_a_cancel_asked_meanwhile_keeps_the_work_of_the_chunk(name: str) -> None:
+    # Given a chunk that ends
+    made = CONSTRUCTORS[name](BATTERED)
+
+    # When the job is found cancelling
+    met = meet(made, JobState.CANCELLING, hold=False)
+
+    # Then it is cancelled, with the chunk's work
+    assert met is not None
+    assert (met.after.state, met.after.reason) == (JobState.CANCELLED, Reason.CANCELLED)
+    assert (met.after.cursor, met.after.steps) == ("page 5", 5)
+    assert (met.after.summary, met.after.progress) == (made.after.summary, made.after.progress)
+    assert (met.event, met.wake) == ("cancelled", None)
+    assert met.data == {**made.data, "after": made.event}
+    assert (met.token, met.steps) == (made.token, made.steps)
+
+
+@pytest.mark.parametrize(
+    "name", ["retry", "defer", "park", "open_breaker", "release", "rescue", "skip"]
+)
+def test_whatever_would_wait_or_pause_is_cancelled_instead(name: str) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    met = meet(made, JobState.CANCELLING, hold=False)
+
+    assert met is not None
+    assert met.edge.name == "cancel"
+    assert met.fences == made.fences
+    assert not met.after.probe
+
+
+@pytest.mark.parametrize("name", ["succeed", "skip the last", "fail", "give_up"])
+@pytest.mark.parametrize("hold", [False, True])
+def test_a_job_that_finished_first_is_not_cancelled_or_paused(name: str, hold: bool) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    assert meet(made, JobState.CANCELLING, hold=hold) is made
+    assert meet(made, JobState.RUNNING, hold=hold) is made
+
+
+@pytest.mark.parametrize("name", ["advance", "rest", "skip"])
+def test_a_pause_asked_meanwhile_keeps_the_work_of_the_chunk(name: str) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    met = meet(made, JobState.RUNNING, hold=True)
+
+    assert met is not None
+    assert (met.after.state, met.after.reason) == (JobState.PAUSED, Reason.OPERATOR)
+    assert (met.after.cursor, met.after.steps) == ("page 5", 5)
+    assert met.after.summary == made.after.summary
+    assert (met.event, met.wake) == ("paused", None)
+    assert met.data == {**made.data, "after": made.event}
+
+
+@pytest.mark.parametrize("name", ["retry", "defer", "park", "open_breaker", "release", "rescue"])
+def test_a_job_asked_to_pause_neither_goes_back_in_line_nor_thaws_by_itself(name: str) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    met = meet(made, JobState.RUNNING, hold=True)
+
+    assert met is not None
+    assert (met.after.state, met.after.reason, met.wake) == (
+        JobState.PAUSED,
+        Reason.OPERATOR,
+        None,
+    )
+    assert met.fences == made.fences
+    assert counters(met.after) == (*counters(made.after)[:-1], False)
+
+
+@pytest.mark.parametrize("name", ["ask_pause", "drop_pause"])
+@pytest.mark.parametrize("hold", [False, True])
+def test_asking_for_a_pause_does_not_end_a_cancelling_job(name: str, hold: bool) -> None:
+    assert meet(CONSTRUCTORS[name](BATTERED), JobState.CANCELLING, hold=hold) is None
+
+
+@pytest.mark.parametrize("name", ["ask_pause", "drop_pause"])
+def test_asking_again_or_taking_back_is_not_itself_a_checkpoint(name: str) -> None:
+    made = CONSTRUCTORS[name](BATTERED)
+
+    assert meet(made, JobState.RUNNING, hold=True) is made
+
+
+def test_a_cancel_goes_before_a_pause() -> None:
+    met = meet(CONSTRUCTORS["rest"](BATTERED), JobState.CANCELLING, hold=True)
+
+    assert met is not None
+    assert met.after.state is JobState.CANCELLED
+
+
+def test_a_cancel_asked_of_a_job_that_should_pause_still_cancels_it() -> None:
+    held = make_job(state=JobState.RUNNING, hold=True)
+
+    after = apply(held, change.ask_cancel(held, deadline=LEASE))
+
+    assert after is not None
+    assert (after.state, after.hold) == (JobState.CANCELLING, True)
+
+
+def test_a_retry_that_races_the_thaw_wins_once() -> None:
+    # Given a paused job that the sweeper and an operator have both read
+    paused = make_job(state=JobState.PAUSED, reason=Reason.BREAKER)
+    thaw, again = change.thaw(paused, probe=True), change.start_again(paused, Reason.RETRY_NOW)
+
+    # When one of them comes first
+    first = apply(paused, thaw)
+
+    # Then the other finds nothing to do
+    assert first is not None
+    assert apply(first, again) is None
+
+
+def test_a_deferral_waits_for_the_moment_it_was_given() -> None:
+    until = datetime(2026, 3, 2, tzinfo=UTC)
+
+    made = change.defer(BATTERED, until=until, reason=Reason.DEFERRED, note="later")
+
+    assert made.wake == until
+    assert made.data == {"until": "2026-03-02T00:00:00+00:00", "note": "later"}

@@ -1,0 +1,82 @@
+"""A job's own arithmetic: percent, the day it reads, the key of its chunk."""
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.model.job import Mode, Progress
+from tests.unit.values import make_job
+
+COUNTS = st.integers(min_value=0, max_value=10**9)
+
+
+@given(COUNTS)
+def test_percent_is_unknown_while_the_total_is(done: int) -> None:
+    assert Progress(done=done).percent is None
+
+
+@given(COUNTS)
+def test_nothing_to_do_is_all_done(done: int) -> None:
+    assert Progress(done=done, total=0).percent == 100.0
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(-(10**9), 10**9))
+def test_percent_stays_between_0_and_100_whatever_a_source_reports(done: int, total: int) -> None:
+    percent = Progress(done=done, total=total).percent
+
+    assert percent is not None
+    assert 0.0 <= percent <= 100.0
+
+
+@given(COUNTS, COUNTS, st.integers(1, 10**9))
+def test_percent_never_falls_as_more_is_done(one: int, other: int, total: int) -> None:
+    less, more = sorted([one, other])
+
+    before, after = Progress(done=less, total=total), Progress(done=more, total=total)
+
+    assert (before.percent or 0.0) <= (after.percent or 0.0)
+
+
+@given(COUNTS, st.integers(1, 10**9))
+def test_percent_is_100_only_when_all_is_done(done: int, total: int) -> None:
+    assert (Progress(done=done, total=total).percent == 100.0) == (done >= total)
+
+
+@given(st.integers(1, 10**9))
+def test_all_but_one_is_never_100_percent(total: int) -> None:
+    assert Progress(done=total - 1, total=total).percent != 100.0
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "percent"),
+    [(0, 3, 0.0), (1, 3, 33.3), (2, 3, 66.6), (1, 2, 50.0), (3, 3, 100.0), (2191, 2192, 99.9)],
+)
+def test_percent_has_one_decimal_rounded_down(done: int, total: int, percent: float) -> None:
+    assert Progress(done=done, total=total).percent == percent
+
+
+def test_a_history_job_reads_the_day_of_its_cursor() -> None:
+    job = make_job(mode=Mode.HISTORY, cursor="2022-10-27")
+
+    assert job.cursor_date == date(2022, 10, 27)
+
+
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.HISTORY])
+def test_in_other_modes_a_cursor_is_no_day(mode: Mode) -> None:
+    assert make_job(mode=mode, cursor="2022-10-27").cursor_date is None
+
+
+def test_a_history_job_without_a_cursor_reads_no_day() -> None:
+    assert make_job(mode=Mode.HISTORY).cursor_date is None
+
+
+def test_every_attempt_at_a_chunk_has_one_key_and_the_next_chunk_another() -> None:
+    first = make_job(steps=3)
+    again = make_job(steps=3, token=7, attempts=2, crashes=1)
+    then = make_job(steps=4)
+
+    assert first.chunk_key == again.chunk_key
+    assert first.chunk_key != then.chunk_key
+    assert first.chunk_key != make_job(id="job_2", steps=3).chunk_key

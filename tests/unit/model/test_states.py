@@ -1,0 +1,111 @@
+"""The state tables: complete, connected, and closed where they should be."""
+
+from enum import StrEnum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.model.states import JOB, MACHINES, Edge, JobState, Machine, words
+
+#: As the design page draws them. The table may be told differently, but not lead elsewhere.
+JOB_CHANGES = {
+    ("pending", "running"),
+    ("pending", "paused"),
+    ("pending", "cancelled"),
+    ("running", "running"),
+    ("running", "pending"),
+    ("running", "paused"),
+    ("running", "cancelling"),
+    ("running", "success"),
+    ("running", "failed"),
+    ("paused", "paused"),
+    ("paused", "pending"),
+    ("paused", "cancelled"),
+    ("cancelling", "cancelled"),
+    ("cancelling", "success"),
+    ("cancelling", "failed"),
+    ("failed", "pending"),
+}
+
+
+class Light(StrEnum):
+    RED = "red"
+    GREEN = "green"
+    BROKEN = "broken"
+    DARK = "dark"
+
+
+LIGHT = Machine(
+    name="light",
+    states=Light,
+    initial=Light.RED,
+    active=(Light.RED, Light.GREEN),
+    edges=(
+        Edge("go", (Light.RED,), Light.GREEN, "the way is free"),
+        Edge("stop", (Light.GREEN,), Light.RED, "it is not"),
+        Edge("go out", (Light.BROKEN,), Light.DARK, "but nothing breaks it"),
+    ),
+)
+
+
+def test_the_job_table_holds_the_designed_changes_and_no_others() -> None:
+    told = {(source.value, edge.target.value) for edge in JOB.edges for source in edge.sources}
+
+    assert told == JOB_CHANGES
+
+
+@given(st.sampled_from(JobState), st.sampled_from(JobState))
+def test_a_change_is_allowed_exactly_where_an_edge_leads(source: JobState, to: JobState) -> None:
+    assert JOB.allows(source, to) == ((source.value, to.value) in JOB_CHANGES)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_every_state_can_be_reached(machine: Machine[JobState]) -> None:
+    assert machine.reachable() == set(machine.states)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_every_active_state_can_come_to_an_end(machine: Machine[JobState]) -> None:
+    for state in machine.active:
+        from_there = Machine(
+            name=machine.name,
+            states=machine.states,
+            initial=state,
+            active=machine.active,
+            edges=machine.edges,
+        )
+        assert from_there.reachable() & set(machine.terminal)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_names_of_edges_are_unique_and_each_says_when(machine: Machine[JobState]) -> None:
+    names = [edge.name for edge in machine.edges]
+
+    assert len(names) == len(set(names))
+    assert all(edge.when and edge.sources for edge in machine.edges)
+
+
+def test_only_a_retry_leaves_a_terminal_state() -> None:
+    leaving = {edge.name for edge in JOB.edges if set(edge.sources) & set(JOB.terminal)}
+
+    assert leaving == {"retry"}
+
+
+def test_cancelled_success_and_failed_are_terminal() -> None:
+    assert set(JOB.terminal) == {JobState.CANCELLED, JobState.SUCCESS, JobState.FAILED}
+
+
+def test_an_edge_is_found_by_its_name() -> None:
+    assert JOB.edge("claim").sources == (JobState.PENDING,)
+    assert JOB.edge("claim").target is JobState.RUNNING
+
+
+def test_a_state_without_a_way_to_it_is_not_reachable() -> None:
+    assert LIGHT.reachable() == {Light.RED, Light.GREEN}
+    assert LIGHT.terminal == (Light.BROKEN, Light.DARK)
+
+
+def test_states_are_told_as_plain_words() -> None:
+    assert words((JobState.PENDING, Light.RED)) == ("pending", "red")
+    assert {type(word) for word in words(JobState)} == {str}

@@ -1,0 +1,414 @@
+"""What becomes of a job whose chunk failed, rule by rule."""
+
+import math
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from headgate.base.errors import (
+    AuthExpired,
+    Deferred,
+    Forbidden,
+    InvalidInput,
+    Malformed,
+    NoData,
+    RateLimited,
+    Retryable,
+    StoreError,
+    Terminal,
+    Transient,
+)
+from headgate.model import change
+from headgate.model.job import Job, Mode, Progress, Reason
+from headgate.policy.retry import (
+    Decision,
+    Defer,
+    Fail,
+    GiveUpDay,
+    Pause,
+    Retry,
+    RetryPolicy,
+    backoff,
+    decide,
+    recent_errors,
+)
+from tests.unit.values import NOW, make_job
+
+POLICY = RetryPolicy()
+HOUR = timedelta(hours=1)
+
+RECOVERABLE: list[Exception] = [
+    Transient(),
+    Malformed(),
+    Retryable(),
+    NoData(),
+    StoreError(),
+    ValueError("what nobody foresaw"),
+    TimeoutError(),
+    ExceptionGroup("several", [OSError()]),
+]
+
+draws = st.floats(0.0, 1.0, exclude_max=True)
+
+
+def decided(job: Job, error: BaseException, policy: RetryPolicy = POLICY, **given: Any) -> Decision:
+    """The decision at NOW, unless `given` says otherwise."""
+    return decide(job, error, policy, **{"now": NOW, "draw": 0.0, **given})
+
+
+def fail_at(minutes: list[float], policy: RetryPolicy = POLICY) -> list[type]:
+    """The decisions on a chunk that fails at these minutes, each built on the one before."""
+    job, decisions = make_job(), []
+    for minute in minutes:
+        decision = decided(job, Transient(), policy, now=NOW + timedelta(minutes=minute))
+        decisions.append(type(decision))
+        if isinstance(decision, Retry):
+            recent = decision.recent_errors
+            job = change.retry(job, after=decision.after, error="x", recent_errors=recent).after
+    return decisions
+
+
+# The breaker's window.
+
+
+def test_five_recoverable_failures_within_the_hour_do_not_pause() -> None:
+    assert fail_at([0, 1, 2, 3, 4]) == [Retry] * 5
+
+
+def test_the_sixth_recoverable_failure_within_the_hour_pauses() -> None:
+    assert fail_at([0, 1, 2, 3, 4, 5]) == [Retry] * 5 + [Pause]
+
+
+def test_the_breaker_opens_for_the_cool_down() -> None:
+    job = make_job(recent_errors=(NOW,) * 5)
+
+    assert decided(job, Transient()) == Pause(HOUR)
+
+
+def test_failures_older_than_the_window_do_not_count() -> None:
+    # The sixth failure comes as the first is just an hour old, or just not yet.
+    assert fail_at([0, 50, 51, 52, 53, 60]) == [Retry] * 6
+    assert fail_at([0, 50, 51, 52, 53, 59.9]) == [Retry] * 5 + [Pause]
+
+
+def test_the_window_slides_where_a_fixed_one_would_begin_anew() -> None:
+    # Six within fourteen minutes, on both sides of the first failure's hour.
+    minutes: list[float] = [0, 50, 52, 55, 58, 61, 63]
+
+    assert fail_at(minutes) == [Retry] * 6 + [Pause]
+
+
+def test_failures_slower_than_the_window_pause_after_attempts_max() -> None:
+    # One failure in 20 minutes is never more than three within the hour.
+    minutes = [20.0 * number for number in range(10)]
+
+    assert fail_at(minutes) == [Retry] * 9 + [Pause]
+
+
+def test_attempts_max_of_one_leaves_no_second_try() -> None:
+    assert fail_at([0], RetryPolicy(attempts_max=1)) == [Pause]
+
+
+def test_errors_max_of_zero_opens_the_breaker_at_once() -> None:
+    assert fail_at([0], RetryPolicy(errors_max=0)) == [Pause]
+
+
+def test_a_success_in_between_starts_the_count_anew() -> None:
+    # Given a job one failure short of the breaker
+    job = make_job(attempts=5, recent_errors=(NOW,) * 5)
+    assert isinstance(decided(job, Transient()), Pause)
+
+    # When its chunk goes through after all
+    tally = change.Tally(cursor="next", progress=Progress(), summary=job.summary)
+    job = change.rest(job, tally, {}).after
+
+    # Then the next failure is the first
+    assert decided(job, Transient()) == Retry(timedelta(seconds=2.5), (NOW,))
+
+
+@given(
+    st.lists(st.integers(0, 7200), max_size=30),
+    st.integers(0, 20),
+    st.floats(0.0, 7200.0),
+)
+def test_exactly_the_failures_inside_the_window_are_kept(
+    ages_s: list[int], errors_max: int, window_s: float
+) -> None:
+    times = tuple(NOW - timedelta(seconds=age_s) for age_s in sorted(ages_s, reverse=True))
+    policy = RetryPolicy(errors_max=errors_max, errors_window_s=window_s)
+
+    kept = recent_errors(make_job(recent_errors=times), policy, now=NOW)
+
+    young = [age_s for age_s in ages_s if timedelta(seconds=age_s) < timedelta(seconds=window_s)]
+    assert kept == (*times[len(times) - len(young) :], NOW)
+
+
+@pytest.mark.parametrize("error", RECOVERABLE, ids=repr)
+def test_what_is_not_known_to_be_final_is_tried_again(error: Exception) -> None:
+    assert decided(make_job(), error) == Retry(timedelta(seconds=2.5), (NOW,))
+
+
+def test_a_retry_carries_the_failures_on_with_the_one_of_just_now() -> None:
+    earlier = NOW - timedelta(minutes=5)
+
+    decision = decided(make_job(attempts=1, recent_errors=(earlier,)), Transient())
+
+    assert decision == Retry(timedelta(seconds=5), (earlier, NOW))
+
+
+# What comes after the breaker.
+
+
+@pytest.mark.parametrize("error", RECOVERABLE, ids=repr)
+def test_a_probe_pauses_at_its_first_failure(error: Exception) -> None:
+    assert decided(make_job(probe=True), error) == Pause(HOUR)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_pause_is_still_to_be_had_below_pauses_max(mode: Mode) -> None:
+    assert decided(make_job(mode=mode, probe=True, pauses=2), Transient()) == Pause(HOUR)
+
+
+def test_with_its_pauses_spent_history_gives_up_the_day() -> None:
+    assert decided(make_job(mode=Mode.HISTORY, probe=True, pauses=3), Transient()) == GiveUpDay()
+
+
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.HISTORY])
+def test_with_its_pauses_spent_any_other_job_fails(mode: Mode) -> None:
+    decision = decided(make_job(mode=mode, probe=True, pauses=3), Transient())
+
+    assert decision == Fail(Reason.ATTEMPTS_SPENT)
+
+
+def test_spent_pauses_alone_end_nothing() -> None:
+    assert isinstance(decided(make_job(pauses=3), Transient()), Retry)
+
+
+# What trying again cannot help.
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (AuthExpired(), Reason.NEEDS_REAUTH),
+        (Forbidden(), Reason.REFUSED),
+        (Terminal(), Reason.REFUSED),
+    ],
+)
+@pytest.mark.parametrize("job", [make_job(), make_job(probe=True), make_job(pauses=3)])
+def test_a_final_answer_ends_the_job_at_once(error: Exception, reason: Reason, job: Job) -> None:
+    assert decided(job, error) == Fail(reason)
+
+
+# Deferral.
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"), [(RateLimited, Reason.RATE_LIMITED), (Deferred, Reason.DEFERRED)]
+)
+def test_a_deferral_waits_as_long_as_was_said(error: type[Deferred], reason: Reason) -> None:
+    until = NOW + timedelta(minutes=15)
+
+    assert decided(make_job(), error(until)) == Defer(until, reason)
+
+
+@given(st.datetimes(timezones=st.timezones()))
+def test_a_deferral_is_never_at_once_nor_too_far_ahead(until: datetime) -> None:
+    decision = decided(make_job(), RateLimited(until))
+
+    assert isinstance(decision, Defer)
+    soonest, latest = (timedelta(seconds=s) for s in (POLICY.defer_s_min, POLICY.defer_s_max))
+    assert NOW + soonest <= decision.until <= NOW + latest
+
+
+@pytest.mark.parametrize(
+    ("until", "then"),
+    [
+        (NOW - timedelta(days=400), NOW + timedelta(seconds=1)),
+        (NOW - timedelta(seconds=1), NOW + timedelta(seconds=1)),
+        (NOW, NOW + timedelta(seconds=1)),
+        (NOW + timedelta(seconds=2), NOW + timedelta(seconds=2)),
+        (NOW + timedelta(days=1), NOW + timedelta(days=1)),
+        (NOW + timedelta(days=400), NOW + timedelta(days=1)),
+    ],
+)
+def test_a_deferral_is_clamped_between_a_second_and_a_day_from_now(
+    until: datetime, then: datetime
+) -> None:
+    assert decided(make_job(), RateLimited(until)) == Defer(then, Reason.RATE_LIMITED)
+
+
+def test_a_longest_deferral_below_the_shortest_goes_before_it() -> None:
+    decision = decided(make_job(), RateLimited(NOW), RetryPolicy(defer_s_max=0.5))
+
+    assert decision == Defer(NOW + timedelta(seconds=0.5), Reason.RATE_LIMITED)
+
+
+def test_a_deferral_is_no_failure_however_many_there_were() -> None:
+    job = make_job(attempts=9, recent_errors=(NOW,) * 5, probe=True, deferrals=999)
+
+    assert isinstance(decided(job, RateLimited(NOW)), Defer)
+
+
+def test_being_put_off_for_ever_counts_as_an_outage() -> None:
+    policy = RetryPolicy(deferrals_max=3)
+
+    kinds = [
+        type(decided(make_job(deferrals=number), RateLimited(NOW), policy)) for number in range(4)
+    ]
+
+    assert kinds == [Defer, Defer, Defer, Pause]
+
+
+def test_put_off_for_ever_with_its_pauses_spent_history_gives_up_the_day() -> None:
+    job = make_job(mode=Mode.HISTORY, deferrals=1000, pauses=3)
+
+    assert decided(job, RateLimited(NOW)) == GiveUpDay()
+
+
+# Backoff.
+
+
+@given(st.integers(0, 10**9), draws)
+def test_a_backoff_lies_between_half_and_the_whole_of_its_step(attempts: int, draw: float) -> None:
+    wait_s = backoff(attempts, POLICY, draw=draw).total_seconds()
+
+    whole_s = min(POLICY.backoff_s_max, POLICY.backoff_s * 2.0 ** min(attempts, 10))
+    assert whole_s / 2 <= wait_s <= whole_s
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), draws)
+def test_a_later_attempt_never_waits_less(one: int, other: int, draw: float) -> None:
+    earlier, later = sorted([one, other])
+
+    assert backoff(earlier, POLICY, draw=draw) <= backoff(later, POLICY, draw=draw)
+
+
+@given(st.integers(0, 10**9), draws, draws)
+def test_a_higher_draw_never_waits_less(attempts: int, one: float, other: float) -> None:
+    low, high = sorted([one, other])
+
+    assert backoff(attempts, POLICY, draw=low) <= backoff(attempts, POLICY, draw=high)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "longest_s"), [(0, 5), (1, 10), (2, 20), (5, 160), (6, 300), (10**18, 300)]
+)
+def test_a_backoff_doubles_from_five_seconds_up_to_five_minutes(
+    attempts: int, longest_s: float
+) -> None:
+    almost_one = 0.999999999
+    seconds = pytest.approx(longest_s, rel=1e-6)
+
+    assert backoff(attempts, POLICY, draw=almost_one).total_seconds() == seconds
+    assert backoff(attempts, POLICY, draw=0.0).total_seconds() == longest_s / 2
+
+
+@given(
+    st.integers(0, 10**9),
+    st.floats(0.0, 10**9),
+    st.floats(1.0, 10**9),
+    st.floats(0.0, 10**9),
+    draws,
+)
+def test_a_backoff_never_overflows_nor_exceeds_its_maximum(
+    attempts: int, first_s: float, factor: float, longest_s: float, draw: float
+) -> None:
+    policy = RetryPolicy(backoff_s=first_s, backoff_factor=factor, backoff_s_max=longest_s)
+
+    assert timedelta(0) <= backoff(attempts, policy, draw=draw) <= timedelta(seconds=longest_s)
+
+
+# Whatever comes in, a decision comes out.
+
+
+@given(
+    st.sampled_from([*RECOVERABLE, RateLimited(NOW), AuthExpired(), Forbidden()]),
+    st.sampled_from(Mode),
+    st.integers(0, 50),
+    st.lists(st.integers(-7200, 7200), max_size=10),
+    st.integers(0, 5),
+    st.booleans(),
+    draws,
+)
+def test_a_decision_never_asks_for_a_moment_that_has_passed(
+    error: Exception,
+    mode: Mode,
+    attempts: int,
+    ages_s: list[int],
+    pauses: int,
+    probe: bool,
+    draw: float,
+) -> None:
+    # Given any job, its failures in no order and some, after a clock's correction, still to come
+    times = tuple(NOW - timedelta(seconds=age_s) for age_s in ages_s)
+    job = make_job(mode=mode, attempts=attempts, recent_errors=times, pauses=pauses, probe=probe)
+
+    decision = decided(job, error, draw=draw)
+
+    match decision:
+        case Retry(after, recent):
+            assert after > timedelta(0)
+            assert recent[-1] == NOW
+            assert len(recent) <= POLICY.errors_max
+        case Defer(until, _):
+            assert until > NOW
+        case Pause(cooldown):
+            assert cooldown == HOUR
+        case GiveUpDay():
+            assert mode is Mode.HISTORY
+        case Fail(reason):
+            assert reason in (Reason.NEEDS_REAUTH, Reason.REFUSED, Reason.ATTEMPTS_SPENT)
+
+
+def test_a_decision_reads_the_job_and_leaves_it_as_it_is() -> None:
+    job = make_job(attempts=3, recent_errors=(NOW,))
+    copy = replace(job)
+
+    decided(job, Transient())
+
+    assert job == copy
+
+
+# The policy itself.
+
+
+@pytest.mark.parametrize("field", RetryPolicy.__struct_fields__)
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, -math.inf, 10**9 + 1, 1e15])
+def test_a_setting_that_could_never_work_is_refused_by_name(field: str, value: float) -> None:
+    with pytest.raises(InvalidInput, match="between 0 and 1,000,000,000") as caught:
+        RetryPolicy(**{field: value})  # type: ignore[arg-type]  # of either kind
+
+    assert caught.value.field == f"retry.{field}"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("backoff_factor", 0.99), ("attempts_max", 0), ("deferrals_max", 0)]
+)
+def test_what_must_be_at_least_one_is_refused_below_by_name(field: str, value: float) -> None:
+    with pytest.raises(InvalidInput, match="at least 1") as caught:
+        RetryPolicy(**{field: value})  # type: ignore[arg-type]  # one of three kinds
+
+    assert caught.value.field == f"retry.{field}"
+
+
+@pytest.mark.parametrize("field", ["errors_max", "pauses_max", "crashes_max", "stagger_s"])
+def test_a_setting_of_zero_is_a_choice(field: str) -> None:
+    assert getattr(RetryPolicy(**{field: 0}), field) == 0
+
+
+@pytest.mark.parametrize("field", RetryPolicy.__struct_fields__)
+def test_the_largest_setting_of_all_can_be_calculated_with(field: str) -> None:
+    policy = RetryPolicy(**{field: 10**9})
+
+    for job in (make_job(), make_job(attempts=1000, probe=True), make_job(pauses=3)):
+        assert decided(job, Transient(), policy)
+        assert decided(job, RateLimited(NOW), policy)
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    assert (POLICY.errors_max, POLICY.errors_window_s, POLICY.cooldown_s) == (5, 3600, 3600)

@@ -1,0 +1,105 @@
+"""What a driver's error becomes: one of ours, by its consequence, without anybody's values."""
+
+import pytest
+from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy.exc import DBAPIError, InvalidRequestError
+
+from headgate.base.errors import NotFound, StoreError, StoreUnavailable
+from headgate.store.sql.database import Operation, translate
+from headgate.store.sql.store import SqlStore
+from headgate.store.sql.tables import jobs
+from tests.stores import submit_one
+
+
+class DriverError(Exception):
+    """An error as a driver raises it."""
+
+    def __init__(self, said: str, sqlstate: str | None = None) -> None:
+        super().__init__(said)
+        if sqlstate is not None:
+            self.sqlstate = sqlstate
+
+
+def wrapped(error: Exception, *, lost: bool = False) -> DBAPIError:
+    """The error as SQLAlchemy hands it on, with the statement and its values."""
+    return DBAPIError(
+        "INSERT INTO words VALUES (:word)", {"word": "private"}, error, connection_invalidated=lost
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "becomes"),
+    [
+        (wrapped(DriverError("gone", "08006")), StoreUnavailable),
+        (wrapped(DriverError("shutting down", "57P01")), StoreUnavailable),
+        (wrapped(DriverError("too many clients", "53300")), StoreUnavailable),
+        (wrapped(DriverError("disk", "58030")), StoreUnavailable),
+        (wrapped(DriverError("no idea"), lost=True), StoreUnavailable),
+        (wrapped(DriverError("database is locked")), StoreUnavailable),
+        (wrapped(DriverError("disk I/O error")), StoreUnavailable),
+        (wrapped(DriverError("database or disk is full")), StoreUnavailable),
+        (wrapped(DriverError("duplicate key", "23505")), StoreError),
+        (wrapped(DriverError("check failed", "23514")), StoreError),
+        (wrapped(DriverError("no such table: words")), StoreError),
+        (ConnectionRefusedError("refused"), StoreUnavailable),
+        (TimeoutError(), StoreUnavailable),
+        (InvalidRequestError("used wrongly"), StoreError),
+    ],
+    ids=str,
+)
+def test_a_drivers_error_becomes_one_of_ours(error: Exception, becomes: type[StoreError]) -> None:
+    ours = translate(error)
+
+    assert type(ours) is becomes
+    assert "private" not in str(ours)
+
+
+@pytest.mark.parametrize("error", [NotFound(), ZeroDivisionError(), ValueError("wrong")], ids=repr)
+def test_an_error_that_is_no_drivers_stays_as_it_is(error: Exception) -> None:
+    assert translate(error) is error
+
+
+def copy_job(tx: Connection) -> None:
+    """Break the unique index on keys."""
+    row = tx.execute(select(jobs)).mappings().one()
+    tx.execute(insert(jobs).values({**row, "id": "job_copy", "connection_id": "other"}))
+
+
+def spoil_state(tx: Connection) -> None:
+    """Break a CHECK; Postgres would like to show the whole row."""
+    tx.execute(update(jobs).values(state="nonsense"))
+
+
+def ask_nowhere(tx: Connection) -> None:
+    """Ask a table that is not there."""
+    tx.execute(text("SELECT * FROM nowhere WHERE word = :word"), {"word": "private"})
+
+
+@pytest.mark.parametrize(
+    ("operation", "says"),
+    [(copy_job, "(?i)unique"), (spoil_state, "ck_jobs_state"), (ask_nowhere, "nowhere")],
+    ids=["unique", "check", "no table"],
+)
+async def test_a_refusal_says_what_was_broken_and_not_with_which_values(
+    store: SqlStore, operation: Operation[None], says: str
+) -> None:
+    # Given a job whose every text is private
+    private = {"user_id": "private user", "key": "private key", "connection_id": "private one"}
+    await submit_one(store, **private, params={"options": {"diary": "private thought"}})
+
+    # When the database refuses something about it
+    with pytest.raises(StoreError, match=says) as refused:
+        await store.database.write(operation)
+
+    # Then nothing of it is told, nor the statement
+    assert "private" not in str(refused.value)
+    assert "SELECT" not in str(refused.value)
+    assert "UPDATE" not in str(refused.value)
+    assert "INSERT" not in str(refused.value)
+
+
+async def test_a_secret_in_an_errors_text_is_masked(store: SqlStore) -> None:
+    with pytest.raises(StoreError, match="redacted") as refused:
+        await store.database.write(lambda tx: tx.execute(text('SELECT * FROM "token=hunter2"')))
+
+    assert "hunter2" not in str(refused.value)

@@ -1,0 +1,321 @@
+"""Postgres: what is run again, what is told to the caller, and what is never told to anybody."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection, select, text
+from sqlalchemy.util.concurrency import await_only
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import NotFound, StoreError, StoreUnavailable
+from headgate.model import change
+from headgate.model.job import Lane
+from headgate.ports.store import Held
+from headgate.store.sql import postgres
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.store import SqlStore
+from tests import servers, stores
+from tests.stores import LEASE, SOON_S, START, ids, run_one, settled, shut_one, submit_one
+
+
+@pytest.fixture(scope="module")
+def words_url(postgres_server: servers.PostgresServer) -> str:
+    """A database with one table of words."""
+
+    async def prepare() -> str:
+        url = await stores.create_postgres(postgres_server.url, "headgate_words")
+        await stores.execute_on(url, "CREATE TABLE words (word TEXT PRIMARY KEY, times INT)")
+        return url
+
+    return stores.run_async(prepare())
+
+
+@pytest.fixture
+async def database(words_url: str) -> AsyncIterator[PostgresDatabase]:
+    """An open database with two words in it."""
+    database = PostgresDatabase(words_url, ManualClock(START))
+    await database.open()
+    await stores.execute_on(words_url, "TRUNCATE words")
+    await stores.execute_on(words_url, "INSERT INTO words VALUES ('a', 0), ('b', 0)")
+    yield database
+    await database.close()
+
+
+async def words(database: PostgresDatabase) -> dict[str, int]:
+    query = text("SELECT word, times FROM words")
+    rows = await database.read(lambda tx: tx.execute(query).all())
+    return {row.word: row.times for row in rows}
+
+
+def count_up(tx: Connection, word: str) -> None:
+    tx.execute(text("UPDATE words SET times = times + 1 WHERE word = :word"), {"word": word})
+
+
+def fail_with(tx: Connection, code: str) -> None:
+    """Let Postgres itself raise this error."""
+    tx.execute(text(f"DO $$ BEGIN RAISE 'made up' USING ERRCODE = '{code}'; END $$"))
+
+
+# ---- conflicts ---------------------------------------------------------------------------------
+
+
+async def test_the_victim_of_a_deadlock_is_run_again(database: PostgresDatabase) -> None:
+    # Given two writes that lock the same two rows, each in its own order
+    both_hold = asyncio.Barrier(2)
+    runs: list[str] = []
+
+    def cross(tx: Connection, first: str, second: str) -> None:
+        runs.append(first)
+        tx.execute(text("SET LOCAL deadlock_timeout = '50ms'"))
+        count_up(tx, first)
+        if len(runs) <= 2:
+            await_only(both_hold.wait())
+        count_up(tx, second)
+
+    # When they meet
+    async with asyncio.timeout(SOON_S):
+        await asyncio.gather(
+            database.write(lambda tx: cross(tx, "a", "b")),
+            database.write(lambda tx: cross(tx, "b", "a")),
+        )
+
+    # Then one of them was run again, whole, and each took effect once
+    assert len(runs) == 3
+    assert await words(database) == {"a": 2, "b": 2}
+
+
+@pytest.mark.parametrize("code", ["40001", "40P01"])
+async def test_a_conflict_is_run_again_until_it_goes_through(
+    database: PostgresDatabase, code: str
+) -> None:
+    # Given a write that loses against others a few times
+    runs: list[int] = []
+
+    def lose_at_first(tx: Connection) -> str:
+        runs.append(len(runs))
+        count_up(tx, "a")
+        if len(runs) < postgres.CONFLICT_RETRIES_MAX:
+            fail_with(tx, code)
+        return "done"
+
+    # When it is run, then it goes through in the end, and took effect once
+    assert await database.write(lose_at_first) == "done"
+    assert len(runs) == postgres.CONFLICT_RETRIES_MAX
+    assert await words(database) == {"a": 1, "b": 0}
+
+
+async def test_a_conflict_that_does_not_end_is_told(database: PostgresDatabase) -> None:
+    runs: list[int] = []
+
+    def always_lose(tx: Connection) -> None:
+        runs.append(len(runs))
+        fail_with(tx, "40001")
+
+    with pytest.raises(StoreError, match="made up"):
+        await database.write(always_lose)
+
+    assert len(runs) == postgres.CONFLICT_RETRIES_MAX
+
+
+async def test_any_other_failure_is_told_at_once_and_undone(database: PostgresDatabase) -> None:
+    runs: list[int] = []
+
+    def fail(tx: Connection) -> None:
+        runs.append(len(runs))
+        count_up(tx, "a")
+        tx.execute(text("SELECT 1 / 0"))
+
+    with pytest.raises(StoreError, match="division by zero") as failed:
+        await database.write(fail)
+
+    assert not isinstance(failed.value, StoreUnavailable)
+    assert len(runs) == 1
+    assert await words(database) == {"a": 0, "b": 0}
+
+
+async def test_an_error_of_ours_comes_out_as_it_went_in(database: PostgresDatabase) -> None:
+    def refuse(tx: Connection) -> None:
+        count_up(tx, "a")
+        raise NotFound("no such word")
+
+    with pytest.raises(NotFound, match="no such word"):
+        await database.write(refuse)
+
+    assert await words(database) == {"a": 0, "b": 0}
+
+
+async def test_a_read_leaves_nothing_behind_even_if_it_writes(database: PostgresDatabase) -> None:
+    await database.read(lambda tx: count_up(tx, "a"))
+
+    assert await words(database) == {"a": 0, "b": 0}
+
+
+# ---- outages -----------------------------------------------------------------------------------
+
+
+async def backend_of(database: PostgresDatabase) -> int:
+    query = text("SELECT pg_backend_pid()")
+    return await database.read(lambda tx: int(tx.execute(query).scalar_one()))
+
+
+async def test_a_connection_lost_while_idle_is_told_and_then_replaced(
+    database: PostgresDatabase, words_url: str
+) -> None:
+    # Given a connection in the pool that the server has cut
+    pid = await backend_of(database)
+    assert await stores.execute_on(words_url, f"SELECT pg_terminate_backend({pid}, 10000)")
+
+    # When something is written
+    with pytest.raises(StoreUnavailable):
+        await database.write(lambda tx: count_up(tx, "a"))
+
+    # Then the next goes through, on another connection
+    await database.write(lambda tx: count_up(tx, "a"))
+    assert await words(database) == {"a": 1, "b": 0}
+    assert await backend_of(database) != pid
+
+
+async def test_a_connection_lost_in_the_middle_is_told_and_the_write_undone(
+    database: PostgresDatabase,
+) -> None:
+    # Given a write whose connection the server cuts
+    def cut(tx: Connection) -> None:
+        count_up(tx, "a")
+        tx.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+    # When it is run
+    with pytest.raises(StoreUnavailable):
+        await database.write(cut)
+
+    # Then nothing of it is there, and the next write goes through
+    assert await words(database) == {"a": 0, "b": 0}
+    await database.write(lambda tx: count_up(tx, "b"))
+    assert await words(database) == {"a": 0, "b": 1}
+
+
+async def test_a_server_that_cannot_be_reached_is_told_at_opening(clock: ManualClock) -> None:
+    database = PostgresDatabase("postgresql://nobody@127.0.0.1:1/nothing", clock)
+
+    with pytest.raises(StoreUnavailable):
+        await database.open()
+    await database.close()
+
+
+async def test_a_database_that_is_not_there_is_told_at_opening(
+    postgres_server: servers.PostgresServer, clock: ManualClock
+) -> None:
+    database = PostgresDatabase(postgres_server.url + "_of_nobody", clock)
+
+    with pytest.raises(StoreError, match="does not exist"):
+        await database.open()
+    await database.close()
+
+
+async def test_a_pool_of_two_runs_two_at_once_and_lets_the_others_wait(words_url: str) -> None:
+    # Given a pool of two, and operations that each wait for another to be under way
+    database = PostgresDatabase(words_url, ManualClock(START), pool_size=2)
+    await database.open()
+    pair = asyncio.Barrier(2)
+    at_once: list[int] = []
+    running = 0
+
+    def work(tx: Connection) -> None:
+        nonlocal running
+        running += 1
+        at_once.append(running)
+        await_only(pair.wait())
+        tx.execute(text("SELECT 1"))
+        running -= 1
+
+    # When ten come at the same time
+    async with asyncio.timeout(SOON_S):
+        await asyncio.gather(*(database.write(work) for _ in range(10)))
+    await database.close()
+
+    # Then no more than two ever ran at once
+    assert max(at_once) == 2
+
+
+# ---- time --------------------------------------------------------------------------------------
+
+
+async def test_the_server_judges_time_unless_told_otherwise(words_url: str) -> None:
+    # Given two databases whose own clock stands in the past
+    async def now(*, server_time: bool) -> datetime:
+        database = PostgresDatabase(words_url, ManualClock(START), server_time=server_time)
+        await database.open()
+        try:
+            return await database.read(
+                lambda tx: tx.execute(select(database.moment().at())).scalar_one()
+            )
+        finally:
+            await database.close()
+
+    # Then only the one that was told so keeps to it
+    assert await now(server_time=False) == START
+    said = await stores.execute_on(words_url, "SELECT now()")
+    assert isinstance(said, datetime)
+    assert abs(await now(server_time=True) - said) < timedelta(minutes=5)
+
+
+async def test_a_moment_of_the_server_stands_still_within_a_transaction(words_url: str) -> None:
+    database = PostgresDatabase(words_url, ManualClock(START))
+    await database.open()
+
+    def look_twice(tx: Connection) -> tuple[datetime, datetime]:
+        first = tx.execute(select(database.moment().at())).scalar_one()
+        return first, tx.execute(select(database.moment().at(timedelta(hours=1)))).scalar_one()
+
+    first, in_an_hour = await database.write(look_twice)
+    await database.close()
+
+    assert in_an_hour - first == timedelta(hours=1)
+
+
+async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -> None:
+    # Given a store that leaves all time to the server, while this machine's clock is wrong
+    wrong = ManualClock(START)
+    database = PostgresDatabase(store_url, wrong)
+    await database.open()
+    try:
+        await stores.empty(database)
+        store = SqlStore(database)
+
+        # When a job is submitted, claimed, kept, put off and claimed again
+        sleeper = await submit_one(store, lane=Lane.HOT, delay_s=3600)
+        running = await run_one(store)
+        began = running.started_at
+        assert began is not None
+        assert running.lease_until == began + LEASE
+        assert await store.heartbeat([Held(running.id, running.token)], lease=2 * LEASE)
+        put_off = await settled(
+            store,
+            change.retry(running, after=timedelta(hours=1), error="no", recent_errors=(began,)),
+        )
+        claimed = await store.claim(Lane.HOT, worker="w", limit=1, lease=LEASE)
+
+        # Then every time is the server's, and every wait is counted from it
+        said = await stores.execute_on(store_url, "SELECT now()")
+        assert isinstance(said, datetime)
+        assert abs(began - said) < timedelta(minutes=5)
+        assert put_off.wake_at is not None
+        assert timedelta(hours=1) <= put_off.wake_at - began < timedelta(hours=1, minutes=5)
+        assert put_off == await store.get(running.id)
+        assert sleeper.wake_at == sleeper.created_at + timedelta(hours=1)
+        assert claimed.next_due_s is not None
+        assert 3000 < claimed.next_due_s <= 3600
+        # And what the sweeper asks is answered by it too
+        shut = await shut_one(store, cooldown_s=0)
+        assert ids(await store.thawable(limit=10)) == [shut.id]
+        assert await store.release_source("roam", stagger=LEASE, limit=10) == 1
+        leader = await store.lead("sweeper", holder="a", term=LEASE)
+        assert leader is not None
+        assert leader.due_s is not None
+        assert 30 < leader.due_s <= 60
+        assert list(await store.expired(limit=10)) == []
+        assert await store.prune_events(leader, older_than=timedelta(hours=1), limit=10) == 0
+        assert await store.prune_events(leader, older_than=timedelta(0), limit=10) > 0
+    finally:
+        await database.close()

@@ -1,0 +1,331 @@
+"""The schema: it says what `model/states.py` says, and migrations lead to it, once and safely."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, insert, select, text, update
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import SchemaBehind, SchemaNewer, StoreError
+from headgate.model.job import Lane, Mode
+from headgate.model.states import JOB, DayStatus, JobState, words
+from headgate.store.sql import schema
+from headgate.store.sql.database import Database
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.tables import coverage, jobs, metadata
+from tests import servers, stores
+from tests.stores import START
+
+HELD = (JobState.RUNNING, JobState.CANCELLING)
+
+
+# ---- what a row may say ------------------------------------------------------------------------
+
+
+def row_in(state: str, **fields: Any) -> dict[str, Any]:
+    """A row that is right for the state."""
+    return {
+        "id": "job_1",
+        "user_id": "user_1",
+        "connection_id": "connection_1",
+        "sync": "notes",
+        "source": "roam",
+        "mode": Mode.FULL.value,
+        "lane": Lane.COLD.value,
+        "request_hash": "request",
+        "params": {},
+        "state": state,
+        "reason": "queued",
+        "created_at": START,
+        "updated_at": START,
+        "lease_until": START if state in HELD else None,
+        "finished_at": START if state in words(JOB.terminal) else None,
+        **fields,
+    }
+
+
+async def insert_job(database: Database, row: dict[str, Any]) -> None:
+    await database.write(lambda tx: tx.execute(insert(jobs).values(row)))
+
+
+async def count_jobs(database: Database) -> int:
+    return len(await database.read(lambda tx: tx.execute(select(jobs.c.id)).all()))
+
+
+@pytest.mark.parametrize("state", list(JobState))
+async def test_every_state_of_the_table_may_stand_in_a_row(
+    database: Database, state: JobState
+) -> None:
+    await insert_job(database, row_in(state.value))
+
+    assert await count_jobs(database) == 1
+
+
+@pytest.mark.parametrize("wrong", ["", "Pending", "PENDING", "done", "idle", "pending "])
+async def test_no_other_word_may_stand_for_a_state(database: Database, wrong: str) -> None:
+    with pytest.raises(StoreError, match="ck_jobs_state"):
+        await insert_job(database, row_in(wrong))
+
+    assert await count_jobs(database) == 0
+
+
+async def test_a_row_is_not_changed_to_a_wrong_word_either(database: Database) -> None:
+    await insert_job(database, row_in("pending"))
+
+    with pytest.raises(StoreError, match="ck_jobs_state"):
+        await database.write(lambda tx: tx.execute(update(jobs).values(state="done")))
+
+
+@pytest.mark.parametrize(("column", "kind"), [("mode", Mode), ("lane", Lane)], ids=["mode", "lane"])
+async def test_mode_and_lane_take_their_own_words_and_no_other(
+    database: Database, column: str, kind: type[StrEnum]
+) -> None:
+    for number, word in enumerate(words(kind)):
+        job = row_in("pending", id=f"job_{number}", connection_id=str(number))
+        await insert_job(database, {**job, column: word})
+
+    with pytest.raises(StoreError, match=f"ck_jobs_{column}"):
+        await insert_job(database, row_in("pending", **{"connection_id": "w", column: "wrong"}))
+
+
+async def test_a_days_status_takes_its_own_words_and_no_other(database: Database) -> None:
+    async def note(day: int, status: str) -> None:
+        row = {
+            "sync": "notes",
+            "connection_id": "c",
+            "day": START.date() + timedelta(days=day),
+            "status": status,
+            "records": 0,
+            "job_id": "job_1",
+            "updated_at": START,
+        }
+        await database.write(lambda tx: tx.execute(insert(coverage).values(row)))
+
+    for day, word in enumerate(words(DayStatus)):
+        await note(day, word)
+
+    with pytest.raises(StoreError, match="ck_coverage_status"):
+        await note(9, "missing")
+
+
+@pytest.mark.parametrize("state", list(JobState))
+async def test_a_job_has_a_lease_exactly_while_it_is_held(
+    database: Database, state: JobState
+) -> None:
+    wrong = None if state in HELD else START
+
+    with pytest.raises(StoreError, match="ck_jobs_lease"):
+        await insert_job(database, row_in(state.value, lease_until=wrong))
+
+
+@pytest.mark.parametrize("state", list(JobState))
+async def test_a_job_has_an_end_exactly_in_terminal_states(
+    database: Database, state: JobState
+) -> None:
+    wrong = None if state in JOB.terminal else START
+
+    with pytest.raises(StoreError, match="ck_jobs_finished"):
+        await insert_job(database, row_in(state.value, finished_at=wrong))
+
+
+@pytest.mark.parametrize("state", list(JobState))
+async def test_only_a_pending_job_may_have_a_turn(database: Database, state: JobState) -> None:
+    if state is JobState.PENDING:
+        await insert_job(database, row_in(state.value, turn=1))
+    else:
+        with pytest.raises(StoreError, match="ck_jobs_turn"):
+            await insert_job(database, row_in(state.value, turn=1))
+
+
+@pytest.mark.parametrize("state", list(JobState))
+async def test_only_active_states_hold_the_place_of_a_sync_and_connection(
+    database: Database, state: JobState
+) -> None:
+    await insert_job(database, row_in(state.value, id="job_1"))
+    second = insert_job(database, row_in("pending", id="job_2"))
+
+    if state in JOB.active:
+        with pytest.raises(StoreError):
+            await second
+    else:
+        await second
+
+
+# ---- migrations --------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def make_blank(
+    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
+) -> stores.MakeDatabase:
+    """Makes databases on one and the same file or server that has no tables yet."""
+    if request.param == "sqlite":
+        return lambda: SqliteDatabase(tmp_path / "blank.db", clock)
+    server: servers.PostgresServer = request.getfixturevalue("postgres_server")
+    url = stores.run_async(stores.create_postgres(server.url, "headgate_blank"))
+    return lambda: PostgresDatabase(url, clock)
+
+
+@pytest.fixture
+async def blank(make_blank: stores.MakeDatabase) -> AsyncIterator[Database]:
+    """An open database without tables."""
+    database = make_blank()
+    await database.open()
+    yield database
+    await database.close()
+
+
+_POSTGRES_SCHEMA = (
+    """
+    SELECT table_name, column_name, data_type, is_nullable, column_default
+    FROM information_schema.columns WHERE table_schema = 'public'
+    """,
+    """
+    SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid)
+    FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+    """,
+    """
+    SELECT indrelid::regclass::text, indexrelid::regclass::text, pg_get_indexdef(indexrelid)
+    FROM pg_index JOIN pg_class ON pg_class.oid = indrelid
+    WHERE relnamespace = 'public'::regnamespace
+    """,
+)
+
+
+def described(tx: Connection) -> set[tuple[str, ...]]:
+    """All that the database knows of our tables; the order in which they were made is left out."""
+    if tx.dialect.name == "postgresql":
+        rows: Iterable[Any] = [row for query in _POSTGRES_SCHEMA for row in tx.execute(text(query))]
+        found = {tuple(str(value) for value in row) for row in rows}
+    else:
+        query = "SELECT type, tbl_name, name, sql FROM sqlite_master"
+        found = {
+            (kind, table, name, line)
+            for kind, table, name, sql in tx.execute(text(query))
+            for line in _lines(sql or "")
+        }
+    return {line for line in found if "alembic_version" not in line}
+
+
+def _lines(sql: str) -> list[str]:
+    return [" ".join(line.split()).rstrip(",") for line in sql.splitlines() if line.strip()]
+
+
+async def test_the_migrations_lead_to_the_tables_of_the_code(blank: Database) -> None:
+    # Given the schema that the migrations make
+    await schema.migrate(blank)
+    migrated = await blank.read(described)
+
+    # When the tables are made again from the code
+    await blank.write(metadata.drop_all)
+    assert await blank.read(described) < migrated
+    await blank.write(metadata.create_all)
+
+    # Then they are the same
+    assert await blank.read(described) == migrated
+    assert any("ix_jobs_in_line" in line for line in migrated)
+
+
+async def test_a_migration_tells_from_where_to_where(blank: Database) -> None:
+    assert await schema.migrate(blank) == (None, schema.HEAD)
+
+
+async def test_migrating_twice_changes_nothing(blank: Database) -> None:
+    await schema.migrate(blank)
+    before = await blank.read(described)
+
+    again = await schema.migrate(blank)
+
+    assert again == (schema.HEAD, schema.HEAD)
+    assert await blank.read(described) == before
+
+
+async def test_an_embedded_database_is_made_ready_by_itself(
+    clock: ManualClock, tmp_path: Path
+) -> None:
+    database = SqliteDatabase(tmp_path / "new.db", clock)
+    await database.open()
+    try:
+        await schema.prepare(database)
+
+        assert await database.read(schema.revision_of) == schema.HEAD
+    finally:
+        await database.close()
+
+
+async def test_a_server_that_is_not_migrated_is_refused_and_the_command_named(
+    postgres_server: servers.PostgresServer, clock: ManualClock
+) -> None:
+    # Given a server without our tables
+    url = await stores.create_postgres(postgres_server.url, "headgate_behind")
+    database = PostgresDatabase(url, clock)
+    await database.open()
+    try:
+        # When the store is made ready
+        with pytest.raises(SchemaBehind, match="headgate migrate"):
+            await schema.prepare(database)
+
+        # Then nothing was made, and after the command it is accepted
+        assert await database.read(described) == set()
+        await schema.migrate(database)
+        await schema.prepare(database)
+    finally:
+        await database.close()
+
+
+@pytest.mark.parametrize("ask", [schema.prepare, schema.migrate], ids=["prepare", "migrate"])
+async def test_a_database_of_a_newer_version_is_refused_and_left_alone(
+    blank: Database, ask: Any
+) -> None:
+    # Given a database that a newer version has migrated
+    await schema.migrate(blank)
+    await blank.write(lambda tx: tx.execute(text("UPDATE alembic_version SET version_num = 'zz'")))
+    before = await blank.read(described), await blank.read(stores.contents)
+
+    # When this version opens or migrates it
+    with pytest.raises(SchemaNewer, match="revision zz"):
+        await ask(blank)
+
+    # Then it is as it was
+    assert (await blank.read(described), await blank.read(stores.contents)) == before
+    assert await blank.read(schema.revision_of) == "zz"
+
+
+async def test_two_who_migrate_at_once_do_not_meet(make_blank: stores.MakeDatabase) -> None:
+    # Given two processes that start on a new database
+    first, second = make_blank(), make_blank()
+    await first.open()
+    await second.open()
+    try:
+        # When both migrate
+        answers = await asyncio.gather(*(schema.migrate(each) for each in (first, second)))
+
+        # Then one has done it, and the other found it done
+        assert set(answers) == {(None, schema.HEAD), (schema.HEAD, schema.HEAD)}
+    finally:
+        await first.close()
+        await second.close()
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(blank: Database) -> None:
+    # Given a migration that fails after its first table
+    made: list[str] = []
+
+    def create_and_fail(tx: Connection) -> None:
+        tx.execute(text("CREATE TABLE half (id INTEGER)"))
+        made.append("half")
+        raise StoreError("interrupted")
+
+    # When it runs
+    with pytest.raises(StoreError, match="interrupted"):
+        await blank.migrate(create_and_fail)
+
+    # Then the database is as blank as before
+    assert made == ["half"]
+    assert await blank.read(described) == set()

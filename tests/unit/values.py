@@ -1,0 +1,30 @@
+"""Values that the unit tests start from."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from headgate.model.job import Job, Lane, Mode, Reason
+from headgate.model.states import JobState
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+_JOB = Job(
+    id="job_1",
+    user_id="user_1",
+    connection_id="connection_1",
+    sync="history",
+    source="fitbit",
+    mode=Mode.FULL,
+    lane=Lane.HOT,
+    state=JobState.PENDING,
+    reason=Reason.QUEUED,
+    created_at=NOW,
+    updated_at=NOW,
+)
+
+
+def make_job(**fields: Any) -> Job:
+    """A job that was just submitted, but for `fields`."""
+    return replace(_JOB, **fields)
