@@ -7,7 +7,7 @@ between, a crash included, the row still says where the next attempt begins.
 import asyncio
 from datetime import timedelta
 
-from headgate.base.errors import StoreError, StoreUnavailable, Transient
+from headgate.base.errors import StoreUnavailable, Transient
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.flow.commit import chunk_done, day_given_up
@@ -113,7 +113,7 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> Job | None:
         return await _settle_surely(rt, outcome)
     except StoreUnavailable:
         raise
-    except StoreError as error:
+    except Exception as error:
         sync = rt.registry.find(job.sync)
         if sync is None:
             raise

@@ -21,6 +21,7 @@ SEND_EVERY_S = 0.02
 #: A listener that cannot hear says nothing: ask now and then whether the connection still stands.
 KEEPALIVE_S = 300.0
 CONNECT_S_MAX = 10.0
+ANSWER_S_MAX = 10.0
 
 _log = get_logger(__name__)
 
@@ -74,9 +75,14 @@ class _Line(Service):
             # Whatever was announced while the line was down is unknown: everybody looks.
             self._local.nudge_all()
         if not self._waiting:
+            await self._ask("SELECT 1")
             return KEEPALIVE_S
         topics, self._waiting = sorted(self._waiting), set()
-        await self._notify(topics)
+        try:
+            await self._notify(topics)
+        except Exception:
+            self._waiting.update(topics)
+            raise
         await self._clock.sleep(SEND_EVERY_S)
         return 0.0 if self._waiting else KEEPALIVE_S
 
@@ -100,12 +106,20 @@ class _Line(Service):
         self._connection = None
 
     async def _notify(self, topics: list[str]) -> None:
-        assert self._connection is not None
         hints = [f"{self._origin} {topic}" for topic in topics]
         if hints:
-            await self._connection.execute(
+            await self._ask(
                 "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS hint", CHANNEL, hints
             )
+
+    async def _ask(self, query: str, *values: object) -> None:
+        """Run a query; a connection that does not answer in time is given up, and made anew."""
+        assert self._connection is not None
+        try:
+            await self._connection.execute(query, *values, timeout=ANSWER_S_MAX)
+        except TimeoutError:
+            self._connection.terminate()
+            raise
 
     def _heard(self, _: object, __: int, ___: str, payload: object) -> None:
         origin, _, topic = str(payload).partition(" ")

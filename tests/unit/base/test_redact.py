@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.base.clock import SystemClock
 from headgate.base.redact import MASK, TEXT_LENGTH_MAX, describe, is_secret_name, redact
 
 CANARY = "c4n4ry-S3CRET"
@@ -153,14 +152,10 @@ def test_what_only_looks_like_a_secret_is_left(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "a.-", "token", "password=", "token, ", "://", "'", "\\"])
-def test_a_long_text_is_scanned_in_no_time(text: str) -> None:
-    clock = SystemClock()
-    began = clock.monotonic()
-
-    redact(text * 20_000, length_max=5000)
-
-    # Some milliseconds, where a pattern that tries every beginning takes half a minute.
-    assert clock.monotonic() - began < 2
+@pytest.mark.timeout(30)
+def test_a_long_text_is_scanned_once_not_from_every_beginning(text: str) -> None:
+    # A pattern that tries every beginning would take hours for this, and run into the timeout.
+    redact(text * 400_000, length_max=100_000)
 
 
 # Exceptions.

@@ -80,7 +80,7 @@ def _is_outage(error: DBAPIError) -> bool:
     if state is not None:
         return state[:2] in _OUTAGE_CLASSES
     said = str(error.orig).lower()
-    return any(word in said for word in ("locked", "busy", "connection", "disk i/o", "full"))
+    return any(word in said for word in ("locked", "busy", "disk i/o", "is full", "unable to open"))
 
 
 def sqlstate(error: DBAPIError) -> str | None:

@@ -1,9 +1,9 @@
 """Jobs: submitting, claiming, keeping and finding them. How a held job changes is in `settle.py`.
 
-**Fairness.** A job in line has a `turn`; the lowest goes first. A job that joins the line takes the
-turn after its user's last one, or, where the user has none in line, the turn after the one being
-served. So a user with ten thousand jobs takes ten thousand turns, and a user who comes later with
-one job is served next: users share a lane, not jobs.
+**Fairness.** A job in line has a `turn`; the lowest goes first, and within a turn whoever joined
+first. A job that joins takes the turn after its user's last one, or, where the user has none in
+line, joins the turn being served. So a user with ten thousand jobs takes ten thousand turns, and a
+user who comes later with one is served in the present round: users share a lane, not jobs.
 
 **Sleep.** A pending job whose `wake_at` lies ahead has no turn. The claim first gives turns to
 those that have come due, then takes the lowest; both look only at what their partial index holds.
@@ -47,6 +47,7 @@ from headgate.store.sql.types import UtcTime
 WAKE_MAX = 500
 _SUBMIT_TRIES_MAX = 3
 
+_OTHER = jobs.alias("other")
 _OF_LANE = bindparam("of_lane", type_=jobs.c.lane.type)
 
 
@@ -139,12 +140,12 @@ def _next_turn(lane: ColumnElement[str], user_id: ColumnElement[str]) -> ColumnE
     """The turn that a job of this user takes when it joins the line."""
     of_user = _turn(lane, user_id=user_id)
     being_served = _turn(lane)
-    return func.coalesce(of_user, being_served, literal_column("0")) + literal_column("1")
+    return func.coalesce(of_user + literal_column("1"), being_served, literal_column("1"))
 
 
 def _turn(lane: ColumnElement[str], user_id: ColumnElement[str] | None = None) -> ScalarSelect[int]:
     """The user's last turn in line, or the first of all: one step down an index."""
-    other = jobs.alias("other")
+    other = _OTHER
     in_line = and_(
         other.c.state == literal_column(f"'{JobState.PENDING.value}'"),
         other.c.turn.is_not(None),
@@ -206,7 +207,7 @@ def _claim(*, server: bool) -> ReturningUpdate[Any]:
     picked = (
         select(jobs.c.id)
         .where(IN_LINE, jobs.c.lane == _OF_LANE)
-        .order_by(jobs.c.turn, jobs.c.id)
+        .order_by(jobs.c.turn, jobs.c.wake_at, jobs.c.id)
         .limit(bindparam("most", type_=Integer))
         .with_for_update(skip_locked=True)
         .cte("picked")
@@ -253,7 +254,11 @@ def heartbeat(
     pairs = [(each.job_id, each.token) for each in held]
     mine = (
         select(jobs.c.id)
-        .where(tuple_(jobs.c.id, jobs.c.token).in_(pairs), HELD)
+        .where(
+            jobs.c.id.in_([job_id for job_id, _ in pairs]),
+            tuple_(jobs.c.id, jobs.c.token).in_(pairs),
+            HELD,
+        )
         .order_by(jobs.c.id)
         .with_for_update()
         .cte("mine")

@@ -39,8 +39,11 @@ class PostgresDatabase(Database):
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=STATEMENT_S_MAX,
-            # A connection that died in the pool is replaced, not handed to an operation.
+            # No ping before every use: an operation that meets a dead connection says so, the whole
+            # pool is replaced, and its caller, which must be ready for that anyway, tries again.
             pool_pre_ping=False,
+            # Values may be private, and errors are told.
+            hide_parameters=True,
             json_serializer=to_json,
             json_deserializer=from_json,
             connect_args={

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, select
 
 from headgate.base.encoding import content_hash
 from headgate.model.job import Job
@@ -88,11 +88,17 @@ def _store_some(
 
 
 def _hashes(tx: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for sync, connection_id, key in keys:
+        groups.setdefault((sync, connection_id), []).append(key)
     table = records.c
-    query = select(table.sync, table.connection_id, table.key, table.hash).where(
-        tuple_(table.sync, table.connection_id, table.key).in_(keys)
-    )
-    return {(row.sync, row.connection_id, row.key): row.hash for row in tx.execute(query)}
+    found: dict[_Key, str] = {}
+    for (sync, connection_id), names in groups.items():
+        query = select(table.key, table.hash).where(
+            table.sync == sync, table.connection_id == connection_id, table.key.in_(names)
+        )
+        found |= {(sync, connection_id, row.key): row.hash for row in tx.execute(query)}
+    return found
 
 
 def of_connection(

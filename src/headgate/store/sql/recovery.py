@@ -25,7 +25,7 @@ def expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
         .limit(limit)
     )
     found = {job.id: job for query in (lost, late) for job in find_jobs(tx, query)}
-    return list(found.values())
+    return list(found.values())[:limit]
 
 
 _PROBED_SOURCES = select(jobs.c.source).where(PROBING)
@@ -52,13 +52,13 @@ def thawable(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
     for source in tx.execute(shut).scalars().all():
         first = select(*JOB_COLUMNS).where(PAUSED, _SHUT, due, jobs.c.source == source)
         found += find_jobs(tx, first.order_by(jobs.c.wake_at, jobs.c.id).limit(1))
-    return found
+    return found[:limit]
 
 
 _let_go = (
     update(jobs)
     .where(jobs.c.id == bindparam("job_id"), PAUSED)
-    .values(reason=Reason.RECOVERING, wake_at=bindparam("at"))
+    .values(reason=Reason.RECOVERING, wake_at=bindparam("at"), updated_at=bindparam("now"))
 )
 
 
@@ -75,13 +75,11 @@ def release_source(
     )
     rows = tx.execute(query).all()
     if rows:
-        tx.execute(
-            _let_go,
-            [
-                {"job_id": row.id, "at": row.now + place * stagger}
-                for place, row in enumerate(rows, 1)
-            ],
-        )
+        free = [
+            {"job_id": row.id, "now": row.now, "at": row.now + place * stagger}
+            for place, row in enumerate(rows, 1)
+        ]
+        tx.execute(_let_go, free)
     return len(rows)
 
 

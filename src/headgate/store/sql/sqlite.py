@@ -29,6 +29,7 @@ T = TypeVar("T")
 GROUP_MAX = 512
 #: How long to wait for another process that holds the file's write lock.
 BUSY_S = 10.0
+_WAL_TRIES_MAX = 100
 #: Reads that run at the same time, at most.
 READERS = 4
 
@@ -53,16 +54,23 @@ class SqliteDatabase(Database):
         """Make the file, readable by its owner alone, and start the writer."""
         if self._writer is None:
             _make_private(self.path)
+            writer = _Writer(self._engine)
+            try:
+                await writer.start()
+            except BaseException:
+                await writer.stop()
+                self._engine.dispose()
+                raise
+            self._writer = writer
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="headgate-read")
-            self._writer = _Writer(self._engine)
-            await self._writer.start()
 
     async def close(self) -> None:
         """Let the writer finish what it was given."""
-        if self._writer is not None and self._readers is not None:
-            await self._writer.stop()
-            self._readers.shutdown()
-            self._writer = self._readers = None
+        writer, readers = self._writer, self._readers
+        self._writer = self._readers = None
+        if writer is not None and readers is not None:
+            await writer.stop()
+            readers.shutdown()
             self._engine.dispose()
 
     async def write(self, operation: Operation[T]) -> T:
@@ -225,6 +233,8 @@ def _resolve(settled: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
             continue
         try:
             future.set_result(outcome())
+        except StopIteration as error:
+            future.set_exception(RuntimeError(repr(error)))
         except Exception as error:
             future.set_exception(error)
 
@@ -299,17 +309,34 @@ def _make_private(path: Path) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
+def _use_wal(raw: sqlite3.Connection) -> None:
+    """Changing a new file to WAL does not wait for others that do the same: try again."""
+    for tries_left in reversed(range(_WAL_TRIES_MAX)):
+        try:
+            raw.execute("PRAGMA journal_mode = WAL").close()
+            return
+        except sqlite3.OperationalError:
+            if not tries_left:
+                raise
+            # This does wait, until the other is done.
+            raw.execute("BEGIN IMMEDIATE")
+            raw.execute("COMMIT")
+
+
 def _engine(path: Path, synchronous: Synchronous) -> Engine:
     # AUTOCOMMIT keeps SQLAlchemy from opening transactions: this module opens them, IMMEDIATE.
     engine = create_engine(
         f"sqlite:///{path}",
         isolation_level="AUTOCOMMIT",
+        # Values may be private, and errors are told.
+        hide_parameters=True,
         connect_args={"timeout": BUSY_S, "check_same_thread": False},
     )
 
     @event.listens_for(engine, "connect")
     def prepare(raw: sqlite3.Connection, _: object) -> None:
-        for pragma in ("journal_mode = WAL", f"synchronous = {synchronous}", "foreign_keys = ON"):
+        _use_wal(raw)
+        for pragma in (f"synchronous = {synchronous}", "foreign_keys = ON"):
             raw.execute(f"PRAGMA {pragma}").close()
 
     return engine

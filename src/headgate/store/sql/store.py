@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from headgate.base.errors import Conflict, StoreError, StoreUnavailable
+from headgate.base.errors import StoreUnavailable
 from headgate.model.change import Change
 from headgate.model.job import Job, JobEvent, Lane
 from headgate.model.record import CoverageRow, Record
@@ -54,14 +54,14 @@ class SqlStore:
             return list(await self._settle(batch))
         except StoreUnavailable:
             raise
-        except (StoreError, Conflict):
+        except Exception:
             # One of them is at fault. Nothing was written: try each alone, so that only it fails.
             return [await self._settle_alone(each) for each in batch]
 
     async def _settle_alone(self, settlement: Settlement) -> Job | Exception | None:
         try:
             [job] = await self._settle([settlement])
-        except (StoreError, Conflict) as error:
+        except Exception as error:
             return error
         return job
 

@@ -109,6 +109,8 @@ jobs = Table(
         name="finished",
     ),
     CheckConstraint("turn IS NULL OR state = 'pending'", name="turn"),
+    # A pending job is in line, or knows when it will be: else nothing would ever wake it.
+    CheckConstraint("state <> 'pending' OR turn IS NOT NULL OR wake_at IS NOT NULL", name="wakes"),
 )
 
 
@@ -137,7 +139,7 @@ def _index(
     return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
-_index("ix_jobs_in_line", jobs.c.lane, jobs.c.turn, jobs.c.id, where=IN_LINE)
+_index("ix_jobs_in_line", jobs.c.lane, jobs.c.turn, jobs.c.wake_at, jobs.c.id, where=IN_LINE)
 _index("ix_jobs_turn_of_user", jobs.c.lane, jobs.c.user_id, jobs.c.turn, where=IN_LINE)
 _index("ix_jobs_asleep", jobs.c.lane, jobs.c.wake_at, where=ASLEEP)
 _index("ix_jobs_held", jobs.c.lease_until, where=HELD)

@@ -83,6 +83,10 @@ def upgrade() -> None:
             name=op.f("ck_jobs_state"),
         ),
         sa.CheckConstraint("turn IS NULL OR state = 'pending'", name=op.f("ck_jobs_turn")),
+        sa.CheckConstraint(
+            "state <> 'pending' OR turn IS NOT NULL OR wake_at IS NOT NULL",
+            name=op.f("ck_jobs_wakes"),
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
     )
     op.create_index(
@@ -112,7 +116,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_jobs_in_line",
         "jobs",
-        ["lane", "turn", "id"],
+        ["lane", "turn", "wake_at", "id"],
         unique=False,
         sqlite_where=sa.text("state = 'pending' AND turn IS NOT NULL"),
         postgresql_where=sa.text("state = 'pending' AND turn IS NOT NULL"),
