@@ -41,7 +41,8 @@ async def throughput(report: Report, name: str, address: str, *, quick: bool) ->
     """No-op chunks a second, batched and one by one, and the bare driver doing the same."""
     console.print(f"[bold]{name}[/]: steps a second")
     count = 5_000 if quick else 20_000
-    async with opened(address, hot=BATCH) as app:
+    # Twice as many slots as a batch: one half is being written while the other is worked on.
+    async with opened(address, hot=2 * BATCH) as app:
         await fill(app, count)
         rate = count / await drain(app, count)
     async with opened(address) as app:

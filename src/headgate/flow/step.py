@@ -4,7 +4,6 @@ A step ends in exactly one settled change, or in none when the claim is lost. Wh
 between, a crash included, the row still says where the next attempt begins.
 """
 
-import asyncio
 from datetime import timedelta
 
 from headgate.base.errors import StoreUnavailable, Transient
@@ -67,21 +66,17 @@ async def _attempt(rt: Runtime, holding: Holding, *, slice_ends: float) -> Outco
     if sync is None:
         return change.park(job, after=PARK), None
     try:
-        with holding.interruptible():
-            async with asyncio.timeout(sync.chunk_s_max):
-                chunk = await extract(rt, sync, job)
+        with holding.interruptible(seconds=sync.chunk_s_max):
+            chunk = await extract(rt, sync, job)
     except Interrupted as interrupted:
-        return _let_go(job, interrupted.why)
-    except TimeoutError:
-        late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
-        return _failed(rt, sync, job, late)
+        return _let_go(rt, sync, job, interrupted.why)
     except Exception as error:
         return _failed(rt, sync, job, error)
     slice_over = holding.stopping or rt.clock.monotonic() >= slice_ends
     return chunk_done(job, chunk, own_records=sync.destination is None, slice_over=slice_over)
 
 
-def _let_go(job: Job, why: Interrupt) -> Outcome | None:
+def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt) -> Outcome | None:
     match why:
         case Interrupt.LOST:
             return None
@@ -89,6 +84,9 @@ def _let_go(job: Job, why: Interrupt) -> Outcome | None:
             return change.cancel(job), None
         case Interrupt.STOP:
             return change.release(job), None
+        case Interrupt.LATE:
+            late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
+            return _failed(rt, sync, job, late)
 
 
 def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:

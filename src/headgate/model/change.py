@@ -23,10 +23,11 @@ Wake = datetime | timedelta
 NOW = timedelta(0)
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One transition of one job, not yet applied."""
 
-    #: The row as it should become, but for what only the store knows (times, turn).
+    #: The row as it was read, and as it should become, but for what only the store knows.
+    before: Job
     after: Job
     edge: Edge[JobState]
     #: The claim that the change is made under, and how many chunks it had committed by then: what
@@ -45,7 +46,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     hold: bool | None = None
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class Tally(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Where a job stands after a chunk: what every chunk-ending change carries."""
 
     cursor: Json
@@ -68,6 +69,7 @@ def _change(
 ) -> Change:
     to = JOB.edge(edge)
     return Change(
+        before=job,
         after=replace(becomes or job, state=to.target, reason=reason),
         edge=to,
         token=job.token,

@@ -58,7 +58,7 @@ class Reason(StrEnum):
     CRASHES_SPENT = "crashes_spent"
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """How far a job has come, counted in work, not in time."""
 
     done: int = 0
@@ -78,7 +78,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return min(1000, max(0, 1000 * self.done // self.total)) / 10
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What a job has done so far, counted over its whole life."""
 
     chunks: int = 0
@@ -95,7 +95,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pauses: int = 0
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A job as the store holds it. Fields are named as the columns are."""
 
     id: str

@@ -15,7 +15,7 @@ from headgate.model.job import Mode, Progress
 from headgate.model.record import Record
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a source is told about the chunk it should read."""
 
     job_id: str
@@ -38,7 +38,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
 
 
-class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What one read brought: one chunk is one durable checkpoint."""
 
     records: Sequence[Record] = ()

@@ -46,7 +46,7 @@ class Submitted(msgspec.Struct, frozen=True):
     created: bool
 
 
-class Claimed(msgspec.Struct, frozen=True):
+class Claimed(msgspec.Struct, frozen=True, gc=False):
     """The jobs a worker got, and, where there were fewer than it wanted, when to look again."""
 
     jobs: Sequence[Job]
@@ -54,14 +54,14 @@ class Claimed(msgspec.Struct, frozen=True):
     next_due_s: float | None
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """A claim: this job, under this token."""
 
     job_id: str
     token: int
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class Work(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a chunk brought, to be stored together with the change that ends it."""
 
     records: Sequence[Record] = ()

@@ -26,7 +26,7 @@ def reading(
 
     async def work() -> str:
         try:
-            with held.interruptible():
+            with held.interruptible(seconds=60):
                 await (read() if read else clock.sleep(10))
         except Interrupted as interrupted:
             return f"interrupted: {interrupted.why.value}"
@@ -153,7 +153,7 @@ def test_an_interrupt_is_told_from_a_cancellation_long_past(seed: int | None, ag
             with suppress(asyncio.CancelledError):
                 await clock.sleep(5)
             try:
-                with held.interruptible():
+                with held.interruptible(seconds=60):
                     await clock.sleep(5)
             except Interrupted:
                 return "interrupted"
@@ -181,7 +181,7 @@ def test_an_interrupt_leaves_no_cancellation_behind(seed: int | None) -> None:
         held, clock = holding(), VirtualClock(loop)
 
         async def work() -> tuple[str, int]:
-            with pytest.raises(Interrupted), held.interruptible():
+            with pytest.raises(Interrupted), held.interruptible(seconds=60):
                 await clock.sleep(10)
             # The change that hands the job back is written under a timeout of its own.
             async with asyncio.timeout(5):

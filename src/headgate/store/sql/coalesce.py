@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-BATCH_MAX = 500
+BATCH_MAX = 100
 
 
 class Coalescer(Generic[Item, Result]):

@@ -8,6 +8,8 @@ brought and the cursor that says so are therefore in one transaction, always.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -26,10 +28,20 @@ from headgate.store.sql.tables import jobs
 
 Settlement = tuple[Change, Work | None]
 
-#: The columns that a change writes as the model gives them; the rest the store works out below.
-_FROM_MODEL = (
+#: Columns that every change writes: somebody else may have written them meanwhile.
+_ALWAYS = (
     "state",
     "reason",
+    "wake_at",
+    "hold",
+    "token",
+    "lease_until",
+    "updated_at",
+    "finished_at",
+)
+#: Columns that only the holder of the claim writes. The fence has shown that they are as it read
+#: them, so only those that changed are written.
+_IF_CHANGED = (
     "error",
     "cursor",
     "steps",
@@ -42,17 +54,20 @@ _FROM_MODEL = (
     "progress",
     "summary",
 )
-_FROM_STORE = ("wake_at", "hold", "token", "lease_until", "updated_at", "finished_at")
 
-_write_job = Prepared(
-    update(jobs)
-    .where(
-        jobs.c.id == bindparam("seen_id"),
-        jobs.c.token == bindparam("seen_token"),
-        jobs.c.state == bindparam("seen_state"),
+
+@cache
+def _write_job(changed: tuple[str, ...]) -> Prepared:
+    """The guarded write for changes of these columns: a few shapes come up again and again."""
+    return Prepared(
+        update(jobs)
+        .where(
+            jobs.c.id == bindparam("seen_id"),
+            jobs.c.token == bindparam("seen_token"),
+            jobs.c.state == bindparam("seen_state"),
+        )
+        .values(turn=turn_if_in_line, **{name: bindparam(name) for name in _ALWAYS + changed})
     )
-    .values(turn=turn_if_in_line, **{name: bindparam(name) for name in _FROM_MODEL + _FROM_STORE})
-)
 
 
 class Seen(msgspec.Struct):
@@ -69,6 +84,8 @@ class Seen(msgspec.Struct):
 def settle(tx: Connection, now: Moment, batch: Sequence[Settlement]) -> list[Job | None]:
     """Apply the changes that still hold, with what their chunks brought; None where one lost."""
     rows = _lock(tx, now, sorted({change.after.id for change, _ in batch}))
+    #: Two changes of one job in one batch: the second meets what the first made of it, in order.
+    doubled = len(rows) < len(batch)
     kept: list[tuple[int, Change, Work | None, Seen]] = []
     for place, (change, work) in enumerate(batch):
         seen = rows.get(change.after.id)
@@ -77,18 +94,23 @@ def settle(tx: Connection, now: Moment, batch: Sequence[Settlement]) -> list[Job
             continue
         _refuse_second_active(tx, met)
         kept.append((place, met, work, seen))
-        # Two changes of one job in one batch: the second meets what the first has made of it.
-        rows[change.after.id] = _seen_after(met, seen)
+        if doubled:
+            rows[change.after.id] = _seen_after(met, seen)
 
     counts = records.store(tx, [(met.after, work) for _, met, work, _ in kept], _time(rows))
     results: list[Job | None] = [None] * len(batch)
-    writes = []
+    writes: list[tuple[tuple[str, ...], dict[str, Any]]] = []
     for (place, met, _, seen), counted in zip(kept, counts, strict=True):
-        job = _become(met, seen, counted)
-        results[place] = job
-        writes.append(_row(job, met, seen))
+        job = results[place] = _become(met, seen, counted)
+        changed = tuple(
+            name for name in _IF_CHANGED if getattr(met.before, name) != getattr(job, name)
+        )
+        writes.append((changed, _row(job, seen, changed)))
     if kept:
-        _write_job.run(tx, writes)
+        if not doubled:
+            writes.sort(key=itemgetter(0))
+        for changed, rows_alike in groupby(writes, itemgetter(0)):
+            _write_job(changed).run(tx, [row for _, row in rows_alike])
         coverage.store(tx, [(met.after, work) for _, met, work, _ in kept], _time(rows))
         events.append(
             tx, [(met.after.id, seen.now, met.event, met.data) for _, met, _, seen in kept]
@@ -182,8 +204,8 @@ def _become(change: Change, seen: Seen, counted: records.Counts) -> Job:
     )
 
 
-def _row(job: Job, change: Change, seen: Seen) -> dict[str, Any]:
-    row = {name: getattr(job, name) for name in _FROM_MODEL + _FROM_STORE}
+def _row(job: Job, seen: Seen, changed: tuple[str, ...]) -> dict[str, Any]:
+    row = {name: getattr(job, name) for name in _ALWAYS + changed}
     row["in_line"] = (
         job.state is JobState.PENDING and job.wake_at is not None and job.wake_at <= seen.now
     )

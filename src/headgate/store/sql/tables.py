@@ -17,7 +17,6 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Date,
-    ForeignKey,
     Index,
     Integer,
     MetaData,
@@ -154,7 +153,8 @@ job_events = Table(
     "job_events",
     metadata,
     Column("id", _Serial, primary_key=True, autoincrement=True),
-    Column("job_id", Text, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    # No foreign key: an event is only written under the lock of its job's row, which is there.
+    Column("job_id", Text, nullable=False),
     Column("at", UtcTime, nullable=False),
     Column("kind", Text, nullable=False),
     Column("data", JsonOf[JsonObject](dict[str, object]), nullable=False),

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class _Converted(TypeDecorator[T], Generic[T]):
-    """A type whose values are converted by a function each way; NULL stays None."""
+    """A type whose values are converted by a function each way, which leave None as it is."""
 
     impl: type[TypeEngine[Any]] = Text
     cache_ok = True
@@ -40,9 +40,7 @@ class _Converted(TypeDecorator[T], Generic[T]):
         """Our conversion, then that of the database's own type."""
         into = self.into(dialect)
         then = self.load_dialect_impl(dialect).dialect_impl(dialect).bind_processor(dialect)
-        if then is None:
-            return lambda value: None if value is None else into(value)
-        return lambda value: then(None) if value is None else then(into(value))
+        return into if then is None else lambda value: then(into(value))
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Convert:
         """The conversion of the database's own type, then ours."""
@@ -50,9 +48,7 @@ class _Converted(TypeDecorator[T], Generic[T]):
         first = (
             self.load_dialect_impl(dialect).dialect_impl(dialect).result_processor(dialect, coltype)
         )
-        if first is None:
-            return lambda value: None if value is None else out_of(value)
-        return lambda value: None if value is None else out_of(first(value))
+        return out_of if first is None else lambda value: out_of(first(value))
 
 
 class UtcTime(_Converted[datetime]):
@@ -79,21 +75,22 @@ class UtcTime(_Converted[datetime]):
         return _in_utc if dialect.name == "postgresql" else _from_microseconds
 
 
-def _aware(value: datetime) -> datetime:
-    assert value.tzinfo is not None, "naive datetime"
+def _aware(value: datetime | None) -> datetime | None:
+    assert value is None or value.tzinfo is not None, "naive datetime"
     return value
 
 
-def _to_microseconds(value: datetime) -> int:
-    return (_aware(value) - _EPOCH) // _MICROSECOND
+def _to_microseconds(value: datetime | None) -> int | None:
+    # Subtracting from an aware datetime raises where `value` is naive.
+    return None if value is None else (value - _EPOCH) // _MICROSECOND
 
 
-def _from_microseconds(value: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=value)
+def _from_microseconds(value: int | None) -> datetime | None:
+    return None if value is None else _EPOCH + timedelta(microseconds=value)
 
 
-def _in_utc(value: datetime) -> datetime:
-    return value if value.tzinfo is UTC else value.astimezone(UTC)
+def _in_utc(value: datetime | None) -> datetime | None:
+    return value if value is None or value.tzinfo is UTC else value.astimezone(UTC)
 
 
 class JsonOf(_Converted[T], Generic[T]):
@@ -115,14 +112,15 @@ class JsonOf(_Converted[T], Generic[T]):
 
     def into(self, dialect: Dialect) -> Convert:
         """Postgres's own type writes the text, by the engine's serializer."""
-        return msgspec.to_builtins if dialect.name == "postgresql" else to_json
+        encode = msgspec.to_builtins if dialect.name == "postgresql" else to_json
+        return lambda value: None if value is None else encode(value)
 
     def out_of(self, dialect: Dialect) -> Convert:
         """Postgres's own type has read the text, by the engine's deserializer."""
+        kind, decode = self.kind, msgspec.json.Decoder(self.kind).decode
         if dialect.name == "postgresql":
-            kind = self.kind
-            return lambda value: msgspec.convert(value, kind)
-        return msgspec.json.Decoder(self.kind).decode
+            return lambda value: None if value is None else msgspec.convert(value, kind)
+        return lambda value: None if value is None else decode(value)
 
 
 Word = TypeVar("Word", bound=StrEnum)
@@ -141,8 +139,9 @@ class OneOf(_Converted[Word], Generic[Word]):
 
     def into(self, dialect: Dialect) -> Convert:
         """The word itself; a plain text that is one of them is taken too."""
-        return str
+        return lambda value: None if value is None else str(value)
 
     def out_of(self, dialect: Dialect) -> Convert:
         """The member for the word."""
-        return {word.value: word for word in self.words}.__getitem__
+        members: dict[str | None, Word | None] = {word.value: word for word in self.words}
+        return (members | {None: None}).__getitem__

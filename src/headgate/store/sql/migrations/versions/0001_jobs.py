@@ -193,9 +193,6 @@ def upgrade() -> None:
         sa.Column("at", UtcTime(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("data", JsonOf(object), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["job_id"], ["jobs.id"], name=op.f("fk_job_events_job_id"), ondelete="CASCADE"
-        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_job_events")),
         sqlite_autoincrement=True,
     )
