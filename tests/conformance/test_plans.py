@@ -1,4 +1,4 @@
-"""Plans: with 100,000 jobs, what the store asks often is still answered from a partial index.
+"""Plans: with 100,000 jobs and records, what the store asks often is still answered from an index.
 
 The statements are those that the store sends, caught on their way and given to EXPLAIN: a copy of
 them here would go on passing after the original had changed.
@@ -19,13 +19,14 @@ from sqlalchemy import Connection, Engine, event
 from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane
-from headgate.ports.store import JobFilter
+from headgate.model.record import Record
+from headgate.ports.store import Held, JobFilter, Work
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from tests import servers, stores
-from tests.stores import LEASE, START, new_job
+from tests.stores import LEASE, START, new_job, tally
 
 JOBS = 100_000
 RUNS = 10
@@ -54,10 +55,18 @@ _FILL = f"""
         CASE WHEN state IN ('success', 'failed') THEN {{now}} END
     FROM (SELECT n, {_STATES} AS state FROM {{numbers}}) AS numbered
 """
+_FILL_RECORDS = """
+    INSERT INTO records (sync, connection_id, key, data, hash, created_at, updated_at)
+    SELECT 'notes', 'filled_' || (n % 1000), 'record_' || n, '{{}}', 'hash', {now}, {now}
+    FROM {numbers}
+"""
 
 
 def fill(tx: Connection) -> None:
-    """Many ended jobs; two thousand each in line and asleep, a thousand each held and paused."""
+    """Many ended jobs; two thousand each in line and asleep, a thousand each held and paused.
+
+    And as many records, a hundred for each of a thousand connections.
+    """
     if tx.dialect.name == "postgresql":
         now = f"TIMESTAMPTZ '{START.isoformat()}'"
         later = f"{now} + n * INTERVAL '1 second'"
@@ -68,6 +77,7 @@ def fill(tx: Connection) -> None:
         counted = f"SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < {JOBS}"
         numbers = f"(WITH RECURSIVE counted(n) AS ({counted}) SELECT n FROM counted)"
     tx.exec_driver_sql(_FILL.format(now=now, later=later, numbers=numbers))
+    tx.exec_driver_sql(_FILL_RECORDS.format(now=now, numbers=numbers))
 
 
 async def fill_database(database: Database) -> None:
@@ -85,7 +95,7 @@ def crowded_url(postgres_server: servers.PostgresServer) -> str:
     async def prepare() -> str:
         url = await stores.migrated_postgres(postgres_server.url, "headgate_plans")
         await fill_database(PostgresDatabase(url, ManualClock(START)))
-        await stores.execute_on(url, "VACUUM ANALYZE jobs")
+        await stores.execute_on(url, "VACUUM ANALYZE jobs, records")
         return url
 
     return stores.run_async(prepare())
@@ -142,11 +152,11 @@ class Sent(msgspec.Struct, frozen=True):
 
 @contextmanager
 def caught() -> Iterator[list[Sent]]:
-    """Every statement on a job that is sent while inside."""
+    """Every statement on jobs or records that is sent while inside."""
     sent: list[Sent] = []
 
     def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
-        if re.search(r"\bjobs\b", statement):
+        if re.search(r"\b(jobs|records)\b", statement):
             sent.append(Sent(statement, parameters[0] if many else parameters))
 
     event.listen(Engine, "before_cursor_execute", note)
@@ -181,10 +191,12 @@ async def generic_plan(url: str, sent: Sent) -> str:
     return "\n".join(str(row[0]) for row in rows)
 
 
-#: A walk over all jobs. On SQLite it begins with SCAN, where a partial index is as good as none.
+#: A walk over all jobs or records. On SQLite it begins with SCAN, where a partial index is as good
+#: as none.
 _FULL_SCAN = re.compile(
-    r"Seq Scan on jobs"
-    r"|SCAN (jobs|other)(?! USING (COVERING )?INDEX ix_jobs_(probing|held|cancelling|paused))"
+    r"Seq Scan on (jobs|records)"
+    r"|SCAN (jobs|other|records)"
+    r"(?! USING (COVERING )?INDEX ix_jobs_(probing|held|cancelling|paused))"
 )
 
 
@@ -204,6 +216,17 @@ async def submit(store: SqlStore) -> None:
 async def settle(store: SqlStore) -> None:
     [job] = (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs
     await store.settle(change.release(job))
+
+
+async def settle_records(store: SqlStore) -> None:
+    [job] = (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs
+    brought = [Record(f"record_{number}", {}) for number in range(100)]
+    await store.settle(change.advance(job, tally(), {}), Work(records=brought))
+
+
+async def heartbeat(store: SqlStore) -> None:
+    claimed = (await store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)).jobs
+    await store.heartbeat([Held(job.id, job.token) for job in claimed], lease=LEASE)
 
 
 async def expired(store: SqlStore) -> None:
@@ -230,10 +253,13 @@ class Ask(msgspec.Struct, frozen=True):
     """Something the store does often, and the indexes that its statements must stand on."""
 
     run: Callable[[SqlStore], Awaitable[None]]
-    #: How a statement begins, and what its plan must name.
+    #: How a statement begins, and what its plan must name; both are patterns.
     stands_on: dict[str, set[str]]
 
 
+#: A primary key's index has another name on either database.
+_BY_JOB = "(pk_jobs|sqlite_autoindex_jobs_1)"
+_BY_RECORD = "(pk_records|sqlite_autoindex_records_1)"
 _TURNS = {"ix_jobs_turn_of_user", "ix_jobs_in_line"}
 ASKS = {
     "claim": Ask(
@@ -247,6 +273,8 @@ ASKS = {
     "claim to the end": Ask(claim_to_the_end, {"SELECT [?$]": {"ix_jobs_asleep"}}),
     "submit": Ask(submit, {"INSERT INTO jobs": _TURNS}),
     "settle": Ask(settle, {"UPDATE jobs SET state": _TURNS}),
+    "settle records": Ask(settle_records, {'SELECT records."?key': {_BY_RECORD}}),
+    "heartbeat": Ask(heartbeat, {"WITH mine AS": {_BY_JOB}}),
     "expired": Ask(
         expired,
         {
@@ -267,7 +295,7 @@ ASKS = {
 
 
 def assert_stands(ask: Ask, planned: list[tuple[Sent, str]]) -> None:
-    """No statement walks over all jobs, and each that is named stands on its indexes."""
+    """No statement walks over all jobs or records, and each that is named stands on its indexes."""
     for _, steps in planned:
         assert not _FULL_SCAN.search(steps), steps
     for begins, indexes in ask.stands_on.items():

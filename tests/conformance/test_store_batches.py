@@ -191,6 +191,25 @@ async def test_a_refused_change_does_not_sink_the_others_of_its_batch(store: Sql
     assert await kinds(store, one.id) == ["submitted", "chunk"]
 
 
+async def test_of_two_failed_jobs_retried_in_one_batch_one_comes_back(store: SqlStore) -> None:
+    # Given two failed jobs of one sync and connection
+    older = await in_state(store, JobState.FAILED, connection_id="c")
+    newer = await in_state(store, JobState.FAILED, connection_id="c")
+
+    # When both are retried in one batch
+    answers = await asyncio.gather(
+        *(store.settle(change.start_again(job, Reason.RETRY_NOW)) for job in (older, newer)),
+        return_exceptions=True,
+    )
+
+    # Then the first is back, and the second is told by whom its place is taken
+    assert answers[0] == await store.get(older.id)
+    assert isinstance(answers[1], ActiveJobExists)
+    assert answers[1].job_id == older.id
+    assert (await store.get(older.id)).state is JobState.PENDING
+    assert await store.get(newer.id) == newer
+
+
 async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store: SqlStore) -> None:
     # Given two running jobs, and a chunk that no database takes: its coverage counts nothing
     bad, good = await run_some(store, 2)
@@ -210,6 +229,38 @@ async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store
     assert answers[1] == await store.get(good.id)
     assert await store.get(bad.id) == bad
     assert [row[2] for row in (await everything(store))["records"]] == ["record_2"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), 2**70, "\ud800", "\x00"],
+    ids=["no JSON", "beyond 64 bits", "half a character", "a zero character"],
+)
+async def test_a_record_that_may_not_be_storable_does_not_sink_the_others(
+    store: SqlStore, value: object
+) -> None:
+    # Given two running jobs, and a record that not every encoder or database takes
+    doubtful, good = await run_some(store, 2)
+    record = Record("doubtful", {"value": value})
+
+    # When it comes in one batch with a good one
+    answers = await asyncio.gather(
+        store.settle(change.advance(doubtful, tally(), {}), Work(records=[record])),
+        store.settle(change.advance(good, tally(), {}), work(2)),
+        return_exceptions=True,
+    )
+
+    # Then the good one is written
+    assert answers[1] == await store.get(good.id)
+    assert await store.records(good.sync, good.connection_id, limit=10) == work(2).records
+    # And the doubtful one is there as it was given, or was refused and has left nothing
+    there = list(await store.records(doubtful.sync, doubtful.connection_id, limit=10))
+    if isinstance(answers[0], Exception):
+        assert there == []
+        assert await store.get(doubtful.id) == doubtful
+    else:
+        assert there == [record]
+        assert answers[0] == await store.get(doubtful.id)
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,24 @@ async def test_the_longest_lost_are_found_first(store: SqlStore, clock: ManualCl
     assert ids(await store.expired(limit=2)) == [leases[10], leases[20]]
 
 
+async def test_lost_and_late_together_are_at_most_as_many_as_wanted(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given two jobs that are cancelled too slowly by workers that beat on, and two lost ones
+    for _ in range(2):
+        cancelling = await in_state(store, JobState.CANCELLING)
+        await store.heartbeat([held(cancelling)], lease=after(86_400))
+    for _ in range(2):
+        await run_one(store)
+
+    # When the deadlines and the leases are over
+    clock.advance(3600)
+
+    # Then no more are found than the sweeper wants, and all of them where it wants more
+    assert len(await store.expired(limit=2)) == 2
+    assert len(await store.expired(limit=10)) == 4
+
+
 @pytest.mark.parametrize(
     "state",
     [state for state in JobState if state not in (JobState.RUNNING, JobState.CANCELLING)],
@@ -312,6 +330,24 @@ async def test_probes_are_at_most_as_many_as_wanted(store: SqlStore, clock: Manu
     clock.advance(3600)
 
     assert len(await store.thawable(limit=3)) == 3
+
+
+async def test_recovering_jobs_and_probes_together_are_at_most_as_many_as_wanted(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given three recovering jobs of one provider, and three providers that are still shut
+    for _ in range(3):
+        await shut_one(store, source="a")
+    await store.release_source("a", stagger=after(1), limit=10)
+    for source in "bcd":
+        await shut_one(store, source=source)
+
+    # When all have come due
+    clock.advance(3600)
+
+    # Then no more are found than the sweeper wants, and all of them where it wants more
+    assert len(await store.thawable(limit=2)) == 2
+    assert len(await store.thawable(limit=10)) == 6
 
 
 async def test_a_thawed_job_is_back_in_line_from_where_it_stopped(

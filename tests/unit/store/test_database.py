@@ -1,5 +1,9 @@
 """What a driver's error becomes: one of ours, by its consequence, without anybody's values."""
 
+import asyncio
+import traceback
+from typing import Never
+
 import pytest
 from sqlalchemy import Connection, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
@@ -8,7 +12,10 @@ from headgate.base.errors import NotFound, StoreError, StoreUnavailable
 from headgate.store.sql.database import Operation, translate
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import jobs
-from tests.stores import submit_one
+from tests.stores import SOON_S, submit_one
+
+#: Named and not written out where it is used: a traceback shows the lines of the source as well.
+VALUE = "private thought"
 
 
 class DriverError(Exception):
@@ -96,6 +103,28 @@ async def test_a_refusal_says_what_was_broken_and_not_with_which_values(
     assert "SELECT" not in str(refused.value)
     assert "UPDATE" not in str(refused.value)
     assert "INSERT" not in str(refused.value)
+
+
+@pytest.mark.parametrize("way", ["write", "read"])
+async def test_a_refusals_traceback_does_not_tell_the_values_of_a_statement(
+    store: SqlStore, way: str
+) -> None:
+    query = text("SELECT * FROM nowhere WHERE word = :word")
+    run = store.database.write if way == "write" else store.database.read
+
+    with pytest.raises(StoreError, match="nowhere") as refused:
+        await run(lambda tx: tx.execute(query, {"word": VALUE}))
+
+    assert VALUE not in "".join(traceback.format_exception(refused.value))
+
+
+async def test_a_stop_iteration_in_a_write_is_told_and_not_waited_for(store: SqlStore) -> None:
+    def stop(tx: Connection) -> Never:
+        raise StopIteration
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        async with asyncio.timeout(SOON_S):
+            await store.database.write(stop)
 
 
 async def test_a_secret_in_an_errors_text_is_masked(store: SqlStore) -> None:

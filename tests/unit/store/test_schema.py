@@ -42,6 +42,7 @@ def row_in(state: str, **fields: Any) -> dict[str, Any]:
         "params": {},
         "state": state,
         "reason": "queued",
+        "wake_at": START if state == JobState.PENDING else None,
         "created_at": START,
         "updated_at": START,
         "lease_until": START if state in HELD else None,
@@ -141,6 +142,18 @@ async def test_only_a_pending_job_may_have_a_turn(database: Database, state: Job
     else:
         with pytest.raises(StoreError, match="ck_jobs_turn"):
             await insert_job(database, row_in(state.value, turn=1))
+
+
+@pytest.mark.parametrize(
+    "place", [{"turn": 1, "wake_at": None}, {"turn": None, "wake_at": START}], ids=["turn", "wake"]
+)
+async def test_a_pending_job_is_in_line_or_knows_when_it_wakes(
+    database: Database, place: dict[str, Any]
+) -> None:
+    await insert_job(database, row_in("pending", **place))
+
+    with pytest.raises(StoreError, match="ck_jobs_wakes"):
+        await database.write(lambda tx: tx.execute(update(jobs).values(turn=None, wake_at=None)))
 
 
 @pytest.mark.parametrize("state", list(JobState))

@@ -259,6 +259,25 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     await database.close()
 
 
+async def test_an_open_that_failed_can_be_tried_again(tmp_path: Path) -> None:
+    # Given a file that is no database, and was refused
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear reader, this is not a database. " * 100, encoding="utf-8")
+    database = SqliteDatabase(path, ManualClock(START))
+    with pytest.raises(StoreError, match="not a database"):
+        await database.open()
+
+    # When it is out of the way, and the same database is opened again
+    path.unlink()
+    await database.open()
+
+    # Then it can be written
+    try:
+        assert await database.write(lambda tx: tx.execute(text("SELECT 7")).scalar_one()) == 7
+    finally:
+        await database.close()
+
+
 # ---- opening and closing -----------------------------------------------------------------------
 
 
@@ -285,6 +304,43 @@ async def test_closing_waits_for_what_was_given(database: SqliteDatabase) -> Non
     assert await asyncio.gather(*waiting) == ["a", "b", "c"]
     await database.open()
     assert await words(database) == ["a", "b", "c"]
+
+
+async def test_a_write_that_comes_while_closing_is_refused_and_not_left_waiting(
+    database: SqliteDatabase,
+) -> None:
+    # Given a database that is closing, but whose writer is still in the middle of something
+    async with busy(database) as gate:
+        closing = asyncio.create_task(database.close())
+        started = asyncio.Event()
+        asyncio.get_running_loop().call_soon(started.set)
+        await started.wait()
+
+        # When another write comes
+        with pytest.raises(StoreError, match="not open"):
+            async with asyncio.timeout(SOON_S):
+                await database.write(put("late"))
+
+        # Then what was under way is finished, and only that
+        gate.set()
+        await closing
+    await database.open()
+    assert await words(database) == []
+
+
+async def test_those_who_open_a_new_file_together_all_succeed(tmp_path: Path) -> None:
+    for number in range(40):
+        # Given four databases on a file that is not there yet
+        path = tmp_path / f"{number}.db"
+        databases = [SqliteDatabase(path, ManualClock(START)) for _ in range(4)]
+
+        # When all are opened at once
+        answers = await asyncio.gather(*(each.open() for each in databases), return_exceptions=True)
+        for each in databases:
+            await each.close()
+
+        # Then none was refused
+        assert answers == [None] * 4
 
 
 async def test_opening_and_closing_twice_is_fine(tmp_path: Path) -> None:
