@@ -59,7 +59,8 @@ class Database(ABC):
 def translate(error: Exception) -> Exception:
     """A driver's error as one of ours, without the statement's values: they may be private."""
     if isinstance(error, DBAPIError):
-        said = redact(str(error.orig))
+        # The first line says what; the next ones, DETAIL, quote the row.
+        said = redact(str(error.orig).partition("\n")[0])
         if error.connection_invalidated or _is_outage(error):
             return StoreUnavailable(f"the database did not answer: {said}")
         return StoreError(f"the database refused: {said}")

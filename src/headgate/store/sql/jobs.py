@@ -2,8 +2,9 @@
 
 **Fairness.** A job in line has a `turn`; the lowest goes first, and within a turn whoever joined
 first. A job that joins takes the turn after its user's last one, or, where the user has none in
-line, joins the turn being served. So a user with ten thousand jobs takes ten thousand turns, and a
-user who comes later with one is served in the present round: users share a lane, not jobs.
+line, the turn after the one being served. So a user with ten thousand jobs takes ten thousand
+turns, and a user who comes later with one is served in the next round: users share a lane, not
+jobs. Nobody joins the turn being served, so it ends, whoever keeps coming back: nobody starves.
 
 **Sleep.** A pending job whose `wake_at` lies ahead has no turn. The claim first gives turns to
 those that have come due, then takes the lowest; both look only at what their partial index holds.
@@ -140,7 +141,7 @@ def _next_turn(lane: ColumnElement[str], user_id: ColumnElement[str]) -> ColumnE
     """The turn that a job of this user takes when it joins the line."""
     of_user = _turn(lane, user_id=user_id)
     being_served = _turn(lane)
-    return func.coalesce(of_user + literal_column("1"), being_served, literal_column("1"))
+    return func.coalesce(of_user, being_served, literal_column("0")) + literal_column("1")
 
 
 def _turn(lane: ColumnElement[str], user_id: ColumnElement[str] | None = None) -> ScalarSelect[int]:

@@ -79,7 +79,8 @@ class PostgresDatabase(Database):
                     return await connection.run_sync(operation)
             except Exception as error:
                 if not (tries_left and _is_conflict(error)):
-                    raise translate(error) from error
+                    # Not `from error`: a driver's error quotes the row that was refused.
+                    raise translate(error) from None
         raise AssertionError("unreachable")
 
     async def read(self, operation: Operation[T]) -> T:
@@ -88,7 +89,7 @@ class PostgresDatabase(Database):
             async with self._engine.connect() as connection:
                 return await connection.run_sync(operation)
         except Exception as error:
-            raise translate(error) from error
+            raise translate(error) from None
 
     async def migrate(self, operation: Operation[T]) -> T:
         """Wait for any other migration, then run."""

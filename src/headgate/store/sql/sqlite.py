@@ -286,8 +286,10 @@ def read_now(engine: Engine, operation: Operation[T]) -> T:
             finally:
                 raw.execute("ROLLBACK")
                 raw.execute("PRAGMA query_only = OFF")
+    except StopIteration as error:
+        raise RuntimeError(repr(error)) from error
     except Exception as error:
-        raise _translate_sqlite(error) from error
+        raise _translate_sqlite(error) from None
 
 
 def _raiser(error: Exception) -> Outcome:
