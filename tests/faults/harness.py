@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -84,6 +85,33 @@ class Site:
         """End every worker."""
         for worker in self._workers:
             worker.end()
+
+    async def freeze(self, worker: Worker) -> None:
+        """Stop a worker while it holds no write lock on a SQLite file.
+
+        One that is frozen with the lock stops everybody: that is SQLite's nature, and why several
+        processes on one file are not how Headgate scales. On Postgres the server frees the locks.
+        """
+        for _ in range(100):
+            worker.signal(signal.SIGSTOP)
+            await asyncio.sleep(0.05)
+            if self._can_write():
+                return
+            worker.signal(signal.SIGCONT)
+            await asyncio.sleep(0.01)
+        raise AssertionError("the worker holds the lock whenever it is looked at")
+
+    def _can_write(self) -> bool:
+        if not self.address.startswith("sqlite"):
+            return True
+        database = sqlite3.connect(self.address.removeprefix("sqlite:///"), timeout=0)
+        try:
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        finally:
+            database.close()
+        return True
 
     async def submit(self, count: int, *, days: int = 4) -> list[str]:
         """So many history jobs, half of them kept and half sent."""

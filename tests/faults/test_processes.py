@@ -53,7 +53,7 @@ async def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes(pla
     ids = await place.submit(2)
     frozen = place.start()
     await asyncio.to_thread(frozen.wait_for_line, "reading")
-    frozen.signal(signal.SIGSTOP)
+    await place.freeze(frozen)
 
     # When another has done everything, and the first goes on
     place.start()

@@ -19,6 +19,9 @@ _CONFLICTS = ("40001", "40P01")
 CONFLICT_RETRIES_MAX = 5
 #: An operation is a handful of statements on indexes; one that takes longer is stuck.
 STATEMENT_S_MAX = 60
+#: A worker frozen in the middle of a transaction keeps its locks for so long, not for ever: the
+#: server ends the transaction, and the worker finds out when it wakes.
+IDLE_IN_TRANSACTION_S_MAX = 10
 #: A key of our own for the lock that lets one process migrate at a time.
 _MIGRATION_LOCK = 0x4865616467617465
 
@@ -48,7 +51,11 @@ class PostgresDatabase(Database):
             json_deserializer=from_json,
             connect_args={
                 "command_timeout": STATEMENT_S_MAX,
-                "server_settings": {"application_name": "headgate", "jit": "off"},
+                "server_settings": {
+                    "application_name": "headgate",
+                    "jit": "off",
+                    "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_S_MAX}s",
+                },
             },
         )
         self.dialect = self._engine.dialect
