@@ -25,6 +25,8 @@ class Database(ABC):
 
     #: An embedded database belongs to this process, which keeps its schema up to date by itself.
     embedded: bool
+    #: Write transactions that it pays to have under way at once.
+    writes_at_once: int
     dialect: Dialect
 
     def __init__(self, time: StoreTime) -> None:

@@ -30,6 +30,7 @@ class PostgresDatabase(Database):
     """A Postgres database, through asyncpg."""
 
     embedded = False
+    writes_at_once = 2
 
     def __init__(
         self, url: str, clock: Clock, *, pool_size: int = 10, server_time: bool = True

@@ -40,6 +40,7 @@ class SqliteDatabase(Database):
     """A SQLite file, written by a thread of its own."""
 
     embedded = True
+    writes_at_once = 1
 
     def __init__(self, path: Path, clock: Clock, *, synchronous: Synchronous = "FULL") -> None:
         """Use the file at `path`; FULL survives a power cut, OFF only a crash (for simulation)."""
@@ -105,6 +106,7 @@ class InlineSqliteDatabase(Database):
     """
 
     embedded = True
+    writes_at_once = 1
 
     def __init__(self, path: Path, clock: Clock, *, synchronous: Synchronous = "OFF") -> None:
         """Use the file at `path`."""

@@ -27,7 +27,9 @@ class SqlStore:
     def __init__(self, database: Database) -> None:
         """Use `database`, which must be open and migrated."""
         self.database = database
-        self._settling = Coalescer[Settlement, Job | None](self._settle_batch)
+        self._settling = Coalescer[Settlement, Job | None](
+            self._settle_batch, in_flight_max=database.writes_at_once
+        )
 
     def _timed(self, operation: Callable[[Connection, Moment], T]) -> Operation[T]:
         """Give the operation the store's time, read when it runs and not when it was queued."""
