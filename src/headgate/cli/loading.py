@@ -11,15 +11,7 @@ from pydantic import ValidationError
 
 from headgate.app import App
 from headgate.base.clock import SystemClock
-from headgate.base.errors import (
-    Conflict,
-    HeadgateError,
-    InvalidInput,
-    NotFound,
-    SchemaBehind,
-    SchemaNewer,
-    StoreError,
-)
+from headgate.base.errors import HeadgateError, InvalidInput, StoreError
 from headgate.base.log import configure
 from headgate.base.redact import redact
 from headgate.cli.output import messages, print_json
@@ -107,10 +99,8 @@ def exit_code(error: HeadgateError) -> int:
     match error:
         case InvalidInput():
             return USAGE
-        case SchemaBehind() | SchemaNewer() | StoreError():
+        case StoreError():
             return CONFIG
-        case NotFound() | Conflict():
-            return FAILED
         case _:
             return FAILED
 

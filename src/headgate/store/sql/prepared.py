@@ -1,7 +1,7 @@
 """A statement compiled once and run with many rows.
 
-SQLAlchemy builds a dictionary of parameters for every row of an executemany, twice. On the one path
-that every chunk of every job takes, that was a third of the time; here a row is one tuple.
+SQLAlchemy builds a dictionary of parameters for every row of an executemany. On the one path that
+every chunk of every job takes, that showed at the top of the profile; here a row is one tuple.
 """
 
 from collections.abc import Callable, Sequence
