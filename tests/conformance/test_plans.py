@@ -260,19 +260,25 @@ class Ask(msgspec.Struct, frozen=True):
 #: A primary key's index has another name on either database.
 _BY_JOB = "(pk_jobs|sqlite_autoindex_jobs_1)"
 _BY_RECORD = "(pk_records|sqlite_autoindex_records_1)"
+#: The rows of a batch come as a table: before the statement on SQLite, in it on Postgres.
+_GIVEN = r"WITH given\([^)]*\) AS \(VALUES .*\)"
+_LOOK_FOR_TURNS = f"({_GIVEN} )?SELECT given.of_lane"
 _TURNS = {"ix_jobs_turn_of_user", "ix_jobs_in_line"}
 ASKS = {
     "claim": Ask(
         claim,
         {
             "SELECT jobs.id": {"ix_jobs_asleep"},
-            "UPDATE jobs SET turn": _TURNS,
+            _LOOK_FOR_TURNS: _TURNS,
+            f"({_GIVEN} )?UPDATE jobs SET turn": {_BY_JOB},
             "WITH picked AS": {"ix_jobs_in_line"},
         },
     ),
     "claim to the end": Ask(claim_to_the_end, {"SELECT [?$]": {"ix_jobs_asleep"}}),
     "submit": Ask(submit, {"INSERT INTO jobs": _TURNS}),
-    "settle": Ask(settle, {"UPDATE jobs SET state": _TURNS}),
+    "settle": Ask(
+        settle, {_LOOK_FOR_TURNS: _TURNS, f"({_GIVEN} )?UPDATE jobs SET state": {_BY_JOB}}
+    ),
     "settle records": Ask(settle_records, {'SELECT records."?key': {_BY_RECORD}}),
     "heartbeat": Ask(heartbeat, {"WITH mine AS": {_BY_JOB}}),
     "expired": Ask(

@@ -1,5 +1,6 @@
 """Fairness: users share a lane, not jobs. Nobody's long line keeps another waiting."""
 
+import asyncio
 import random
 from collections import Counter, defaultdict
 
@@ -73,8 +74,8 @@ async def test_sleepers_that_wake_together_take_turns_by_user(
     # When all have come due
     clock.advance(60)
 
-    # Then the single one waits for two of the twenty
-    assert await serve(store, 3) == ["many", "many", "one"]
+    # Then the single one waits for one of the twenty
+    assert await serve(store, 3) == ["many", "one", "many"]
 
 
 async def test_a_job_that_rests_goes_behind_the_others(store: SqlStore, clock: ManualClock) -> None:
@@ -197,3 +198,17 @@ async def test_no_user_is_overtaken_by_another_more_than_twice(
     # Then between two of a user's turns everybody else had two at most: one of the turn that was
     # being served, one of the next
     assert line.overtaken_max <= 2
+
+
+async def test_jobs_that_rest_in_one_batch_stand_one_behind_another(store: SqlStore) -> None:
+    # Given one user's five running jobs, and another's one in line
+    await submit_for(store, "many", 5)
+    running = (await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)).jobs
+    await submit_for(store, "one", 1)
+
+    # When the five end their slices together
+    await asyncio.gather(*[store.settle(change.rest(job, tally(), {})) for job in running])
+
+    # Then each has a turn of its own, and a newcomer stands behind the first two alone
+    await submit_for(store, "late", 1)
+    assert await serve(store, 7) == ["one", "many", "late", *["many"] * 4]

@@ -3,14 +3,33 @@
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, literal_column, or_, select
 
 from headgate.model.job import Job
 from headgate.model.record import CoverageRow
 from headgate.model.states import DayStatus
 from headgate.ports.store import Work
-from headgate.store.sql.statements import insert_into
+from headgate.store.sql.many import insert_many
+from headgate.store.sql.statements import Insert
 from headgate.store.sql.tables import coverage
+
+_NEWS = ("status", "records", "error", "job_id", "updated_at")
+
+
+def _keep_what_is_held(insert: Insert) -> Insert:
+    return insert.on_conflict_do_update(
+        index_elements=coverage.primary_key.columns,
+        set_={name: insert.excluded[name] for name in _NEWS},
+        where=or_(
+            coverage.c.status != literal_column(f"'{DayStatus.HELD.value}'"),
+            insert.excluded.status != literal_column(f"'{DayStatus.FAILED.value}'"),
+        ),
+    )
+
+
+_store = insert_many(
+    coverage, ("sync", "connection_id", "day", *_NEWS), on_conflict=_keep_what_is_held
+)
 
 
 def store(tx: Connection, chunks: Sequence[tuple[Job, Work | None]], at: datetime | None) -> None:
@@ -29,24 +48,7 @@ def store(tx: Connection, chunks: Sequence[tuple[Job, Work | None]], at: datetim
         for job, work in chunks
         if work is not None and work.coverage is not None
     ]
-    if not rows:
-        return
-    insert = insert_into(tx, coverage)
-    news = {
-        name: insert.excluded[name]
-        for name in ("status", "records", "error", "job_id", "updated_at")
-    }
-    tx.execute(
-        insert.on_conflict_do_update(
-            index_elements=coverage.primary_key.columns,
-            set_=news,
-            where=or_(
-                coverage.c.status != DayStatus.HELD,
-                insert.excluded.status != DayStatus.FAILED,
-            ),
-        ),
-        rows,
-    )
+    _store.run(tx, rows)
 
 
 def of_days(

@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, delete, select
 
 from headgate.base.encoding import JsonObject
 from headgate.model.job import JobEvent
+from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment
-from headgate.store.sql.prepared import Prepared
 from headgate.store.sql.tables import job_events
 
-_append = Prepared(
-    insert(job_events).values({name: bindparam(name) for name in ("job_id", "at", "kind", "data")})
-)
+_append = insert_many(job_events, ("job_id", "at", "kind", "data"))
 
 
 def append(tx: Connection, told: Sequence[tuple[str, datetime, str, JsonObject]]) -> None:

@@ -1,13 +1,6 @@
-"""Jobs: submitting, claiming, keeping and finding them. How a held job changes is in `settle.py`.
+"""Jobs: submitting, claiming, keeping and finding them.
 
-**Fairness.** A job in line has a `turn`; the lowest goes first, and within a turn whoever joined
-first. A job that joins takes the turn after its user's last one, or, where the user has none in
-line, the turn after the one being served. So a user with ten thousand jobs takes ten thousand
-turns, and a user who comes later with one is served in the next round: users share a lane, not
-jobs. Nobody joins the turn being served, so it ends, whoever keeps coming back: nobody starves.
-
-**Sleep.** A pending job whose `wake_at` lies ahead has no turn. The claim first gives turns to
-those that have come due, then takes the lowest; both look only at what their partial index holds.
+How a held job changes is in `settle.py`, and how jobs wait for their turn in `line.py`.
 """
 
 from collections.abc import Sequence
@@ -16,14 +9,10 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Integer,
-    ScalarSelect,
     Select,
-    and_,
     bindparam,
-    case,
     func,
     literal,
     literal_column,
@@ -38,17 +27,14 @@ from headgate.base.errors import ActiveJobExists, Conflict, KeyReused, NotFound
 from headgate.model.job import Job, Lane, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import Claimed, Held, JobFilter, NewJob, Submitted
-from headgate.store.sql import events
+from headgate.store.sql import events, line
 from headgate.store.sql.moment import ZERO, Moment, instant
 from headgate.store.sql.statements import JOB_COLUMNS, find_jobs, insert_into, to_job
 from headgate.store.sql.tables import ACTIVE, ASLEEP, HELD, IN_LINE, jobs
 from headgate.store.sql.types import UtcTime
 
-#: Sleepers that join the line in one claim, at most.
-WAKE_MAX = 500
 _SUBMIT_TRIES_MAX = 3
 
-_OTHER = jobs.alias("other")
 _OF_LANE = bindparam("of_lane", type_=jobs.c.lane.type)
 
 
@@ -71,10 +57,12 @@ def submit(tx: Connection, now: Moment, new: NewJob) -> Submitted:
 def _insert(tx: Connection, now: Moment, new: NewJob) -> Job | None:
     in_line = new.delay <= ZERO
     turn = (
-        _next_turn(literal(new.lane, jobs.c.lane.type), literal(new.user_id)) if in_line else null()
+        line.next_turn(literal(new.lane, jobs.c.lane.type), literal(new.user_id))
+        if in_line
+        else null()
     )
     statement = (
-        insert_into(tx, jobs)
+        insert_into(tx.dialect, jobs)
         .values(
             id=new.id,
             user_id=new.user_id,
@@ -134,61 +122,6 @@ def active_job_of(tx: Connection, job: Job) -> str | None:
     return _active(tx, job.sync, job.connection_id)
 
 
-# ---- the line ----------------------------------------------------------------------------------
-
-
-def _next_turn(lane: ColumnElement[str], user_id: ColumnElement[str]) -> ColumnElement[int]:
-    """The turn that a job of this user takes when it joins the line."""
-    of_user = _turn(lane, user_id=user_id)
-    being_served = _turn(lane)
-    return func.coalesce(of_user, being_served, literal_column("0")) + literal_column("1")
-
-
-def _turn(lane: ColumnElement[str], user_id: ColumnElement[str] | None = None) -> ScalarSelect[int]:
-    """The user's last turn in line, or the first of all: one step down an index."""
-    other = _OTHER
-    in_line = and_(
-        other.c.state == literal_column(f"'{JobState.PENDING.value}'"),
-        other.c.turn.is_not(None),
-        other.c.lane == lane,
-    )
-    query = select(other.c.turn).where(in_line).correlate(jobs)
-    if user_id is None:
-        return query.order_by(other.c.turn).limit(1).scalar_subquery()
-    last = query.where(other.c.user_id == user_id).order_by(other.c.turn.desc())
-    return last.limit(1).scalar_subquery()
-
-
-#: For an UPDATE of `jobs`: the row's next turn where `in_line` is true, else none.
-turn_if_in_line: ColumnElement[int | None] = case(
-    (bindparam("in_line"), _next_turn(jobs.c.lane, jobs.c.user_id)), else_=null()
-)
-
-_join_line = (
-    update(jobs)
-    .where(jobs.c.id == bindparam("job_id"), ASLEEP)
-    .values(turn=_next_turn(jobs.c.lane, jobs.c.user_id))
-)
-
-
-def _wake_sleepers(tx: Connection, now: Moment, lane: Lane) -> None:
-    """Give turns to those that have come due, one after another: each sees the ones before."""
-    due = tx.execute(_due_sleepers(server=now.server), {"of_lane": lane, **now.binds()})
-    if rows := [{"job_id": row.id} for row in due]:
-        tx.execute(_join_line, rows)
-
-
-@cache
-def _due_sleepers(*, server: bool) -> Select[Any]:
-    return (
-        select(jobs.c.id)
-        .where(ASLEEP, jobs.c.lane == _OF_LANE, jobs.c.wake_at <= instant(server=server))
-        .order_by(jobs.c.wake_at)
-        .limit(WAKE_MAX)
-        .with_for_update(skip_locked=True)
-    )
-
-
 # ---- claiming and keeping ----------------------------------------------------------------------
 
 
@@ -196,9 +129,9 @@ def claim(
     tx: Connection, now: Moment, lane: Lane, *, worker: str, limit: int, lease: timedelta
 ) -> Claimed:
     """Take the lowest turns of the lane, in one statement that nobody can come between."""
-    _wake_sleepers(tx, now, lane)
+    line.wake_sleepers(tx, now, lane)
     asked = {"of_lane": lane, "most": limit, "by_worker": worker, **now.binds(lease=lease)}
-    taken = [to_job(row) for row in tx.execute(_claim(server=now.server), asked)]
+    taken = [to_job(row) for row in tx.execute(_claim(server=now.server), asked).all()]
     return Claimed(taken, None if len(taken) == limit else _next_due_s(tx, now, lane))
 
 

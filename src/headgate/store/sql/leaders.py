@@ -27,7 +27,7 @@ def lead(tx: Connection, now: Moment, name: str, *, holder: str, term: timedelta
     token = tx.execute(renewed).scalar_one_or_none()
     if token is None:
         first = (
-            insert_into(tx, leaders)
+            insert_into(tx.dialect, leaders)
             .values(name=name, holder=holder, token=1, until=now.at(term))
             .on_conflict_do_nothing()
             .returning(leaders.c.token)

@@ -12,10 +12,21 @@ from headgate.base.encoding import content_hash
 from headgate.model.job import Job
 from headgate.model.record import Record
 from headgate.ports.store import Work
-from headgate.store.sql.statements import ROWS_MAX, insert_into
+from headgate.store.sql.many import insert_many
+from headgate.store.sql.statements import ROWS_MAX, Insert
 from headgate.store.sql.tables import records
 
 _Key = tuple[str, str, str]
+
+
+def _rewrite(insert: Insert) -> Insert:
+    return insert.on_conflict_do_update(
+        index_elements=records.primary_key.columns,
+        set_={name: insert.excluded[name] for name in ("data", "hash", "updated_at")},
+    )
+
+
+_upsert = insert_many(records, records.columns.keys(), on_conflict=_rewrite)
 
 
 class Counts(msgspec.Struct):
@@ -78,13 +89,7 @@ def _store_some(
             "created_at": at,
             "updated_at": at,
         }
-    if rows:
-        insert = insert_into(tx, records)
-        changed = {name: insert.excluded[name] for name in ("data", "hash", "updated_at")}
-        tx.execute(
-            insert.on_conflict_do_update(index_elements=records.primary_key.columns, set_=changed),
-            list(rows.values()),
-        )
+    _upsert.run(tx, list(rows.values()))
 
 
 def _hashes(tx: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:

@@ -5,25 +5,37 @@ which changes still hold, write jobs, events, records and coverage, each in one 
 brought and the cursor that says so are therefore in one transaction, always.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Select, bindparam, select, update
+from sqlalchemy import (
+    ClauseElement,
+    Connection,
+    Dialect,
+    FromClause,
+    Select,
+    Text,
+    any_,
+    bindparam,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from headgate.base.errors import ActiveJobExists
 from headgate.model.change import Change, meet
 from headgate.model.job import Job
 from headgate.model.states import JOB, JobState
 from headgate.ports.store import Work
-from headgate.store.sql import coverage, events, records
-from headgate.store.sql.jobs import active_job_of, turn_if_in_line
+from headgate.store.sql import coverage, events, line, records
+from headgate.store.sql.jobs import active_job_of
+from headgate.store.sql.many import Given, Many
 from headgate.store.sql.moment import Moment, instant
-from headgate.store.sql.prepared import Prepared
 from headgate.store.sql.tables import jobs
 
 Settlement = tuple[Change, Work | None]
@@ -41,33 +53,22 @@ _ALWAYS = (
 )
 #: Columns that only the holder of the claim writes. The fence has shown that they are as it read
 #: them, so only those that changed are written.
-_IF_CHANGED = (
-    "error",
-    "cursor",
-    "steps",
-    "attempts",
-    "recent_errors",
-    "crashes",
-    "deferrals",
-    "pauses",
-    "probe",
-    "progress",
-    "summary",
-)
-
-
-@cache
-def _write_job(changed: tuple[str, ...]) -> Prepared:
-    """The guarded write for changes of these columns: a few shapes come up again and again."""
-    return Prepared(
-        update(jobs)
-        .where(
-            jobs.c.id == bindparam("seen_id"),
-            jobs.c.token == bindparam("seen_token"),
-            jobs.c.state == bindparam("seen_state"),
-        )
-        .values(turn=turn_if_in_line, **{name: bindparam(name) for name in _ALWAYS + changed})
+_IF_CHANGED = {
+    name: attrgetter(name)
+    for name in (
+        "error",
+        "cursor",
+        "steps",
+        "attempts",
+        "recent_errors",
+        "crashes",
+        "deferrals",
+        "pauses",
+        "probe",
+        "progress",
+        "summary",
     )
+}
 
 
 class Seen(msgspec.Struct):
@@ -81,41 +82,118 @@ class Seen(msgspec.Struct):
     now: datetime
 
 
+class Written:
+    """A row as it is to be written."""
+
+    __slots__ = ("changed", "job", "seen", "turn")
+
+    def __init__(self, job: Job, before: Job, seen: Seen) -> None:
+        """Write `job`, over the row that was read as `before` and stands as `seen`."""
+        self.job = job
+        self.seen = seen
+        #: Its place in line, where it has one.
+        self.turn: int | None = None
+        #: The columns beyond those that are always written.
+        self.changed = tuple(
+            [name for name, of in _IF_CHANGED.items() if of(before) != of(job)],
+        )
+
+    @property
+    def joins_line(self) -> bool:
+        """Whether it is due at once."""
+        job = self.job
+        return (
+            job.state is JobState.PENDING
+            and job.wake_at is not None
+            and job.wake_at <= self.seen.now
+        )
+
+
+@cache
+def _write_job(changed: tuple[str, ...]) -> Many:
+    """The guarded write for changes of these columns: a few shapes come up again and again."""
+    written = (*_ALWAYS, *changed)
+
+    def build(rows: FromClause, _: Dialect) -> ClauseElement:
+        return (
+            update(jobs)
+            .where(
+                jobs.c.id == rows.c.seen_id,
+                jobs.c.token == rows.c.seen_token,
+                jobs.c.state == rows.c.seen_state,
+            )
+            .values(turn=rows.c.new_turn, **{name: rows.c[name] for name in written})
+        )
+
+    given = {name: Given(jobs.c[name].type, attrgetter(f"job.{name}")) for name in written}
+    given["new_turn"] = Given(jobs.c.turn.type, attrgetter("turn"))
+    given["seen_id"] = Given(jobs.c.id.type, attrgetter("job.id"))
+    given["seen_token"] = Given(jobs.c.token.type, attrgetter("seen.token"))
+    given["seen_state"] = Given(jobs.c.state.type, attrgetter("seen.state"))
+    return Many(given, build)
+
+
 def settle(tx: Connection, now: Moment, batch: Sequence[Settlement]) -> list[Job | None]:
     """Apply the changes that still hold, with what their chunks brought; None where one lost."""
-    rows = _lock(tx, now, sorted({change.after.id for change, _ in batch}))
-    #: Two changes of one job in one batch: the second meets what the first made of it, in order.
-    doubled = len(rows) < len(batch)
+    results: list[Job | None] = [None] * len(batch)
+    for places in _each_job_once([change.after.id for change, _ in batch]):
+        for place, job in _settle_together(tx, now, [(place, *batch[place]) for place in places]):
+            results[place] = job
+    return results
+
+
+def _each_job_once(job_ids: Sequence[str]) -> Iterator[Sequence[int]]:
+    """Places to settle together. A job's second change meets what the first made of it."""
+    if len(set(job_ids)) == len(job_ids):
+        yield range(len(job_ids))
+        return
+    rounds: list[list[int]] = []
+    times: Counter[str] = Counter()
+    for place, job_id in enumerate(job_ids):
+        if times[job_id] == len(rounds):
+            rounds.append([])
+        rounds[times[job_id]].append(place)
+        times[job_id] += 1
+    yield from rounds
+
+
+def _settle_together(
+    tx: Connection, now: Moment, batch: Sequence[tuple[int, Change, Work | None]]
+) -> list[tuple[int, Job]]:
+    rows = _lock(tx, now, sorted(change.after.id for _, change, _ in batch))
     kept: list[tuple[int, Change, Work | None, Seen]] = []
-    for place, (change, work) in enumerate(batch):
+    for place, change, work in batch:
         seen = rows.get(change.after.id)
         met = _met(change, seen)
-        if met is None or seen is None:
-            continue
-        _refuse_second_active(tx, met)
-        kept.append((place, met, work, seen))
-        if doubled:
-            rows[change.after.id] = _seen_after(met, seen)
+        if met is not None and seen is not None:
+            _refuse_second_active(tx, met)
+            kept.append((place, met, work, seen))
+    if not kept:
+        return []
+    at = kept[0][3].now
+    worked = [(met.after, work) for _, met, work, _ in kept]
+    counts = records.store(tx, worked, at)
+    written = [
+        Written(_become(met, seen, counted), met.before, seen)
+        for (_, met, _, seen), counted in zip(kept, counts, strict=True)
+    ]
+    _write_jobs(tx, written)
+    coverage.store(tx, worked, at)
+    events.append(tx, [(met.after.id, at, met.event, met.data) for _, met, _, _ in kept])
+    return [(kept_one[0], each.job) for kept_one, each in zip(kept, written, strict=True)]
 
-    counts = records.store(tx, [(met.after, work) for _, met, work, _ in kept], _time(rows))
-    results: list[Job | None] = [None] * len(batch)
-    writes: list[tuple[tuple[str, ...], dict[str, Any]]] = []
-    for (place, met, _, seen), counted in zip(kept, counts, strict=True):
-        job = results[place] = _become(met, seen, counted)
-        changed = tuple(
-            name for name in _IF_CHANGED if getattr(met.before, name) != getattr(job, name)
-        )
-        writes.append((changed, _row(job, seen, changed)))
-    if kept:
-        if not doubled:
-            writes.sort(key=itemgetter(0))
-        for changed, rows_alike in groupby(writes, itemgetter(0)):
-            _write_job(changed).run(tx, [row for _, row in rows_alike])
-        coverage.store(tx, [(met.after, work) for _, met, work, _ in kept], _time(rows))
-        events.append(
-            tx, [(met.after.id, seen.now, met.event, met.data) for _, met, _, seen in kept]
-        )
-    return results
+
+def _write_jobs(tx: Connection, written: Sequence[Written]) -> None:
+    """The rows, those that change the same columns together."""
+    joining = [each for each in written if each.joins_line]
+    turns = line.next_turns(tx, [(each.job.lane, each.job.user_id) for each in joining])
+    for each, turn in zip(joining, turns, strict=True):
+        each.turn = turn
+    alike: dict[tuple[str, ...], list[Written]] = {}
+    for each in written:
+        alike.setdefault(each.changed, []).append(each)
+    for changed, rows in alike.items():
+        _write_job(changed).run(tx, rows)
 
 
 def fence_holds(change: Change, seen: Seen) -> bool:
@@ -134,12 +212,19 @@ def _met(change: Change, seen: Seen | None) -> Change | None:
 
 
 def _lock(tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, Seen]:
-    rows = tx.execute(_locked(server=now.server), {"ids": ids, **now.binds()})
+    query = _locked(server=now.server, postgres=tx.dialect.name == "postgresql")
+    rows = tx.execute(query, {"ids": ids, **now.binds()}).all()
     return {row[0]: Seen(*row[1:]) for row in rows}
 
 
 @cache
-def _locked(*, server: bool) -> Select[Any]:
+def _locked(*, server: bool, postgres: bool) -> Select[Any]:
+    # An array is one parameter, whatever its length; a list of them is a new statement each time.
+    one_of = (
+        jobs.c.id == any_(bindparam("ids", type_=ARRAY(Text)))
+        if postgres
+        else jobs.c.id.in_(bindparam("ids", expanding=True))
+    )
     return (
         select(
             jobs.c.id,
@@ -150,14 +235,10 @@ def _locked(*, server: bool) -> Select[Any]:
             jobs.c.lease_until,
             instant(server=server).label("now"),
         )
-        .where(jobs.c.id.in_(bindparam("ids", expanding=True)))
+        .where(one_of)
         .order_by(jobs.c.id)
         .with_for_update()
     )
-
-
-def _time(rows: dict[str, Seen]) -> datetime | None:
-    return next((seen.now for seen in rows.values()), None)
 
 
 def _keeps_claim(change: Change) -> bool:
@@ -166,17 +247,6 @@ def _keeps_claim(change: Change) -> bool:
 
 def _hold_after(change: Change, seen: Seen) -> bool:
     return _keeps_claim(change) and (seen.hold if change.hold is None else change.hold)
-
-
-def _seen_after(change: Change, seen: Seen) -> Seen:
-    return Seen(
-        state=change.edge.target,
-        token=seen.token + change.fences,
-        steps=change.after.steps,
-        hold=_hold_after(change, seen),
-        lease_until=seen.lease_until if _keeps_claim(change) else None,
-        now=seen.now,
-    )
 
 
 def _become(change: Change, seen: Seen, counted: records.Counts) -> Job:
@@ -202,17 +272,6 @@ def _become(change: Change, seen: Seen, counted: records.Counts) -> Job:
         updated_at=seen.now,
         finished_at=seen.now if ended else None,
     )
-
-
-def _row(job: Job, seen: Seen, changed: tuple[str, ...]) -> dict[str, Any]:
-    row = {name: getattr(job, name) for name in _ALWAYS + changed}
-    row["in_line"] = (
-        job.state is JobState.PENDING and job.wake_at is not None and job.wake_at <= seen.now
-    )
-    row["seen_id"] = job.id
-    row["seen_token"] = seen.token
-    row["seen_state"] = seen.state
-    return row
 
 
 def _refuse_second_active(tx: Connection, change: Change) -> None:

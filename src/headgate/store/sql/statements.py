@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table
+from sqlalchemy import Connection, Dialect, Row, Select, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
 from headgate.model.job import Job
@@ -14,9 +14,9 @@ Insert = postgresql.Insert | sqlite.Insert
 ROWS_MAX = 1000
 
 
-def insert_into(tx: Connection, table: Table) -> Insert:
+def insert_into(dialect: Dialect, table: Table) -> Insert:
     """An INSERT that knows ON CONFLICT."""
-    if tx.dialect.name == "postgresql":
+    if dialect.name == "postgresql":
         return postgresql.insert(table)
     return sqlite.insert(table)
 

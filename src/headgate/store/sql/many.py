@@ -1,0 +1,143 @@
+"""Many rows in one statement, compiled once.
+
+A driver's executemany runs a statement for every row: a message to the server each, or on SQLite a
+hand-over between threads each. Here the rows are a table that the statement reads: on Postgres one
+array for each column, on SQLite a list of VALUES. Either way a batch is one statement.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ClauseElement,
+    Connection,
+    CursorResult,
+    Dialect,
+    FromClause,
+    Table,
+    bindparam,
+    column,
+    func,
+    select,
+    true,
+    values,
+)
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.types import TypeEngine
+
+from headgate.store.sql.statements import Insert, insert_into
+
+#: From the given rows, as a table, to the statement that reads them.
+Build = Callable[[FromClause, Dialect], ClauseElement]
+Results = Sequence[CursorResult[Any]]
+Run = Callable[[Connection, Sequence[Any]], Results]
+
+#: Rows in one statement on SQLite, at most. Smaller batches are cut into powers of two, so that a
+#: handful of statements, which stay prepared, serve every size.
+_SQLITE_ROWS_MAX = 128
+
+
+class Given(NamedTuple):
+    """A column of the given rows: its type, and how it is taken from a row."""
+
+    kind: TypeEngine[Any]
+    of_row: Callable[[Any], Any]
+
+
+class Many:
+    """A statement that takes its values from given rows, and from nowhere else."""
+
+    def __init__(self, given: Mapping[str, Given], build: Build) -> None:
+        """Give rows of these columns to the statement that `build` makes."""
+        self._given = given
+        self._build = build
+        self._run_on: dict[str, Run] = {}
+
+    def run(self, tx: Connection, rows: Sequence[Any]) -> Results:
+        """Run it for all rows, in no promised order; one result for each statement it took."""
+        return self._on(tx.dialect)(tx, rows) if rows else ()
+
+    def _on(self, dialect: Dialect) -> Run:
+        if dialect.name not in self._run_on:
+            make = self._on_postgres if dialect.name == "postgresql" else self._on_sqlite
+            self._run_on[dialect.name] = make(dialect)
+        return self._run_on[dialect.name]
+
+    def _on_postgres(self, dialect: Dialect) -> Run:
+        arrays = [
+            bindparam(name, type_=postgresql.ARRAY(each.kind)) for name, each in self._given.items()
+        ]
+        given = func.unnest(*arrays).table_valued(*self._columns()).render_derived(name="given")
+        sql = str(self._build(given, dialect).compile(dialect=dialect))
+        takers = [_taker(each, dialect) for each in self._given.values()]
+
+        def run(tx: Connection, rows: Sequence[Any]) -> Results:
+            return [tx.exec_driver_sql(sql, tuple([take(rows) for take in takers]))]
+
+        return run
+
+    def _on_sqlite(self, dialect: Dialect) -> Run:
+        row = tuple([bindparam(name, type_=each.kind) for name, each in self._given.items()])
+        given = values(*self._columns()).data([row]).cte("given")
+        one_row = str(self._build(given, dialect).compile(dialect=dialect))
+        places = f"({', '.join('?' * len(self._given))})"
+        before, found, after = one_row.partition(places)
+        assert found and "?" not in before + after, f"values that are not given: {one_row}"
+        takers = [_taker(each, dialect) for each in self._given.values()]
+        by_size: dict[int, str] = {}
+
+        def run(tx: Connection, rows: Sequence[Any]) -> Results:
+            results = []
+            for batch in _cut(rows):
+                size = len(batch)
+                if size not in by_size:
+                    by_size[size] = before + ", ".join([places] * size) + after
+                by_row = zip(*[take(batch) for take in takers], strict=True)
+                results.append(tx.exec_driver_sql(by_size[size], tuple(chain(*by_row))))
+            return results
+
+        return run
+
+    def _columns(self) -> Iterable[Any]:
+        return [column(name, each.kind) for name, each in self._given.items()]
+
+
+def insert_many(
+    table: Table, names: Sequence[str], on_conflict: Callable[[Insert], Insert] | None = None
+) -> Many:
+    """Insert rows of these columns; `on_conflict` says what becomes of those that are there."""
+
+    def build(given: FromClause, dialect: Dialect) -> ClauseElement:
+        # WHERE true, because SQLite would take ON CONFLICT for the ON of a join.
+        rows = select(*[given.c[name] for name in names]).where(true())
+        insert = insert_into(dialect, table).from_select(names, rows, include_defaults=False)
+        return insert if on_conflict is None else on_conflict(insert)
+
+    return Many(by_key({name: table.c[name].type for name in names}), build)
+
+
+def by_key(kinds: Mapping[str, TypeEngine[Any]]) -> dict[str, Given]:
+    """Columns of rows that are mappings."""
+    return {name: Given(kind, itemgetter(name)) for name, kind in kinds.items()}
+
+
+def _cut(rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    """In pieces whose sizes are powers of two, the largest first."""
+    size, begin = _SQLITE_ROWS_MAX, 0
+    while begin < len(rows):
+        if len(rows) - begin >= size:
+            yield rows[begin : begin + size]
+            begin += size
+        else:
+            size //= 2
+
+
+def _taker(given: Given, dialect: Dialect) -> Callable[[Sequence[Any]], list[Any]]:
+    """How a column is taken from all rows at once, as the driver wants it."""
+    of_row = given.of_row
+    convert = given.kind.dialect_impl(dialect).bind_processor(dialect)
+    if convert is None:
+        return lambda rows: [of_row(row) for row in rows]
+    return lambda rows: [convert(of_row(row)) for row in rows]
