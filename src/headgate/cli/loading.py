@@ -1,6 +1,5 @@
 """Finding the application and its settings, and turning errors into advice."""
 
-import asyncio
 import importlib
 import sys
 from collections.abc import Awaitable, Callable
@@ -10,6 +9,7 @@ import typer
 from pydantic import ValidationError
 
 from headgate.app import App
+from headgate.base import event_loop
 from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError, InvalidInput, StoreError
 from headgate.base.log import configure
@@ -87,7 +87,7 @@ def run(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> 
             return await use(app)
 
     try:
-        return asyncio.run(opened())
+        return event_loop.run(opened())
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except HeadgateError as error:

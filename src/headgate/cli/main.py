@@ -1,12 +1,12 @@
 """`headgate`: the entry point, and the commands that run or prepare the engine."""
 
-import asyncio
 from typing import Annotated
 
 import typer
 
 from headgate import __version__
 from headgate.app import App, open_database
+from headgate.base import event_loop
 from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError
 from headgate.cli import demo, jobs
@@ -80,7 +80,7 @@ def migrate(database: DatabaseOption = None, json: JsonOption = False) -> None:
             await opened.close()
 
     try:
-        before, after = asyncio.run(bring_up_to_date())
+        before, after = event_loop.run(bring_up_to_date())
     except HeadgateError as error:
         fail(str(error), code=exit_code(error), json=json, kind=type(error).__name__)
     if json:

@@ -51,10 +51,14 @@ class Heartbeat(Service):
         self._lease = timedelta(seconds=lease_s)
 
     async def run_once(self) -> float | None:
-        """One beat; rests until nudged when nothing is held."""
+        """One beat; nothing is written where nothing is held.
+
+        What was claimed since the last beat has a fresh lease, which lasts until the next.
+        """
+        rest_s = self._lease.total_seconds() / BEATS_PER_LEASE
         held = list(self._holdings)
         if not held:
-            return None
+            return rest_s
         claims = [Held(each.job.id, each.job.token) for each in held]
         states = await self._store.heartbeat(claims, lease=self._lease)
         for holding in held:
@@ -64,4 +68,4 @@ class Heartbeat(Service):
                     holding.interrupt(Interrupt.LOST)
                 case JobState.CANCELLING:
                     holding.interrupt(Interrupt.CANCEL)
-        return self._lease.total_seconds() / BEATS_PER_LEASE
+        return rest_s

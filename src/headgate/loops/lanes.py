@@ -15,7 +15,7 @@ from headgate.base.service import Service
 from headgate.flow.holding import Holding
 from headgate.flow.runtime import Runtime
 from headgate.flow.step import run_slice
-from headgate.loops.holdings import Heartbeat, Holdings
+from headgate.loops.holdings import Holdings
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
 from headgate.ports.signal import lane_topic
@@ -47,7 +47,6 @@ class LaneWorkers(Service):
         lane: Lane,
         size: LaneSize,
         holdings: Holdings,
-        heartbeat: Heartbeat,
         *,
         worker: str,
         lease_s: float,
@@ -59,7 +58,6 @@ class LaneWorkers(Service):
         self._lane = lane
         self._size = size
         self._holdings = holdings
-        self._heartbeat = heartbeat
         self._worker = worker
         self._lease = timedelta(seconds=lease_s)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,8 +87,6 @@ class LaneWorkers(Service):
 
     def _take(self, job: Job) -> None:
         holding = Holding(job)
-        if not len(self._holdings):
-            self._heartbeat.nudge()
         self._holdings.add(holding)
         # The set keeps the task alive: the event loop itself holds tasks only weakly.
         task = asyncio.create_task(self._work(holding), name=f"slice {job.id}")

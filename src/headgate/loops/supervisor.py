@@ -64,15 +64,7 @@ class Supervisor:
         self._heartbeat = Heartbeat(self._holdings, rt.store, rt.clock, lease_s=settings.lease_s)
         rt.signal.subscribe(CONTROL, self._heartbeat)
         self._lanes = [
-            LaneWorkers(
-                rt,
-                lane,
-                size,
-                self._holdings,
-                self._heartbeat,
-                worker=worker,
-                lease_s=settings.lease_s,
-            )
+            LaneWorkers(rt, lane, size, self._holdings, worker=worker, lease_s=settings.lease_s)
             for lane, size in settings.lanes.items()
         ]
         self._sweeper = Sweeper(
