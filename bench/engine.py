@@ -11,7 +11,16 @@ from sqlalchemy import Connection, event, update
 from bench import bare
 from bench.fast_time import FastClock, run_fast
 from bench.report import Report, console, is_quick, percentile
-from bench.workload import Nothing, active, addresses, analyze, fill, fill_ended, opened
+from bench.workload import (
+    FILL_AT_ONCE,
+    Nothing,
+    active,
+    addresses,
+    fill,
+    fill_ended,
+    opened,
+    settle_down,
+)
 from headgate import App, Lane, Sync
 from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
@@ -144,8 +153,9 @@ async def claim_cost(report: Report, name: str, address: str, *, quick: bool) ->
     for size in sizes:
         async with opened(address) as app:
             await fill_ended(app, size - size // 10)
-            await fill(app, size // 10)
-            await analyze(app)
+            for first in range(0, size // 10, FILL_AT_ONCE):
+                await fill(app, min(FILL_AT_ONCE, size // 10 - first), first=first)
+            await settle_down(app)
             costs.append(await claims(app, rounds=40 if quick else 200))
         report.add(f"{name}_claim_ms_{size // 1000}k", costs[-1] * 1000, "ms", f", {size:,} rows")
     ratio = costs[-1] / costs[0]

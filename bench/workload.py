@@ -1,9 +1,11 @@
 """Databases full of jobs, and an application that does nothing with them as fast as it can."""
 
+import asyncio
+import sqlite3
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 
 from sqlalchemy import Connection, func, insert, select, text
 
@@ -15,6 +17,8 @@ from headgate.store.sql.tables import job_events, jobs
 from tests.servers import postgres
 
 USERS = 50
+#: Rows written by one statement, at most: a slow disk must not take longer than one may.
+FILL_AT_ONCE = 50_000
 
 
 class Nothing:
@@ -67,11 +71,15 @@ async def opened(address: str, *, hot: int = 100, cold: int = 4) -> AsyncIterato
 
 
 def _empty(tx: Connection) -> None:
-    tx.execute(job_events.delete())
-    tx.execute(jobs.delete())
+    # SQLite empties a table at once where nothing says which rows.
+    how = "TRUNCATE" if tx.dialect.name == "postgresql" else "DELETE FROM"
+    for table in (job_events, jobs):
+        tx.execute(text(f"{how} {table.name}"))
 
 
-async def fill(app: App, count: int, *, lane: Lane = Lane.HOT, sync: str = "work") -> None:
+async def fill(
+    app: App, count: int, *, lane: Lane = Lane.HOT, sync: str = "work", first: int = 0
+) -> None:
     """So many jobs in line, of a few users."""
 
     def operation(tx: Connection) -> None:
@@ -98,24 +106,33 @@ async def fill(app: App, count: int, *, lane: Lane = Lane.HOT, sync: str = "work
                     "created_at": now,
                     "updated_at": now,
                 }
-                for number in range(count)
+                for number in range(first, first + count)
             ],
         )
 
     await app.database.write(operation)
-    await analyze(app)
+    await settle_down(app)
 
 
 async def fill_ended(app: App, count: int) -> None:
     """So many jobs that ended long ago: what a table is mostly made of."""
     await fill(app, 1, sync="template")
+    for first in range(1, count + 1, FILL_AT_ONCE):
+        await _fill_ended(app, first, min(count, first + FILL_AT_ONCE - 1))
+    await app.database.write(
+        lambda tx: tx.execute(
+            jobs.delete().where(jobs.c.sync == "template", jobs.c.state == "pending")
+        )
+    )
 
+
+async def _fill_ended(app: App, first: int, last: int) -> None:
     def operation(tx: Connection) -> None:
         numbers = (
-            "SELECT generate_series(1, :count) AS n"
+            "SELECT generate_series(CAST(:first AS INTEGER), CAST(:last AS INTEGER)) AS n"
             if tx.dialect.name == "postgresql"
-            else "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < :count) "
-            "SELECT n FROM s"
+            else "WITH RECURSIVE s(n) AS "
+            "(SELECT :first UNION ALL SELECT n + 1 FROM s WHERE n < :last) SELECT n FROM s"
         )
         names = [column.name for column in jobs.columns]
         values = {
@@ -133,19 +150,25 @@ async def fill_ended(app: App, count: int) -> None:
         tx.execute(
             text(
                 f"INSERT INTO jobs ({columns}) SELECT {chosen} FROM ({numbers}) AS numbers, "
-                "(SELECT * FROM jobs WHERE sync = 'template') AS template"
+                "(SELECT * FROM jobs WHERE sync = 'template' AND state = 'pending') AS template"
             ),
-            {"count": count},
+            {"first": first, "last": last},
         )
-        tx.execute(jobs.delete().where(jobs.c.sync == "template", jobs.c.state == "pending"))
 
     await app.database.write(operation)
 
 
-async def analyze(app: App) -> None:
-    """What autovacuum would have done by then."""
+async def settle_down(app: App) -> None:
+    """What would have happened by then: autovacuum on Postgres, a checkpoint on SQLite."""
     if isinstance(app.database, PostgresDatabase):
         await app.database.write(lambda tx: tx.execute(text("ANALYZE jobs")))
+    else:
+        await asyncio.to_thread(_checkpoint, str(getattr(app.database, "path", "")))
+
+
+def _checkpoint(file: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 async def active(app: App) -> int:

@@ -1,0 +1,111 @@
+"""The provider's own count of requests: the oracle of every test about rate budgets.
+
+A request counts against several windows at once, and is refused when any of them is spent. Nothing
+that a client says or believes reaches this count.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from headgate.base.clock import Clock
+from headgate.base.encoding import JsonObject
+from headgate.sandbox.kit.windows import Gauge, Tally, Window, gauge_of
+
+#: The key of a provider that counts per application, where there is only one.
+APPLICATION = "application"
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What the meter showed when a request arrived, that request included."""
+
+    #: The windows that were spent already; the request is refused if there is any.
+    beyond: tuple[str, ...]
+    used: dict[str, int]
+    limits: dict[str, int]
+    #: Whole seconds until each window frees up, rounded up.
+    resets_in_s: dict[str, int]
+
+
+class Meter:
+    """Counts requests per key in a set of windows."""
+
+    def __init__(self, clock: Clock, windows: Sequence[Window]) -> None:
+        """Tell the time by `clock`; no two windows may share a name."""
+        self.windows = {window.name: window for window in windows}
+        assert len(self.windows) == len(windows), "two windows share a name"
+        self._clock = clock
+        self._gauges: dict[tuple[str, str], Gauge] = {}
+        self._overshoot: Counter[str] = Counter()
+
+    def arrive(self, key: str = APPLICATION, *, windows: Collection[str] | None = None) -> Reading:
+        """Count one request of `key` against these windows, or against all of them."""
+        now = self._clock.now()
+        gauges = [self._gauge(key, name) for name in self._names(windows)]
+        beyond = {each.window.name for each in gauges if each.used(now) >= each.window.limit}
+        for gauge in gauges:
+            gauge.count(now, refused=bool(beyond), beyond=gauge.window.name in beyond)
+        self._overshoot[key] += bool(beyond)
+        reading = self.read(key)
+        return msgspec.structs.replace(
+            reading, beyond=tuple(name for name in self.windows if name in beyond)
+        )
+
+    def read(self, key: str = APPLICATION) -> Reading:
+        """All windows of `key` as they are now, without counting anything."""
+        now = self._clock.now()
+        gauges = {name: self._gauge(key, name) for name in self.windows}
+        return Reading(
+            beyond=(),
+            used={name: gauge.used(now) for name, gauge in gauges.items()},
+            limits={name: gauge.window.limit for name, gauge in gauges.items()},
+            resets_in_s={
+                name: math.ceil((gauge.resets_at(now) - now).total_seconds())
+                for name, gauge in gauges.items()
+            },
+        )
+
+    def tallies(self, window: str, key: str = APPLICATION) -> list[Tally]:
+        """What arrived in each piece of that window, oldest first."""
+        return list(self._gauge(key, window).history)
+
+    def overshoot(self, key: str | None = None, *, window: str | None = None) -> int:
+        """How many requests arrived beyond a limit: of one key or all, of one window or any."""
+        if window is None:
+            return self._overshoot.total() if key is None else self._overshoot[key]
+        return sum(
+            gauge.beyond
+            for (of, name), gauge in self._gauges.items()
+            if name == window and key in (None, of)
+        )
+
+    def stats(self) -> JsonObject:
+        """The latest tally of every key and window, and the overshoot."""
+        keys = sorted({key for key, _ in self._gauges})
+        return {
+            "overshoot": self.overshoot(),
+            "keys": {
+                key: {
+                    name: tallies[-1]
+                    for name in self.windows
+                    if (tallies := self.tallies(name, key))
+                }
+                for key in keys
+            },
+        }
+
+    def reset(self) -> None:
+        """Forget everything that was counted."""
+        self._gauges.clear()
+        self._overshoot.clear()
+
+    def _names(self, windows: Collection[str] | None) -> Collection[str]:
+        return self.windows if windows is None else windows
+
+    def _gauge(self, key: str, window: str) -> Gauge:
+        gauge = self._gauges.get((key, window))
+        if gauge is None:
+            gauge = self._gauges[key, window] = gauge_of(self.windows[window])
+        return gauge

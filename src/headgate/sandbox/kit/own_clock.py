@@ -1,0 +1,32 @@
+"""The provider's own time: it starts with the injected clock and then runs by itself.
+
+An in-process call runs inside the caller's simulated host, whose wall clock may be wrong on
+purpose. Only the monotonic seconds are read after the start, and no skew reaches those: a client
+with a bad clock cannot bend the provider's windows.
+"""
+
+from datetime import datetime, timedelta
+
+from headgate.base.clock import Clock
+
+
+class OwnClock:
+    """A Clock whose wall time is its start plus the seconds that truly passed."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Take the time from `clock` once; build it outside of any skewed host."""
+        self._clock = clock
+        self._start = clock.now()
+        self._start_s = clock.monotonic()
+
+    def now(self) -> datetime:
+        """The provider's wall clock in UTC."""
+        return self._start + timedelta(seconds=self._clock.monotonic() - self._start_s)
+
+    def monotonic(self) -> float:
+        """The injected clock's monotonic seconds."""
+        return self._clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass on the injected clock."""
+        await self._clock.sleep(seconds)

@@ -1,0 +1,79 @@
+"""Sandboxes over HTTP on this machine: alone until stopped, or beside a test in a thread."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headgate.base.clock import Clock, SystemClock
+from headgate.base.errors import InvalidInput
+from headgate.sandbox.registry import Options, build
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from headgate.sandbox.kit.provider import Provider
+
+#: Never another one: a sandbox has no secrets, and answers whoever asks.
+HOST = "127.0.0.1"
+STOP_S = 10.0
+
+
+def serve(
+    name: str,
+    port: int,
+    *,
+    seed: int = 1,
+    users: int = 1,
+    records: int = 700,
+    clock: Clock | None = None,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve one sandbox until Ctrl-C; port 0 picks a free one."""
+    options = Options(seed=seed, users=users, records=records)
+    sandbox = build(name, clock or SystemClock(), options)
+    with _listening(port) as listener:
+        base_url = _address(listener)
+        say(f"{name} sandbox  {base_url}")
+        for line in sandbox.greeting(base_url):
+            say(line)
+        _server(sandbox).run(sockets=[listener])
+
+
+@contextmanager
+def serving(sandbox: "Provider", port: int = 0) -> Iterator[str]:
+    """Serve a sandbox in a thread for the length of a block; gives its address."""
+    with _listening(port) as listener:
+        server = _server(sandbox)
+        # The socket listens already, so a client that is faster than the thread just waits.
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        try:
+            yield _address(listener)
+        finally:
+            server.should_exit = True
+            thread.join(STOP_S)
+
+
+def _server(sandbox: "Provider") -> "uvicorn.Server":
+    import uvicorn
+
+    return uvicorn.Server(
+        uvicorn.Config(sandbox, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
+    )
+
+
+@contextmanager
+def _listening(port: int) -> Iterator[socket.socket]:
+    try:
+        listener = socket.create_server((HOST, port))
+    except (OSError, OverflowError) as error:
+        raise InvalidInput("port", f"cannot listen on {HOST}:{port}: {error}") from error
+    with listener:
+        yield listener
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://{host}:{port}"

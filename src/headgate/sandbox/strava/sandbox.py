@@ -1,0 +1,293 @@
+"""The Strava sandbox: its parts put together, and what a test or a demonstration does with it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headgate.base.clock import Clock
+from headgate.base.encoding import JsonObject
+from headgate.base.errors import InvalidInput
+from headgate.sandbox.kit.answers import json_answer
+from headgate.sandbox.kit.control import read_json
+from headgate.sandbox.kit.forms import read_form
+from headgate.sandbox.kit.oauth import bearer
+from headgate.sandbox.kit.outbound import Outbound, nowhere
+from headgate.sandbox.kit.provider import Provider
+from headgate.sandbox.kit.routing import get, post
+from headgate.sandbox.kit.tokens import Grant, Tokens
+from headgate.sandbox.strava import access, answers, limits, push_api, shapes
+from headgate.sandbox.strava.activity import Activity, Shares
+from headgate.sandbox.strava.api import CREATE_ACTIVITY, Api
+from headgate.sandbox.strava.archive import Athlete
+from headgate.sandbox.strava.limits import Limits
+from headgate.sandbox.strava.push_api import PushApi
+from headgate.sandbox.strava.track_files import Track
+from headgate.sandbox.strava.upload_api import CREATE_UPLOAD, UploadApi
+from headgate.sandbox.strava.uploads import Upload, Uploads
+from headgate.sandbox.strava.webhooks import Event, Webhooks
+from headgate.sandbox.strava.world import NewActivity, World
+
+#: Neither counted nor given rate headers.
+_FREE = frozenset({"/oauth/authorize", "/oauth/token", "/api/v3/oauth/token"})
+#: Counted, but they check who is asking by themselves.
+_DEAUTHORIZE = frozenset({"/oauth/deauthorize", "/api/v3/oauth/deauthorize"})
+_OWN_CHECK = _DEAUTHORIZE | {push_api.SUBSCRIPTIONS, push_api.SUBSCRIPTION}
+_WRITES = frozenset({("POST", CREATE_ACTIVITY), ("POST", CREATE_UPLOAD)})
+
+
+class Strava(Provider):
+    """Strava's API v3 with one application, any number of athletes, and activities to match."""
+
+    name = "strava"
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        seed: int = 1,
+        athletes: int = 1,
+        activities: int = 700,
+        limits: Limits | None = None,
+        stream_points: int = 3_600,
+        processing_s: float = 2.0,
+        shares: Shares | None = None,
+        outbound: Outbound = nowhere,
+    ) -> None:
+        """Draw everything from `seed`; `activities` is for each athlete."""
+        if stream_points < 2:
+            raise InvalidInput("stream_points", "must be 2 or more")
+        super().__init__(clock, seed=seed, windows=(limits or Limits()).windows())
+        self._athletes = athletes
+        self._activities = activities
+        self._stream_points = stream_points
+        self._processing_s = processing_s
+        self._shares = shares or Shares()
+        self._outbound = outbound
+        #: Athletes that were given a token by name: they get it back after a reset.
+        self._ready: list[tuple[int | None, tuple[str, ...]]] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        self.world = World(
+            self.clock,
+            seed=self.seed,
+            athletes=self._athletes,
+            activities=self._activities,
+            points=self._stream_points,
+            shares=self._shares,
+        )
+        self.tokens = Tokens(self.clock, access.RULES, self.seed)
+        self.oauth = access.StravaOAuth(
+            self.clock,
+            self.tokens,
+            clients={access.CLIENT_ID: access.CLIENT_SECRET},
+            find_user=self._find_user,
+        )
+        self.oauth.show_athlete = self._show_athlete
+        self.uploads = Uploads(
+            self.clock, processing_s=self._processing_s, create=self._add_uploaded
+        )
+        self.webhooks = Webhooks(self.clock, self.background, self._outbound, self.seed)
+
+    # What a test or a demonstration does.
+
+    def grant(
+        self, athlete_id: int | None = None, scopes: tuple[str, ...] = access.SCOPES
+    ) -> Grant:
+        """Tokens for an athlete, or for the first one, without going through the pages."""
+        user = self._find_user(None if athlete_id is None else str(athlete_id))
+        if user is None:
+            raise InvalidInput("athlete_id", f"there is no athlete {athlete_id}")
+        self._ready.append((athlete_id, scopes))
+        return self.tokens.issue(user, access.CLIENT_ID, scopes)
+
+    def add_athlete(self, activities: int = 0) -> Athlete:
+        """One more athlete."""
+        return self.world.add_athlete(activities)
+
+    def add_activity(self, new: NewActivity | None = None) -> Activity:
+        """An activity that just happened; subscribers hear of it."""
+        activity = self.world.add(new or NewActivity())
+        self.emit(
+            Event(
+                object_type="activity",
+                object_id=activity.id,
+                aspect_type="create",
+                owner_id=activity.athlete_id,
+            )
+        )
+        return activity
+
+    def emit(self, event: Event) -> None:
+        """Deliver an event to the subscriber, in the background; see `background.settle`."""
+        self.webhooks.emit(event)
+
+    # What the kit asks of a provider.
+
+    def routes(self) -> Sequence[Route]:
+        """Every path of the API."""
+        return [
+            *Api(self.world, self.add_activity).routes(),
+            *UploadApi(self.uploads, self._upload_added).routes(),
+            *PushApi(self.oauth, self.webhooks).routes(),
+            get("/oauth/authorize", self.oauth.authorize),
+            *(post(path, self.oauth.token) for path in ("/oauth/token", "/api/v3/oauth/token")),
+            *(post(path, self._deauthorize) for path in sorted(_DEAUTHORIZE)),
+        ]
+
+    def admit(self, request: Request, pattern: str) -> Response | None:
+        """Count it, then see who is asking, then whether there is room."""
+        self.uploads.process()
+        if pattern in _FREE:
+            return None
+        writes = (request.method, pattern) in _WRITES
+        reading = self.meter.arrive(windows=limits.windows_of(writes=writes))
+        request.state.reading = reading
+        if pattern not in _OWN_CHECK:
+            grant = self.tokens.find(bearer(request))
+            if grant is None:
+                return answers.unauthorized()
+            request.state.grant = grant
+        if reading.beyond:
+            return answers.rate_limited(limits.refused_field(reading))
+        return None
+
+    def refusal(self, status: int) -> Response:
+        """Strava's body for a status."""
+        return answers.refusal(status)
+
+    def user_of(self, request: Request) -> str | None:
+        """The athlete's id, even by a token that has expired."""
+        grant = self.tokens.owner(bearer(request))
+        return grant.user if grant else None
+
+    def expire_token(self, request: Request) -> None:
+        """Let the request's access token expire."""
+        self.tokens.expire(bearer(request))
+
+    def decorate(self, request: Request, response: Response) -> None:
+        """Both families of rate headers, on everything that was counted."""
+        reading = getattr(request.state, "reading", None)
+        if reading is not None:
+            creates = request.method == "POST" and request.scope["path"] == CREATE_ACTIVITY
+            limits.add_headers(response.headers, reading, creates_activity=creates)
+
+    def reset_data(self) -> None:
+        """The first athletes, activities and tokens again, and nothing else."""
+        self._begin()
+        ready, self._ready = self._ready, []
+        for athlete_id, scopes in ready:
+            if athlete_id is None or athlete_id in self.world.athlete_ids:
+                self.grant(athlete_id, scopes)
+
+    def data_stats(self) -> JsonObject:
+        """How many athletes there are, and what was delivered."""
+        return {
+            "athletes": len(self.world.athlete_ids),
+            "subscriptions": len(self.webhooks.subscriptions),
+            "deliveries": len(self.webhooks.deliveries),
+        }
+
+    def control_routes(self) -> Sequence[Route]:
+        """Live traffic by hand: new athletes, activities and events."""
+        return [
+            post("/_sandbox/athletes", self._control_athlete),
+            post("/_sandbox/activities", self._control_activity),
+            post("/_sandbox/events", self._control_event),
+        ]
+
+    def greeting(self, base_url: str) -> list[str]:
+        """A ready token and commands that work."""
+        grant = self.grant()
+        header = f"-H 'Authorization: Bearer {grant.access_token}'"
+        return [
+            f"athletes       {self.world.athlete_ids[0]} to {self.world.athlete_ids[-1]}",
+            f"access token   {grant.access_token}",
+            f"refresh token  {grant.refresh_token}",
+            f"client         id {access.CLIENT_ID}, secret {access.CLIENT_SECRET}",
+            f"try            curl {header} '{base_url}/api/v3/athlete/activities?per_page=2'",
+            f"break it       curl {base_url}/_sandbox/faults -d "
+            '\'{"kind": "rate_limited", "times": 3}\'',
+            f"look           curl {base_url}/_sandbox/stats",
+        ]
+
+    # The rest of it.
+
+    async def _deauthorize(self, request: Request) -> Response:
+        given = bearer(request) or (await read_form(request)).fields.get("access_token", "")
+        grant = self.tokens.find(given)
+        if grant is None:
+            return answers.unauthorized()
+        self.tokens.revoke(grant.user, grant.client_id)
+        self.emit(
+            Event(
+                object_type="athlete",
+                object_id=int(grant.user),
+                aspect_type="update",
+                owner_id=int(grant.user),
+                updates={"authorized": "false"},
+            )
+        )
+        return json_answer({"access_token": given})
+
+    async def _control_athlete(self, request: Request) -> Response:
+        """`{"activities": 10}` adds an athlete, and gives a token for them."""
+        given = await read_json(request, dict[str, int])
+        if unknown := given.keys() - {"activities"}:
+            raise InvalidInput(min(unknown), "unknown field")
+        athlete = self.add_athlete(given.get("activities", 0))
+        grant = self.grant(athlete.id)
+        return json_answer({"athlete_id": athlete.id, "access_token": grant.access_token}, 201)
+
+    async def _control_activity(self, request: Request) -> Response:
+        """Adds an activity; every field of `NewActivity` is optional."""
+        activity = self.add_activity(await read_json(request, NewActivity))
+        return json_answer(shapes.summary(self.seed, activity), 201)
+
+    async def _control_event(self, request: Request) -> Response:
+        """Emits an event of the caller's own making."""
+        self.emit(await read_json(request, Event))
+        return json_answer({"subscriptions": len(self.webhooks.subscriptions)}, 202)
+
+    def _add_uploaded(self, upload: Upload, track: Track) -> int:
+        sent = upload.sent
+        elapsed_s = max(1, track.elapsed_s or 1_800)
+        start = None if track.start_s is None else datetime.fromtimestamp(track.start_s, UTC)
+        activity = self.add_activity(
+            NewActivity(
+                athlete_id=sent.athlete_id,
+                name=sent.name,
+                sport_type=track.sport_type or "Workout",
+                start=start,
+                elapsed_s=elapsed_s,
+                distance_m=track.distance_m or 0.0,
+                trainer=sent.trainer,
+                commute=sent.commute,
+                description=sent.description,
+                external_id=upload.file_name,
+                upload_id=upload.id,
+            )
+        )
+        return activity.id
+
+    def _upload_added(self) -> None:
+        # Without a subscriber nobody can tell when the processing ended: the next request looks.
+        # With one, the event must come by itself.
+        if self.webhooks.subscriptions:
+            self.background.spawn(self._process_later)
+
+    async def _process_later(self) -> None:
+        await self.clock.sleep(self._processing_s)
+        self.uploads.process()
+
+    def _find_user(self, name: str | None) -> str | None:
+        if name is None:
+            return str(self.world.athlete_ids[0])
+        known = name.isascii() and name.isdigit() and int(name) in self.world.athlete_ids
+        return name if known else None
+
+    def _show_athlete(self, athlete_id: int) -> JsonObject:
+        return shapes.athlete_summary(self.world.archive(athlete_id).athlete)

@@ -1,0 +1,254 @@
+"""Strava's OAuth: the page, the exchange, and refreshing with all its rules."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from headgate.sandbox.kit.faults import Fault, FaultKind
+from headgate.sandbox.kit.tokens import challenge_of
+from tests.unit.sandbox.clients import Answer, Client
+from tests.unit.sandbox.strava.worlds import make
+
+CLIENT = {"client_id": "4242", "client_secret": "sandbox-client-secret"}
+ASKED = {
+    "client_id": "4242",
+    "redirect_uri": "http://localhost/back?from=strava",
+    "response_type": "code",
+    "scope": "read,activity:read_all",
+    "state": "xyz",
+}
+
+
+def back(answer: Answer) -> dict[str, str]:
+    assert answer.status == 302
+    return {
+        name: values[0]
+        for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()
+    }
+
+
+async def exchange(client: Client, **fields: object) -> Answer:
+    return await client.post(
+        "/oauth/token", form={**CLIENT, "grant_type": "authorization_code", **fields}
+    )
+
+
+async def refresh(client: Client, token: object, **fields: object) -> Answer:
+    return await client.post(
+        "/oauth/token",
+        form={**CLIENT, "grant_type": "refresh_token", "refresh_token": token, **fields},
+    )
+
+
+async def test_the_page_sends_back_a_code_that_gives_tokens_and_the_athlete() -> None:
+    sandbox, client, _ = make()
+
+    returned = back(await client.get("/oauth/authorize", **ASKED))
+    tokens = (await exchange(client, code=returned["code"])).json()
+
+    assert (returned["state"], returned["from"]) == ("xyz", "strava")
+    assert returned["scope"] == "read,activity:read_all"
+    assert set(tokens) == {
+        "token_type",
+        "expires_at",
+        "expires_in",
+        "refresh_token",
+        "access_token",
+        "athlete",
+    }
+    assert tokens["expires_in"] == 21_600
+    assert tokens["athlete"]["id"] == sandbox.world.athlete_ids[0]
+    listed = await Client(sandbox, tokens["access_token"]).get("/api/v3/athlete/activities")
+    assert listed.status == 200
+
+
+async def test_the_page_can_be_another_athletes() -> None:
+    sandbox, client, _ = make(athletes=3)
+    third = sandbox.world.athlete_ids[2]
+
+    returned = back(await client.get("/oauth/authorize", **ASKED, sandbox_user=third))
+    unknown = await client.get("/oauth/authorize", **ASKED, sandbox_user=7)
+
+    assert (await exchange(client, code=returned["code"])).json()["athlete"]["id"] == third
+    assert unknown.status == 400
+
+
+async def test_the_athlete_may_untick_a_scope_or_deny_it_all() -> None:
+    sandbox, client, _ = make()
+    sandbox.oauth.unticked = {"activity:read_all"}
+    unticked = back(await client.get("/oauth/authorize", **ASKED))
+    sandbox.oauth.approves = False
+    denied = back(await client.get("/oauth/authorize", **ASKED))
+
+    assert unticked["scope"] == "read"
+    assert (denied["error"], denied["state"]) == ("access_denied", "xyz")
+    assert "code" not in denied
+
+
+async def test_a_challenge_needs_its_verifier() -> None:
+    _, client, _ = make()
+    asked = {
+        **ASKED,
+        "code_challenge": challenge_of("a-long-verifier"),
+        "code_challenge_method": "S256",
+    }
+
+    without = back(await client.get("/oauth/authorize", **asked))["code"]
+    with_it = back(await client.get("/oauth/authorize", **asked))["code"]
+
+    assert (await exchange(client, code=without)).status == 400
+    assert (await exchange(client, code=with_it, code_verifier="a-long-verifier")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"client_id": "1"}, "client_id"),
+        ({"redirect_uri": "javascript:alert(1)"}, "redirect_uri"),
+        ({"redirect_uri": ""}, "redirect_uri"),
+        ({"response_type": "token"}, "response_type"),
+        ({"scope": "everything"}, "scope"),
+        ({"code_challenge": "x", "code_challenge_method": "plain"}, "code_challenge_method"),
+    ],
+)
+async def test_a_bad_page_address_is_refused_without_a_redirect(
+    change: dict[str, str], field: str
+) -> None:
+    _, client, _ = make()
+
+    answer = await client.get("/oauth/authorize", **{**ASKED, **change})
+
+    assert (answer.status, answer.json()["errors"][0]["field"]) == (400, field)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"client_id": "1"}, ("Application", "client_id")),
+        ({"client_secret": "x"}, ("Application", "client_secret")),
+        ({"code": "x"}, ("RequestToken", "code")),
+        ({"grant_type": "password"}, ("Application", "grant_type")),
+    ],
+)
+async def test_a_bad_exchange_is_a_400_that_names_what_is_wrong(
+    change: dict[str, str], error: tuple[str, str]
+) -> None:
+    _, client, _ = make()
+
+    answer = await exchange(client, **change)
+
+    assert answer.status == 400
+    assert answer.json() == {
+        "message": "Bad Request",
+        "errors": [{"resource": error[0], "field": error[1], "code": "invalid"}],
+    }
+
+
+async def test_refreshing_early_gives_the_same_tokens_again() -> None:
+    sandbox, client, clock = make()
+    grant = sandbox.grant()
+    clock.advance(2 * 3_600)
+
+    answer = (await refresh(client, grant.refresh_token)).json()
+
+    assert answer["access_token"] == grant.access_token
+    assert answer["refresh_token"] == grant.refresh_token
+    assert answer["expires_in"] == 4 * 3_600
+    assert "athlete" not in answer
+
+
+async def test_refreshing_late_gives_a_new_pair_and_kills_the_old_refresh_token() -> None:
+    sandbox, client, clock = make()
+    old = sandbox.grant()
+    old_access, old_refresh = old.access_token, old.refresh_token
+    clock.advance(5 * 3_600 + 1)
+
+    new = (await refresh(client, old_refresh)).json()
+    again = await refresh(client, old_refresh)
+
+    assert new["access_token"] != old_access
+    assert again.status == 400
+    assert again.json()["errors"] == [
+        {"resource": "RefreshToken", "field": "refresh_token", "code": "invalid"}
+    ]
+    for token in (old_access, new["access_token"]):
+        assert (await Client(sandbox, token).get("/api/v3/athlete")).status == 200
+
+
+async def test_a_lost_answer_loses_the_refresh_token() -> None:
+    sandbox, client, clock = make()
+    grant = sandbox.grant()
+    old_refresh = grant.refresh_token
+    clock.advance(6 * 3_600)
+    sandbox.faults.add(Fault(kind=FaultKind.SERVER_ERROR, path="/oauth/token", times=1, after=True))
+
+    lost = await refresh(client, old_refresh)
+    again = await refresh(client, old_refresh)
+
+    assert (lost.status, again.status) == (500, 400)
+
+
+@pytest.mark.parametrize("token", [None, "unknown"])
+async def test_without_a_good_token_there_is_a_401(token: str | None) -> None:
+    sandbox, _, _ = make()
+
+    answer = await Client(sandbox, token).get("/api/v3/athlete")
+
+    assert answer.status == 401
+    assert answer.json() == {
+        "message": "Authorization Error",
+        "errors": [{"resource": "Application", "field": "", "code": "invalid"}],
+    }
+
+
+async def test_a_token_expires_after_six_hours_or_by_a_fault() -> None:
+    sandbox, client, clock = make()
+    other = Client(sandbox, sandbox.grant().access_token)
+    sandbox.faults.next(FaultKind.TOKEN_EXPIRED)
+
+    struck = [(await client.get("/api/v3/athlete")).status for _ in range(2)]
+    clock.advance(6 * 3_600 - 1)
+    in_time = await other.get("/api/v3/athlete")
+    clock.advance(1)
+    too_late = await other.get("/api/v3/athlete")
+
+    assert struck == [401, 401]
+    assert (in_time.status, too_late.status) == (200, 401)
+    # The log knows whose token it was.
+    assert sandbox.requests.entries[-1].user == str(sandbox.world.athlete_ids[0])
+
+
+async def test_deauthorizing_ends_every_token_and_answers_with_the_one_given() -> None:
+    sandbox, client, _ = make()
+    grant = sandbox.grant()
+
+    answer = await client.post("/oauth/deauthorize", form={})
+    after = await Client(sandbox, grant.access_token).get("/api/v3/athlete")
+    again = await client.post("/oauth/deauthorize", form={})
+
+    assert (answer.status, answer.json()) == (200, {"access_token": client.token})
+    assert answer.headers["x-ratelimit-usage"] == "1,1"
+    assert (after.status, again.status) == (401, 401)
+    assert (await refresh(client, grant.refresh_token)).status == 400
+
+
+async def test_deauthorizing_takes_the_token_as_a_field_too() -> None:
+    sandbox, client, _ = make()
+
+    answer = await Client(sandbox).post("/oauth/deauthorize", form={"access_token": client.token})
+
+    assert answer.status == 200
+
+
+async def test_after_a_reset_the_first_tokens_work_again() -> None:
+    _, client, clock = make()
+    clock.advance(7 * 3_600)
+    await client.post("/_sandbox/activities", json={"name": "gone soon"})
+
+    before = await client.get("/api/v3/athlete")
+    await client.post("/_sandbox/reset")
+    after = await client.get("/api/v3/athlete/activities")
+
+    assert (before.status, after.status) == (401, 200)
+    assert "gone soon" not in after.body.decode()
+    assert after.headers["x-ratelimit-usage"] == "1,1"

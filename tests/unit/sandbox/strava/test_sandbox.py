@@ -1,0 +1,89 @@
+"""The sandbox as a whole: live traffic by hand, its greeting, and a rate budget on virtual time."""
+
+import pytest
+
+from headgate.base.errors import InvalidInput
+from headgate.sandbox.strava.sandbox import Strava
+from headgate.simulation import SimulationLoop, VirtualClock, run
+from tests.unit.sandbox.clients import Client
+from tests.unit.sandbox.strava.worlds import START, make
+
+
+async def test_athletes_and_activities_are_added_over_http() -> None:
+    sandbox, client, _ = make()
+
+    athlete = (await client.post("/_sandbox/athletes", json={"activities": 3})).json()
+    added = await client.post(
+        "/_sandbox/activities",
+        json={"athlete_id": athlete["athlete_id"], "name": "New", "start": "2026-01-05T11:00:00Z"},
+    )
+    listed = await Client(sandbox, athlete["access_token"]).get("/api/v3/athlete/activities")
+
+    assert added.status == 201
+    assert next(each["name"] for each in listed.json()) == "New"
+    assert len(listed.json()) == 4
+    assert (await client.get("/_sandbox/stats")).json()["data"]["athletes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("athletes", {"activities": -1}, "activities"),
+        ("athletes", {"activity": 1}, "activity"),
+        ("activities", {"athlete_id": 7}, "athlete_id"),
+        ("activities", {"elapsed_s": 0}, "elapsed_s"),
+        ("activities", {"distance_m": -1}, "distance_m"),
+        ("activities", {"start": "2026-01-05T11:00:00"}, "start"),
+        ("activities", {"start": "9999-12-31T23:59:59Z"}, "start"),
+        ("activities", {"title": "x"}, "title"),
+    ],
+)
+async def test_bad_live_traffic_is_refused_by_its_field(
+    path: str, body: dict[str, object], field: str
+) -> None:
+    sandbox, client, _ = make()
+
+    answer = await client.post(f"/_sandbox/{path}", json=body)
+
+    assert (answer.status, answer.json()["field"]) == (400, field)
+    assert len(sandbox.world.athlete_ids) == 1
+    assert sandbox.world.archive(sandbox.world.athlete_ids[0]).size == 50
+
+
+def test_nobody_gets_a_token_for_an_athlete_that_is_not_there() -> None:
+    sandbox, _, _ = make()
+
+    with pytest.raises(InvalidInput, match="athlete_id"):
+        sandbox.grant(7)
+
+
+async def test_the_greeting_holds_a_token_that_works() -> None:
+    sandbox, _, _ = make()
+
+    lines = sandbox.greeting("http://127.0.0.1:1")
+    token = next(line.split()[-1] for line in lines if line.startswith("access token"))
+
+    assert (await Client(sandbox, token).get("/api/v3/athlete")).status == 200
+
+
+def test_a_client_that_ignores_the_limits_is_found_out_by_the_providers_own_count() -> None:
+    async def read_for_an_hour(loop: SimulationLoop, pause_s: float) -> Strava:
+        clock = VirtualClock(loop, START)
+        sandbox = Strava(clock, activities=1, stream_points=10)
+        client = Client(sandbox, sandbox.grant().access_token)
+        while clock.monotonic() < 3_600:
+            await client.get("/api/v3/athlete")
+            await clock.sleep(pause_s)
+        return sandbox
+
+    polite = run(lambda loop: read_for_an_hour(loop, 10.0))
+    greedy = run(lambda loop: read_for_an_hour(loop, 5.0))
+
+    assert polite.meter.overshoot() == 0
+    assert max(tally.peak for tally in polite.meter.tallies("read_15min")) == 90
+    # From 12:01 on: one window of 14 minutes, three whole ones, and a minute.
+    tallies = greedy.meter.tallies("read_15min")
+    assert [tally.used for tally in tallies] == [168, 180, 180, 180, 12]
+    assert [tally.allowed for tally in tallies] == [100, 100, 100, 100, 12]
+    assert greedy.meter.overshoot() == 68 + 3 * 80
+    assert greedy.requests.count(status=429) == greedy.meter.overshoot()
