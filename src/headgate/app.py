@@ -17,21 +17,26 @@ from sqlalchemy.exc import ArgumentError
 
 from headgate.base.clock import Clock, SystemClock
 from headgate.base.encoding import JsonObject
-from headgate.base.errors import InvalidInput
+from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.ids import UlidIds, system_random
 from headgate.flow import control
 from headgate.flow.explain import explain
+from headgate.flow.gate import Gates
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, submit
+from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
+from headgate.model.budget import BudgetUse
 from headgate.model.job import Job, JobEvent, Lane, Mode
 from headgate.model.record import CoverageRow, Record
 from headgate.model.states import JobState
+from headgate.ports.limiter import Limiter
 from headgate.ports.signal import Signal
 from headgate.ports.store import JobFilter, Submitted
 from headgate.store.sql import schema
 from headgate.store.sql.database import Database
+from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 
@@ -47,13 +52,15 @@ class App:
         *,
         syncs: Iterable[Sync] = (),
         worker: WorkerSettings | None = None,
+        redis: str | None = None,
         signal: Signal | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
         """Use the database at that address: `sqlite:///file.db` or `postgresql://…`.
 
-        A test or a simulation hands in a database, a signal, a clock and randomness of its own.
+        Budgets are kept in it too, or in the Redis at the address `redis`. A test or a simulation
+        hands in a database, a signal, a clock and randomness of its own.
         """
         self.clock = clock or SystemClock()
         self._rng = rng or system_random()
@@ -65,6 +72,13 @@ class App:
             open_database(database, self.clock) if isinstance(database, str) else database
         )
         self.store = SqlStore(self.database)
+        self.limiter: Limiter = SqlLimiter(self.database)
+        if redis is not None:
+            # Imported here: the driver is an extra.
+            from headgate.limits.redis import RedisLimiter
+
+            memory = SqlLimiterMemory(self.database, "redis")
+            self.limiter = RedisLimiter(redis, memory, self.clock, self._ids)
         self.runtime = Runtime(
             store=self.store,
             signal=signal or _signal(self.database, self.clock, origin=self.name),
@@ -72,6 +86,7 @@ class App:
             ids=self._ids,
             rng=self._rng,
             registry=Registry(syncs),
+            gates=Gates(self.limiter, MemoryLimiter(self.clock), self.clock, self._ids),
         )
 
     async def open(self) -> None:
@@ -83,6 +98,7 @@ class App:
     async def close(self) -> None:
         """Let go of everything; safe to call twice."""
         await self.runtime.signal.stop()
+        await self.limiter.close()
         await self.database.close()
 
     async def __aenter__(self) -> Self:
@@ -189,6 +205,17 @@ class App:
     async def cancel(self, job_id: str, *, user_id: str | None = None) -> Job:
         """End the job; a running one is `cancelling` until its worker lets go."""
         return await control.cancel(self.runtime, job_id, user_id=user_id)
+
+    async def budgets(
+        self, source: str | None = None, *, connection_id: str | None = None
+    ) -> Sequence[BudgetUse]:
+        """How the declared budgets stand; with a connection, what is counted for it too."""
+        declared = self.runtime.registry.budgets
+        if source is not None and source not in declared:
+            there_are = ", ".join(sorted(declared)) or "none"
+            raise NotFound(f"no budget is declared for {source!r}; there are: {there_are}")
+        wanted = [declared[source]] if source is not None else declared.values()
+        return [await self.limiter.use(each, connection_id=connection_id) for each in wanted]
 
     def explain(self, job: Job) -> str:
         """Why the job is where it is, what frees it, and when."""

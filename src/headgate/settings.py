@@ -35,6 +35,8 @@ class Settings(BaseSettings):
 
     #: Where jobs are kept: `sqlite:///file.db` or `postgresql://user@host/name`.
     database: str = "sqlite:///headgate.db"
+    #: Where budgets are counted: `redis://host:6379/0`; in the database where it is not set.
+    redis: str | None = None
     #: Where the application declares its syncs: `module:attribute`.
     app: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -1,10 +1,15 @@
 """Values that the unit tests start from."""
 
 from datetime import UTC, datetime
+from random import Random
 from typing import Any
 
 from msgspec.structs import replace
 
+from headgate.base.clock import Clock
+from headgate.base.ids import UlidIds
+from headgate.flow.gate import Gates
+from headgate.limits.memory import MemoryLimiter
 from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.states import JobState
 
@@ -28,3 +33,8 @@ _JOB = Job(
 def make_job(**fields: Any) -> Job:
     """A job that was just submitted, but for `fields`."""
     return replace(_JOB, **fields)
+
+
+def gates(clock: Clock, rng: Random) -> Gates:
+    """Gates before a limiter in memory."""
+    return Gates(MemoryLimiter(clock), MemoryLimiter(clock), clock, UlidIds(clock, rng))

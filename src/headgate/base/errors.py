@@ -17,7 +17,9 @@ HeadgateError
    │  ├─ Transient
    │  └─ Malformed
    ├─ Deferred(until)           not now: no attempt is burnt
-   │  └─ RateLimited
+   │  ├─ RateLimited
+   │  │  └─ BudgetSpent         …by our own count: nothing was sent
+   │  └─ LimiterUnreachable
    ├─ NoData                    there is nothing there, and that is an answer
    └─ Terminal                  trying again cannot help
       ├─ AuthExpired
@@ -137,6 +139,14 @@ class Deferred(SourceError):
 
 class RateLimited(Deferred):
     """The provider's rate limit is spent."""
+
+
+class BudgetSpent(RateLimited):
+    """The provider's budget is spent, by our own count; nothing was sent."""
+
+
+class LimiterUnreachable(Deferred):
+    """The rate limiter cannot be reached, and without it nothing is sent."""
 
 
 class NoData(SourceError):

@@ -61,7 +61,7 @@ def load_app(app: str | None, database: str | None, *, needs_syncs: bool) -> App
             "or set HEADGATE_APP (for example: --app my_syncs:app)",
             code=CONFIG,
         )
-    return App(database or settings.database, worker=settings.worker())
+    return App(database or settings.database, redis=settings.redis, worker=settings.worker())
 
 
 def _import(named: str) -> App:

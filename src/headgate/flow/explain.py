@@ -38,6 +38,8 @@ def _pending(job: Job, now: datetime) -> str:
             return f"The last try failed ({_error(job)}); trying again {when}."
         case Reason.RATE_LIMITED if waits:
             return f"{job.source} lets us read only so much; going on {when}."
+        case Reason.NO_LIMITER if waits:
+            return f"The rate limiter for {job.source} cannot be reached; looking again {when}."
         case Reason.DEFERRED if waits:
             return f"Waiting for {job.source}; going on {when}."
         case Reason.UNKNOWN_SYNC if waits:

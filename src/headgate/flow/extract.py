@@ -16,7 +16,7 @@ CHUNK_RECORDS_MAX = 10_000
 async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
     """The next chunk of `job`, already written to the sync's destination if it has one."""
     try:
-        chunk = await sync.source.read(context(rt, job))
+        chunk = await sync.source.read(context(rt, sync, job))
     except NoData:
         chunk = Chunk()
     _check(chunk, sync)
@@ -34,7 +34,7 @@ async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
     return chunk
 
 
-def context(rt: Runtime, job: Job) -> Context:
+def context(rt: Runtime, sync: Sync, job: Job) -> Context:
     """What the source is told."""
     params: dict[str, Any] = dict(job.params)
     since = params.get("since")
@@ -53,6 +53,7 @@ def context(rt: Runtime, job: Job) -> Context:
         chunks=job.summary.chunks,
         records=job.summary.records,
         clock=rt.clock,
+        gate=rt.gates.of(sync.budget, job),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from headgate.base.errors import InvalidInput, UnknownSync
+from headgate.model.budget import Budget
 from headgate.model.job import Lane, Mode
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.connector import Destination, Source
@@ -36,6 +37,13 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"{self.name}.modes", "name at least one")
         if self.chunk_s_max <= 0:
             raise InvalidInput(f"{self.name}.chunk_s_max", "must be above 0")
+        if self.budget is not None and not isinstance(self.budget, Budget):
+            raise InvalidInput(f"{self.source.name}.budget", "must be a headgate.Budget")
+
+    @property
+    def budget(self) -> Budget | None:
+        """What limits the requests to the source's provider, where it says so."""
+        return getattr(self.source, "budget", None)
 
 
 class Registry:
@@ -44,10 +52,17 @@ class Registry:
     def __init__(self, syncs: Iterable[Sync]) -> None:
         """Hold `syncs`; two of one name are refused."""
         self._syncs: dict[str, Sync] = {}
+        #: By the provider's name.
+        self.budgets: dict[str, Budget] = {}
         for sync in syncs:
             if sync.name in self._syncs:
                 raise InvalidInput("syncs", f"two are called {sync.name!r}")
             self._syncs[sync.name] = sync
+            budget = sync.budget
+            if budget is not None and self.budgets.setdefault(budget.source, budget) != budget:
+                raise InvalidInput(
+                    f"{budget.source}.budget", "is declared twice, and not alike; share one"
+                )
 
     def find(self, name: str) -> Sync | None:
         """The sync of that name, if it is declared here."""

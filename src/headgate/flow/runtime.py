@@ -6,6 +6,7 @@ import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.ids import Ids
+from headgate.flow.gate import Gates
 from headgate.flow.registry import Registry
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
@@ -20,3 +21,4 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     ids: Ids
     rng: random.Random
     registry: Registry
+    gates: Gates

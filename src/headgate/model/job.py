@@ -37,6 +37,7 @@ class Reason(StrEnum):
     RETRYING = "retrying"
     DEFERRED = "deferred"
     RATE_LIMITED = "rate_limited"
+    NO_LIMITER = "no_limiter"
     RELEASED = "released"
     RESCUED = "rescued"
     UNKNOWN_SYNC = "unknown_sync"

@@ -8,7 +8,15 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from headgate.base.errors import AuthExpired, Deferred, InvalidInput, RateLimited, Terminal
+from headgate.base.errors import (
+    AuthExpired,
+    BudgetSpent,
+    Deferred,
+    InvalidInput,
+    LimiterUnreachable,
+    RateLimited,
+    Terminal,
+)
 from headgate.model.job import Job, Mode, Reason
 
 #: Above every sensible setting (31 years in seconds), and small enough to calculate with.
@@ -125,14 +133,25 @@ def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
 
 
 def _put_off(job: Job, error: Deferred, policy: RetryPolicy, *, now: datetime) -> Decision:
-    if job.deferrals + 1 > policy.deferrals_max:
+    # What we hold back ourselves says nothing about the provider.
+    ours = isinstance(error, BudgetSpent | LimiterUnreachable)
+    if job.deferrals + 1 > policy.deferrals_max and not ours:
         return _open_breaker(job, policy)
     # Not at once, even where the time named has passed: that would be a tight loop.
     earliest = now + timedelta(seconds=min(policy.defer_s_min, policy.defer_s_max))
     latest = now + timedelta(seconds=policy.defer_s_max)
     until = min(max(error.until, earliest), latest)
-    reason = Reason.RATE_LIMITED if isinstance(error, RateLimited) else Reason.DEFERRED
-    return Defer(until, reason)
+    return Defer(until, _reason(error))
+
+
+def _reason(error: Deferred) -> Reason:
+    match error:
+        case LimiterUnreachable():
+            return Reason.NO_LIMITER
+        case RateLimited():
+            return Reason.RATE_LIMITED
+        case _:
+            return Reason.DEFERRED
 
 
 def _open_breaker(job: Job, policy: RetryPolicy) -> Decision:

@@ -3,7 +3,8 @@
 Everything around it (leases, retries, checkpoints, budgets, progress) is the engine's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import date, datetime
 from typing import Protocol
 
@@ -11,8 +12,37 @@ import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.encoding import Json, JsonObject
+from headgate.base.errors import RateLimited
 from headgate.model.job import Mode, Progress
 from headgate.model.record import Record
+
+
+class Passage(Protocol):
+    """A request that may be sent now. It is counted."""
+
+    #: What is left of the provider's tightest window, where that is known.
+    remaining: int | None
+
+    async def saw(self, counts: Mapping[str, int]) -> None:
+        """The answer told the provider's own counts, by the limit's name."""
+        ...
+
+    async def refused(self, retry_after_s: float | None = None) -> RateLimited:
+        """The answer was 429: close the budget for everybody. Raise what this returns."""
+        ...
+
+
+class Gate(Protocol):
+    """The way to the provider: every request passes it, retries included."""
+
+    def request(
+        self, *, kind: str = "read", retry: bool = False, essential: bool = False
+    ) -> AbstractAsyncContextManager[Passage]:
+        """Wait for a place in every window and for a slot, or raise BudgetSpent.
+
+        `essential`: live work may send it on a small local share while the limiter is away.
+        """
+        ...
 
 
 class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -36,6 +66,8 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     chunks: int
     records: int
     clock: Clock
+    #: Every request to the provider passes here.
+    gate: Gate
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -56,6 +88,8 @@ class Source(Protocol):
     def name(self) -> str:
         """The provider's name. Breakers and budgets are shared by it."""
         ...
+
+    #: A source whose provider limits its requests also has a `budget`.
 
     async def read(self, ctx: Context) -> Chunk:
         """Read one chunk.

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import cast
 
 from headgate.base.ids import UlidIds
+from headgate.flow.gate import Gates
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
+from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.ports.store import Store
 from headgate.signals.local import LocalSignal
@@ -20,6 +22,7 @@ from headgate.simulation.host import Host, current_host
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.virtual_clock import VirtualClock
 from headgate.store.sql import schema
+from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.store.sql.store import SqlStore
 
@@ -64,13 +67,16 @@ class Process:
         self.sql_store = deployment.make_store(self.database)
         clock = VirtualClock(loop, START)
         rng = loop.random(f"process {host}")
+        ids = UlidIds(clock, rng)
+        limiter = SqlLimiter(self.database)
         self.runtime = Runtime(
             store=cast(Store, FaultyStore(self.sql_store, deployment.faults, clock)),
             signal=deployment.signal,
             clock=clock,
-            ids=UlidIds(clock, rng),
+            ids=ids,
             rng=rng,
             registry=Registry(deployment.syncs),
+            gates=Gates(limiter, MemoryLimiter(clock), clock, ids),
         )
         self._supervisor = Supervisor(self.runtime, deployment.worker, worker=str(host))
 

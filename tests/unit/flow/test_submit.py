@@ -27,7 +27,7 @@ from headgate.model.job import Lane, Mode, Progress
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.signal import Signal
 from headgate.ports.store import NewJob, Store, Submitted
-from tests.unit.values import NOW, make_job
+from tests.unit.values import NOW, gates, make_job
 
 TODAY = NOW.date()
 YESTERDAY = TODAY - timedelta(days=1)
@@ -69,6 +69,7 @@ def runtime(recorder: Recorder) -> Runtime:
         clock=clock,
         ids=UlidIds(clock, rng),
         rng=rng,
+        gates=gates(clock, rng),
         registry=Registry(
             [
                 Sync(name="everything", source=Fitbit()),

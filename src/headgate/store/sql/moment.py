@@ -10,7 +10,7 @@ once, with `instant` where the time goes, and get it by `Moment.binds`.
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Interval, bindparam, func, literal
+from sqlalchemy import ColumnElement, Connection, Interval, bindparam, func, literal, select
 
 from headgate.base.clock import Clock
 from headgate.store.sql.types import UtcTime
@@ -37,6 +37,13 @@ class Moment:
         # now() is the start of the transaction: one moment for all its statements.
         now = func.now(type_=UtcTime)
         return now + literal(after, Interval) if after else now
+
+    def read(self, tx: Connection) -> datetime:
+        """The time itself, as late as may be: a lock that was waited for is behind us."""
+        if self._now is not None:
+            return self._now
+        at: datetime = tx.execute(select(func.clock_timestamp(type_=UtcTime))).scalar_one()
+        return at
 
     def binds(self, **after: timedelta) -> dict[str, Any]:
         """What the instants of a statement stand for: now, and now plus each named duration."""

@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 
 from headgate.base.encoding import Json, JsonObject
+from headgate.model.budget import Ledger
 from headgate.model.job import Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import JOB, DayStatus, JobState, words
 from headgate.store.sql.types import JsonOf, OneOf, UtcTime
@@ -200,6 +201,23 @@ leaders = Table(
     Column("until", UtcTime, nullable=False),
 )
 
+budgets = Table(
+    "budgets",
+    metadata,
+    # The source, and for what is counted by connection a slash and the connection.
+    Column("key", Text, primary_key=True),
+    Column("ledger", JsonOf[Ledger](Ledger), nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+)
+
+#: Limiters elsewhere that have begun to count: one that is found empty after that has forgotten.
+limiters = Table(
+    "limiters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("begun_at", UtcTime, nullable=False),
+)
+
 __all__ = [
     "ACTIVE",
     "ASLEEP",
@@ -208,11 +226,13 @@ __all__ = [
     "IN_LINE",
     "PAUSED",
     "PROBING",
+    "budgets",
     "coverage",
     "is_state",
     "job_events",
     "jobs",
     "leaders",
+    "limiters",
     "metadata",
     "records",
 ]

@@ -1,0 +1,206 @@
+"""The gate: every request to a provider asks the budget here first.
+
+A short wait is waited out on the spot; for a longer one the job is put off, so that it holds
+nothing while it sleeps.
+
+**While the limiter is away**, by the kind of work:
+
+| work                       | what happens                                                    |
+|----------------------------|-----------------------------------------------------------------|
+| live, essential (metadata) | goes on, on a small share that each process counts for itself   |
+| live, anything else        | stops; the job waits, nothing is burnt                          |
+| backfill                   | stops; the job waits, nothing is burnt                          |
+
+What was spent from the share is told to the limiter when it is back.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import timedelta
+from functools import cache
+
+from headgate.base.clock import Clock
+from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited
+from headgate.base.ids import Ids
+from headgate.base.log import get_logger
+from headgate.base.redact import describe
+from headgate.model.budget import Ask, Budget, Exhausted, Granted, Limit, Unreachable
+from headgate.model.job import Job, Lane
+from headgate.ports.connector import Passage
+from headgate.ports.limiter import Limiter
+
+#: A wait up to this long is waited out; a longer one puts the job off. Well below the time that one
+#: chunk may take.
+PATIENCE_S = {Lane.HOT: 20.0, Lane.COLD: 15.0}
+#: While the limiter is away, work that must wait for it looks again after this.
+LOOK_AGAIN = timedelta(seconds=30)
+#: The part of each limit that one process may spend while the limiter is away.
+LOCAL_SHARE = 0.1
+
+#: After a 429 from a provider that has no budget and does not say how long.
+UNLIMITED_REST = timedelta(minutes=1)
+
+_log = get_logger(__name__)
+
+
+class Gates:
+    """The gates of one process: all of them before the same limiter."""
+
+    def __init__(self, limiter: Limiter, local: Limiter, clock: Clock, ids: Ids) -> None:
+        """Ask `limiter`; while it is away, essential live work asks `local`."""
+        self._limiter = limiter
+        self._local = local
+        self._clock = clock
+        self._ids = ids
+        #: Sent while the limiter was away, and not yet told to it.
+        self._owed: Counter[tuple[Budget, Ask]] = Counter()
+        self._away = False
+
+    def of(self, budget: Budget | None, job: Job) -> "JobGate":
+        """The gate for a job's requests; without a budget it stands open."""
+        return JobGate(self, self._clock, budget, job.lane, job.connection_id)
+
+    async def enter(self, budget: Budget, ask: Ask, *, essential: bool) -> "Passed":
+        """Wait for a grant, or raise BudgetSpent or LimiterUnreachable."""
+        gives_up = self._clock.monotonic() + PATIENCE_S[ask.lane]
+        while True:
+            answer = await self._limiter.acquire(budget, ask, grant_id=self._ids.new("grant"))
+            limiter = self._limiter
+            if isinstance(answer, Unreachable):
+                self._is_away(answer)
+                if not (essential and ask.lane is Lane.HOT):
+                    raise LimiterUnreachable(self._clock.now() + LOOK_AGAIN, answer.said)
+                limiter = self._local
+                share = local_share(budget)
+                answer = await limiter.acquire(share, ask, grant_id=self._ids.new("grant"))
+            elif self._away or self._owed:
+                await self._is_back()
+            if isinstance(answer, Granted):
+                if limiter is self._local:
+                    self._owed[budget, ask] += 1
+                return Passed(limiter, budget, ask, answer)
+            assert isinstance(answer, Exhausted)
+            if self._clock.monotonic() + answer.wait_s > gives_up:
+                limit = f" ({answer.limit})" if answer.limit else ""
+                raise BudgetSpent(
+                    answer.until, f"the budget of {budget.source} is {answer.why.value}{limit}"
+                )
+            await self._clock.sleep(answer.wait_s)
+
+    def _is_away(self, answer: Unreachable) -> None:
+        if not self._away:
+            self._away = True
+            _log.warning("limiter_away", error=answer.said)
+
+    async def _is_back(self) -> None:
+        if self._away:
+            self._away = False
+            _log.info("limiter_back", owed=self._owed.total())
+        while self._owed:
+            (budget, ask), times = self._owed.popitem()
+            try:
+                await self._limiter.charge(budget, ask, times=times)
+            except Exception as error:
+                self._owed[budget, ask] += times
+                _log.warning("limiter_away", error=describe(error))
+                return
+
+
+@cache
+def local_share(budget: Budget) -> Budget:
+    """What one process may spend by itself: a tenth of everything, nothing held back or spread."""
+    limits = [
+        Limit(
+            max(1, int(limit.amount * LOCAL_SHARE)),
+            per=limit.per,
+            only=limit.only,
+            scope=limit.scope,
+            rolling=limit.rolling,
+        )
+        for limit in budget.limits
+    ]
+    return Budget(budget.source, limits, guard_s=budget.guard_s, paced=False)
+
+
+class JobGate:
+    """The gate as a source sees it."""
+
+    def __init__(
+        self, gates: Gates, clock: Clock, budget: Budget | None, lane: Lane, connection_id: str
+    ) -> None:
+        """Pass requests of this lane and connection."""
+        self._gates = gates
+        self._clock = clock
+        self._budget = budget
+        self._lane = lane
+        self._connection_id = connection_id
+
+    def request(
+        self, *, kind: str = "read", retry: bool = False, essential: bool = False
+    ) -> AbstractAsyncContextManager[Passage]:
+        """A place for one request, given back when it is over."""
+        if self._budget is None:
+            return nullcontext(Unlimited(self._clock))
+        ask = Ask(lane=self._lane, connection_id=self._connection_id, kind=kind, retry=retry)
+        return self._limited(self._budget, ask, essential=essential)
+
+    @asynccontextmanager
+    async def _limited(
+        self, budget: Budget, ask: Ask, *, essential: bool
+    ) -> AsyncIterator[Passage]:
+        passed = await self._gates.enter(budget, ask, essential=essential)
+        try:
+            yield passed
+        finally:
+            await passed.leave()
+
+
+class Passed:
+    """A request that was granted."""
+
+    def __init__(self, limiter: Limiter, budget: Budget, ask: Ask, grant: Granted) -> None:
+        """Tell `limiter` what becomes of it."""
+        self.remaining = grant.remaining
+        self._limiter = limiter
+        self._budget = budget
+        self._ask = ask
+        self._grant = grant
+
+    async def saw(self, counts: Mapping[str, int]) -> None:
+        """The provider's own counts; one that is not told is told by the next answer."""
+        try:
+            await self._limiter.observe(self._budget, self._ask, self._grant, counts)
+        except Exception as error:
+            _log.warning("counts_not_told", source=self._budget.source, error=describe(error))
+
+    async def refused(self, retry_after_s: float | None = None) -> RateLimited:
+        """The provider said 429."""
+        until = await self._limiter.refused(self._budget, self._ask, retry_after_s=retry_after_s)
+        _log.warning("rate_limited", source=self._budget.source, until=until.isoformat())
+        return RateLimited(until, f"{self._budget.source} refused the request (429)")
+
+    async def leave(self) -> None:
+        """Give the slot back; one that is not given back is free after its lease."""
+        try:
+            await self._limiter.release(self._budget, self._ask, self._grant)
+        except Exception as error:
+            _log.warning("slot_not_returned", source=self._budget.source, error=describe(error))
+
+
+class Unlimited:
+    """A request to a provider that has no budget: nothing counts it, and nothing holds it back."""
+
+    remaining: int | None = None
+
+    def __init__(self, clock: Clock) -> None:
+        """Tell the time by `clock`."""
+        self._clock = clock
+
+    async def saw(self, counts: Mapping[str, int]) -> None:
+        """Nobody keeps count."""
+
+    async def refused(self, retry_after_s: float | None = None) -> RateLimited:
+        """This job waits; the others find out for themselves."""
+        wait = UNLIMITED_REST if retry_after_s is None else timedelta(seconds=retry_after_s)
+        return RateLimited(self._clock.now() + wait)

@@ -1,0 +1,72 @@
+"""A limiter in one process's memory: for the share that is spent while the real one is away."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from headgate.base.clock import Clock
+from headgate.model.budget import (
+    Answer,
+    Ask,
+    Budget,
+    BudgetUse,
+    Granted,
+    Ledger,
+    Scope,
+    from_ms,
+    to_ms,
+)
+from headgate.policy import spending
+
+
+class MemoryLimiter:
+    """Budgets that nobody else sees and that a restart forgets."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Count by `clock`."""
+        self._clock = clock
+        self._ledgers: dict[str, Ledger] = {}
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+        """Count the request, or refuse it."""
+        return spending.take(budget, self._of(budget, ask.connection_id), ask, self._now, grant_id)
+
+    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+        """Count requests that were sent without asking."""
+        for _ in range(times):
+            spending.charge(budget, self._of(budget, ask.connection_id), ask, self._now)
+
+    async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
+        """Give the slot back."""
+        spending.release(budget, self._of(budget, ask.connection_id), grant.id)
+
+    async def observe(
+        self, budget: Budget, ask: Ask, grant: Granted, counts: Mapping[str, int]
+    ) -> None:
+        """Learn the provider's own counts."""
+        ledgers = self._of(budget, ask.connection_id)
+        spending.observe(budget, ledgers, grant.at_ms, self._now, counts)
+
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+        """Close the budget."""
+        ledgers = self._of(budget, ask.connection_id)
+        return from_ms(spending.refused(budget, ledgers, ask.kind, self._now, retry_after_s))
+
+    async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
+        """How the budget stands."""
+        ledgers = self._of(budget, connection_id or "")
+        if connection_id is None:
+            ledgers.pop(Scope.CONNECTION, None)
+        return spending.use(budget, ledgers, self._now, connection_id=connection_id)
+
+    @property
+    def _now(self) -> int:
+        return to_ms(self._clock.now())
+
+    def _of(self, budget: Budget, connection_id: str) -> dict[Scope, Ledger]:
+        return {
+            scope: self._ledgers.setdefault(budget.ledger_key(scope, connection_id), Ledger())
+            for scope in budget.scopes
+        }

@@ -1,0 +1,257 @@
+"""The limiter in Redis: one script, one round trip, Redis's own clock.
+
+**What Redis may lose, and what becomes of it.** A Redis that comes back empty has lost its epoch:
+every window that was open then counts as spent, and one request at a time is let through to learn
+from the provider's answer how much really is (`policy/spending.py`, unknown windows). A replica
+that takes over may be a few writes behind: every process brings along the highest count that it was
+told, so what is lost is only what no living process was granted. The same covers a key that was
+evicted; run Redis with `maxmemory-policy noeviction` all the same. A script that was flushed is
+loaded again by the client.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol
+
+import msgspec
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from headgate.base.clock import Clock
+from headgate.base.errors import HeadgateError, LimiterUnreachable
+from headgate.base.ids import Ids
+from headgate.base.redact import redact
+from headgate.model.budget import (
+    Answer,
+    Ask,
+    Budget,
+    BudgetUse,
+    Exhausted,
+    Granted,
+    Ledger,
+    Scope,
+    Unreachable,
+    Why,
+    from_ms,
+    to_ms,
+)
+from headgate.policy import spending
+
+EPOCH_KEY = "{headgate}:epoch"
+_SCRIPT = files(__package__).joinpath("spend.lua").read_text(encoding="utf-8")
+#: A Redis that takes longer than this to answer is as good as away.
+TIMEOUT_S = 1.0
+#: Without the limiter, what must wait for it looks again after this.
+LOOK_AGAIN = timedelta(seconds=30)
+#: Ledgers whose last counts a process remembers, at most.
+SEEN_MAX = 10_000
+
+
+class LimiterMemory(Protocol):
+    """Something durable that knows whether this Redis has ever begun to count."""
+
+    async def has_begun(self) -> bool:
+        """Whether it ever has."""
+        ...
+
+    async def note_begun(self) -> None:
+        """It has, from now on."""
+        ...
+
+
+class RedisLimiter:
+    """Budgets in Redis or Valkey."""
+
+    def __init__(
+        self,
+        url: str,
+        memory: LimiterMemory,
+        clock: Clock,
+        ids: Ids,
+        *,
+        server_time: bool = True,
+    ) -> None:
+        """Connect to `url` when first asked. Tests under a virtual clock clear `server_time`."""
+        self._memory = memory
+        self._clock = clock
+        self._ids = ids
+        self._server_time = server_time
+        self._redis = Redis.from_url(
+            url,
+            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=TIMEOUT_S,
+            # An answer that was lost may stand for a request that was counted: never ask twice.
+            retry=Retry(NoBackoff(), 0),
+            health_check_interval=0,
+        )
+        self._script = self._redis.register_script(_SCRIPT)
+        self._epoch: str | None = None
+        self._beginning = asyncio.Lock()
+        #: By ledger and limit: the stretch that was last counted in, and the count.
+        self._seen: OrderedDict[str, dict[str, tuple[int, int]]] = OrderedDict()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._redis.aclose()
+
+    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+        """Count the request, or refuse it."""
+        try:
+            said = await self._run("take", budget, ask, grant=grant_id)
+        except LimiterUnreachable as error:
+            return Unreachable(said=str(error))
+        if "granted" not in said:
+            return Exhausted(
+                why=Why(said["why"]),
+                until=from_ms(int(said["till"])),
+                wait_s=said["wait"] / 1000,
+                limit=said.get("limit"),
+            )
+        self._remember(budget, ask, said["seen"])
+        remaining = said.get("remaining")
+        return Granted(
+            id=grant_id,
+            at_ms=int(said["at"]),
+            remaining=None if remaining is None else int(remaining),
+            resets_at=None if remaining is None else from_ms(int(said["resets"])),
+            probe=said["probe"],
+        )
+
+    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+        """Count requests that were sent without asking."""
+        await self._run("charge", budget, ask, times=times)
+
+    async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
+        """Give the slot back, where there are slots."""
+        if budget.slots is not None:
+            await self._run("release", budget, ask, grant=grant.id)
+
+    async def observe(
+        self, budget: Budget, ask: Ask, grant: Granted, counts: Mapping[str, int]
+    ) -> None:
+        """Learn the provider's own counts."""
+        if counts:
+            await self._run("observe", budget, ask, granted_at=grant.at_ms, counts=dict(counts))
+
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+        """Close the budget."""
+        more = {} if retry_after_s is None else {"retry_after": round(retry_after_s * 1000)}
+        said = await self._run("refused", budget, ask, **more)
+        return from_ms(int(said["till"]))
+
+    async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
+        """How the budget stands."""
+        scopes = [s for s in budget.scopes if s is Scope.APP or connection_id is not None]
+        keys = [_ledger_key(budget, scope, connection_id or "") for scope in scopes]
+        said = await self._ask("read", keys, budget, {})
+        found = msgspec.convert(said["ledgers"] or [], list[Ledger], strict=False)
+        ledgers = dict(zip(scopes, found, strict=True))
+        return spending.use(budget, ledgers, int(said["now"]), connection_id=connection_id)
+
+    async def _run(self, operation: str, budget: Budget, ask: Ask, **more: Any) -> dict[str, Any]:
+        keys = [_ledger_key(budget, scope, ask.connection_id) for scope in budget.scopes]
+        args = {
+            "lane": ask.lane.value,
+            "kind": ask.kind,
+            "retry": ask.retry,
+            "seen": [self._seen.get(key, {}) for key in keys],
+            **more,
+        }
+        return await self._ask(operation, keys, budget, args)
+
+    async def _ask(
+        self, operation: str, keys: list[str], budget: Budget, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            said = await self._call(operation, await self._begun(), keys, _told(budget), args)
+            if said.get("lost"):
+                self._epoch = None
+                self._seen.clear()
+                args = args | {"seen": [{} for _ in keys]}
+                said = await self._call(operation, await self._begun(), keys, _told(budget), args)
+        except (RedisError, OSError, TimeoutError) as error:
+            raise self._unreachable(error) from None
+        if said.get("lost"):
+            raise self._unreachable("it keeps losing what was counted")
+        return said
+
+    async def _begun(self) -> str:
+        """The epoch that Redis counts in, which this begins where there is none."""
+        async with self._beginning:
+            if self._epoch is None:
+                try:
+                    first = not await self._memory.has_begun()
+                    # Before it is true: a crash in between must not make a second first time.
+                    await self._memory.note_begun()
+                except HeadgateError as error:
+                    raise self._unreachable(error) from None
+                fresh = self._ids.new("epoch")
+                said = await self._call("begin", fresh, [], b"{}", {"first": first})
+                self._epoch = str(said["epoch"])
+            return self._epoch
+
+    async def _call(
+        self, operation: str, epoch: str, keys: list[str], budget: bytes, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        now = "" if self._server_time else str(to_ms(self._clock.now()))
+        said = await self._script(
+            keys=[EPOCH_KEY, *keys], args=[operation, epoch, now, budget, msgspec.json.encode(args)]
+        )
+        answer: dict[str, Any] = msgspec.json.decode(said)
+        return answer
+
+    def _unreachable(self, why: object) -> LimiterUnreachable:
+        return LimiterUnreachable(
+            self._clock.now() + LOOK_AGAIN,
+            f"the rate limiter in Redis did not answer: {redact(str(why)) or type(why).__name__}",
+        )
+
+    def _remember(self, budget: Budget, ask: Ask, seen: list[tuple[int, str, int, int]]) -> None:
+        scopes = budget.scopes
+        for ledger, limit, place, used in seen:
+            key = _ledger_key(budget, scopes[int(ledger) - 1], ask.connection_id)
+            counts = self._seen.setdefault(key, {})
+            self._seen.move_to_end(key)
+            counts[limit] = max(counts.get(limit, (0, 0)), (int(place), int(used)))
+        while len(self._seen) > SEEN_MAX:
+            self._seen.popitem(last=False)
+
+
+def _ledger_key(budget: Budget, scope: Scope, connection_id: str) -> str:
+    return f"{{headgate}}:budget:{budget.ledger_key(scope, connection_id)}"
+
+
+@cache
+def _told(budget: Budget) -> bytes:
+    """The budget, in the script's words."""
+    scopes = budget.scopes
+    return msgspec.json.encode(
+        {
+            "guard": round(budget.guard_s * 1000),
+            "paced": budget.paced,
+            "pace_least": round(budget.pace_s_min * 1000),
+            "decays": budget.reserve_decay,
+            "slots": budget.slots or False,
+            "slots_ledger": 1 + scopes.index(budget.slots_scope) if budget.slots else 0,
+            "slot_lease": round(budget.slot_lease_s * 1000),
+            "longest": max((limit.seconds for limit in budget.limits), default=0) * 1000,
+            "limits": [
+                {
+                    "name": limit.name,
+                    "amount": limit.amount,
+                    "length": limit.seconds * 1000,
+                    "reserve": limit.reserve,
+                    "only": limit.only,
+                    "rolling": limit.rolling,
+                    "ledger": 1 + scopes.index(limit.scope),
+                }
+                for limit in budget.limits
+            ],
+        }
+    )

@@ -1,0 +1,329 @@
+"""Spending a budget: the one place that decides whether a request may be sent.
+
+Every function takes the ledgers that the budget touches, by scope, and writes into them; a limiter
+calls it where nobody can come between. `limits/spend.lua` does the same inside Redis, and a test
+holds the two to the same ledgers.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from headgate.model.budget import (
+    ANY_KIND,
+    Answer,
+    Ask,
+    Bucket,
+    Budget,
+    BudgetUse,
+    Exhausted,
+    Granted,
+    Ledger,
+    Limit,
+    Refusals,
+    Scope,
+    Why,
+    WindowUse,
+    from_ms,
+)
+from headgate.model.job import Lane
+from headgate.policy import windows
+
+#: How long a request that is to find out the count may take, before another is sent for it.
+PROBE_MS = 30_000
+#: A full set of slots is looked at again after this, at the latest.
+SLOT_LOOK_MS = 500
+HOUR_MS = 3_600_000
+#: A provider that asks for a longer wait than this is not believed.
+CLOSED_MS_MAX = 25 * HOUR_MS
+#: A 429 closes a rolling window for so long, where the provider does not say how long.
+CLOSED_ROLLING_MS = 60_000
+
+Ledgers = Mapping[Scope, Ledger]
+
+
+class _Obstacle(NamedTuple):
+    until: int
+    why: Why
+    scope: Scope
+    limit: str | None = None
+
+
+def take(budget: Budget, ledgers: Ledgers, ask: Ask, now: int, grant_id: str) -> Answer:
+    """Grant the request and count it in every window, or refuse it and count nothing."""
+    obstacles = [
+        *_closed(budget, ledgers, now),
+        *_slots(budget, ledgers, now),
+        *_pace(budget, ledgers, ask, now),
+    ]
+    probing: set[Scope] = set()
+    for limit in counting(budget, ask.kind):
+        obstacles += _windows(budget, ledgers[limit.scope], ask, limit, now, probing)
+    if obstacles:
+        worst = max(obstacles, key=lambda each: each.until)
+        _count_refusal(ledgers[worst.scope], worst.why, now)
+        return Exhausted(
+            why=worst.why,
+            until=from_ms(worst.until),
+            wait_s=(worst.until - now) / 1000,
+            limit=worst.limit,
+        )
+    for scope in probing:
+        ledgers[scope].probe_until = now + PROBE_MS
+    charge(budget, ledgers, ask, now)
+    if budget.slots is not None:
+        ledgers[budget.slots_scope].slots[grant_id] = now + _ms(budget.slot_lease_s)
+    remaining, resets = _tightest(budget, ledgers, ask, now)
+    return Granted(
+        id=grant_id,
+        at_ms=now,
+        remaining=remaining,
+        resets_at=None if resets is None else from_ms(resets),
+        probe=bool(probing),
+    )
+
+
+def charge(budget: Budget, ledgers: Ledgers, ask: Ask, now: int) -> None:
+    """Count the request, whatever is left: it was sent, or will be."""
+    guard = _ms(budget.guard_s)
+    for limit in counting(budget, ask.kind):
+        buckets = ledgers[limit.scope].windows.setdefault(limit.name, {})
+        _forget_old(limit, buckets, now, guard)
+        for place in windows.charged(limit, now, guard):
+            bucket = buckets.setdefault(str(place), Bucket())
+            bucket.used += 1
+            bucket.hot += ask.lane is Lane.HOT
+            bucket.cold += ask.lane is Lane.COLD
+            bucket.retries += ask.retry
+    paced = paced_limit(budget, ask.kind)
+    if paced is not None and ask.lane is Lane.COLD:
+        buckets = ledgers[paced.scope].windows[paced.name]
+        place = windows.charged(paced, now, 0)[-1]
+        left = paced.amount - windows.used(paced, buckets, place, guard)
+        least = _ms(budget.pace_s_min)
+        ledgers[paced.scope].next_cold = now + windows.pace_ms(paced, now, left, least_ms=least)
+
+
+def release(budget: Budget, ledgers: Ledgers, grant_id: str) -> None:
+    """Give the grant's slot back."""
+    if budget.slots is not None:
+        ledgers[budget.slots_scope].slots.pop(grant_id, None)
+
+
+def observe(
+    budget: Budget, ledgers: Ledgers, granted_at: int, now: int, counts: Mapping[str, int]
+) -> None:
+    """Learn the provider's own counts, by the limit's name: ours only ever go up by it.
+
+    An answer that may belong to either side of an edge corrects the older window: a full window's
+    count must not close the next one.
+    """
+    guard = _ms(budget.guard_s)
+    for limit in budget.limits:
+        theirs = counts.get(limit.name)
+        if theirs is None:
+            continue
+        ledger = ledgers[limit.scope]
+        buckets = ledger.windows.setdefault(limit.name, {})
+        _forget_old(limit, buckets, now, guard)
+        place = windows.charged(limit, granted_at, guard)[0]
+        if limit.rolling:
+            place = windows.charged(limit, now, guard)[0]
+        bucket = buckets.setdefault(str(place), Bucket())
+        bucket.theirs = max(bucket.theirs, theirs)
+        bucket.used += max(0, theirs - windows.used(limit, buckets, place, guard))
+        ledger.told[limit.name] = max(place, ledger.told.get(limit.name, 0))
+
+
+def refused(
+    budget: Budget, ledgers: Ledgers, kind: str, now: int, retry_after_s: float | None
+) -> int:
+    """The provider said 429: close the budget for everybody; until when.
+
+    Where the provider does not say for how long: to the end of the longest window that is spent,
+    and where none is by our count, of the shortest.
+    """
+    guard = _ms(budget.guard_s)
+    limits = counting(budget, kind)
+    spent = [limit for limit in limits if _is_spent(limit, ledgers, now, guard)]
+    limit = max(spent, key=_by_length) if spent else min(limits, key=_by_length, default=None)
+    scope = budget.scopes[0] if limit is None else limit.scope
+    if retry_after_s is not None:
+        wait = min(max(_ms(retry_after_s), 1000), CLOSED_MS_MAX)
+    elif limit is None or limit.rolling:
+        wait = CLOSED_ROLLING_MS
+    else:
+        wait = windows.window_ends(limit, now) + guard - now
+    ledger = ledgers[scope]
+    ledger.closed_until = max(ledger.closed_until, now + wait)
+    _hour(ledger, now).by_provider += 1
+    return ledger.closed_until
+
+
+def use(
+    budget: Budget, ledgers: Ledgers, now: int, *, connection_id: str | None = None
+) -> BudgetUse:
+    """How the budget stands, as far as the ledgers go: one may ask without naming a connection."""
+    guard = _ms(budget.guard_s)
+    hours = [
+        refusals
+        for ledger in ledgers.values()
+        for hour, refusals in ledger.refusals.items()
+        if int(hour) > now // HOUR_MS - 24
+    ]
+    next_cold = max((ledger.next_cold for ledger in ledgers.values()), default=0)
+    closed = max((ledger.closed_until for ledger in ledgers.values()), default=0)
+    slots = ledgers[budget.slots_scope].slots if budget.slots_scope in ledgers else {}
+    return BudgetUse(
+        source=budget.source,
+        connection_id=connection_id,
+        windows=tuple(
+            _window_use(budget, limit, ledgers[limit.scope], now, guard)
+            for limit in budget.limits
+            if limit.scope in ledgers
+        ),
+        closed_until=from_ms(closed) if closed > now else None,
+        next_cold_at=from_ms(next_cold) if next_cold > now else None,
+        slots_used=sum(until > now for until in slots.values()),
+        slots=budget.slots,
+        refused_24h={why.value: sum(getattr(each, why.value) for each in hours) for why in Why},
+        answers_429_24h=sum(each.by_provider for each in hours),
+    )
+
+
+def counting(budget: Budget, kind: str) -> list[Limit]:
+    """The limits that a request of this kind counts against."""
+    return [limit for limit in budget.limits if limit.only in (ANY_KIND, kind)]
+
+
+def paced_limit(budget: Budget, kind: str) -> Limit | None:
+    """The limit that backfill is spread over: the shortest, or it would take all day."""
+    return min(counting(budget, kind), key=_by_length, default=None) if budget.paced else None
+
+
+# ---- what may stand in the way -----------------------------------------------------------------
+
+
+def _closed(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Obstacle]:
+    for scope in budget.scopes:
+        if ledgers[scope].closed_until > now:
+            yield _Obstacle(ledgers[scope].closed_until, Why.CLOSED, scope)
+
+
+def _slots(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Obstacle]:
+    if budget.slots is None:
+        return
+    slots = ledgers[budget.slots_scope].slots
+    for grant_id in [each for each, until in slots.items() if until <= now]:
+        del slots[grant_id]
+    if len(slots) >= budget.slots:
+        until = min(now + SLOT_LOOK_MS, *slots.values())
+        yield _Obstacle(until, Why.SLOTS, budget.slots_scope)
+
+
+def _pace(budget: Budget, ledgers: Ledgers, ask: Ask, now: int) -> Iterator[_Obstacle]:
+    limit = paced_limit(budget, ask.kind)
+    if limit is not None and ask.lane is Lane.COLD and ledgers[limit.scope].next_cold > now:
+        yield _Obstacle(ledgers[limit.scope].next_cold, Why.PACE, limit.scope, limit.name)
+
+
+def _windows(
+    budget: Budget, ledger: Ledger, ask: Ask, limit: Limit, now: int, probing: set[Scope]
+) -> Iterator[_Obstacle]:
+    guard = _ms(budget.guard_s)
+    buckets = ledger.windows.get(limit.name, {})
+    for place in windows.charged(limit, now, guard):
+        room = limit.amount - windows.used(limit, buckets, place, guard) - 1
+        if room < 0:
+            until = windows.room_at(limit, buckets, place, 1, guard)
+            yield _Obstacle(until, Why.SPENT, limit.scope, limit.name)
+            continue
+        if _is_unknown(limit, ledger, place, now, guard):
+            if ledger.probe_until > now:
+                yield _Obstacle(ledger.probe_until, Why.UNKNOWN, limit.scope, limit.name)
+            probing.add(limit.scope)
+        decays = budget.reserve_decay
+        kept = windows.reserve(limit, buckets, place, now, decays=decays)
+        if ask.lane is Lane.COLD and room < kept:
+            until = windows.room_at(limit, buckets, place, 1 + kept, guard)
+            if decays and not limit.rolling:
+                until = min(until, windows.reserve_frees_at(limit, place, now, room))
+            yield _Obstacle(until, Why.RESERVE, limit.scope, limit.name)
+
+
+def _is_unknown(limit: Limit, ledger: Ledger, place: int, now: int, guard: int) -> bool:
+    """Whether the window may have been used by requests that this ledger does not remember."""
+    if limit.rolling:
+        return now < ledger.born + windows.length_ms(limit) and limit.name not in ledger.told
+    began = place * windows.stretch_ms(limit) - guard
+    return began < ledger.born and ledger.told.get(limit.name, -1) < place
+
+
+# ---- small parts -------------------------------------------------------------------------------
+
+
+def _tightest(
+    budget: Budget, ledgers: Ledgers, ask: Ask, now: int
+) -> tuple[int | None, int | None]:
+    guard = _ms(budget.guard_s)
+    left = [
+        (_left(limit, ledgers[limit.scope], now, guard), windows.window_ends(limit, now))
+        for limit in counting(budget, ask.kind)
+    ]
+    return min(left, default=(None, None))
+
+
+def _left(limit: Limit, ledger: Ledger, now: int, guard: int) -> int:
+    place = windows.charged(limit, now, 0)[-1]
+    buckets = ledger.windows.get(limit.name, {})
+    return max(0, limit.amount - windows.used(limit, buckets, place, guard))
+
+
+def _is_spent(limit: Limit, ledgers: Ledgers, now: int, guard: int) -> bool:
+    return _left(limit, ledgers[limit.scope], now, guard) <= 0
+
+
+def _window_use(budget: Budget, limit: Limit, ledger: Ledger, now: int, guard: int) -> WindowUse:
+    buckets = ledger.windows.get(limit.name, {})
+    place = windows.charged(limit, now, 0)[-1]
+    first = windows.oldest_counted(limit, place, guard) if limit.rolling else place
+    counted = [bucket for key, bucket in buckets.items() if first <= int(key) <= place]
+    told = max((bucket.theirs for bucket in counted), default=0)
+    return WindowUse(
+        limit=limit.name,
+        scope=limit.scope,
+        amount=limit.amount,
+        used=windows.used(limit, buckets, place, guard),
+        remaining=_left(limit, ledger, now, guard),
+        reserved=windows.reserve(limit, buckets, place, now, decays=budget.reserve_decay),
+        resets_at=from_ms(windows.window_ends(limit, now)),
+        hot=sum(bucket.hot for bucket in counted),
+        cold=sum(bucket.cold for bucket in counted),
+        retries=sum(bucket.retries for bucket in counted),
+        theirs=told or None,
+    )
+
+
+def _forget_old(limit: Limit, buckets: dict[str, Bucket], now: int, guard: int) -> None:
+    oldest = windows.oldest_kept(limit, now, guard)
+    for key in [key for key in buckets if int(key) < oldest]:
+        del buckets[key]
+
+
+def _count_refusal(ledger: Ledger, why: Why, now: int) -> None:
+    hour = _hour(ledger, now)
+    setattr(hour, why.value, getattr(hour, why.value) + 1)
+
+
+def _hour(ledger: Ledger, now: int) -> Refusals:
+    hour = now // HOUR_MS
+    for key in [key for key in ledger.refusals if int(key) <= hour - 25]:
+        del ledger.refusals[key]
+    return ledger.refusals.setdefault(str(hour), Refusals())
+
+
+def _by_length(limit: Limit) -> int:
+    return limit.seconds
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,46 @@
+"""The limiter: keeps what every budget has spent, where every worker sees it.
+
+All methods raise nothing of a driver's: `acquire` answers Unreachable where the limiter cannot be
+asked, the others raise LimiterUnreachable, and what they had to say is lost: counts that are told
+late are told again by the next answer, and a slot that is not given back is free after its lease.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+
+from headgate.model.budget import Answer, Ask, Budget, BudgetUse, Granted
+
+
+class Limiter(Protocol):
+    """What `flow/gate.py` asks of a limiter."""
+
+    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+        """Count the request in every window and take a slot, or refuse and count nothing."""
+        ...
+
+    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+        """Count requests that were sent while the limiter could not be asked."""
+        ...
+
+    async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
+        """Give the grant's slot back."""
+        ...
+
+    async def observe(
+        self, budget: Budget, ask: Ask, grant: Granted, counts: Mapping[str, int]
+    ) -> None:
+        """Learn the provider's own counts, by the limit's name."""
+        ...
+
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+        """The provider said 429: close the budget for everybody; until when."""
+        ...
+
+    async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
+        """How the budget stands."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of its connections; safe to call twice."""
+        ...

@@ -1,0 +1,108 @@
+"""Budgets in the database: read under a lock, spent by the policy, written back, in one go."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Dialect, FromClause, UpdateBase, select, update
+
+from headgate.model.budget import Budget, Ledger, Scope, to_ms
+from headgate.store.sql.many import Many, by_key, insert_many
+from headgate.store.sql.moment import Moment
+from headgate.store.sql.statements import Insert, insert_into
+from headgate.store.sql.tables import budgets, limiters
+
+
+class Spending(NamedTuple):
+    """One thing to do to a budget's ledgers; what `spend` returns is its outcome."""
+
+    budget: Budget
+    connection_id: str
+    #: Given the ledgers by scope, and the time in milliseconds.
+    spend: Callable[[Mapping[Scope, Ledger], int], Any]
+
+
+def spend(tx: Connection, now: Moment, batch: Sequence[Spending]) -> list[Any]:
+    """Do them one after another, nobody else between; the outcomes."""
+    keys = [
+        {scope: each.budget.ledger_key(scope, each.connection_id) for scope in each.budget.scopes}
+        for each in batch
+    ]
+    ledgers = _lock(tx, now, sorted({key for by_scope in keys for key in by_scope.values()}))
+    at = now.read(tx)
+    outcomes = [
+        each.spend({scope: ledgers[key] for scope, key in by_scope.items()}, to_ms(at))
+        for each, by_scope in zip(batch, keys, strict=True)
+    ]
+    _write.run(
+        tx,
+        [
+            {"of_key": key, "ledger": ledger, "updated_at": at}
+            for key, ledger in sorted(ledgers.items())
+        ],
+    )
+    return outcomes
+
+
+def read(tx: Connection, now: Moment, keys: Iterable[str]) -> tuple[dict[str, Ledger], int]:
+    """Ledgers as they stand, and the time in milliseconds; one that was never used is empty."""
+    wanted = list(keys)
+    found = tx.execute(select(budgets.c.key, budgets.c.ledger).where(budgets.c.key.in_(wanted)))
+    there: dict[str, Ledger] = {row.key: row.ledger for row in found}
+    return {key: there.get(key) or Ledger() for key in wanted}, to_ms(now.read(tx))
+
+
+def _lock(tx: Connection, now: Moment, keys: Sequence[str]) -> dict[str, Ledger]:
+    query = (
+        select(budgets.c.key, budgets.c.ledger)
+        .where(budgets.c.key.in_(keys))
+        .order_by(budgets.c.key)
+        .with_for_update()
+    )
+    found: dict[str, Ledger] = {row.key: row.ledger for row in tx.execute(query)}
+    missing = [key for key in keys if key not in found]
+    if missing:
+        at = now.read(tx)
+        _open.run(tx, [{"key": key, "ledger": Ledger(), "updated_at": at} for key in missing])
+        # Another may have opened it first, and spent from it.
+        found = {row.key: row.ledger for row in tx.execute(query)}
+    return found
+
+
+def _unless_there(insert: Insert) -> Insert:
+    return insert.on_conflict_do_nothing()
+
+
+def _build_write(given: FromClause, _: Dialect) -> UpdateBase:
+    return (
+        update(budgets)
+        .where(budgets.c.key == given.c.of_key)
+        .values(ledger=given.c.ledger, updated_at=given.c.updated_at)
+    )
+
+
+_open = insert_many(budgets, budgets.columns.keys(), on_conflict=_unless_there)
+_write = Many(
+    by_key(
+        {
+            "of_key": budgets.c.key.type,
+            "ledger": budgets.c.ledger.type,
+            "updated_at": budgets.c.updated_at.type,
+        }
+    ),
+    _build_write,
+)
+
+
+# ---- limiters elsewhere ------------------------------------------------------------------------
+
+
+def has_begun(tx: Connection, limiter: str) -> bool:
+    """Whether that limiter has ever begun to count."""
+    query = select(limiters.c.name).where(limiters.c.name == limiter)
+    return tx.execute(query).one_or_none() is not None
+
+
+def note_begun(tx: Connection, now: Moment, limiter: str) -> None:
+    """It has, from now on."""
+    insert = insert_into(tx.dialect, limiters)
+    tx.execute(insert.values(name=limiter, begun_at=now.at()).on_conflict_do_nothing())

@@ -1,0 +1,138 @@
+"""The limiter on the store's own database: exact across processes, durable, nothing more to run.
+
+Requests that ask at the same time are answered in one transaction.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from headgate.base.errors import StoreError
+from headgate.model.budget import (
+    Answer,
+    Ask,
+    Budget,
+    BudgetUse,
+    Granted,
+    Ledger,
+    Scope,
+    Unreachable,
+    from_ms,
+)
+from headgate.policy import spending
+from headgate.store.sql import budgets
+from headgate.store.sql.budgets import Spending
+from headgate.store.sql.coalesce import Coalescer
+from headgate.store.sql.database import Database
+
+T = TypeVar("T")
+
+
+class SqlLimiter:
+    """Budgets in SQLite or Postgres."""
+
+    def __init__(self, database: Database) -> None:
+        """Use `database`, which must be open and migrated."""
+        self._database = database
+        self._spending = Coalescer[Spending, Any](self._spend_batch)
+
+    async def close(self) -> None:
+        """The database is the store's to close."""
+
+    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+        """Count the request, or refuse it."""
+        try:
+            return await self._spend(
+                budget,
+                ask.connection_id,
+                lambda ledgers, now: spending.take(budget, ledgers, ask, now, grant_id),
+            )
+        except StoreError as error:
+            return Unreachable(said=str(error))
+
+    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+        """Count requests that were sent without asking."""
+
+        def charge(ledgers: Mapping[Scope, Ledger], now: int) -> None:
+            for _ in range(times):
+                spending.charge(budget, ledgers, ask, now)
+
+        await self._spend(budget, ask.connection_id, charge)
+
+    async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
+        """Give the slot back, where there are slots."""
+        if budget.slots is not None:
+            await self._spend(
+                budget,
+                ask.connection_id,
+                lambda ledgers, now: spending.release(budget, ledgers, grant.id),
+            )
+
+    async def observe(
+        self, budget: Budget, ask: Ask, grant: Granted, counts: Mapping[str, int]
+    ) -> None:
+        """Learn the provider's own counts."""
+        if counts:
+            await self._spend(
+                budget,
+                ask.connection_id,
+                lambda ledgers, now: spending.observe(budget, ledgers, grant.at_ms, now, counts),
+            )
+
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+        """Close the budget."""
+        return from_ms(
+            await self._spend(
+                budget,
+                ask.connection_id,
+                lambda ledgers, now: spending.refused(
+                    budget, ledgers, ask.kind, now, retry_after_s
+                ),
+            )
+        )
+
+    async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
+        """How the budget stands."""
+        keys = {
+            scope: budget.ledger_key(scope, connection_id or "")
+            for scope in budget.scopes
+            if scope is Scope.APP or connection_id is not None
+        }
+        found, now = await self._database.read(
+            lambda tx: budgets.read(tx, self._database.moment(), keys.values())
+        )
+        ledgers = {scope: found[key] for scope, key in keys.items()}
+        return spending.use(budget, ledgers, now, connection_id=connection_id)
+
+    async def _spend(
+        self,
+        budget: Budget,
+        connection_id: str,
+        spend: Callable[[Mapping[Scope, Ledger], int], T],
+    ) -> T:
+        outcome: T = await self._spending.submit(Spending(budget, connection_id, spend))
+        return outcome
+
+    async def _spend_batch(self, batch: list[Spending]) -> list[Any]:
+        return await self._database.write(
+            lambda tx: budgets.spend(tx, self._database.moment(), batch)
+        )
+
+
+class SqlLimiterMemory:
+    """Remembers in the database that a limiter elsewhere has begun to count."""
+
+    def __init__(self, database: Database, limiter: str) -> None:
+        """Remember it for the limiter of that name."""
+        self._database = database
+        self._limiter = limiter
+
+    async def has_begun(self) -> bool:
+        """Whether it ever has."""
+        return await self._database.read(lambda tx: budgets.has_begun(tx, self._limiter))
+
+    async def note_begun(self) -> None:
+        """It has, from now on."""
+        await self._database.write(
+            lambda tx: budgets.note_begun(tx, self._database.moment(), self._limiter)
+        )
