@@ -9,7 +9,7 @@ LOCK := requirements-dev.lock
 # Passed on to the program: make test ARGS="-k breaker"
 ARGS ?=
 SEEDS ?= 1000
-BENCHES := engine
+BENCHES := engine budget
 TYPED := src tests tools bench examples
 
 .DEFAULT_GOAL := help

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from headgate.base import coalesce
 from headgate.base.errors import ActiveJobExists, StoreError
 from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus, JobState
 from headgate.ports.store import Work
-from headgate.store.sql import coalesce, coverage, events, records
+from headgate.store.sql import coverage, events, records
 from headgate.store.sql.database import Operation
 from headgate.store.sql.store import SqlStore
 from tests.stores import (

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cache
+from hashlib import sha1
 from importlib.resources import files
 from typing import Any, Protocol
 
@@ -21,9 +22,10 @@ import msgspec
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import NoScriptError, RedisError
 
 from headgate.base.clock import Clock
+from headgate.base.coalesce import Coalescer
 from headgate.base.errors import HeadgateError, LimiterUnreachable
 from headgate.base.ids import Ids
 from headgate.base.redact import redact
@@ -45,12 +47,18 @@ from headgate.policy import spending
 
 EPOCH_KEY = "{headgate}:epoch"
 _SCRIPT = files(__package__).joinpath("spend.lua").read_text(encoding="utf-8")
+# Redis names a script by its SHA-1; nothing is kept secret by it.
+_SHA = sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 #: A Redis that takes longer than this to answer is as good as away.
 TIMEOUT_S = 1.0
 #: Without the limiter, what must wait for it looks again after this.
 LOOK_AGAIN = timedelta(seconds=30)
 #: Ledgers whose last counts a process remembers, at most.
 SEEN_MAX = 10_000
+
+
+#: The number of keys, the keys, and the script's arguments.
+_Call = tuple[Any, ...]
 
 
 class LimiterMemory(Protocol):
@@ -90,7 +98,7 @@ class RedisLimiter:
             retry=Retry(NoBackoff(), 0),
             health_check_interval=0,
         )
-        self._script = self._redis.register_script(_SCRIPT)
+        self._calls = Coalescer[_Call, bytes](self._call_together, in_flight_max=2)
         self._epoch: str | None = None
         self._beginning = asyncio.Lock()
         #: By ledger and limit: the stretch that was last counted in, and the count.
@@ -200,11 +208,30 @@ class RedisLimiter:
         self, operation: str, epoch: str, keys: list[str], budget: bytes, args: dict[str, Any]
     ) -> dict[str, Any]:
         now = "" if self._server_time else str(to_ms(self._clock.now()))
-        said = await self._script(
-            keys=[EPOCH_KEY, *keys], args=[operation, epoch, now, budget, msgspec.json.encode(args)]
+        said = await self._calls.submit(
+            (len(keys) + 1, EPOCH_KEY, *keys, operation, epoch, now, budget, _json(args))
         )
         answer: dict[str, Any] = msgspec.json.decode(said)
         return answer
+
+    async def _call_together(self, calls: list[_Call]) -> list[bytes | Exception]:
+        """Run the script for each: one message to Redis, however many ask at once."""
+        said = await self._send(calls)
+        # A Redis that was restarted or flushed does not know the script, and did nothing.
+        unknown = [place for place, each in enumerate(said) if isinstance(each, NoScriptError)]
+        if unknown:
+            await self._redis.script_load(_SCRIPT)
+            again = await self._send([calls[place] for place in unknown])
+            for place, answer in zip(unknown, again, strict=True):
+                said[place] = answer
+        return said
+
+    async def _send(self, calls: list[_Call]) -> list[bytes | Exception]:
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for keys, *rest in calls:
+                pipeline.evalsha(_SHA, keys, *rest)
+            said: list[bytes | Exception] = await pipeline.execute(raise_on_error=False)
+            return said
 
     def _unreachable(self, why: object) -> LimiterUnreachable:
         return LimiterUnreachable(
@@ -223,6 +250,10 @@ class RedisLimiter:
             self._seen.popitem(last=False)
 
 
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
 def _ledger_key(budget: Budget, scope: Scope, connection_id: str) -> str:
     return f"{{headgate}}:budget:{budget.ledger_key(scope, connection_id)}"
 
@@ -231,7 +262,7 @@ def _ledger_key(budget: Budget, scope: Scope, connection_id: str) -> str:
 def _told(budget: Budget) -> bytes:
     """The budget, in the script's words."""
     scopes = budget.scopes
-    return msgspec.json.encode(
+    return _json(
         {
             "guard": round(budget.guard_s * 1000),
             "paced": budget.paced,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
+from headgate.base.coalesce import Coalescer
 from headgate.base.errors import StoreError
 from headgate.model.budget import (
     Answer,
@@ -22,7 +23,6 @@ from headgate.model.budget import (
 from headgate.policy import spending
 from headgate.store.sql import budgets
 from headgate.store.sql.budgets import Spending
-from headgate.store.sql.coalesce import Coalescer
 from headgate.store.sql.database import Database
 
 T = TypeVar("T")

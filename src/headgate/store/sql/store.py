@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from headgate.base.coalesce import Coalescer
 from headgate.base.errors import StoreUnavailable
 from headgate.model.change import Change
 from headgate.model.job import Job, JobEvent, Lane
@@ -13,7 +14,6 @@ from headgate.model.record import CoverageRow, Record
 from headgate.model.states import JobState
 from headgate.ports.store import Claimed, Held, JobFilter, Leader, NewJob, Submitted, Work
 from headgate.store.sql import coverage, events, jobs, leaders, records, recovery
-from headgate.store.sql.coalesce import Coalescer
 from headgate.store.sql.database import Database, Operation
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.settle import Settlement, settle

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from headgate.store.sql import coalesce
-from headgate.store.sql.coalesce import Coalescer
+from headgate.base import coalesce
+from headgate.base.coalesce import Coalescer
 from tests.stores import SOON_S
 
 Batches = list[list[int]]
