@@ -9,7 +9,7 @@ from headgate.app import App, open_database
 from headgate.base import event_loop
 from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError
-from headgate.cli import demo, jobs
+from headgate.cli import budgets, demo, jobs, sandboxes
 from headgate.cli.loading import (
     AppOption,
     DatabaseOption,
@@ -31,6 +31,8 @@ cli = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 cli.add_typer(jobs.commands, name="job")
+cli.command("budget")(budgets.budget)
+cli.command("sandbox")(sandboxes.sandbox)
 cli.command("demo")(demo.demo)
 
 

@@ -93,10 +93,11 @@ def _until(at: datetime | None, now: datetime) -> str:
     seconds = (at - now).total_seconds()
     if seconds <= 0:
         return f"since {stamp}"
-    return f"at {stamp} (in {_span(seconds)})"
+    return f"at {stamp} (in {span(seconds)})"
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
+    """A stretch of time, for people."""
     whole = round(seconds)
     if whole >= 86_400:
         return f"{whole // 86_400}d{whole % 86_400 // 3600}h"

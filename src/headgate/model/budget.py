@@ -275,6 +275,8 @@ class WindowUse(msgspec.Struct, frozen=True, kw_only=True):
     retries: int
     #: The provider's own count, where it has told one in this window.
     theirs: int | None
+    #: What was used is not known: it counts as spent until the provider tells.
+    unknown: bool = False
 
 
 class BudgetUse(msgspec.Struct, frozen=True, kw_only=True):

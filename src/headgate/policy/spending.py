@@ -288,18 +288,20 @@ def _window_use(budget: Budget, limit: Limit, ledger: Ledger, now: int, guard: i
     first = windows.oldest_counted(limit, place, guard) if limit.rolling else place
     counted = [bucket for key, bucket in buckets.items() if first <= int(key) <= place]
     told = max((bucket.theirs for bucket in counted), default=0)
+    unknown = _is_unknown(limit, ledger, place, now, guard)
     return WindowUse(
         limit=limit.name,
         scope=limit.scope,
         amount=limit.amount,
         used=windows.used(limit, buckets, place, guard),
-        remaining=_left(limit, ledger, now, guard),
+        remaining=0 if unknown else _left(limit, ledger, now, guard),
         reserved=windows.reserve(limit, buckets, place, now, decays=budget.reserve_decay),
         resets_at=from_ms(windows.window_ends(limit, now)),
         hot=sum(bucket.hot for bucket in counted),
         cold=sum(bucket.cold for bucket in counted),
         retries=sum(bucket.retries for bucket in counted),
         theirs=told or None,
+        unknown=unknown,
     )
 
 

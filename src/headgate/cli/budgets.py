@@ -1,0 +1,99 @@
+"""`headgate budget`: what is left of each provider's budget, who spent it, and what was refused."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from headgate.app import App
+from headgate.cli.loading import AppOption, JsonOption, load_app, run
+from headgate.cli.output import messages, out, print_json
+from headgate.flow.explain import span
+from headgate.model.budget import BudgetUse, WindowUse
+
+_BAR_WIDTH = 20
+
+
+def budget(
+    source: Annotated[str | None, typer.Argument(help="Only this provider's.")] = None,
+    connection: Annotated[
+        str | None, typer.Option("--connection", help="With what is counted for this connection.")
+    ] = None,
+    app: AppOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what is left of the providers' budgets."""
+
+    async def use(opened: App) -> tuple[Sequence[BudgetUse], datetime]:
+        found = await opened.budgets(source, connection_id=connection)
+        return found, opened.clock.now()
+
+    found, now = run(load_app(app, None, needs_syncs=True), use, json=json)
+    if json:
+        print_json({"data": msgspec.to_builtins(found, str_keys=True)})
+        return
+    if not found:
+        messages.print("no source of this app declares a budget")
+    for each in found:
+        _print(each, now)
+
+
+def _print(use: BudgetUse, now: datetime) -> None:
+    title = use.source if use.connection_id is None else f"{use.source} / {use.connection_id}"
+    out.print(Text(title, style="bold"))
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for window in use.windows:
+        table.add_row(Text(window.limit, style="cyan"), _bar(window, now))
+        table.add_row("", Text(_who(window), style="dim"))
+    out.print(table)
+    for line in _lines(use, now):
+        out.print(line, markup=False)
+
+
+def _bar(window: WindowUse, now: datetime) -> Text:
+    filled = min(_BAR_WIDTH, _BAR_WIDTH * window.used // window.amount)
+    style = "green" if window.remaining > window.reserved else "yellow"
+    return Text.assemble(
+        ("█" * filled, style if window.remaining else "red"),
+        ("░" * (_BAR_WIDTH - filled), "dim"),
+        f"  {window.used:,} of {window.amount:,} used, {window.remaining:,} left; "
+        f"resets in {span((window.resets_at - now).total_seconds())}",
+    )
+
+
+def _who(window: WindowUse) -> str:
+    if window.unknown:
+        return "what was used before is not known: the next answer from the provider will tell"
+    told = [f"live {window.hot:,}", f"backfill {window.cold:,}"]
+    if window.retries:
+        told.append(f"retries among them {window.retries:,}")
+    if window.reserved:
+        told.append(f"kept for live work {window.reserved:,}")
+    if window.theirs is not None:
+        told.append(f"by the provider's own count {window.theirs:,}")
+    return " · ".join(told)
+
+
+def _lines(use: BudgetUse, now: datetime) -> list[str]:
+    lines = []
+    if use.closed_until is not None:
+        wait = span((use.closed_until - now).total_seconds())
+        lines.append(f"closed: the provider answered 429; opens again in {wait}")
+    if use.next_cold_at is not None:
+        wait = span((use.next_cold_at - now).total_seconds())
+        lines.append(f"backfill's next request is due in {wait}")
+    if use.slots is not None:
+        lines.append(f"requests under way: {use.slots_used} of {use.slots}")
+    refused = use.refused_24h
+    lines.append(
+        f"last 24 hours: 429 from the provider {use.answers_429_24h}"
+        f" · backfill yielded {refused['reserve']} · paced {refused['pace']}"
+        f" · spent {refused['spent']} · no slot {refused['slots']}"
+    )
+    return lines
