@@ -185,3 +185,24 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
         assert process.wait(30) == 0
     summary = show(environment, tmp_path, job_id)["summary"]
     assert (summary["days_held"], summary["days_empty"]) == (12, 2)
+
+
+def test_the_example_of_a_shared_budget_runs_and_tells_what_it_spent(tmp_path: Path) -> None:
+    # Given the example as it stands, in another folder
+    environment = {**os.environ, "HEADGATE_APP": "examples.shared_budget:app"}
+    environment["PYTHONPATH"] = str(ROOT)
+    asked = ("job", "submit", "notes", "--user", "ada", "--connection", "ada-1", "--json")
+    job_id = json.loads(headgate(environment, tmp_path, *asked))["job"]["id"]
+
+    # When a worker has done its ten pages
+    with worker(environment, tmp_path) as process:
+        while show(environment, tmp_path, job_id)["state"] != "success":
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+    # Then the day's window says so, to machines and to people
+    [told] = json.loads(headgate(environment, tmp_path, "budget", "notes", "--json"))["data"]
+    [day] = [window for window in told["windows"] if window["limit"] == "day"]
+    assert (day["used"], day["hot"], day["remaining"]) == (10, 10, 990)
+    assert "10 of 1,000 used, 990 left" in headgate(environment, tmp_path, "budget")
