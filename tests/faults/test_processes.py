@@ -92,8 +92,9 @@ async def test_postgres_restarted_under_load_loses_nothing(tmp_path: Path) -> No
     with servers.postgres(fsync=True) as server:
         address = await stores.migrated_postgres(server.url, "restarted")
         with site(tmp_path, address, lease_s=5.0, chunk_s=0.3) as place:
-            ids = await place.submit(16, days=5)
+            # Both are up before there is work: else one might do it all.
             workers = [place.start(), place.start()]
+            ids = await place.submit(16, days=5)
             await asyncio.to_thread(workers[0].wait_for_line, "reading")
 
             # When the server is restarted twice, once without warning

@@ -25,6 +25,12 @@ class MemoryLimiter:
         """Count by `clock`."""
         self._clock = clock
         self._ledgers: dict[str, Ledger] = {}
+        self._born = 0
+
+    def forget(self) -> None:
+        """Lose everything, as a server that restarts empty: open windows are unknown from here."""
+        self._ledgers.clear()
+        self._born = self._now
 
     async def close(self) -> None:
         """Nothing is held."""
@@ -67,6 +73,8 @@ class MemoryLimiter:
 
     def _of(self, budget: Budget, connection_id: str) -> dict[Scope, Ledger]:
         return {
-            scope: self._ledgers.setdefault(budget.ledger_key(scope, connection_id), Ledger())
+            scope: self._ledgers.setdefault(
+                budget.ledger_key(scope, connection_id), Ledger(born=self._born)
+            )
             for scope in budget.scopes
         }

@@ -30,7 +30,16 @@ CLASSES: dict[str, Any] = {
 }
 
 #: Those that must be told something; the others have their docstring to say.
-TOLD = ("ActiveJobExists", "Deferred", "InvalidInput", "KeyReused", "RateLimited", "UnknownSync")
+TOLD = (
+    "ActiveJobExists",
+    "BudgetSpent",
+    "Deferred",
+    "InvalidInput",
+    "KeyReused",
+    "LimiterUnreachable",
+    "RateLimited",
+    "UnknownSync",
+)
 
 
 def drawn() -> dict[str, str | None]:
