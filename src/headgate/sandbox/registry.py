@@ -18,7 +18,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     #: Athletes, graphs, tokens.
     users: int = 1
-    #: Activities, check-ins, pages; for each user.
+    #: Activities, days, check-ins, pages; for each user.
     records: int = 700
 
 
@@ -35,8 +35,37 @@ def _strava(clock: Clock, options: Options) -> "Provider":
     )
 
 
+def _google_health(clock: Clock, options: Options) -> "Provider":
+    from headgate.sandbox.google_health.sandbox import GoogleHealth
+
+    return GoogleHealth(clock, seed=options.seed, users=options.users, days=options.records)
+
+
+def _foursquare(clock: Clock, options: Options) -> "Provider":
+    from headgate.sandbox.foursquare.sandbox import Foursquare
+
+    return Foursquare(clock, seed=options.seed, users=options.users, checkins=options.records)
+
+
+def _roam(clock: Clock, options: Options) -> "Provider":
+    from headgate.sandbox.roam.sandbox import Roam
+
+    return Roam(clock, seed=options.seed, graphs=options.users, pages=options.records)
+
+
+def _price_history(clock: Clock, options: Options) -> "Provider":
+    from headgate.sandbox.price_history.sandbox import PriceHistory
+
+    # It holds what it is sent, so there is nothing to draw and nobody to draw it for.
+    return PriceHistory(clock, seed=options.seed)
+
+
 #: Add a line here for a new one.
 SANDBOXES: dict[str, Callable[[Clock, Options], "Provider"]] = {
+    "foursquare": _foursquare,
+    "google-health": _google_health,
+    "price-history": _price_history,
+    "roam": _roam,
     "strava": _strava,
 }
 

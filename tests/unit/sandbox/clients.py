@@ -58,18 +58,19 @@ class Client:
         query: Mapping[str, object] | None = None,
         body: bytes = b"",
         kind: str = "application/json",
+        headers: Mapping[str, str] | None = None,
         leaves: bool = False,
     ) -> Answer:
         """Send it and wait; `leaves` hangs up right after the last byte was sent."""
-        headers = [(b"host", b"sandbox"), (b"content-type", kind.encode())]
+        named = {"host": "sandbox", "content-type": kind, **(headers or {})}
         if self.token is not None:
-            headers.append((b"authorization", f"Bearer {self.token}".encode()))
+            named["authorization"] = f"Bearer {self.token}"
         scope = {
             "type": "http",
             "method": method,
             "path": path,
             "query_string": urlencode(dict(query or {})).encode(),
-            "headers": headers,
+            "headers": [(name.encode(), value.encode()) for name, value in named.items()],
         }
         incoming: list[Message] = [{"type": "http.request", "body": body}]
         if leaves:

@@ -7,7 +7,11 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.base.errors import InvalidInput
 from headgate.sandbox import registry
+from headgate.sandbox.foursquare.sandbox import Foursquare
+from headgate.sandbox.google_health.sandbox import GoogleHealth
+from headgate.sandbox.price_history.sandbox import PriceHistory
 from headgate.sandbox.registry import Options, build
+from headgate.sandbox.roam.sandbox import Roam
 from headgate.sandbox.strava.sandbox import Strava
 
 CLOCK = ManualClock(datetime(2026, 1, 5, tzinfo=UTC))
@@ -19,6 +23,29 @@ def test_a_sandbox_is_built_by_name_with_its_options() -> None:
     assert isinstance(sandbox, Strava)
     assert (sandbox.seed, len(sandbox.world.athlete_ids)) == (9, 3)
     assert sandbox.world.archive(sandbox.world.athlete_ids[2]).size == 12
+
+
+def test_users_and_records_mean_what_each_provider_has() -> None:
+    options = Options(seed=9, users=3, records=12)
+
+    google = build("google-health", CLOCK, options)
+    foursquare = build("foursquare", CLOCK, options)
+    roam = build("roam", CLOCK, options)
+    prices = build("price-history", CLOCK, options)
+
+    assert isinstance(google, GoogleHealth)
+    assert len(google.world.user_ids) == 3
+    assert isinstance(foursquare, Foursquare)
+    assert foursquare.world.timeline(str(foursquare.world.user_ids[2])).size == 12
+    assert isinstance(roam, Roam)
+    assert [graph.size for graph in roam.graphs.values()] == [12, 12, 12]
+    assert isinstance(prices, PriceHistory)
+    assert {sandbox.seed for sandbox in (google, foursquare, roam, prices)} == {9}
+
+
+@pytest.mark.parametrize("name", sorted(registry.SANDBOXES))
+def test_a_sandbox_bears_the_name_it_is_known_by(name: str) -> None:
+    assert build(name, CLOCK).name == name
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:

@@ -14,6 +14,14 @@ from starlette.requests import Request
 from headgate.sandbox.kit.answers import Answered, json_answer
 
 BODY_BYTES_MAX = 32 * 1024 * 1024
+#: Enough for every id; Python itself refuses numbers of several thousand.
+DIGITS_MAX = 24
+
+
+def digits(text: str) -> int | None:
+    """The whole number that a text is in plain digits; None if it is none, or endless."""
+    plain = text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX
+    return int(text) if plain else None
 
 
 class File(msgspec.Struct, frozen=True):

@@ -59,6 +59,10 @@ class OAuth:
         body = {"error": refusal.error, "error_description": f"{refusal.field} is not valid"}
         return json_answer(body, 401 if refusal.error == "invalid_client" else 400)
 
+    def wants_refresh(self, asked: Mapping[str, str]) -> bool:
+        """Whether the page was asked for a refresh token too; some providers want to be told."""
+        return True
+
     # The endpoints.
 
     async def authorize(self, request: Request) -> Response:
@@ -76,7 +80,13 @@ class OAuth:
         if not self.approves:
             return RedirectResponse(_with(redirect_uri, {**back, "error": "access_denied"}), 302)
         granted = tuple(each for each in self._scopes(asked) if each not in self.unticked)
-        code = self.tokens.make_code(user, asked["client_id"], granted, asked.get("code_challenge"))
+        code = self.tokens.make_code(
+            user,
+            asked["client_id"],
+            granted,
+            asked.get("code_challenge"),
+            refreshable=self.wants_refresh(asked),
+        )
         scope = self.scope_separator.join(granted)
         return RedirectResponse(_with(redirect_uri, {**back, "code": code, "scope": scope}), 302)
 

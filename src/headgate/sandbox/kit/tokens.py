@@ -66,6 +66,7 @@ class _Code(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     scopes: tuple[str, ...]
     challenge: str | None
+    refreshable: bool
     expires_at: datetime
 
 
@@ -82,8 +83,10 @@ class Tokens:
         self._access: dict[str, _Access] = {}
         self._refresh: dict[str, Grant] = {}
 
-    def issue(self, user: str, client_id: str, scopes: tuple[str, ...]) -> Grant:
-        """A new grant with its first pair of tokens."""
+    def issue(
+        self, user: str, client_id: str, scopes: tuple[str, ...], *, refreshable: bool = True
+    ) -> Grant:
+        """A new grant with its first pair of tokens, or without a refresh token."""
         grant = Grant(
             user=user,
             client_id=client_id,
@@ -93,12 +96,18 @@ class Tokens:
             refresh_token=None,
         )
         self._renew_access(grant)
-        if self.rules.refreshable:
+        if self.rules.refreshable and refreshable:
             self._renew_refresh(grant)
         return grant
 
     def make_code(
-        self, user: str, client_id: str, scopes: tuple[str, ...], challenge: str | None = None
+        self,
+        user: str,
+        client_id: str,
+        scopes: tuple[str, ...],
+        challenge: str | None = None,
+        *,
+        refreshable: bool = True,
     ) -> str:
         """A code for one exchange; with a PKCE challenge, only its verifier opens it."""
         code = self._make("code")
@@ -108,6 +117,7 @@ class Tokens:
             client_id=client_id,
             scopes=scopes,
             challenge=challenge,
+            refreshable=refreshable,
             expires_at=expires_at,
         )
         return code
@@ -119,7 +129,7 @@ class Tokens:
             raise OAuthRefused("invalid_grant", "code")
         if made.challenge is not None and made.challenge != challenge_of(verifier or ""):
             raise OAuthRefused("invalid_grant", "code_verifier")
-        return self.issue(made.user, client_id, made.scopes)
+        return self.issue(made.user, client_id, made.scopes, refreshable=made.refreshable)
 
     def refresh(self, refresh_token: str, client_id: str) -> Grant:
         """The grant with the pair that is good from now on, by the provider's rules."""
@@ -150,6 +160,10 @@ class Tokens:
         """The grant of a token, even one that has expired."""
         access = self._access.get(access_token)
         return access.grant if access else None
+
+    def refreshed_by(self, refresh_token: str) -> Grant | None:
+        """The grant that a refresh token belongs to."""
+        return self._refresh.get(refresh_token)
 
     def expire(self, access_token: str) -> None:
         """End this access token's life now; its refresh token stays good."""

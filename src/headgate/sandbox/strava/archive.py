@@ -1,15 +1,11 @@
-"""An athlete's activities in the order of time: most of them never built, some added later.
+"""An athlete's activities in the order of time, under ids that tell whose they are."""
 
-A drawn activity is a function of its index, and so is its start, which rises with it. A page of a
-hundred thousand therefore costs a binary search and the activities on the page.
-"""
-
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 import msgspec
 
 from headgate.sandbox.kit.seeded import draw, fraction
+from headgate.sandbox.kit.timeline import Pace, Slice, Timeline
 from headgate.sandbox.strava.activity import Activity, Place
 
 #: Ids of one athlete's activities are a block of this size.
@@ -66,30 +62,6 @@ def draw_athlete(seed: int, ordinal: int, now_s: int) -> Athlete:
     )
 
 
-class _Added(msgspec.Struct, frozen=True):
-    activity: Activity
-    #: How many drawn activities are older.
-    older: int
-
-
-def _start_of(added: _Added) -> int:
-    return added.activity.start_s
-
-
-class Slice(msgspec.Struct, frozen=True):
-    """A stretch of the archive: drawn and added ones between two moments."""
-
-    first: int
-    last: int
-    first_added: int
-    last_added: int
-
-    @property
-    def size(self) -> int:
-        """How many activities are in it."""
-        return self.last - self.first + self.last_added - self.first_added
-
-
 class Archive:
     """The activities of one athlete."""
 
@@ -104,19 +76,18 @@ class Archive:
     ) -> None:
         """Hold `drawn` activities that end before `newest_s`; `draw_one` builds one of them."""
         self.athlete = athlete
-        self.drawn = drawn
         self._seed = seed
-        self._newest_s = newest_s
         self._draw_one = draw_one
-        self._step_s = min(STEP_S_MAX, SPAN_S_MAX // max(1, drawn))
-        #: By start; equal starts in the order they were added.
-        self._added: list[_Added] = []
+        self._pace = Pace(
+            drawn=drawn, newest_s=newest_s, step_s_max=STEP_S_MAX, span_s_max=SPAN_S_MAX
+        )
+        self._timeline = Timeline(drawn, moment_of=self._start_s, build=self._drawn)
         self._by_index: dict[int, Activity] = {}
 
     @property
     def size(self) -> int:
         """How many activities the athlete has."""
-        return self.drawn + len(self._added)
+        return self._timeline.size
 
     def next_id(self) -> int:
         """The id of the next activity that is added."""
@@ -125,47 +96,31 @@ class Archive:
     def add(self, activity: Activity) -> None:
         """Put in one that was made at run time, under `next_id`."""
         assert activity.id == self.next_id(), "ids are handed out in order"
-        older = self._drawn_until(activity.start_s)
         self._by_index[self.size] = activity
-        place = bisect_right(self._added, activity.start_s, key=_start_of)
-        self._added.insert(place, _Added(activity, older))
+        self._timeline.add(activity.start_s, activity)
 
     def find(self, activity_id: int) -> Activity | None:
         """The activity of that id, if it is this athlete's."""
         index = activity_id - self._id(0)
-        if 0 <= index < self.drawn:
+        if 0 <= index < self._timeline.drawn:
             return self._drawn(index)
         return self._by_index.get(index)
 
     def between(self, after_s: int | None, before_s: int | None) -> Slice:
         """Those that began after the one moment and before the other."""
-        first = 0 if after_s is None else self._drawn_until(after_s)
-        last = self.drawn if before_s is None else self._drawn_before(before_s)
-        added = self._added
-        first_added = 0 if after_s is None else bisect_right(added, after_s, key=_start_of)
-        last_added = len(added) if before_s is None else bisect_left(added, before_s, key=_start_of)
-        return Slice(first, max(first, last), first_added, max(first_added, last_added))
+        return self._timeline.between(after_s, before_s)
 
     def at(self, part: Slice, place: int) -> Activity:
         """The activity at that place of a slice, oldest first."""
-        # An added one's place is the number of drawn and of added ones before it.
-        added = range(part.first_added, part.last_added)
-        nearest = bisect_left(added, place, key=lambda each: self._place(part, each))
-        if nearest < len(added) and self._place(part, added[nearest]) == place:
-            return self._added[added[nearest]].activity
-        return self._drawn(part.first + place - nearest)
-
-    def _place(self, part: Slice, added: int) -> int:
-        return self._added[added].older - part.first + added - part.first_added
+        return self._timeline.at(part, place)
 
     def _drawn(self, index: int) -> Activity:
         athlete = self.athlete
-        start_s = self._start_s(index)
         return self._draw_one(
             Place(
                 self._id(index),
                 athlete.id,
-                start_s,
+                self._start_s(index),
                 athlete.utc_offset_s,
                 athlete.timezone,
                 athlete.home,
@@ -173,18 +128,8 @@ class Archive:
         )
 
     def _start_s(self, index: int) -> int:
-        # Less than a step of jitter, so starts rise with the index.
         jitter = fraction(self._seed, "start", self.athlete.ordinal, index)
-        steps = self.drawn - index - 0.9 * jitter
-        return self._newest_s - int(steps * self._step_s)
-
-    def _drawn_until(self, moment_s: int) -> int:
-        """How many drawn ones began at that moment or before."""
-        return bisect_right(range(self.drawn), moment_s, key=self._start_s)
-
-    def _drawn_before(self, moment_s: int) -> int:
-        """How many drawn ones began before that moment."""
-        return bisect_left(range(self.drawn), moment_s, key=self._start_s)
+        return self._pace.moment_s(index, jitter)
 
     def _id(self, index: int) -> int:
         return FIRST_ACTIVITY_ID + self.athlete.ordinal * BLOCK + index

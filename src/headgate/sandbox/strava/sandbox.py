@@ -12,11 +12,11 @@ from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.sandbox.kit.answers import json_answer
 from headgate.sandbox.kit.control import read_json
-from headgate.sandbox.kit.forms import read_form
+from headgate.sandbox.kit.forms import digits, read_form
 from headgate.sandbox.kit.oauth import bearer
 from headgate.sandbox.kit.outbound import Outbound, nowhere
-from headgate.sandbox.kit.provider import Provider
 from headgate.sandbox.kit.routing import get, post
+from headgate.sandbox.kit.token_provider import TokenProvider
 from headgate.sandbox.kit.tokens import Grant, Tokens
 from headgate.sandbox.strava import access, answers, limits, push_api, shapes
 from headgate.sandbox.strava.activity import Activity, Shares
@@ -38,10 +38,12 @@ _OWN_CHECK = _DEAUTHORIZE | {push_api.SUBSCRIPTIONS, push_api.SUBSCRIPTION}
 _WRITES = frozenset({("POST", CREATE_ACTIVITY), ("POST", CREATE_UPLOAD)})
 
 
-class Strava(Provider):
+class Strava(TokenProvider):
     """Strava's API v3 with one application, any number of athletes, and activities to match."""
 
     name = "strava"
+    client_id = access.CLIENT_ID
+    user_field = "athlete_id"
 
     def __init__(
         self,
@@ -66,8 +68,6 @@ class Strava(Provider):
         self._processing_s = processing_s
         self._shares = shares or Shares()
         self._outbound = outbound
-        #: Athletes that were given a token by name: they get it back after a reset.
-        self._ready: list[tuple[int | None, tuple[str, ...]]] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -84,7 +84,7 @@ class Strava(Provider):
             self.clock,
             self.tokens,
             clients={access.CLIENT_ID: access.CLIENT_SECRET},
-            find_user=self._find_user,
+            find_user=self.find_user,
         )
         self.oauth.show_athlete = self._show_athlete
         self.uploads = Uploads(
@@ -98,11 +98,7 @@ class Strava(Provider):
         self, athlete_id: int | None = None, scopes: tuple[str, ...] = access.SCOPES
     ) -> Grant:
         """Tokens for an athlete, or for the first one, without going through the pages."""
-        user = self._find_user(None if athlete_id is None else str(athlete_id))
-        if user is None:
-            raise InvalidInput("athlete_id", f"there is no athlete {athlete_id}")
-        self._ready.append((athlete_id, scopes))
-        return self.tokens.issue(user, access.CLIENT_ID, scopes)
+        return self.issue(None if athlete_id is None else str(athlete_id), scopes)
 
     def add_athlete(self, activities: int = 0) -> Athlete:
         """One more athlete."""
@@ -159,14 +155,11 @@ class Strava(Provider):
         """Strava's body for a status."""
         return answers.refusal(status)
 
-    def user_of(self, request: Request) -> str | None:
-        """The athlete's id, even by a token that has expired."""
-        grant = self.tokens.owner(bearer(request))
-        return grant.user if grant else None
-
-    def expire_token(self, request: Request) -> None:
-        """Let the request's access token expire."""
-        self.tokens.expire(bearer(request))
+    def find_user(self, name: str | None) -> str | None:
+        """The athlete of that id, or the first one."""
+        if name is None:
+            return str(self.world.athlete_ids[0])
+        return name if digits(name) in self.world.athlete_ids else None
 
     def decorate(self, request: Request, response: Response) -> None:
         """Both families of rate headers, on everything that was counted."""
@@ -178,10 +171,7 @@ class Strava(Provider):
     def reset_data(self) -> None:
         """The first athletes, activities and tokens again, and nothing else."""
         self._begin()
-        ready, self._ready = self._ready, []
-        for athlete_id, scopes in ready:
-            if athlete_id is None or athlete_id in self.world.athlete_ids:
-                self.grant(athlete_id, scopes)
+        self.issue_again()
 
     def data_stats(self) -> JsonObject:
         """How many athletes there are, and what was delivered."""
@@ -282,12 +272,6 @@ class Strava(Provider):
     async def _process_later(self) -> None:
         await self.clock.sleep(self._processing_s)
         self.uploads.process()
-
-    def _find_user(self, name: str | None) -> str | None:
-        if name is None:
-            return str(self.world.athlete_ids[0])
-        known = name.isascii() and name.isdigit() and int(name) in self.world.athlete_ids
-        return name if known else None
 
     def _show_athlete(self, athlete_id: int) -> JsonObject:
         return shapes.athlete_summary(self.world.archive(athlete_id).athlete)

@@ -1,0 +1,32 @@
+"""Who is asking, and the OAuth endpoints in Foursquare's words: tokens for ever, and no refresh."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headgate.base.encoding import JsonObject
+from headgate.sandbox.kit.answers import json_answer
+from headgate.sandbox.kit.oauth import OAuth, bearer
+from headgate.sandbox.kit.tokens import Grant, OAuthRefused, TokenRules
+
+CLIENT_ID = "SANDBOXFOURSQUARECLIENT"
+CLIENT_SECRET = "SANDBOXFOURSQUARESECRET"
+
+RULES = TokenRules(access_s=None, refreshable=False)
+
+
+class FoursquareOAuth(OAuth):
+    """The endpoints with Foursquare's bodies."""
+
+    def token_body(self, grant: Grant, *, first: bool) -> JsonObject:
+        """The access token, and nothing else."""
+        return {"access_token": grant.access_token}
+
+    def refused(self, refusal: OAuthRefused) -> Response:
+        """Outside of the envelope: just the error."""
+        status = 401 if refusal.error == "invalid_client" else 400
+        return json_answer({"error": refusal.error}, status)
+
+
+def token_of(request: Request) -> str:
+    """The token in the query, or else in the header."""
+    return request.query_params.get("oauth_token") or bearer(request)

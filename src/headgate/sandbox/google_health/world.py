@@ -1,0 +1,220 @@
+"""The people and their data: what the sandbox knows, without any HTTP.
+
+Nothing is kept but what was added: a day is drawn when it is asked for, so years of history cost
+nothing until they are read. The history grows by a day at each midnight of the sandbox's clock.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from headgate.base.clock import Clock
+from headgate.base.errors import InvalidInput
+from headgate.sandbox.google_health.data_types import DataType
+from headgate.sandbox.google_health.day import Day, Shares
+from headgate.sandbox.google_health.exercise import Exercise, draw_exercises, point_of
+from headgate.sandbox.google_health.person import (
+    FIRST_ADDED,
+    FIRST_USER_ID,
+    Person,
+    day_of_id,
+    draw_person,
+    session_id,
+)
+from headgate.sandbox.google_health.point import Point
+from headgate.sandbox.google_health.sleep import draw_sleeps
+from headgate.sandbox.kit.forms import digits
+
+DAY_S = 86_400
+USERS_MAX = 100_000
+#: A hundred years; nobody's band has measured longer.
+DAYS_MAX = 36_500
+#: Added to one person in one day.
+ADDED_MAX = 499
+DURATION_S_MAX = 86_400
+DISTANCE_M_MAX = 1e6
+
+_DRAWN: dict[str, Callable[[Day], list[Point]]] = {
+    "steps": Day.steps,
+    "distance": Day.distance,
+    "active-minutes": Day.active_minutes,
+    "total-calories": Day.total_calories,
+    "heart-rate": Day.heart_rate,
+    "weight": Day.weight,
+    "sleep": draw_sleeps,
+}
+
+
+class NewExercise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An exercise to be made at run time."""
+
+    #: None: the first user.
+    user: str | None = None
+    exercise_type: str = "RUNNING"
+    #: None: it has just ended.
+    start: datetime | None = None
+    duration_s: int = 1_800
+    distance_m: float = 5_000.0
+    has_gps: bool = True
+    manual: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, by the name of the field."""
+        if not 1 <= self.duration_s <= DURATION_S_MAX:
+            raise InvalidInput("duration_s", f"must be between 1 and {DURATION_S_MAX}")
+        if not 0 <= self.distance_m <= DISTANCE_M_MAX:
+            raise InvalidInput("distance_m", f"must be between 0 and {DISTANCE_M_MAX:.0f}")
+        if self.start is not None:
+            if self.start.tzinfo is None:
+                raise InvalidInput("start", "needs a time zone, such as 2026-01-01T00:00:00Z")
+            if not 1970 < self.start.year < 2_100:
+                raise InvalidInput("start", "must be after 1970 and before 2100")
+
+
+class World:
+    """People and what their bands measured."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        seed: int,
+        users: int,
+        days: int,
+        slot_minutes: int,
+        shares: Shares,
+    ) -> None:
+        """Draw so many people with so many days of history, when they are asked for."""
+        if not 1 <= users <= USERS_MAX:
+            raise InvalidInput("users", f"must be between 1 and {USERS_MAX}")
+        if slot_minutes not in (1, 5, 15, 30, 60):
+            raise InvalidInput("slot_minutes", "must be 1, 5, 15, 30 or 60")
+        self.seed = seed
+        self._clock = clock
+        self._slot_s = slot_minutes * 60
+        self._shares = shares
+        self._begun_day = int(clock.now().timestamp()) // DAY_S
+        self._days = [_checked(days)] * users
+        self._added: dict[tuple[int, int], list[Exercise]] = {}
+
+    @property
+    def user_ids(self) -> range:
+        """Everyone there is."""
+        return range(FIRST_USER_ID, FIRST_USER_ID + len(self._days))
+
+    @property
+    def added(self) -> int:
+        """How many exercises were added at run time."""
+        return sum(map(len, self._added.values()))
+
+    def has(self, user: str) -> bool:
+        """Whether there is such a user."""
+        return digits(user) in self.user_ids
+
+    def add_user(self, days: int) -> Person:
+        """One more person, with so many days of history."""
+        if len(self._days) >= USERS_MAX:
+            raise InvalidInput("users", f"there are {USERS_MAX} already")
+        self._days.append(_checked(days))
+        return self.person(str(self.user_ids[-1]))
+
+    def person(self, user: str) -> Person:
+        """The person of that id, who must exist."""
+        ordinal = self.user_ids.index(int(user))
+        return draw_person(self.seed, ordinal, self._begun_day - self._days[ordinal])
+
+    def add_exercise(self, new: NewExercise) -> Exercise:
+        """Make an exercise now."""
+        user = str(self.user_ids[0]) if new.user is None else new.user
+        if not self.has(user):
+            raise InvalidInput("user", f"there is no user {user}")
+        person = self.person(user)
+        start_s = int(self._clock.now().timestamp()) - new.duration_s
+        if new.start is not None:
+            start_s = int(new.start.timestamp())
+        day = person.day_of(start_s)
+        on_day = self._added.setdefault((person.ordinal, day), [])
+        if len(on_day) >= ADDED_MAX:
+            raise InvalidInput("start", f"{ADDED_MAX} exercises were added on that day already")
+        exercise = Exercise(
+            id=session_id(person, day, FIRST_ADDED + len(on_day)),
+            type=new.exercise_type,
+            start_s=start_s,
+            duration_s=new.duration_s,
+            distance_m=new.distance_m,
+            beats=None if new.manual else 140,
+            has_gps=new.has_gps and not new.manual,
+            manual=new.manual,
+        )
+        on_day.append(exercise)
+        return exercise
+
+    def points(
+        self, person: Person, data_type: DataType, low_s: float, high_s: float
+    ) -> Iterator[Point]:
+        """Points around that span, newest first; the first and last days come whole."""
+        known = self._known_days(person)
+        # A day more on both sides, for what begins on one day and ends on another.
+        first = max(known.start, person.day_of(low_s) - 1)
+        last = min(known.stop - 1, person.day_of(high_s) + 1)
+        for number in range(last, first - 1, -1):
+            yield from reversed(self.on_day(person, data_type, number))
+
+    def on_day(self, person: Person, data_type: DataType, number: int) -> list[Point]:
+        """The points of one day, oldest first."""
+        if data_type.name == "exercise":
+            found = self.exercises(person, number)
+            return [point_of(exercise, person.utc_offset_s) for exercise in found]
+        day = self._day(person, number)
+        return [] if day is None else _DRAWN[data_type.name](day)
+
+    def exercises(self, person: Person, number: int) -> list[Exercise]:
+        """The exercises that began on one day, oldest first."""
+        day = self._day(person, number)
+        drawn = [] if day is None else draw_exercises(day)
+        added = self._added.get((person.ordinal, number), [])
+        return sorted([*drawn, *added], key=lambda each: (each.start_s, each.id))
+
+    def find(self, person: Person, data_type: DataType, session: int) -> Point | None:
+        """The point of that id, if it is this person's."""
+        number = day_of_id(person, session)
+        if number is None:
+            return None
+        found = self.on_day(person, data_type, number)
+        return next((point for point in found if point.id == session), None)
+
+    def find_exercise(self, person: Person, session: int) -> Exercise | None:
+        """The exercise of that id, if it is this person's."""
+        number = day_of_id(person, session)
+        if number is None:
+            return None
+        return next((each for each in self.exercises(person, number) if each.id == session), None)
+
+    def _day(self, person: Person, number: int) -> Day | None:
+        """A day that is over and has anything; None otherwise."""
+        if not person.first_day <= number < self._today(person):
+            return None
+        day = Day(
+            seed=self.seed,
+            person=person,
+            number=number,
+            slot_s=self._slot_s,
+            shares=self._shares,
+        )
+        return None if day.is_empty else day
+
+    def _known_days(self, person: Person) -> range:
+        """The days that can have anything."""
+        added = [day for ordinal, day in self._added if ordinal == person.ordinal]
+        first = min([person.first_day, *added])
+        return range(first, max([self._today(person) - 1, *added]) + 1)
+
+    def _today(self, person: Person) -> int:
+        return person.day_of(self._clock.now().timestamp())
+
+
+def _checked(days: int) -> int:
+    if not 0 <= days <= DAYS_MAX:
+        raise InvalidInput("days", f"must be between 0 and {DAYS_MAX}")
+    return days

@@ -1,0 +1,1 @@
+"""Roam's backend API, as far as reading goes: `sandbox.Roam` is the ASGI application."""

@@ -1,0 +1,108 @@
+"""Reading EDN, the notation of Clojure, in the part that queries and selectors are written in."""
+
+import re
+
+import msgspec
+
+TEXT_CHARS_MAX = 5_000_000
+DEPTH_MAX = 50
+
+_TOKEN = re.compile(
+    r'[\s,]*(?:;[^\n]*|([\[\](){}])|"((?:[^"\\]|\\.)*)"|:([^\s,\[\](){}"]+)|([^\s,\[\](){}":;]+))?'
+)
+_CLOSING = {"[": "]", "(": ")", "{": "}"}
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
+_CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "nil": None}
+
+
+class BadEdn(Exception):
+    """The text is not EDN; the message says why."""
+
+
+class Keyword(msgspec.Struct, frozen=True):
+    """Such as `:block/uid`, here without its colon."""
+
+    name: str
+
+
+class Symbol(msgspec.Struct, frozen=True):
+    """Such as `?uid`, `pull` or `...`."""
+
+    name: str
+
+
+#: A vector is a list, a list is a tuple, and a map is a dict.
+Edn = object
+
+
+def read(text: str) -> Edn:
+    """The one value that the text holds; raises BadEdn."""
+    if len(text) > TEXT_CHARS_MAX:
+        raise BadEdn("the text is too long")
+    # One list for each bracket that is open, and one for the whole; no recursion, so no limit to
+    # reach but our own.
+    open_lists: list[list[Edn]] = [[]]
+    brackets: list[str] = []
+    for bracket, value in _tokens(text):
+        if bracket in _CLOSING:
+            if len(brackets) >= DEPTH_MAX:
+                raise BadEdn("it is too deep")
+            brackets.append(bracket)
+            open_lists.append([])
+        elif bracket:
+            if not brackets or _CLOSING[brackets[-1]] != bracket:
+                raise BadEdn(f"unmatched delimiter: {bracket}")
+            done = open_lists.pop()
+            open_lists[-1].append(_collection(brackets.pop(), done))
+        else:
+            open_lists[-1].append(value)
+    if brackets:
+        raise BadEdn("EOF while reading")
+    if len(open_lists[0]) != 1:
+        raise BadEdn("expected one form")
+    return open_lists[0][0]
+
+
+def _tokens(text: str) -> list[tuple[str, Edn]]:
+    """Brackets, or values with an empty bracket."""
+    found: list[tuple[str, Edn]] = []
+    place = 0
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        assert match is not None, "every part of the pattern is optional"
+        if match.end() == place:
+            raise BadEdn(f"unexpected {text[place : place + 10]!r}")
+        bracket, string, keyword, atom = match.groups()
+        if bracket:
+            found.append((bracket, None))
+        elif string is not None:
+            found.append(("", _unescaped(string)))
+        elif keyword is not None:
+            found.append(("", Keyword(keyword)))
+        elif atom is not None:
+            found.append(("", _atom(atom)))
+        place = match.end()
+    return found
+
+
+def _collection(bracket: str, items: list[Edn]) -> Edn:
+    if bracket == "[":
+        return items
+    if bracket == "(":
+        return tuple(items)
+    if len(items) % 2 or not all(isinstance(key, Keyword | str) for key in items[::2]):
+        raise BadEdn("a map needs pairs of a keyword and a value")
+    return dict(zip(items[::2], items[1::2], strict=True))
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[1]), text)
+
+
+def _atom(text: str) -> Edn:
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    try:
+        return int(text)
+    except ValueError:
+        return Symbol(text)

@@ -1,0 +1,215 @@
+"""The Roam sandbox: its parts put together, and what a test or a demonstration does with it.
+
+The address that clients know answers nothing itself: it sends every request on to a peer. The peer
+is this same application, below a prefix or, where `peer` is a whole address, on another host.
+"""
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from headgate.base.clock import Clock
+from headgate.base.encoding import JsonObject
+from headgate.base.errors import InvalidInput
+from headgate.sandbox.kit.answers import json_answer
+from headgate.sandbox.kit.control import read_json
+from headgate.sandbox.kit.provider import Provider
+from headgate.sandbox.kit.routing import delete, post
+from headgate.sandbox.kit.seeded import token
+from headgate.sandbox.kit.windows import Window
+from headgate.sandbox.roam.api import Api, message
+from headgate.sandbox.roam.graph import Edit, Graph, NewPage
+from headgate.sandbox.roam.page import Page
+
+PEER = "/peer-7"
+TOKEN = "roam-graph-token-"
+GRAPHS_MAX = 1_000
+#: What one graph may be asked. Whether the minute moves, and whether a refused request counts, is
+#: not documented; here it begins on the minute, and does not.
+MINUTE = "minute"
+LIMIT = 50
+
+
+class Roam(Provider):
+    """Roam's backend API with any number of graphs, and pages to match."""
+
+    name = "roam"
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        seed: int = 1,
+        graphs: int = 1,
+        pages: int = 700,
+        limit: int = LIMIT,
+        peer: str = PEER,
+        cold_requests: int = 1,
+        nodes_max: int = 20_000,
+    ) -> None:
+        """Draw everything from `seed`; `pages` is for each graph.
+
+        The first `cold_requests` of a graph find it not ready. A request for more than `nodes_max`
+        pages and blocks takes too long.
+        """
+        if not 1 <= graphs <= GRAPHS_MAX:
+            raise InvalidInput("graphs", f"must be between 1 and {GRAPHS_MAX}")
+        window = Window(name=MINUTE, limit=limit, seconds=60, counts_refused=False)
+        super().__init__(clock, seed=seed, windows=[window])
+        #: Where requests are sent on to: a path here, or an address such as `http://127.0.0.1:3001`.
+        self.peer = peer
+        self._graphs = graphs
+        self._pages = pages
+        self._cold_requests = cold_requests
+        self._nodes_max = nodes_max
+        self._begin()
+
+    def _begin(self) -> None:
+        names = [f"graph-{number}" for number in range(1, self._graphs + 1)]
+        self.graphs = {
+            name: Graph(self.clock, name, seed=self.seed, pages=self._pages) for name in names
+        }
+        self._cold = dict.fromkeys(names, self._cold_requests)
+        self._revoked: set[str] = set()
+
+    # What a test or a demonstration does.
+
+    def graph(self, name: str | None = None) -> Graph:
+        """The graph of that name, or the first one."""
+        name = next(iter(self.graphs)) if name is None else name
+        if name not in self.graphs:
+            raise InvalidInput("graph", f"there is no graph {name}")
+        return self.graphs[name]
+
+    def token(self, name: str | None = None) -> str:
+        """The token of a graph, or of the first one."""
+        return TOKEN + token(self.seed, "graph token", self.graph(name).name)
+
+    def add_page(self, new: NewPage) -> Page:
+        """A new page, as of now."""
+        return self.graph(new.graph).add(new)
+
+    def edit_page(self, edit: Edit) -> Page:
+        """A change to a page, as of now."""
+        return self.graph(edit.graph).edit(edit)
+
+    def delete_page(self, uid: str, graph: str | None = None) -> None:
+        """A page goes."""
+        self.graph(graph).delete(uid)
+
+    # What the kit asks of a provider.
+
+    def routes(self) -> Sequence[Route]:
+        """The same paths twice: where clients knock, and where they are sent on to."""
+        api = Api(
+            lambda request: self.graph(request.path_params["graph"]),
+            seed=self.seed,
+            nodes_max=self._nodes_max,
+        )
+        prefix = "" if _is_address(self.peer) else self.peer
+        return [*api.routes(""), *(api.routes(prefix) if prefix else [])]
+
+    def admit(self, request: Request, pattern: str) -> Response | None:
+        """Send it on, or see whose token it is, count it, and wake the graph."""
+        if "graph" not in request.path_params:
+            # No such path, or no such method on it.
+            return None
+        if not self._is_peer(request):
+            return RedirectResponse(self._peer_address(request) + request.scope["path"], 308)
+        graph = request.path_params["graph"]
+        given = _token(request)
+        if not given.startswith(TOKEN):
+            return message(400, f"The token must begin with {TOKEN}")
+        if graph not in self.graphs:
+            return message(404, f"There is no graph {graph}.")
+        if given != self.token(graph) or given in self._revoked:
+            return message(401)
+        if self.meter.arrive(graph).beyond:
+            return message(429)
+        if self._cold[graph] > 0:
+            self._cold[graph] -= 1
+            return message(503)
+        return None
+
+    def refusal(self, status: int) -> Response:
+        """Roam's body for a status; a 500 is a request that took too long."""
+        return message(status)
+
+    def user_of(self, request: Request) -> str | None:
+        """The graph that it is about."""
+        graph: str | None = request.path_params.get("graph")
+        return graph
+
+    def expire_token(self, request: Request) -> None:
+        """The owner of the graph takes the token back."""
+        self._revoked.add(_token(request))
+
+    def reset_data(self) -> None:
+        """The first pages and tokens again, on graphs that are cold."""
+        self._begin()
+
+    def data_stats(self) -> JsonObject:
+        """How many pages each graph has."""
+        return {"pages": {name: graph.size for name, graph in self.graphs.items()}}
+
+    def control_routes(self) -> Sequence[Route]:
+        """Live edits by hand."""
+        return [
+            post("/_sandbox/pages", self._control_add),
+            post("/_sandbox/edits", self._control_edit),
+            delete("/_sandbox/pages/{graph}/{uid}", self._control_delete),
+        ]
+
+    def greeting(self, base_url: str) -> list[str]:
+        """A ready token and commands that work; a graph is cold at first, so curl tries again."""
+        graph = self.graph().name
+        header = f"-H 'X-Authorization: Bearer {self.token()}'"
+        query = '{"query": "[:find ?uid :where [?p :node/title] [?p :block/uid ?uid]]"}'
+        return [
+            f"graphs         {', '.join(self.graphs)}",
+            f"token          {self.token()}",
+            f"try            curl --retry 3 --location-trusted {header} "
+            f"'{base_url}/api/graph/{graph}/q' -d '{query}'",
+            f"break it       curl {base_url}/_sandbox/faults -d "
+            '\'{"kind": "rate_limited", "times": 3}\'',
+            f"look           curl {base_url}/_sandbox/stats",
+        ]
+
+    # The rest of it.
+
+    def _is_peer(self, request: Request) -> bool:
+        if _is_address(self.peer):
+            return request.headers.get("host", "") == urlsplit(self.peer).netloc
+        path: str = request.scope["path"]
+        return path.startswith(f"{self.peer}/")
+
+    def _peer_address(self, request: Request) -> str:
+        if _is_address(self.peer):
+            return self.peer.rstrip("/")
+        return str(request.base_url).rstrip("/") + self.peer
+
+    async def _control_add(self, request: Request) -> Response:
+        """Adds a page: a title, and blocks with blocks in them."""
+        return json_answer({"uid": self.add_page(await read_json(request, NewPage)).uid}, 201)
+
+    async def _control_edit(self, request: Request) -> Response:
+        """Changes a page; see `Edit` for how."""
+        return json_answer({"uid": self.edit_page(await read_json(request, Edit)).uid})
+
+    async def _control_delete(self, request: Request) -> Response:
+        self.delete_page(request.path_params["uid"], request.path_params["graph"])
+        return json_answer({"deleted": request.path_params["uid"]})
+
+
+def _is_address(peer: str) -> bool:
+    return peer.startswith("http")
+
+
+def _token(request: Request) -> str:
+    """The token in either header; the one of Roam's own survives a redirect."""
+    header = request.headers.get("x-authorization") or request.headers.get("authorization", "")
+    scheme, _, given = header.partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else ""

@@ -1,0 +1,156 @@
+"""Edits at run time: what an incremental sync must notice, and what it may skip."""
+
+import pytest
+
+from headgate.base.errors import InvalidInput
+from headgate.sandbox.roam.graph import Edit, NewBlock, NewPage
+from tests.unit.sandbox.roam.worlds import START, make, newest_ms, page_uids, pull, texts
+
+DAILY = "01-03-2026"
+NOW_MS = int(START.timestamp() * 1_000)
+
+
+async def test_a_new_page_is_found_and_pulled() -> None:
+    sandbox, client, _ = make()
+
+    made = sandbox.add_page(NewPage(title="Fresh", blocks=[NewBlock("one"), NewBlock("two")]))
+    page = await pull(client, made.uid)
+
+    assert made.uid in await page_uids(client)
+    assert (texts(page), newest_ms(page)) == (["one", "two"], NOW_MS)
+
+
+async def test_an_edited_block_moves_its_own_time_and_not_the_pages() -> None:
+    sandbox, client, _ = make()
+    before = await pull(client, DAILY)
+    block = before[":block/children"][0]
+
+    sandbox.edit_page(Edit(page=DAILY, block=block[":block/uid"], string="Changed"))
+    after = await pull(client, DAILY)
+
+    assert after[":edit/time"] == before[":edit/time"]
+    assert newest_ms(after) == NOW_MS > newest_ms(before)
+    assert texts(after).count("Changed") == 1
+    assert len(texts(after)) == len(texts(before))
+    assert len(await page_uids(client)) == 40
+
+
+async def test_a_block_is_added_at_the_end_and_another_removed() -> None:
+    sandbox, client, _ = make()
+    before = texts(await pull(client, DAILY))
+
+    sandbox.edit_page(Edit(page=DAILY, append="Last"))
+    longer = await pull(client, DAILY)
+    last = max(longer[":block/children"], key=lambda child: child[":block/order"])
+    sandbox.edit_page(Edit(page=DAILY, remove=last[":block/uid"]))
+    shorter = await pull(client, DAILY)
+
+    assert texts(longer) == [*before, "Last"]
+    assert texts(shorter) == before
+    # What is gone cannot tell the time: the node it hung from does.
+    assert shorter[":edit/time"] == NOW_MS
+
+
+async def test_a_page_can_be_touched_without_a_change() -> None:
+    sandbox, client, clock = make()
+    before = await pull(client, DAILY)
+    clock.advance(5)
+
+    sandbox.edit_page(Edit(page=DAILY))
+    after = await pull(client, DAILY)
+
+    assert texts(after) == texts(before)
+    assert newest_ms(after) == NOW_MS + 5_000
+
+
+async def test_a_page_is_renamed_and_deleted() -> None:
+    sandbox, client, _ = make()
+    uid = next(uid for uid in await page_uids(client) if "-" not in uid)
+
+    sandbox.edit_page(Edit(page=uid, title="Renamed"))
+    renamed = await pull(client, uid)
+    sandbox.delete_page(uid)
+
+    assert (renamed[":node/title"], renamed[":edit/time"]) == ("Renamed", NOW_MS)
+    assert await pull(client, uid) is None
+    assert uid not in await page_uids(client)
+    assert sandbox.graph().size == 39
+
+
+async def test_a_deleted_pages_blocks_are_gone_and_an_added_block_is_found() -> None:
+    sandbox, client, _ = make()
+    block = (await pull(client, DAILY))[":block/children"][0][":block/uid"]
+    made = sandbox.add_page(NewPage(title="Fresh", blocks=[NewBlock("one")]))
+
+    sandbox.delete_page(DAILY)
+
+    assert await pull(client, block) is None
+    assert (await pull(client, made.children[0].uid))[":block/string"] == "one"
+
+
+async def test_edits_work_over_http_and_a_reset_takes_them_back() -> None:
+    sandbox, client, _ = make()
+    before = await pull(client, DAILY)
+
+    made = await client.post(
+        "/_sandbox/pages", json={"title": "Fresh", "blocks": [{"string": "one"}]}
+    )
+    edited = await client.post("/_sandbox/edits", json={"page": DAILY, "append": "Last"})
+    deleted = await client.send("DELETE", f"/_sandbox/pages/graph-1/{made.json()['uid']}")
+
+    assert (made.status, edited.status, deleted.status) == (201, 200, 200)
+    assert texts(await pull(client, DAILY))[-1] == "Last"
+    assert (await client.get("/_sandbox/stats")).json()["data"] == {"pages": {"graph-1": 40}}
+    sandbox.reset()
+    assert await pull(client, DAILY) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("pages", {"title": ""}, "title"),
+        ("pages", {"title": "x", "graph": "graph-9"}, "graph"),
+        ("pages", {"title": "x", "blocks": [{"text": "y"}]}, "blocks[0]"),
+        ("edits", {"page": "nowhere99"}, "page"),
+        ("edits", {"page": DAILY, "block": "nowhere99", "string": "x"}, "block"),
+        ("edits", {"page": DAILY, "remove": "nowhere99"}, "remove"),
+        ("edits", {"page": DAILY, "string": "x"}, "block"),
+    ],
+)
+async def test_a_bad_edit_is_refused_by_its_field(
+    path: str, body: dict[str, object], field: str
+) -> None:
+    sandbox, client, _ = make()
+    before = await pull(client, DAILY)
+
+    answer = await client.post(f"/_sandbox/{path}", json=body)
+
+    assert (answer.status, answer.json()["field"]) == (400, field)
+    assert await pull(client, DAILY) == before
+    assert sandbox.graph().size == 40
+
+
+def test_blocks_have_a_greatest_depth() -> None:
+    sandbox, _, _ = make()
+    block = NewBlock("deepest")
+    for _ in range(20):
+        block = NewBlock("higher", [block])
+
+    with pytest.raises(InvalidInput, match="blocks"):
+        sandbox.add_page(NewPage(title="Deep", blocks=[block]))
+
+
+@pytest.mark.parametrize(
+    ("options", "field"), [({"graphs": 0}, "graphs"), ({"pages": -1}, "pages")]
+)
+def test_sizes_that_make_no_sense_are_refused(options: dict[str, int], field: str) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        make(**options)
+
+
+async def test_equal_seeds_give_equal_graphs() -> None:
+    async def drawn(seed: int) -> object:
+        _, client, _ = make(seed=seed)
+        return await pull(client, DAILY)
+
+    assert await drawn(5) == await drawn(5) != await drawn(6)
