@@ -55,6 +55,8 @@ TIMEOUT_S = 1.0
 LOOK_AGAIN = timedelta(seconds=30)
 #: Ledgers whose last counts a process remembers, at most.
 SEEN_MAX = 10_000
+#: Stretches of each limit that it remembers: close to an edge a request counts in two.
+SEEN_STRETCHES = 2
 
 
 #: The number of keys, the keys, and the script's arguments.
@@ -101,8 +103,8 @@ class RedisLimiter:
         self._calls = Coalescer[_Call, bytes](self._call_together, in_flight_max=2)
         self._epoch: str | None = None
         self._beginning = asyncio.Lock()
-        #: By ledger and limit: the stretch that was last counted in, and the count.
-        self._seen: OrderedDict[str, dict[str, tuple[int, int]]] = OrderedDict()
+        #: By ledger and limit: the stretches that were last counted in, and the counts.
+        self._seen: OrderedDict[str, dict[str, dict[int, int]]] = OrderedDict()
 
     async def close(self) -> None:
         """Disconnect."""
@@ -243,9 +245,11 @@ class RedisLimiter:
         scopes = budget.scopes
         for ledger, limit, place, used in seen:
             key = _ledger_key(budget, scopes[int(ledger) - 1], ask.connection_id)
-            counts = self._seen.setdefault(key, {})
+            counts = self._seen.setdefault(key, {}).setdefault(limit, {})
             self._seen.move_to_end(key)
-            counts[limit] = max(counts.get(limit, (0, 0)), (int(place), int(used)))
+            counts[int(place)] = max(counts.get(int(place), 0), int(used))
+            while len(counts) > SEEN_STRETCHES:
+                del counts[min(counts)]
         while len(self._seen) > SEEN_MAX:
             self._seen.popitem(last=False)
 

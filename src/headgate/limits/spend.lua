@@ -17,6 +17,7 @@
 -- Returns JSON: {"lost": true} where the epoch is not the caller's; else what each operation says.
 
 local ROLLING_PARTS, REMEMBERED = 60, 4
+local PRESENT_TELLS, SURPRISE, BURST_SHARE, LIVE_WAIT_MS = 0.9, 5, 0.04, 15000
 local PROBE_MS, SLOT_LOOK_MS, HOUR_MS = 30000, 500, 3600000
 local CLOSED_MS_MAX, CLOSED_ROLLING_MS = 25 * HOUR_MS, 60000
 local KEPT_MS_MIN = 26 * HOUR_MS
@@ -50,18 +51,34 @@ local args = cjson.decode(ARGV[5])
 -- ---- ledgers -----------------------------------------------------------------------------------
 
 local ledgers = {}
+local kept_ms = max(2 * budget.longest, KEPT_MS_MIN)
+
+local function stretch(limit)
+  return limit.rolling and ceil(limit.length / ROLLING_PARTS) or limit.length
+end
+
+local function oldest_counted(limit, place)
+  return place - ceil((limit.length + budget.guard) / stretch(limit))
+end
 
 local function restore(ledger, seen, found)
   -- A replica that took over may be behind, and a key may have been evicted: the caller knows what
   -- it was last told.
-  for name, told in pairs(seen) do
-    local place, used = tostring(told[1]), told[2]
-    local buckets = ledger.windows[name] or {}
-    ledger.windows[name] = buckets
-    local bucket = buckets[place] or {}
-    buckets[place] = bucket
-    bucket.used = max(bucket.used or 0, used)
-    if not found then ledger.born = max(ledger.born or 0, now) end
+  for _, limit in ipairs(budget.limits) do
+    local oldest = floor((now - budget.guard) / stretch(limit))
+    if limit.rolling then oldest = oldest_counted(limit, oldest) end
+    for place, used in pairs(seen[limit.name] or {}) do
+      if tonumber(place) >= oldest then
+        local buckets = ledger.windows[limit.name] or {}
+        ledger.windows[limit.name] = buckets
+        local bucket = buckets[place] or {}
+        buckets[place] = bucket
+        bucket.used = max(bucket.used or 0, used)
+      end
+      -- Counted so long ago, it has expired as it should; else it was evicted.
+      local expires = tonumber(place) * stretch(limit) + kept_ms
+      if not found and now < expires then ledger.born = max(ledger.born or 0, now) end
+    end
   end
 end
 
@@ -78,7 +95,7 @@ end
 
 local function keep()
   for index, ledger in ipairs(ledgers) do
-    redis.call('SET', KEYS[index + 1], cjson.encode(ledger), 'PX', max(2 * budget.longest, KEPT_MS_MIN))
+    redis.call('SET', KEYS[index + 1], cjson.encode(ledger), 'PX', kept_ms)
   end
 end
 
@@ -106,20 +123,12 @@ end
 
 -- ---- windows: policy/windows.py -----------------------------------------------------------------
 
-local function stretch(limit)
-  return limit.rolling and ceil(limit.length / ROLLING_PARTS) or limit.length
-end
-
 local function charged(limit, at, guard)
   local long = stretch(limit)
   if limit.rolling then return {floor(at / long)} end
   local first, last = floor((at - guard) / long), floor((at + guard) / long)
   if first == last then return {first} end
   return {first, last}
-end
-
-local function oldest_counted(limit, place)
-  return place - ceil((limit.length + budget.guard) / stretch(limit))
 end
 
 local function used(limit, buckets, place)
@@ -161,18 +170,23 @@ local function live_need(buckets, place, share_left)
   local most = 0
   for key, bucket in pairs(buckets) do
     local number = tonumber(key)
-    if place - REMEMBERED <= number and number <= place then most = max(most, bucket.hot or 0) end
+    if place - REMEMBERED <= number and number <= place then
+      local hot = bucket.hot or 0
+      if number == place and share_left <= PRESENT_TELLS then hot = hot / (1 - share_left) end
+      most = max(most, hot)
+    end
   end
   local expected = most * share_left
-  return max(1, ceil(expected + 2 * math.sqrt(expected)))
+  return ceil(expected + SURPRISE * math.sqrt(expected))
 end
 
 local function reserve(limit, buckets, place)
   if not budget.decays or limit.rolling or limit.reserve == 0 then return limit.reserve end
   local long = stretch(limit)
   local left = min(long, max(0, (place + 1) * long - now))
-  local decayed = ceil(limit.reserve * left / long)
-  return min(limit.reserve, max(decayed, live_need(buckets, place, left / long)))
+  local decayed = floor(limit.reserve * left / long)
+  local burst = left > LIVE_WAIT_MS and ceil(limit.amount * BURST_SHARE) or 0
+  return min(limit.reserve, max(decayed, burst, live_need(buckets, place, left / long)))
 end
 
 local function reserve_frees_at(limit, place, room)
@@ -308,10 +322,10 @@ local function take(ask)
         or (left == reply.remaining and ends < reply.resets) then
       reply.remaining, reply.resets = left, ends
     end
-    local places = charged(limit, now, budget.guard)
-    local place = places[#places]
-    local bucket = buckets_of(limit)[tostring(place)]
-    reply.seen[#reply.seen + 1] = {limit.ledger, limit.name, place, bucket.used}
+    for _, place in ipairs(charged(limit, now, budget.guard)) do
+      local bucket = buckets_of(limit)[tostring(place)]
+      reply.seen[#reply.seen + 1] = {limit.ledger, limit.name, place, bucket.used}
+    end
   end
   return reply
 end
@@ -328,7 +342,9 @@ local function observe()
       buckets[key] = bucket
       bucket.theirs = max(bucket.theirs or 0, theirs)
       bucket.used = (bucket.used or 0) + max(0, theirs - used(limit, buckets, place))
-      ledger.told[limit.name] = max(place, ledger.told[limit.name] or 0)
+      if args.granted_at >= (ledger.born or 0) then
+        ledger.told[limit.name] = max(place, ledger.told[limit.name] or 0)
+      end
     end
   end
   return {done = true}

@@ -131,7 +131,9 @@ def observe(
         bucket = buckets.setdefault(str(place), Bucket())
         bucket.theirs = max(bucket.theirs, theirs)
         bucket.used += max(0, theirs - windows.used(limit, buckets, place, guard))
-        ledger.told[limit.name] = max(place, ledger.told.get(limit.name, 0))
+        # The answer to a request from before the loss may be from before others that were lost.
+        if granted_at >= ledger.born:
+            ledger.told[limit.name] = max(place, ledger.told.get(limit.name, 0))
 
 
 def refused(

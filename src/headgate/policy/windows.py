@@ -18,6 +18,14 @@ from headgate.model.budget import Bucket, Limit
 ROLLING_PARTS = 60
 #: Whole windows that are remembered, to tell how much live work to expect.
 REMEMBERED = 4
+#: The present window says how busy it is once no more than this is left of it.
+PRESENT_TELLS = 0.9
+#: How far above the expected live work may come, in square roots of it.
+SURPRISE = 5
+#: Live requests come in bursts: one needs so much of a window,
+BURST_SHARE = 0.04
+#: and waits no longer than this for the next one.
+LIVE_WAIT_MS = 15_000
 
 Buckets = Mapping[str, Bucket]
 
@@ -87,21 +95,28 @@ def reserve(limit: Limit, buckets: Buckets, place: int, now: int, *, decays: boo
     """What of the window is kept for live work now.
 
     Fixed, or shrinking with the time that is left: then never below what live work is likely to
-    need by the look of the last windows, and never below one.
+    need by the look of the last windows, and until the very end never below one burst of it. A
+    live request that finds nothing at the very end waits for the next window, not longer than that.
     """
     if not decays or limit.rolling or not limit.reserve:
         return limit.reserve
     stretch = stretch_ms(limit)
     left = min(stretch, max(0, (place + 1) * stretch - now))
-    decayed = ceil(limit.reserve * left / stretch)
-    return min(limit.reserve, max(decayed, _live_need(buckets, place, left / stretch)))
+    decayed = limit.reserve * left // stretch
+    burst = ceil(limit.amount * BURST_SHARE) if left > LIVE_WAIT_MS else 0
+    return min(limit.reserve, max(decayed, burst, _live_need(buckets, place, left / stretch)))
 
 
 def _live_need(buckets: Buckets, place: int, share_left: float) -> int:
-    """What live work may ask for in the rest: its busiest remembered window, with a margin."""
-    hot = [bucket.hot for key, bucket in buckets.items() if place - REMEMBERED <= int(key) <= place]
-    expected = max(hot, default=0) * share_left
-    return max(1, ceil(expected + 2 * sqrt(expected)))
+    """What live work may ask for in the rest: by its busiest remembered window, with a margin."""
+    busiest = 0.0
+    for key, bucket in buckets.items():
+        if place - REMEMBERED <= int(key) <= place:
+            # The present window is not over: what it has seen so far is only a part of it.
+            partly = int(key) == place and share_left <= PRESENT_TELLS
+            busiest = max(busiest, bucket.hot / (1 - share_left) if partly else bucket.hot)
+    expected = busiest * share_left
+    return ceil(expected + SURPRISE * sqrt(expected))
 
 
 def reserve_frees_at(limit: Limit, place: int, now: int, room: int) -> int:

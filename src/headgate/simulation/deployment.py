@@ -19,6 +19,7 @@ from headgate.ports.store import Store
 from headgate.signals.local import LocalSignal
 from headgate.simulation.faulty_store import FaultyStore, StoreFaults
 from headgate.simulation.host import Host, current_host
+from headgate.simulation.limiter_server import LimiterClient, LimiterServer
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.virtual_clock import VirtualClock
 from headgate.store.sql import schema
@@ -68,7 +69,11 @@ class Process:
         clock = VirtualClock(loop, START)
         rng = loop.random(f"process {host}")
         ids = UlidIds(clock, rng)
-        limiter = SqlLimiter(self.database)
+        limiter = (
+            SqlLimiter(self.database)
+            if deployment.limiter is None
+            else LimiterClient(deployment.limiter)
+        )
         self.runtime = Runtime(
             store=cast(Store, FaultyStore(self.sql_store, deployment.faults, clock)),
             signal=deployment.signal,
@@ -110,6 +115,8 @@ class Deployment:
         self.make_store = make_store
         self.signal = LocalSignal()
         self.faults = StoreFaults(loop.random("store"))
+        #: A limiter of its own, where budgets are not kept in the file.
+        self.limiter: LimiterServer | None = None
         self.processes: dict[str, Process] = {}
 
     async def migrate(self) -> None:
