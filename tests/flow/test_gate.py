@@ -1,0 +1,338 @@
+"""The gate: short waits are waited out, long ones put the job off, and nothing is burnt."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from headgate import (
+    App,
+    Budget,
+    Chunk,
+    Context,
+    InvalidInput,
+    Job,
+    JobState,
+    Lane,
+    Limit,
+    Reason,
+    RetryPolicy,
+    Sync,
+    Transient,
+)
+from headgate.flow.gate import local_share
+from headgate.model.budget import Answer, Ask, BudgetUse, Unreachable
+from tests.worlds import START, Read, ScriptedSource, World, in_world
+
+#: Ten in a quarter of an hour, two of them for live work.
+TEN = Budget("limited", [Limit(10, per="15min", reserve=2)], paced=False)
+
+
+class Limited(ScriptedSource):
+    """A scripted source under a budget."""
+
+    def __init__(self, read: Read, budget: Budget = TEN) -> None:
+        super().__init__(read, name=budget.source)
+        self.budget = budget
+
+
+def requests(count: int, *, essential: bool = False) -> Read:
+    """A read that sends so many requests, one after another."""
+
+    async def read(ctx: Context) -> Chunk:
+        for _ in range(count):
+            async with ctx.gate.request(essential=essential):
+                pass
+        return Chunk()
+
+    return read
+
+
+async def submit(app: App, lane: Lane = Lane.HOT, connection: str = "c1", sync: str = "s") -> Job:
+    submitted = await app.submit(sync, user_id="u", connection_id=connection, lane=lane)
+    return submitted.job
+
+
+async def used(app: App) -> int:
+    [use] = await app.budgets()
+    return use.windows[0].used
+
+
+class AwayLimiter:
+    """A limiter that can be unplugged."""
+
+    def __init__(self, app: App) -> None:
+        self._real = app.limiter
+        self.away = True
+        self.charged: Counter[str] = Counter()
+        gates = app.runtime.gates
+        gates._limiter = self
+
+    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+        if self.away:
+            return Unreachable(said="connection refused")
+        return await self._real.acquire(budget, ask, grant_id=grant_id)
+
+    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+        self.charged[budget.source] += times
+        await self._real.charge(budget, ask, times=times)
+
+    async def release(self, budget: Budget, ask: Ask, grant: object) -> None: ...
+
+    async def observe(
+        self, budget: Budget, ask: Ask, grant: object, counts: Mapping[str, int]
+    ) -> None: ...
+
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+        return await self._real.refused(budget, ask, retry_after_s=retry_after_s)
+
+    async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
+        return await self._real.use(budget, connection_id=connection_id)
+
+    async def close(self) -> None: ...
+
+
+def test_a_spent_budget_puts_the_job_off_until_the_window_ends(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a live job that needs more requests than the window has
+        app = await world.app(Sync(name="s", source=Limited(requests(11))))
+        job = await submit(app)
+
+        # When it is worked on
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await world.clock.sleep(60)
+
+        # Then it waits for the next window, says so, and nothing is burnt
+        put_off = await app.get(job.id)
+        assert (put_off.state, put_off.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
+        assert put_off.wake_at == datetime(2026, 1, 1, 0, 15, 2, tzinfo=UTC)
+        assert (put_off.attempts, put_off.summary.errors, put_off.deferrals) == (0, 0, 1)
+        assert await used(app) == 10
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_backfill_leaves_the_reserve_and_live_work_takes_it(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(
+            Sync(name="s", source=Limited(requests(1))),
+            Sync(name="much", source=Limited(requests(20))),
+        )
+        cold = await submit(app, Lane.COLD, sync="much")
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await world.until(app, cold.id, JobState.PENDING)
+        await world.clock.sleep(30)
+        assert await used(app) == 8
+
+        # Live work still goes through.
+        hot = [await submit(app, Lane.HOT, f"live-{number}") for number in range(2)]
+        for job in hot:
+            assert (await world.until(app, job.id, limit_s=30)).state is JobState.SUCCESS
+        assert await used(app) == 10
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_a_short_wait_is_waited_out(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given backfill that is paced to one request in ten seconds
+        budget = Budget("limited", [Limit(90, per="15min")])
+        app = await world.app(Sync(name="s", source=Limited(requests(5), budget)))
+        job = await submit(app, Lane.COLD)
+        supervisor = app.supervisor()
+        await supervisor.start()
+
+        # Then five of them take forty seconds, in one try
+        done = await world.until(app, job.id, limit_s=100)
+        assert done.state is JobState.SUCCESS
+        assert done.summary.deferrals == 0
+        assert 40 <= world.clock.monotonic() <= 45
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_what_we_hold_back_ourselves_never_opens_the_breaker(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a policy that takes the second deferral for an outage, and a budget of one a minute
+        budget = Budget("limited", [Limit(1, per="min")], paced=False)
+        sync = Sync(
+            name="s", source=Limited(requests(1), budget), retry=RetryPolicy(deferrals_max=1)
+        )
+        app = await world.app(sync)
+        jobs = [await submit(app, connection=f"c{number}") for number in range(5)]
+        supervisor = app.supervisor()
+        await supervisor.start()
+
+        # Then each has its turn, however often it was put off
+        for job in jobs:
+            done = await world.until(app, job.id, limit_s=3600)
+            assert (done.state, done.summary.pauses) == (JobState.SUCCESS, 0)
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_a_429_closes_the_budget_for_everybody(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def refused(ctx: Context) -> Chunk:
+            async with ctx.gate.request() as passage:
+                raise await passage.refused(retry_after_s=300)
+
+        source = Limited(requests(1))
+        app = await world.app(
+            Sync(name="refused", source=Limited(refused)), Sync(name="s", source=source)
+        )
+        supervisor = app.supervisor()
+        await supervisor.start()
+        first = await submit(app, sync="refused")
+        await world.until(app, first.id, JobState.PENDING)
+        await world.clock.sleep(1)
+
+        # When another job comes
+        other = await submit(app, connection="c2")
+        await world.clock.sleep(1)
+
+        # Then it sends nothing before the budget opens again
+        waiting = await app.get(other.id)
+        assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
+        assert waiting.wake_at is not None
+        assert 299 <= (waiting.wake_at - START).total_seconds() <= 303
+        assert await used(app) == 1
+        [use] = await app.budgets()
+        assert use.answers_429_24h == 1
+        assert (await world.until(app, other.id, limit_s=400)).state is JobState.SUCCESS
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("lane", "essential", "goes_on"),
+    [
+        (Lane.HOT, True, True),
+        (Lane.HOT, False, False),
+        (Lane.COLD, True, False),
+        (Lane.COLD, False, False),
+    ],
+)
+def test_without_the_limiter_only_essential_live_work_goes_on(
+    tmp_path: Path, lane: Lane, essential: bool, goes_on: bool
+) -> None:
+    async def main(world: World) -> None:
+        source = Limited(requests(1, essential=essential))
+        app = await world.app(Sync(name="s", source=source))
+        limiter = AwayLimiter(app)
+        job = await submit(app, lane)
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await world.clock.sleep(5)
+
+        found = await app.get(job.id)
+        if goes_on:
+            assert found.state is JobState.SUCCESS
+        else:
+            assert (found.state, found.reason) == (JobState.PENDING, Reason.NO_LIMITER)
+            assert (found.attempts, found.summary.errors) == (0, 0)
+            limiter.away = False
+            assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_the_local_share_is_small_and_is_told_when_the_limiter_is_back(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a limiter that is away, and more essential live work than the share allows
+        budget = Budget("limited", [Limit(50, per="15min")])
+        app = await world.app(Sync(name="s", source=Limited(requests(1, essential=True), budget)))
+        limiter = AwayLimiter(app)
+        supervisor = app.supervisor()
+        await supervisor.start()
+        jobs = [await submit(app, connection=f"c{number}") for number in range(8)]
+        await world.clock.sleep(60)
+
+        # Then a tenth goes through, and the rest waits for the next window of the share
+        states = Counter([(await app.get(job.id)).state for job in jobs])
+        assert states == {JobState.SUCCESS: 5, JobState.PENDING: 3}
+
+        # And what was spent is told to the limiter when it is back
+        limiter.away = False
+        last = await submit(app, connection="last")
+        assert (await world.until(app, last.id, limit_s=60)).state is JobState.SUCCESS
+        assert limiter.charged["limited"] == 5
+        assert await used(app) == 6
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_a_share_is_never_nothing() -> None:
+    share = local_share(Budget("small", [Limit(3, per="15min", reserve=1)], slots=4))
+
+    assert (share.limits[0].amount, share.limits[0].reserve, share.slots) == (1, 0, None)
+
+
+def test_a_slot_is_given_back_though_the_source_failed(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given one slot, and a source that fails with it in its hands
+        failures = iter([True, False])
+
+        async def read(ctx: Context) -> Chunk:
+            async with ctx.gate.request(retry=ctx.chunks > 0):
+                if next(failures):
+                    raise Transient("reset by peer")
+            return Chunk()
+
+        budget = Budget("limited", [Limit(10, per="15min")], slots=1, slot_lease_s=3600)
+        app = await world.app(Sync(name="s", source=Limited(read, budget)))
+        job = await submit(app)
+        supervisor = app.supervisor()
+        await supervisor.start()
+
+        # Then the next try has it, and both tries were counted
+        assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
+        [use] = await app.budgets()
+        assert (use.slots_used, use.windows[0].used) == (0, 2)
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_a_source_without_a_budget_passes_freely(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            for _ in range(100):
+                async with ctx.gate.request() as passage:
+                    assert passage.remaining is None
+            async with ctx.gate.request() as passage:
+                if ctx.clock.now() == START:
+                    raise await passage.refused(retry_after_s=30)
+            return Chunk()
+
+        app = await world.app(Sync(name="s", source=ScriptedSource(read)))
+        job = await submit(app)
+        supervisor = app.supervisor()
+        await supervisor.start()
+        assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
+        assert world.clock.monotonic() >= 30
+        assert await app.budgets() == []
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_two_budgets_of_one_provider_must_be_alike() -> None:
+    other = Budget("limited", [Limit(11, per="15min")])
+    syncs = [
+        Sync(name="a", source=Limited(requests(1))),
+        Sync(name="b", source=Limited(requests(1), other)),
+    ]
+    with pytest.raises(InvalidInput, match=r"limited\.budget: is declared twice"):
+        App("sqlite:///unused.db", syncs=syncs)
