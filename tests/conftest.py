@@ -29,6 +29,13 @@ def postgres_server() -> Iterator[servers.PostgresServer]:
 
 
 @pytest.fixture(scope="session")
+def valkey_server() -> Iterator[servers.ValkeyServer]:
+    """A Valkey of this process's own; a test that stops it starts one for itself instead."""
+    with servers.valkey() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
 def store_url(postgres_server: servers.PostgresServer) -> str:
     """A migrated database on that server, for the stores of all tests, one after another."""
     return stores.run_async(stores.migrated_postgres(postgres_server.url, "headgate_store"))

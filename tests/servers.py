@@ -10,6 +10,7 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -53,7 +54,7 @@ class PostgresServer:
         self._home = home
         self._data = home / "data"
         self._account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
-        self._port = _free_port()
+        self._port = unused_port()
 
     @property
     def url(self) -> str:
@@ -77,7 +78,7 @@ class PostgresServer:
             except ServerError as error:
                 if attempt == _PORT_ATTEMPTS_MAX or "Address already in use" not in str(error):
                     raise
-                self._port = _free_port()
+                self._port = unused_port()
 
     def start(self) -> None:
         """Start, and return when it accepts connections."""
@@ -154,13 +155,18 @@ class ValkeyServer:
         """Run `program` in `home`, which must exist."""
         self._program = program
         self._home = home
-        self._port = _free_port()
+        self._port = unused_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """Where to connect; the same after a restart."""
-        return f"redis://127.0.0.1:{self._port}/0"
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def port(self) -> int:
+        """The port of the loopback address that it listens on."""
+        return self._port
 
     def start(self, *, replica_of: "ValkeyServer | None" = None) -> None:
         """Start empty, or as another's replica; safe to call when it runs."""
@@ -170,10 +176,10 @@ class ValkeyServer:
         options += ["--dir", str(self._home), "--repl-diskless-sync-delay", "0"]
         if replica_of is not None:
             options += ["--replicaof", "127.0.0.1", str(replica_of._port)]
-        log = (self._home / "log").open("ab")
-        self._process = subprocess.Popen(
-            [str(self._program), *options], stdout=log, stderr=subprocess.STDOUT
-        )
+        with (self._home / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(self._program), *options], stdout=log, stderr=subprocess.STDOUT
+            )
         deadline = time.monotonic() + _COMMAND_TIMEOUT_S
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -186,6 +192,16 @@ class ValkeyServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def freeze(self) -> None:
+        """Let it hang: connections stay open, and nothing answers."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on with whatever it was sent meanwhile."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def _answers(self) -> bool:
         try:
@@ -214,7 +230,7 @@ def valkey() -> Iterator[ValkeyServer]:
             server.stop()
 
 
-def _free_port() -> int:
+def unused_port() -> int:
     """A port of the loopback address that nothing listens on now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -195,16 +195,26 @@ class RedisLimiter:
         """The epoch that Redis counts in, which this begins where there is none."""
         async with self._beginning:
             if self._epoch is None:
-                try:
-                    first = not await self._memory.has_begun()
-                    # Before it is true: a crash in between must not make a second first time.
-                    await self._memory.note_begun()
-                except HeadgateError as error:
-                    raise self._unreachable(error) from None
+                first = not await self._recall()
                 fresh = self._ids.new("epoch")
                 said = await self._call("begin", fresh, [], b"{}", {"first": first})
+                # After it is true, and before anything is granted: so whoever recalls it finds an
+                # epoch that was begun, and as long as nobody does, nothing was ever counted.
+                await self._note()
                 self._epoch = str(said["epoch"])
             return self._epoch
+
+    async def _recall(self) -> bool:
+        try:
+            return await self._memory.has_begun()
+        except HeadgateError as error:
+            raise self._unreachable(error) from None
+
+    async def _note(self) -> None:
+        try:
+            await self._memory.note_begun()
+        except HeadgateError as error:
+            raise self._unreachable(error) from None
 
     async def _call(
         self, operation: str, epoch: str, keys: list[str], budget: bytes, args: dict[str, Any]

@@ -283,8 +283,9 @@ local function take(ask)
     local ledger, buckets = ledgers[limit.ledger], buckets_of(limit)
     for _, place in ipairs(charged(limit, now, budget.guard)) do
       local room = limit.amount - used(limit, buckets, place) - 1
+      local kept = cold and reserve(limit, buckets, place) or 0
       if room < 0 then
-        obstacle(room_at(limit, buckets, place, 1), 'spent', limit.ledger, limit.name)
+        obstacle(room_at(limit, buckets, place, 1 + kept), 'spent', limit.ledger, limit.name)
       else
         if is_unknown(limit, ledger, place) then
           if (ledger.probe_until or 0) > now then
@@ -292,8 +293,7 @@ local function take(ask)
           end
           probing[limit.ledger] = true
         end
-        local kept = reserve(limit, buckets, place)
-        if cold and room < kept then
+        if room < kept then
           local till = room_at(limit, buckets, place, 1 + kept)
           if budget.decays and not limit.rolling then
             till = min(till, reserve_frees_at(limit, place, room))
@@ -365,6 +365,7 @@ local function refused()
     wait = window_ends(chosen) + budget.guard - now
   end
   local ledger = ledgers[chosen and chosen.ledger or 1]
+  if not ledger then return {till = now + wait} end
   ledger.closed_until = max(ledger.closed_until or 0, now + wait)
   count_up(hour_of(ledger), 'by_provider')
   return {till = ledger.closed_until}

@@ -148,14 +148,16 @@ def refused(
     limits = counting(budget, kind)
     spent = [limit for limit in limits if _is_spent(limit, ledgers, now, guard)]
     limit = max(spent, key=_by_length) if spent else min(limits, key=_by_length, default=None)
-    scope = budget.scopes[0] if limit is None else limit.scope
     if retry_after_s is not None:
         wait = min(max(_ms(retry_after_s), 1000), CLOSED_MS_MAX)
     elif limit is None or limit.rolling:
         wait = CLOSED_ROLLING_MS
     else:
         wait = windows.window_ends(limit, now) + guard - now
-    ledger = ledgers[scope]
+    if not ledgers:
+        # A budget that limits nothing keeps nothing: there is nowhere to close it.
+        return now + wait
+    ledger = ledgers[budget.scopes[0] if limit is None else limit.scope]
     ledger.closed_until = max(ledger.closed_until, now + wait)
     _hour(ledger, now).by_provider += 1
     return ledger.closed_until
@@ -235,19 +237,20 @@ def _windows(
     buckets = ledger.windows.get(limit.name, {})
     for place in windows.charged(limit, now, guard):
         room = limit.amount - windows.used(limit, buckets, place, guard) - 1
+        kept = 0
+        if ask.lane is Lane.COLD:
+            kept = windows.reserve(limit, buckets, place, now, decays=budget.reserve_decay)
         if room < 0:
-            until = windows.room_at(limit, buckets, place, 1, guard)
+            until = windows.room_at(limit, buckets, place, 1 + kept, guard)
             yield _Obstacle(until, Why.SPENT, limit.scope, limit.name)
             continue
         if _is_unknown(limit, ledger, place, now, guard):
             if ledger.probe_until > now:
                 yield _Obstacle(ledger.probe_until, Why.UNKNOWN, limit.scope, limit.name)
             probing.add(limit.scope)
-        decays = budget.reserve_decay
-        kept = windows.reserve(limit, buckets, place, now, decays=decays)
-        if ask.lane is Lane.COLD and room < kept:
+        if room < kept:
             until = windows.room_at(limit, buckets, place, 1 + kept, guard)
-            if decays and not limit.rolling:
+            if budget.reserve_decay and not limit.rolling:
                 until = min(until, windows.reserve_frees_at(limit, place, now, room))
             yield _Obstacle(until, Why.RESERVE, limit.scope, limit.name)
 

@@ -1,0 +1,350 @@
+"""What `ports/limiter.py` promises, held against every limiter: windows, lanes, kinds, scopes."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.model.budget import Budget, Exhausted, Granted, Limit, Scope, Why
+from headgate.model.job import Lane
+from headgate.ports.limiter import Limiter
+from tests.limiters import (
+    COLD,
+    HOT,
+    STRAVA,
+    Bench,
+    acquire,
+    ask,
+    exhausted,
+    granted,
+    spend,
+    why,
+)
+
+NOON_05 = datetime(2026, 1, 5, 12, 5, tzinfo=UTC)
+QUARTER = datetime(2026, 1, 5, 12, 15, tzinfo=UTC)
+MIDNIGHT = datetime(2026, 1, 6, tzinfo=UTC)
+GUARD = timedelta(seconds=2)
+
+TINY = Budget("tiny", [Limit(3, per="15min"), Limit(5, per="day")], paced=False)
+ROLLING = Budget("rolling", [Limit(3, per="min", rolling=True)], paced=False, guard_s=0)
+EACH = Budget(
+    "each", [Limit(2, per="hour", scope=Scope.CONNECTION), Limit(5, per="day")], paced=False
+)
+
+
+async def used(limiter: Limiter, budget: Budget, *, of: str | None = None) -> dict[str, int]:
+    """What is used of each window."""
+    use = await limiter.use(budget, connection_id=of)
+    return {window.limit: window.used for window in use.windows}
+
+
+# ---- windows -----------------------------------------------------------------------------------
+
+
+async def test_a_grant_says_what_is_left_of_the_tightest_window(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given a budget of two windows, of which nothing is used
+    # When a request asks
+    answer = await limiter.acquire(TINY, HOT, grant_id="grant_a")
+
+    # Then it is counted in both, and told of the one that runs out first
+    assert answer == Granted(
+        id="grant_a",
+        at_ms=round(NOON_05.timestamp() * 1000),
+        remaining=2,
+        resets_at=QUARTER,
+    )
+    assert await used(limiter, TINY) == {"15min": 1, "day": 1}
+
+
+async def test_a_spent_window_refuses_until_it_ends_and_counts_nothing(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given a window that is spent
+    await spend(limiter, TINY, 3)
+    before = await used(limiter, TINY)
+
+    # When one more asks
+    answer = await acquire(limiter, TINY)
+
+    # Then it is told when to come back: when the guard band is over too
+    until = QUARTER + GUARD
+    assert answer == Exhausted(why=Why.SPENT, until=until, wait_s=602.0, limit="15min")
+    assert await used(limiter, TINY) == before
+
+    # And a moment before it is still too early, and then it is not
+    clock.advance(601.999)
+    assert why(await acquire(limiter, TINY)) is Why.SPENT
+    clock.advance(0.001)
+    assert (await granted(limiter, TINY)).remaining == 1
+
+
+async def test_a_request_is_counted_in_all_windows_or_in_none(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given a day that is spent in two quarters of an hour
+    await spend(limiter, TINY, 3)
+    clock.advance(900)
+    await spend(limiter, TINY, 2)
+
+    # When a request finds room in the quarter, but none in the day
+    answer = await exhausted(limiter, TINY)
+
+    # Then the day is what it waits for, and the quarter is as it was
+    assert (answer.why, answer.limit, answer.until) == (Why.SPENT, "day", MIDNIGHT + GUARD)
+    assert await used(limiter, TINY) == {"15min": 2, "day": 5}
+
+
+async def test_close_to_an_edge_a_request_counts_on_both_sides(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given a request a second and a half before the quarter ends
+    clock.advance(598.5)
+    await spend(limiter, TINY, 2)
+    assert await used(limiter, TINY) == {"15min": 2, "day": 2}
+
+    # When the next quarter has begun
+    clock.advance(3.5)
+
+    # Then it begins with what may have arrived in it
+    assert await used(limiter, TINY) == {"15min": 2, "day": 2}
+    await granted(limiter, TINY)
+    assert why(await acquire(limiter, TINY)) is Why.SPENT
+
+
+async def test_a_full_window_holds_the_first_moments_of_the_next(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given a quarter that is spent
+    await spend(limiter, TINY, 3)
+
+    # When the next has begun, but by the provider's clock perhaps not
+    clock.advance(601)
+    answer = await exhausted(limiter, TINY)
+
+    # Then requests wait until it surely has
+    assert (answer.why, answer.until) == (Why.SPENT, QUARTER + GUARD)
+    clock.advance(answer.wait_s)
+    await granted(limiter, TINY)
+
+
+async def test_a_rolling_window_frees_what_is_older_than_its_length(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given two requests, and another twenty seconds later
+    await spend(limiter, ROLLING, 2)
+    clock.advance(20)
+    await spend(limiter, ROLLING, 1)
+
+    # When it is full
+    answer = await exhausted(limiter, ROLLING)
+
+    # Then the first two are out of it after a minute, and a little more that it counts whole
+    assert (answer.why, answer.limit) == (Why.SPENT, "min")
+    assert timedelta(seconds=60) < answer.until - NOON_05 <= timedelta(seconds=62)
+    clock.advance(answer.wait_s - 0.001)
+    assert why(await acquire(limiter, ROLLING)) is Why.SPENT
+    clock.advance(0.001)
+    await spend(limiter, ROLLING, 2)
+    assert why(await acquire(limiter, ROLLING)) is Why.SPENT
+
+
+async def test_a_limit_of_one_kind_leaves_other_requests_alone(limiter: Limiter) -> None:
+    # Given a budget that limits uploads, and everything
+    budget = Budget(
+        "kinds", [Limit(1, per="hour", only="upload"), Limit(3, per="hour")], paced=False
+    )
+
+    # When the uploads are spent
+    await granted(limiter, budget, ask(kind="upload"))
+    answer = await exhausted(limiter, budget, ask(kind="upload"))
+
+    # Then reads still pass, and the limit of everything has counted both
+    assert answer.limit == "upload hour"
+    await spend(limiter, budget, 2)
+    assert await used(limiter, budget) == {"upload hour": 1, "hour": 3}
+    assert (await exhausted(limiter, budget)).limit == "hour"
+
+
+async def test_budgets_of_two_sources_know_nothing_of_each_other(limiter: Limiter) -> None:
+    other = Budget("other", TINY.limits, paced=False)
+    await spend(limiter, TINY, 3)
+
+    assert (await granted(limiter, other)).remaining == 2
+
+
+async def test_each_connection_has_its_own_and_all_share_the_applications(
+    limiter: Limiter,
+) -> None:
+    # Given a connection that has spent its own
+    await spend(limiter, EACH, 2, ask(of="a"))
+    answer = await exhausted(limiter, EACH, ask(of="a"))
+    assert answer.limit == "hour"
+
+    # When others spend theirs, until the application's day is spent
+    await spend(limiter, EACH, 2, ask(of="b"))
+    await granted(limiter, EACH, ask(of="c"))
+    answer = await exhausted(limiter, EACH, ask(of="c"))
+
+    # Then it is the day that refuses, and what was refused counts for nobody
+    assert (answer.why, answer.limit) == (Why.SPENT, "day")
+    assert await used(limiter, EACH, of="a") == {"hour": 2, "day": 5}
+    assert await used(limiter, EACH, of="c") == {"hour": 1, "day": 5}
+    assert await used(limiter, EACH, of="d") == {"hour": 0, "day": 5}
+    assert await used(limiter, EACH) == {"day": 5}
+
+
+# ---- lanes -------------------------------------------------------------------------------------
+
+
+async def test_backfill_leaves_the_reserve_and_live_work_takes_it(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given Strava's hundred, of which live work has used seventy-nine
+    await spend(limiter, STRAVA, 79)
+
+    # When backfill asks: twenty would remain, and then nineteen
+    assert (await granted(limiter, STRAVA, COLD)).remaining == 20
+    clock.advance(60)
+    answer = await exhausted(limiter, STRAVA, COLD)
+
+    # Then the second is refused until the next window, and live work takes what is left
+    assert (answer.why, answer.until) == (Why.RESERVE, QUARTER + GUARD)
+    assert (await spend(limiter, STRAVA, 20))[-1].remaining == 0
+    assert why(await acquire(limiter, STRAVA)) is Why.SPENT
+
+
+async def test_backfill_is_paced_over_what_is_left_of_the_window(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given ten minutes left, and forty requests: one in fifteen seconds
+    await spend(limiter, STRAVA, 59)
+    await granted(limiter, STRAVA, COLD)
+
+    # When backfill asks again at once
+    answer = await exhausted(limiter, STRAVA, COLD)
+
+    # Then it waits for its turn, while live work goes by
+    assert (answer.why, answer.wait_s, answer.limit) == (Why.PACE, 15.0, "15min")
+    await granted(limiter, STRAVA)
+    clock.advance(14.999)
+    assert why(await acquire(limiter, STRAVA, COLD)) is Why.PACE
+    clock.advance(0.001)
+    await granted(limiter, STRAVA, COLD)
+
+
+async def test_backfill_waits_a_second_however_much_is_left(limiter: Limiter) -> None:
+    plenty = Budget("plenty", [Limit(100_000, per="15min", reserve=20)])
+    await granted(limiter, plenty, COLD)
+
+    assert (await exhausted(limiter, plenty, COLD)).wait_s == 1.0
+
+
+async def test_backfill_of_an_unpaced_budget_spends_at_once(limiter: Limiter) -> None:
+    budget = Budget("fast", [Limit(10, per="hour", reserve=4)], paced=False)
+    await spend(limiter, budget, 6, COLD)
+
+    assert why(await acquire(limiter, budget, COLD)) is Why.RESERVE
+
+
+async def test_the_reserve_shrinks_with_the_window_where_it_may(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given ten left of a hundred, in the middle of a window that keeps twenty, half of it now
+    budget = Budget(
+        "decays", [Limit(100, per="15min", reserve=20)], reserve_decay=True, paced=False
+    )
+    clock.advance(150)
+    await limiter.charge(budget, COLD, times=90)
+    [window] = (await limiter.use(budget, connection_id=None)).windows
+    assert (window.remaining, window.reserved) == (10, 10)
+
+    # When backfill asks now, and when it was told to
+    answer = await exhausted(limiter, budget, COLD)
+    clock.advance(answer.wait_s)
+
+    # Then the first was refused, and the second is granted long before the window ends
+    assert answer.why is Why.RESERVE
+    assert answer.until < QUARTER
+    await granted(limiter, budget, COLD)
+
+
+# ---- many at once ------------------------------------------------------------------------------
+
+
+async def test_of_many_that_ask_at_once_as_many_pass_as_there_is_room(
+    limiter: Limiter, bench: Bench
+) -> None:
+    # Given a limit of twenty, and two processes
+    budget = Budget("race", [Limit(20, per="hour"), Limit(30, per="day")], paced=False)
+    both = [limiter, await bench.another()]
+
+    # When sixty requests ask at the same time
+    answers = await asyncio.gather(
+        *(acquire(both[number % 2], budget, ask(retry=number % 3 == 0)) for number in range(60))
+    )
+
+    # Then twenty pass, each counted, and every other is told why
+    passed = [each for each in answers if isinstance(each, Granted)]
+    assert sorted(each.remaining or 0 for each in passed) == list(range(20))
+    assert {why(each) for each in answers if each not in passed} == {Why.SPENT}
+    assert await used(limiter, budget) == {"hour": 20, "day": 20}
+
+
+async def test_pacing_is_one_for_all_processes(limiter: Limiter, bench: Bench) -> None:
+    # Given backfill of one process
+    elsewhere = await bench.another()
+    await granted(limiter, STRAVA, COLD)
+
+    # When another process's asks
+    answer = await exhausted(elsewhere, STRAVA, COLD)
+
+    # Then it waits as if it were the same
+    assert answer.why is Why.PACE
+    assert answer == await acquire(limiter, STRAVA, COLD)
+
+
+async def test_a_caller_that_gives_up_leaves_the_answers_of_others_alone(limiter: Limiter) -> None:
+    # Given a budget, and callers that are cut off while their question is on its way
+    budget = Budget("cut", [Limit(1000, per="hour")], paced=False)
+    for turns in range(12):
+        asked = asyncio.create_task(acquire(limiter, budget))
+        for _ in range(turns):
+            await asyncio.wait([asked], timeout=0)
+        asked.cancel()
+        await asyncio.wait([asked])
+
+        # When others ask something else right after
+        use, answer = await asyncio.gather(
+            limiter.use(budget, connection_id=None),
+            limiter.acquire(budget, HOT, grant_id=f"mine_{turns}"),
+        )
+
+        # Then each gets the answer to its own question
+        assert isinstance(answer, Granted)
+        assert (answer.id, use.source) == (f"mine_{turns}", "cut")
+
+    # And nothing that was counted is missing
+    [window] = (await limiter.use(budget, connection_id=None)).windows
+    assert 12 <= window.used <= 24
+
+
+@pytest.mark.parametrize("lane", Lane)
+async def test_a_budget_without_limits_grants_and_counts_nothing(
+    limiter: Limiter, lane: Lane
+) -> None:
+    budget = Budget("slots alone", [], slots=5)
+
+    answer = await granted(limiter, budget, ask(lane))
+
+    assert (answer.remaining, answer.resets_at) == (None, None)
+
+
+async def test_a_limiter_is_closed_twice_without_harm(limiter: Limiter) -> None:
+    await granted(limiter, STRAVA)
+
+    await limiter.close()
+    await limiter.close()

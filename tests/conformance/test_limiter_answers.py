@@ -1,0 +1,428 @@
+"""What limiters learn from answers, what they lease, and what they tell: on every limiter."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import HeadgateError
+from headgate.model.budget import Budget, Granted, Limit, Scope, Unreachable, Why
+from headgate.ports.limiter import Limiter
+from headgate.store.sql.database import Database
+from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.sqlite import SqliteDatabase
+from tests.limiters import (
+    COLD,
+    HOT,
+    STRAVA,
+    Bench,
+    Opened,
+    acquire,
+    ask,
+    exhausted,
+    granted,
+    spend,
+    why,
+)
+from tests.servers import unused_port
+
+NOON_05 = datetime(2026, 1, 5, 12, 5, tzinfo=UTC)
+QUARTER = datetime(2026, 1, 5, 12, 15, tzinfo=UTC)
+MIDNIGHT = datetime(2026, 1, 6, tzinfo=UTC)
+GUARD = timedelta(seconds=2)
+
+SLOTS = Budget("slots", [Limit(100, per="hour")], slots=2, slot_lease_s=60, paced=False)
+
+
+# ---- slots -------------------------------------------------------------------------------------
+
+
+async def test_a_request_needs_a_slot_as_well_as_room(limiter: Limiter) -> None:
+    # Given two requests under way
+    first, _ = await spend(limiter, SLOTS, 2)
+
+    # When a third asks, and again after one is over
+    answer = await exhausted(limiter, SLOTS)
+    await limiter.release(SLOTS, HOT, first)
+
+    # Then it is told to look again soon, counts nothing, and passes when a slot is free
+    assert (answer.why, answer.limit) == (Why.SLOTS, None)
+    assert 0 < answer.wait_s <= 0.5
+    assert (await granted(limiter, SLOTS)).remaining == 97
+    assert why(await acquire(limiter, SLOTS)) is Why.SLOTS
+
+
+async def test_a_free_slot_is_no_way_around_a_spent_window(limiter: Limiter) -> None:
+    budget = Budget("both", [Limit(1, per="hour")], slots=5, paced=False)
+    await limiter.release(budget, HOT, await granted(limiter, budget))
+
+    assert why(await acquire(limiter, budget)) is Why.SPENT
+
+
+async def test_a_slot_whose_worker_died_is_free_after_its_lease(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given two slots that nobody gives back, taken ten seconds apart
+    await granted(limiter, SLOTS)
+    clock.advance(10)
+    await granted(limiter, SLOTS)
+
+    # When the first lease is about to end, and has ended
+    clock.advance(49.9)
+    early = await exhausted(limiter, SLOTS)
+    clock.advance(early.wait_s)
+
+    # Then its slot is free, and only that
+    assert early.wait_s == pytest.approx(0.1)
+    await granted(limiter, SLOTS)
+    assert why(await acquire(limiter, SLOTS)) is Why.SLOTS
+    assert (await limiter.use(SLOTS, connection_id=None)).slots_used == 2
+
+
+async def test_a_slot_given_back_twice_or_late_frees_nobody_elses(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given a slot that ran out of its lease, and two that were taken after it
+    late = await granted(limiter, SLOTS)
+    clock.advance(60)
+    await spend(limiter, SLOTS, 2)
+
+    # When the late one is given back, twice
+    await limiter.release(SLOTS, HOT, late)
+    await limiter.release(SLOTS, HOT, late)
+
+    # Then the others still hold theirs
+    assert why(await acquire(limiter, SLOTS)) is Why.SLOTS
+
+
+async def test_slots_may_be_counted_for_each_connection(limiter: Limiter) -> None:
+    budget = Budget("each", [], slots=1, slots_scope=Scope.CONNECTION)
+    held = await granted(limiter, budget, ask(of="a"))
+
+    assert why(await acquire(limiter, budget, ask(of="a"))) is Why.SLOTS
+    await granted(limiter, budget, ask(of="b"))
+    await limiter.release(budget, ask(of="a"), held)
+    await granted(limiter, budget, ask(of="a"))
+
+
+async def test_slots_are_shared_by_all_processes(limiter: Limiter, bench: Bench) -> None:
+    elsewhere = await bench.another()
+    first, _ = await spend(limiter, SLOTS, 2)
+
+    assert why(await acquire(elsewhere, SLOTS)) is Why.SLOTS
+    await elsewhere.release(SLOTS, HOT, first)
+    await granted(elsewhere, SLOTS)
+
+
+# ---- the provider's counts ---------------------------------------------------------------------
+
+
+async def test_the_providers_count_corrects_ours_upwards(limiter: Limiter) -> None:
+    # Given three requests of ours
+    *_, last = await spend(limiter, STRAVA, 3)
+
+    # When the answer says that ninety-nine were used: something else uses the same key
+    await limiter.observe(STRAVA, HOT, last, {"15min": 99, "day": 400})
+
+    # Then one is left, and what we know of both is told
+    assert (await granted(limiter, STRAVA)).remaining == 0
+    quarter, day = (await limiter.use(STRAVA, connection_id=None)).windows
+    assert (quarter.used, quarter.hot, quarter.theirs) == (100, 4, 99)
+    assert (day.used, day.hot, day.theirs) == (401, 4, 400)
+
+
+async def test_the_providers_count_never_lowers_ours(limiter: Limiter) -> None:
+    # Given ten requests, of which the provider has seen five: the rest is on its way
+    *_, last = await spend(limiter, STRAVA, 10)
+    await limiter.observe(STRAVA, HOT, last, {"15min": 5})
+    await limiter.observe(STRAVA, HOT, last, {"15min": 4})
+
+    quarter, day = (await limiter.use(STRAVA, connection_id=None)).windows
+    assert (quarter.used, quarter.theirs, day.theirs) == (10, 5, None)
+
+
+async def test_counts_of_limits_that_are_not_declared_are_ignored(limiter: Limiter) -> None:
+    grant = await granted(limiter, STRAVA)
+    await limiter.observe(STRAVA, HOT, grant, {"month": 10_000})
+    await limiter.observe(STRAVA, HOT, grant, {})
+
+    assert (await granted(limiter, STRAVA)).remaining == 98
+
+
+async def test_an_answer_of_the_old_window_does_not_close_the_new_one(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given requests well before the edge, and close to it
+    early = await granted(limiter, STRAVA)
+    clock.advance(599)
+    close = await granted(limiter, STRAVA)
+
+    # When both are answered in the next window, with the old one full
+    clock.advance(5)
+    for grant in (early, close):
+        await limiter.observe(STRAVA, HOT, grant, {"15min": 100})
+
+    # Then the new one has counted only what may have arrived in it
+    quarter, _ = (await limiter.use(STRAVA, connection_id=None)).windows
+    assert quarter.used == 1
+    assert (await granted(limiter, STRAVA)).remaining == 98
+
+
+async def test_a_rolling_windows_count_is_corrected_as_a_whole(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given two requests in a rolling minute
+    budget = Budget("rolling", [Limit(10, per="min", rolling=True)], paced=False)
+    await granted(limiter, budget)
+    clock.advance(20)
+    second = await granted(limiter, budget)
+
+    # When the provider counts nine
+    await limiter.observe(budget, HOT, second, {"min": 9})
+
+    # Then one is left
+    await granted(limiter, budget)
+    assert why(await acquire(limiter, budget)) is Why.SPENT
+
+
+# ---- 429 ---------------------------------------------------------------------------------------
+
+
+async def test_a_429_closes_the_budget_for_everybody_until_the_quarter_ends(
+    limiter: Limiter, bench: Bench, clock: ManualClock
+) -> None:
+    # Given a provider that refuses, and does not say for how long
+    elsewhere = await bench.another()
+    await granted(limiter, STRAVA)
+    until = await limiter.refused(STRAVA, HOT, retry_after_s=None)
+    assert until == QUARTER + GUARD
+
+    # When anybody asks: another process, lane, kind, connection
+    answers = [
+        await exhausted(elsewhere, STRAVA, wanted)
+        for wanted in (HOT, COLD, ask(kind="upload"), ask(of="somebody else"))
+    ]
+
+    # Then all wait for the same moment, and pass then
+    assert {(each.why, each.until) for each in answers} == {(Why.CLOSED, until)}
+    assert (await limiter.use(STRAVA, connection_id=None)).closed_until == until
+    clock.advance(answers[0].wait_s)
+    await granted(elsewhere, STRAVA)
+    assert (await limiter.use(STRAVA, connection_id=None)).closed_until is None
+
+
+async def test_a_429_with_the_day_spent_closes_until_midnight(limiter: Limiter) -> None:
+    grant = await granted(limiter, STRAVA)
+    await limiter.observe(STRAVA, HOT, grant, {"15min": 7, "day": 1000})
+
+    assert await limiter.refused(STRAVA, HOT, retry_after_s=None) == MIDNIGHT + GUARD
+
+
+@pytest.mark.parametrize(
+    ("retry_after_s", "closed_s"),
+    [(90.0, 90), (1.5, 1.5), (0.0, 1), (-5.0, 1), (10**9, 25 * 3600)],
+)
+async def test_a_429_that_says_how_long_is_believed_within_reason(
+    limiter: Limiter, retry_after_s: float, closed_s: float
+) -> None:
+    until = await limiter.refused(STRAVA, HOT, retry_after_s=retry_after_s)
+
+    assert until == NOON_05 + timedelta(seconds=closed_s)
+    assert (await exhausted(limiter, STRAVA)).until == until
+
+
+async def test_a_429_never_opens_what_another_closed_for_longer(limiter: Limiter) -> None:
+    longer = await limiter.refused(STRAVA, HOT, retry_after_s=3600)
+
+    assert await limiter.refused(STRAVA, HOT, retry_after_s=5) == longer
+    assert (await exhausted(limiter, STRAVA)).until == longer
+
+
+async def test_a_429_of_a_rolling_window_closes_it_for_a_minute(limiter: Limiter) -> None:
+    budget = Budget("rolling", [Limit(100, per="hour", rolling=True)], paced=False)
+
+    until = await limiter.refused(budget, HOT, retry_after_s=None)
+
+    assert until == NOON_05 + timedelta(minutes=1)
+
+
+async def test_a_429_of_one_connections_limit_closes_that_connection(limiter: Limiter) -> None:
+    budget = Budget("fitbit", [Limit(150, per="hour", scope=Scope.CONNECTION)], paced=False)
+    await limiter.refused(budget, ask(of="a"), retry_after_s=None)
+
+    assert why(await acquire(limiter, budget, ask(of="a"))) is Why.CLOSED
+    await granted(limiter, budget, ask(of="b"))
+
+
+async def test_a_429_of_a_budget_that_limits_nothing_says_how_long_to_wait(
+    limiter: Limiter,
+) -> None:
+    nothing = Budget("nothing", [])
+    await granted(limiter, nothing)
+
+    assert await limiter.refused(nothing, HOT, retry_after_s=None) == NOON_05 + timedelta(minutes=1)
+    assert await limiter.refused(nothing, HOT, retry_after_s=5) == NOON_05 + timedelta(seconds=5)
+
+
+# ---- what is told ------------------------------------------------------------------------------
+
+
+async def test_requests_that_were_sent_unasked_are_counted_whatever_is_left(
+    limiter: Limiter,
+) -> None:
+    # Given a budget of three, of which two are used
+    budget = Budget("tiny", [Limit(3, per="hour")], paced=False)
+    await spend(limiter, budget, 2)
+
+    # When four are told that were sent without asking
+    await limiter.charge(budget, ask(retry=True), times=4)
+
+    # Then all are counted, and nothing is left
+    [window] = (await limiter.use(budget, connection_id=None)).windows
+    assert (window.used, window.remaining, window.hot, window.retries) == (6, 0, 6, 4)
+    assert why(await acquire(limiter, budget)) is Why.SPENT
+
+
+async def test_it_is_told_who_spent_what(limiter: Limiter, clock: ManualClock) -> None:
+    # Given live requests, one of them repeated, and backfill
+    await spend(limiter, STRAVA, 3)
+    await granted(limiter, STRAVA, ask(retry=True))
+    await granted(limiter, STRAVA, COLD)
+
+    # When the budget is looked at
+    use = await limiter.use(STRAVA, connection_id=None)
+
+    # Then each window says how it stands, and backfill when it goes on
+    quarter, day = use.windows
+    assert (use.source, use.connection_id) == ("strava", None)
+    assert (quarter.limit, quarter.amount, quarter.scope) == ("15min", 100, Scope.APP)
+    assert (quarter.used, quarter.remaining, quarter.reserved) == (5, 95, 20)
+    assert (quarter.hot, quarter.cold, quarter.retries, quarter.theirs) == (4, 1, 1, None)
+    assert (quarter.resets_at, day.resets_at) == (QUARTER, MIDNIGHT)
+    assert (day.used, day.remaining, day.reserved, day.unknown) == (5, 995, 0, False)
+    assert use.next_cold_at == NOON_05 + timedelta(milliseconds=600_000 // 95)
+    assert (use.slots_used, use.slots) == (0, None)
+
+
+async def test_looking_counts_nothing(limiter: Limiter, bench: Bench) -> None:
+    await granted(limiter, STRAVA)
+    before = await bench.ledgers()
+
+    await limiter.use(STRAVA, connection_id="a")
+    await limiter.use(STRAVA, connection_id=None)
+
+    assert (await bench.ledgers())["strava"] == before["strava"]
+
+
+async def test_a_budget_that_was_never_used_is_whole(limiter: Limiter) -> None:
+    use = await limiter.use(STRAVA, connection_id="nobody")
+
+    assert [window.remaining for window in use.windows] == [100, 1000]
+    assert (use.closed_until, use.next_cold_at, use.slots_used) == (None, None, 0)
+    assert set(use.refused_24h.values()) == {0}
+
+
+async def test_refusals_are_told_by_what_they_ran_into(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given backfill that was paced twice and yielded once, and live work that found nothing left
+    budget = Budget("told", [Limit(10, per="15min", reserve=5)], slots=9, slot_lease_s=200)
+    await granted(limiter, budget, COLD)
+    for _ in range(2):
+        assert why(await acquire(limiter, budget, COLD)) is Why.PACE
+    clock.advance(120)
+    await spend(limiter, budget, 5)
+    assert why(await acquire(limiter, budget, COLD)) is Why.RESERVE
+    await spend(limiter, budget, 3)
+    assert why(await acquire(limiter, budget)) is Why.SLOTS
+    clock.advance(130)
+    await granted(limiter, budget)
+    assert why(await acquire(limiter, budget)) is Why.SPENT
+
+    # When the provider refuses too, and one more asks
+    await limiter.refused(budget, HOT, retry_after_s=5000)
+    assert why(await acquire(limiter, budget)) is Why.CLOSED
+
+    # Then each is told once for each time
+    use = await limiter.use(budget, connection_id=None)
+    assert use.refused_24h == {
+        "spent": 1,
+        "reserve": 1,
+        "pace": 2,
+        "closed": 1,
+        "slots": 1,
+        "unknown": 0,
+    }
+    assert use.answers_429_24h == 1
+
+
+async def test_what_was_refused_is_told_for_a_day(limiter: Limiter, clock: ManualClock) -> None:
+    # Given two answers with 429, six hours apart
+    await limiter.refused(STRAVA, HOT, retry_after_s=1)
+    clock.advance(6 * 3600)
+    await limiter.refused(STRAVA, HOT, retry_after_s=1)
+
+    # When the day passes
+    told = []
+    for hours in (0, 17, 1, 6):
+        clock.advance(hours * 3600)
+        told.append((await limiter.use(STRAVA, connection_id=None)).answers_429_24h)
+
+    # Then each is told for its own
+    assert told == [2, 2, 1, 0]
+
+
+# ---- out of reach ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
+async def test_a_limiter_out_of_reach_says_so_and_raises_nothing_of_a_drivers(
+    kind: str, opened: Opened, clock: ManualClock, tmp_path: Path
+) -> None:
+    # Given a limiter whose server is not there
+    limiter = out_of_reach(kind, opened, clock, tmp_path)
+    grant = Granted(id="grant", at_ms=0, remaining=1, resets_at=None)
+
+    # When it is asked
+    answer = await acquire(limiter, SLOTS)
+
+    # Then it is told, and whoever has something to say to it hears of it
+    assert isinstance(answer, Unreachable)
+    assert answer.said
+    with pytest.raises(HeadgateError):
+        await limiter.charge(SLOTS, HOT, times=1)
+    with pytest.raises(HeadgateError):
+        await limiter.release(SLOTS, HOT, grant)
+    with pytest.raises(HeadgateError):
+        await limiter.observe(SLOTS, HOT, grant, {"hour": 1})
+    with pytest.raises(HeadgateError):
+        await limiter.refused(SLOTS, HOT, retry_after_s=None)
+    with pytest.raises(HeadgateError):
+        await limiter.use(SLOTS, connection_id=None)
+
+
+def out_of_reach(kind: str, opened: Opened, clock: ManualClock, folder: Path) -> Limiter:
+    nowhere = f"127.0.0.1:{unused_port()}"
+    match kind:
+        case "redis":
+            return opened.redis(f"redis://{nowhere}/0", clock)
+        case "postgres":
+            return SqlLimiter(PostgresDatabase(f"postgresql://nobody@{nowhere}/none", clock))
+        case _:
+            return SqlLimiter(SqliteDatabase(folder / "never opened.db", clock))
+
+
+async def test_it_is_remembered_that_a_limiter_elsewhere_has_begun(database: Database) -> None:
+    # Given a database that knows of no limiter
+    one, other = SqlLimiterMemory(database, "redis"), SqlLimiterMemory(database, "valkey")
+    assert not await one.has_begun()
+
+    # When one begins, and begins again
+    await one.note_begun()
+    await one.note_begun()
+
+    # Then it is known of that one
+    assert await one.has_begun()
+    assert not await other.has_begun()

@@ -1,0 +1,208 @@
+"""Real processes that hammer one budget: the provider's own count never goes over the limit."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headgate.base.clock import SystemClock
+from headgate.store.sql.postgres import PostgresDatabase
+from tests import limiters, servers, stores
+from tests.faults.harness import ROOT
+from tests.faults.limiter_worker import HAMMERED, SHORT_LEASE
+from tests.faults.provider import CountingProvider, counting_provider
+
+Environment = dict[str, str]
+
+[SHORT, ROLLING] = HAMMERED.limits
+#: The least that a window must have seen for its count to prove anything.
+BUSY = SHORT.amount * 3 // 4
+
+
+class Process:
+    """One worker process, and what it says."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.limiter_worker"],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    async def says(self, word: str) -> None:
+        """Wait until it says that."""
+        assert self.process.stdout is not None
+        while line := await asyncio.to_thread(self.process.stdout.readline):
+            if line.strip() == word:
+                return
+        raise AssertionError(f"the worker ended without saying {word!r}")
+
+    async def ends(self) -> int:
+        """Wait until it has ended; how."""
+        return await asyncio.to_thread(self.process.wait, 60)
+
+    async def stop(self) -> None:
+        """Let it end in its own time; it must end well."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert await self.ends() == 0
+
+    def kill(self) -> None:
+        """Whatever it does."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+class Crew:
+    """The worker processes of one test."""
+
+    def __init__(self, provider: CountingProvider, backend: Environment) -> None:
+        self._backend = backend | {"PROVIDER": str(provider.port)}
+        self.workers: list[Process] = []
+
+    async def start(self, budget: str, count: int, **more: str) -> list[Process]:
+        """Start so many at once, and wait until each works."""
+        started = [Process({**self._backend, "BUDGET": budget, **more}) for _ in range(count)]
+        self.workers += started
+        for each in started:
+            await each.says("ready")
+        return started
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[CountingProvider]:
+    async with counting_provider() as made:
+        yield made
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def backend(request: pytest.FixtureRequest, store_url: str) -> Environment:
+    """Where the budget is kept: by the server's clock in either case."""
+    if request.param == "postgres":
+        return {"DATABASE": store_url}
+    server: servers.ValkeyServer = request.getfixturevalue("valkey_server")
+    limiters.flush(server.url)
+    return {"DATABASE": store_url, "REDIS": server.url}
+
+
+@pytest.fixture
+async def crew(
+    provider: CountingProvider, backend: Environment, store_url: str
+) -> AsyncIterator[Crew]:
+    await empty(store_url)
+    made = Crew(provider, backend)
+    try:
+        yield made
+    finally:
+        for each in made.workers:
+            each.kill()
+
+
+async def empty(url: str) -> None:
+    database = PostgresDatabase(url, SystemClock())
+    try:
+        await stores.empty(database)
+    finally:
+        await database.close()
+
+
+def busy_windows(provider: CountingProvider) -> int:
+    return sum(count >= BUSY for count in provider.in_windows(SHORT.seconds).values())
+
+
+def assert_within_limits(provider: CountingProvider) -> None:
+    assert max(provider.in_windows(SHORT.seconds).values()) <= SHORT.amount
+    assert provider.in_any(ROLLING.seconds) <= ROLLING.amount
+    assert HAMMERED.slots is not None
+    assert provider.at_once_max <= HAMMERED.slots
+
+
+async def test_processes_that_hammer_one_budget_never_overrun_the_provider(
+    provider: CountingProvider, crew: Crew
+) -> None:
+    # Given four processes before one budget; one begins alone, as every deployment once has
+    [first] = await crew.start("hammered", 1)
+    await first.says("Granted")
+    workers = [first, *await crew.start("hammered", 3)]
+
+    # When they send whatever they are granted, over several windows that are all but full
+    await provider.until(lambda: busy_windows(provider) >= 3 and len(provider.by_process) == 4)
+    for each in workers:
+        await each.says("Exhausted")
+        await each.stop()
+
+    # Then the provider has never counted one too many
+    assert_within_limits(provider)
+
+
+async def test_workers_whose_clocks_are_wrong_count_by_the_servers(
+    provider: CountingProvider, crew: Crew
+) -> None:
+    # Given processes that believe it to be half a minute earlier, later, and as late as it is
+    [first] = await crew.start("hammered", 1)
+    await first.says("Granted")
+    workers = [
+        first,
+        *await crew.start("hammered", 1, SKEW_S="-30"),
+        *await crew.start("hammered", 1, SKEW_S="30"),
+    ]
+
+    # When all of them spend
+    await provider.until(lambda: busy_windows(provider) >= 3 and len(provider.by_process) == 3)
+    for each in workers:
+        await each.stop()
+
+    # Then what they believe has changed nothing
+    assert_within_limits(provider)
+
+
+async def test_a_worker_killed_after_its_grant_costs_a_request_and_not_the_limit(
+    provider: CountingProvider, crew: Crew
+) -> None:
+    # Given a worker that dies with a grant in its hands, and with it slots that nobody gives back
+    [dying] = await crew.start(SHORT_LEASE.source, 1, CRASH_AFTER="30")
+    assert await dying.ends() == -signal.SIGKILL
+    sent_by_dead = provider.by_process.total()
+    assert sent_by_dead < 30
+
+    # When others go on, as soon as the leases of its slots are over
+    workers = await crew.start(SHORT_LEASE.source, 2)
+    await provider.until(lambda: busy_windows(provider) >= 2 and len(provider.by_process) == 3)
+    for each in workers:
+        await each.stop()
+
+    # Then the limit held, with what died counted
+    assert max(provider.in_windows(SHORT.seconds).values()) <= SHORT_LEASE.limits[0].amount
+
+
+async def test_processes_on_one_sqlite_file_share_one_budget(
+    provider: CountingProvider, tmp_path: Path
+) -> None:
+    # Given two processes on one file
+    path = await stores.migrated_sqlite(tmp_path / "shared.db")
+    crew = Crew(provider, {"DATABASE": f"sqlite:///{path}"})
+    try:
+        workers = await crew.start("hammered", 2)
+
+        # When both spend
+        await provider.until(lambda: busy_windows(provider) >= 2 and len(provider.by_process) == 2)
+        for each in workers:
+            await each.stop()
+    finally:
+        for each in crew.workers:
+            each.kill()
+
+    # Then neither has more than what the other left
+    assert_within_limits(provider)

@@ -1,0 +1,666 @@
+"""Redis stopped, frozen, restarted empty, failed over, evicted, flushed: never over the limit.
+
+A real server does the losing; the clock stands where the test puts it, and a provider that counts
+for itself is the judge.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+from redis import Redis
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import LimiterUnreachable
+from headgate.limits.redis import EPOCH_KEY, RedisLimiter
+from headgate.model.budget import (
+    Answer,
+    Budget,
+    Granted,
+    Limit,
+    Scope,
+    Unreachable,
+    Why,
+)
+from headgate.ports.limiter import Limiter
+from headgate.sandbox.kit.meter import Meter
+from headgate.sandbox.kit.windows import Window
+from tests import servers
+from tests.limiters import (
+    HOT,
+    Begun,
+    Opened,
+    acquire,
+    exhausted,
+    granted,
+    spend,
+    why,
+)
+from tests.stores import START
+
+BUDGET = Budget("strava", [Limit(20, per="15min"), Limit(60, per="day")], paced=False)
+LEDGER_KEY = "{headgate}:budget:strava"
+#: Longer than any request takes to get an answer.
+PROBE_S = 30.0
+REPLICATED_MS = 20_000
+
+
+class Provider:
+    """Counts what arrives, and tells it in every answer."""
+
+    def __init__(self, clock: ManualClock, budget: Budget = BUDGET) -> None:
+        self.meter = Meter(
+            clock,
+            [
+                Window(
+                    name=each.name,
+                    limit=each.amount,
+                    seconds=each.seconds,
+                    rolling=each.rolling,
+                )
+                for each in budget.limits
+            ],
+        )
+        self._budget = budget
+
+    async def send(self, limiter: Limiter, *, tells: bool = True) -> Answer:
+        """Ask, and send what is granted."""
+        answer = await acquire(limiter, self._budget)
+        if isinstance(answer, Granted):
+            reading = self.meter.arrive()
+            if tells:
+                await limiter.observe(self._budget, HOT, answer, reading.used)
+        return answer
+
+    async def send_all(self, *limiters: Limiter, tells: bool = True) -> list[Answer]:
+        """Send, each process in turn, until every one of them is refused; the refusals."""
+        refusals: dict[int, Answer] = {}
+        for turn in range(1000):
+            which = turn % len(limiters)
+            answer = await self.send(limiters[which], tells=tells)
+            if isinstance(answer, Granted):
+                refusals.clear()
+            else:
+                refusals[which] = answer
+            if len(refusals) == len(limiters):
+                return list(refusals.values())
+        raise AssertionError("nothing was ever refused")
+
+    @property
+    def used(self) -> int:
+        """What it has counted in the shortest window."""
+        return self.meter.read().used["15min"]
+
+
+@pytest.fixture
+def server() -> Iterator[servers.ValkeyServer]:
+    """A Valkey of the test's own, to be stopped and started as it likes."""
+    with servers.valkey() as started:
+        yield started
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Opened]:
+    made = Opened()
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """Five past noon, far from any edge."""
+    moved = ManualClock(START)
+    moved.advance(300)
+    return moved
+
+
+@pytest.fixture
+def provider(clock: ManualClock) -> Provider:
+    return Provider(clock)
+
+
+@pytest.fixture
+def memory() -> Begun:
+    """What the database remembers, for all processes."""
+    return Begun()
+
+
+@pytest.fixture
+def limiter(
+    server: servers.ValkeyServer, opened: Opened, clock: ManualClock, memory: Begun
+) -> RedisLimiter:
+    return opened.redis(server.url, clock, memory)
+
+
+async def restart(server: servers.ValkeyServer, *limiters: Limiter) -> None:
+    """Come back empty, and let every process find that its connections are gone."""
+    await asyncio.to_thread(server.stop)
+    await asyncio.to_thread(server.start)
+    for each in limiters:
+        await find_again(each)
+
+
+async def find_again(limiter: Limiter) -> None:
+    """Ask until it answers: a connection that was cut says so once."""
+    for _ in range(10):
+        try:
+            await limiter.use(BUDGET, connection_id=None)
+        except LimiterUnreachable:
+            continue
+        return
+    raise AssertionError("it does not answer")
+
+
+# ---- away --------------------------------------------------------------------------------------
+
+
+async def test_a_stopped_redis_is_unreachable_and_counts_again_when_it_is_back(
+    limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
+) -> None:
+    # Given some requests, and then no Redis
+    await provider.send(limiter)
+    await asyncio.to_thread(server.stop)
+
+    # When it is asked, now and when it is back
+    away = [await provider.send(limiter) for _ in range(3)]
+    await asyncio.to_thread(server.start)
+    await find_again(limiter)
+    back = await provider.send(limiter)
+
+    # Then nothing passed while it was away, and then it goes on
+    assert {type(each) for each in away} == {Unreachable}
+    assert isinstance(back, Granted)
+    assert provider.used == 2
+
+
+async def test_a_frozen_redis_is_given_up_and_its_late_answer_is_nobody_elses(
+    limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
+) -> None:
+    # Given a Redis that takes a request and does not answer
+    await provider.send(limiter)
+    server.freeze()
+    frozen = await limiter.acquire(BUDGET, HOT, grant_id="given up")
+
+    # When it thaws, and does what it was told long ago
+    server.thaw()
+    answers = [await limiter.acquire(BUDGET, HOT, grant_id=f"grant {n}") for n in range(3)]
+
+    # Then every answer belongs to its question, and what was given up may have been counted
+    assert isinstance(frozen, Unreachable)
+    assert [getattr(each, "id", None) for each in answers] == ["grant 0", "grant 1", "grant 2"]
+    quarter, _ = (await limiter.use(BUDGET, connection_id=None)).windows
+    assert quarter.used in (4, 5)
+
+
+async def test_a_flushed_script_is_loaded_again(
+    limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
+) -> None:
+    # Given a Redis that forgets the script again and again
+    for _ in range(5):
+        with Redis.from_url(server.url) as client:
+            client.script_flush()
+
+        # When several ask at once
+        await asyncio.gather(*(provider.send(limiter) for _ in range(3)))
+
+    # Then each was counted once
+    quarter, _ = (await limiter.use(BUDGET, connection_id=None)).windows
+    assert (quarter.used, provider.used) == (15, 15)
+
+
+# ---- restarted empty ---------------------------------------------------------------------------
+
+
+async def test_the_first_use_ever_is_not_unknown(
+    limiter: RedisLimiter, memory: Begun, provider: Provider
+) -> None:
+    # Given a Redis that has never counted, and a database that says so
+    # When it is asked
+    answer = await provider.send(limiter, tells=False)
+
+    # Then the whole budget is there, and that it has begun is remembered
+    assert isinstance(answer, Granted)
+    assert not answer.probe
+    assert answer.remaining == 19
+    assert memory.begun
+
+
+async def test_restarted_empty_one_request_asks_and_the_providers_count_reopens(
+    limiter: RedisLimiter,
+    server: servers.ValkeyServer,
+    opened: Opened,
+    clock: ManualClock,
+    memory: Begun,
+    provider: Provider,
+) -> None:
+    # Given two processes that have used twelve of twenty, and a Redis that forgets
+    elsewhere = opened.redis(server.url, clock, memory)
+    for _ in range(6):
+        await provider.send(limiter, tells=False)
+        await provider.send(elsewhere, tells=False)
+    await restart(server, limiter, elsewhere)
+
+    # When one asks, and others while it is on its way
+    probe = await granted(limiter, BUDGET)
+    waiting = [await exhausted(each, BUDGET) for each in (limiter, elsewhere)]
+    use = await limiter.use(BUDGET, connection_id=None)
+
+    # Then only that one passes; the window counts as spent
+    assert probe.probe
+    assert {(each.why, each.wait_s) for each in waiting} == {(Why.UNKNOWN, PROBE_S)}
+    assert [(window.unknown, window.remaining) for window in use.windows] == [(True, 0), (True, 0)]
+
+    # And its answer opens what is left, and no more
+    await limiter.observe(BUDGET, HOT, probe, provider.meter.arrive().used)
+    refusals = await provider.send_all(limiter, elsewhere)
+    assert {why(each) for each in refusals} == {Why.SPENT}
+    assert provider.used == 20
+    assert provider.meter.overshoot() == 0
+
+
+async def test_a_probe_that_is_lost_is_followed_by_another_and_never_by_two(
+    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock, provider: Provider
+) -> None:
+    # Given a Redis that forgot, and a provider that tells no counts
+    await provider.send(limiter, tells=False)
+    await restart(server, limiter)
+
+    # When half an hour passes, and somebody asks every second
+    passed = []
+    for second in range(1800):
+        answer = await provider.send(limiter, tells=False)
+        if isinstance(answer, Granted):
+            passed.append((second, answer.probe))
+        clock.advance(1)
+
+    # Then one passes in half a minute, also when the quarter is over: the day is unknown still
+    seconds = [second for second, _ in passed]
+    assert all(is_probe for _, is_probe in passed)
+    assert min(later - earlier for earlier, later in pairwise(seconds)) == PROBE_S
+    assert seconds[:3] == [0, 30, 60]
+    assert len(seconds) > 40
+
+
+async def test_a_window_that_begins_after_the_loss_is_known(
+    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock, opened: Opened
+) -> None:
+    # Given a budget of quarters, and a Redis that forgot in the middle of one
+    budget = Budget("quarters", [Limit(20, per="15min")], paced=False)
+    await spend(limiter, budget, 20)
+    await restart(server, limiter)
+    assert (await granted(limiter, budget)).probe
+
+    # When the next begins
+    clock.advance(602)
+
+    # Then it is whole
+    assert not (await granted(limiter, budget)).probe
+    await spend(limiter, budget, 19)
+    assert why(await acquire(limiter, budget)) is Why.SPENT
+
+
+async def test_a_rolling_window_is_unknown_for_its_length(
+    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
+) -> None:
+    # Given a rolling minute that is spent, and forgotten ten seconds later
+    budget = Budget("rolling", [Limit(5, per="min", rolling=True)], paced=False)
+    await spend(limiter, budget, 5)
+    clock.advance(10)
+    await restart(server, limiter)
+    assert (await granted(limiter, budget)).probe
+
+    # When somebody asks before and after a minute has passed since
+    clock.advance(29.999)
+    early = await exhausted(limiter, budget)
+    clock.advance(30.001)
+
+    # Then it is known only after
+    assert early.why is Why.UNKNOWN
+    assert not (await granted(limiter, budget)).probe
+
+
+async def test_an_answer_from_before_the_loss_does_not_reopen_what_was_sent_since(
+    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock, provider: Provider
+) -> None:
+    # Given a slow answer to the third request, sixteen more that came after it, and then a loss
+    for _ in range(2):
+        await provider.send(limiter, tells=False)
+    slow = await granted(limiter, BUDGET)
+    counted_then = provider.meter.arrive().used
+    for _ in range(16):
+        await provider.send(limiter, tells=False)
+    clock.advance(1)
+    await restart(server, limiter)
+
+    # When the slow answer is told after the loss
+    await limiter.observe(BUDGET, HOT, slow, counted_then)
+
+    # Then the window stays unknown until a request from after the loss was answered
+    first = await provider.send(limiter)
+    assert isinstance(first, Granted)
+    assert first.probe
+    await provider.send_all(limiter)
+    assert provider.used == 20
+    assert provider.meter.overshoot() == 0
+
+
+async def test_a_429_is_heard_although_the_count_was_lost(
+    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
+) -> None:
+    # Given a Redis that forgot that everything is spent
+    await spend(limiter, BUDGET, 20)
+    await restart(server, limiter)
+    probe = await granted(limiter, BUDGET)
+
+    # When the probe is refused, and the answer tells the counts too
+    await limiter.observe(BUDGET, HOT, probe, {"15min": 21, "day": 21})
+    until = await limiter.refused(BUDGET, HOT, retry_after_s=None)
+
+    # Then it is closed for everybody to the end of the quarter
+    answer = await exhausted(limiter, BUDGET)
+    assert answer.until == until
+    assert answer.wait_s == 602
+
+
+# ---- evicted -----------------------------------------------------------------------------------
+
+
+def delete(server: servers.ValkeyServer, key: str) -> None:
+    with Redis.from_url(server.url) as client:
+        assert client.delete(key) == 1
+
+
+async def test_an_evicted_ledger_is_noticed_by_whoever_knew_it(
+    limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
+) -> None:
+    # Given a ledger that is gone while its window is open
+    for _ in range(15):
+        await provider.send(limiter)
+    delete(server, LEDGER_KEY)
+
+    # When the process that counted in it asks again
+    answer = await acquire(limiter, BUDGET)
+
+    # Then what it knows is back, and the rest is found out first
+    assert isinstance(answer, Granted)
+    assert (answer.probe, answer.remaining) == (True, 4)
+    assert why(await acquire(limiter, BUDGET)) is Why.UNKNOWN
+    await limiter.observe(BUDGET, HOT, answer, provider.meter.arrive().used)
+    await provider.send_all(limiter)
+    assert (provider.used, provider.meter.overshoot()) == (20, 0)
+
+
+async def test_a_process_that_never_knew_an_evicted_ledger_is_put_right_by_one_that_did(
+    limiter: RedisLimiter,
+    server: servers.ValkeyServer,
+    opened: Opened,
+    clock: ManualClock,
+    memory: Begun,
+    provider: Provider,
+) -> None:
+    # Given a ledger that is gone, and a process that has just started
+    for _ in range(15):
+        await provider.send(limiter)
+    delete(server, LEDGER_KEY)
+    newcomer = opened.redis(server.url, clock, memory)
+
+    # When the newcomer asks first, and then everybody
+    await provider.send(newcomer, tells=False)
+    refusals = await provider.send_all(limiter, newcomer, tells=False)
+
+    # Then no more went over than the newcomer was granted before the other was heard
+    assert {why(each) for each in refusals} == {Why.SPENT}
+    assert provider.meter.overshoot() <= 1
+
+
+async def test_a_ledger_that_expired_is_not_taken_for_evicted(
+    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
+) -> None:
+    # Given a connection whose ledger was last used a week ago, and has expired since
+    budget = Budget("weekly", [Limit(20, per="hour", scope=Scope.CONNECTION)], paced=False)
+    await granted(limiter, budget)
+    clock.advance(7 * 86400)
+    delete(server, "{headgate}:budget:weekly/connection_1")
+
+    # When it is used again, by the same process
+    answers = await spend(limiter, budget, 20)
+
+    # Then its window is as it should be: whole
+    assert [each.probe for each in answers] == [False] * 20
+    assert why(await acquire(limiter, budget)) is Why.SPENT
+
+
+async def test_a_ledger_expires_long_after_its_longest_window(
+    limiter: RedisLimiter, server: servers.ValkeyServer
+) -> None:
+    month = Budget("month", [Limit(20, per="min"), Limit(500, per="30day")], paced=False)
+    for budget, days in ((BUDGET, 2), (month, 60)):
+        await granted(limiter, budget)
+        with Redis.from_url(server.url) as client:
+            left_ms = client.pttl(f"{{headgate}}:budget:{budget.source}")
+        assert (days - 1) * 86_400_000 < int(str(left_ms)) <= days * 86_400_000
+
+
+async def test_an_evicted_epoch_alone_loses_nothing(
+    limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
+) -> None:
+    # Given a Redis that evicted the epoch, and kept the ledger
+    for _ in range(15):
+        await provider.send(limiter, tells=False)
+    delete(server, EPOCH_KEY)
+
+    # When everything that is left is spent
+    await provider.send_all(limiter, tells=False)
+
+    # Then it was exactly that
+    assert (provider.used, provider.meter.overshoot()) == (20, 0)
+
+
+# ---- failed over -------------------------------------------------------------------------------
+
+
+class Switch:
+    """A port that leads to one server, and then to another: what a fail-over does to an address."""
+
+    def __init__(self, port: int) -> None:
+        self.to = port
+        self.url = ""
+        self._piping: set[asyncio.Task[None]] = set()
+
+    def turn(self, port: int) -> None:
+        """Lead elsewhere, and hang up on everybody."""
+        self.to = port
+        for each in self._piping:
+            each.cancel()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._piping.add(task)
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.to)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_pipe(reader, there_writer))
+                both.create_task(_pipe(there_reader, writer))
+        except (asyncio.CancelledError, ExceptionGroup):
+            pass  # hung up on, by the switch or by either side
+        finally:
+            self._piping.discard(task)
+            writer.close()
+            there_writer.close()
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    raise ConnectionError("hung up")
+
+
+@asynccontextmanager
+async def switch_to(port: int) -> AsyncIterator[Switch]:
+    switch = Switch(port)
+    listening = await asyncio.start_server(switch.serve, "127.0.0.1", 0)
+    switch.url = f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}/0"
+    try:
+        yield switch
+    finally:
+        switch.turn(port)
+        listening.close()
+
+
+@pytest.fixture
+def replica(server: servers.ValkeyServer) -> Iterator[servers.ValkeyServer]:
+    """A second Valkey that follows the first."""
+    with servers.valkey() as started:
+        with Redis.from_url(started.url) as client:
+            client.execute_command("REPLICAOF", "127.0.0.1", str(server.port))
+        wait_for_replica(server)
+        yield started
+
+
+def wait_for_replica(server: servers.ValkeyServer) -> None:
+    """Wait until the replica has everything."""
+    with Redis.from_url(server.url) as client:
+        client.set("{headgate}:mark", "here")
+        assert client.execute_command("WAIT", "1", str(REPLICATED_MS)) == 1
+
+
+def cut_off(replica: servers.ValkeyServer) -> None:
+    """Promote it: what is written to the first from now on never reaches it."""
+    with Redis.from_url(replica.url) as client:
+        client.execute_command("REPLICAOF", "NO", "ONE")
+
+
+async def test_a_replica_that_is_behind_is_put_right_by_the_processes_that_live(
+    server: servers.ValkeyServer,
+    replica: servers.ValkeyServer,
+    opened: Opened,
+    clock: ManualClock,
+    memory: Begun,
+    provider: Provider,
+) -> None:
+    async with switch_to(server.port) as switch:
+        # Given two processes, and a replica that misses their last eight requests
+        here, there = (opened.redis(switch.url, clock, memory) for _ in range(2))
+        for _ in range(4):
+            await provider.send(here, tells=False)
+        wait_for_replica(server)
+        cut_off(replica)
+        for _ in range(4):
+            await provider.send(there, tells=False)
+            await provider.send(here, tells=False)
+
+        # When the replica takes over, and everything that is left is spent
+        switch.turn(replica.port)
+        await asyncio.to_thread(server.stop)
+        for each in (here, there):
+            await find_again(each)
+        await provider.send_all(here, there, tells=False)
+
+        # Then the provider was not overrun, although it told nobody anything
+        assert provider.used == 20
+        assert provider.meter.overshoot() == 0
+
+
+async def test_a_replica_that_is_behind_costs_no_more_than_the_dead_were_granted(
+    server: servers.ValkeyServer,
+    replica: servers.ValkeyServer,
+    opened: Opened,
+    clock: ManualClock,
+    memory: Begun,
+    provider: Provider,
+) -> None:
+    # Given a process that died after three requests which the replica never saw
+    dead = opened.redis(server.url, clock, memory)
+    for _ in range(4):
+        await provider.send(dead, tells=False)
+    wait_for_replica(server)
+    cut_off(replica)
+    for _ in range(3):
+        await provider.send(dead, tells=False)
+    await dead.close()
+    await asyncio.to_thread(server.stop)
+
+    # When others spend on the replica, and the provider tells nothing; or tells its count
+    fresh = opened.redis(replica.url, clock, memory)
+    [refusal] = await provider.send_all(fresh, tells=False)
+    assert why(refusal) is Why.SPENT
+
+    # Then what it could not know is the slack
+    assert provider.meter.overshoot() == 3
+
+
+async def test_the_providers_count_makes_up_for_what_a_replica_misses(
+    server: servers.ValkeyServer,
+    replica: servers.ValkeyServer,
+    opened: Opened,
+    clock: ManualClock,
+    memory: Begun,
+    provider: Provider,
+) -> None:
+    # Given a replica that misses three requests of a process that is no more
+    dead = opened.redis(server.url, clock, memory)
+    await provider.send(dead)
+    wait_for_replica(server)
+    cut_off(replica)
+    for _ in range(3):
+        await provider.send(dead)
+    await asyncio.to_thread(server.stop)
+
+    # When others spend, and the provider tells its count
+    fresh = opened.redis(replica.url, clock, memory)
+    await provider.send_all(fresh)
+
+    # Then nothing goes over
+    assert (provider.used, provider.meter.overshoot()) == (20, 0)
+
+
+async def test_close_to_an_edge_both_windows_are_brought_along(
+    server: servers.ValkeyServer,
+    replica: servers.ValkeyServer,
+    opened: Opened,
+    clock: ManualClock,
+    memory: Begun,
+) -> None:
+    async with switch_to(server.port) as switch:
+        # Given eighteen of twenty before the edge, and one so close that it counts on both sides
+        here = opened.redis(switch.url, clock, memory)
+        await granted(here, BUDGET)
+        wait_for_replica(server)
+        cut_off(replica)
+        await spend(here, BUDGET, 17)
+        clock.advance(599)
+        await granted(here, BUDGET)
+
+        # When a replica that misses all but the first takes over at that moment
+        switch.turn(replica.port)
+        await find_again(here)
+
+        # Then only the twentieth is left of the old window
+        await granted(here, BUDGET)
+        assert why(await acquire(here, BUDGET)) is Why.SPENT
+
+
+async def test_a_replica_that_may_not_write_grants_nothing(
+    server: servers.ValkeyServer,
+    replica: servers.ValkeyServer,
+    opened: Opened,
+    clock: ManualClock,
+    memory: Begun,
+) -> None:
+    # Given an address that leads to a replica that was never promoted
+    first = opened.redis(server.url, clock, memory)
+    await granted(first, BUDGET)
+    wait_for_replica(server)
+    lost = opened.redis(replica.url, clock, memory)
+
+    # When it is asked
+    answer = await acquire(lost, BUDGET)
+
+    # Then it is as good as away
+    assert isinstance(answer, Unreachable)
