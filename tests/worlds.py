@@ -50,8 +50,8 @@ class World:
         self._signal = LocalSignal()
         self._opened: list[App] = []
 
-    async def app(self, *syncs: Sync, worker: WorkerSettings | None = None) -> App:
-        """A process's application, opened."""
+    async def app(self, *syncs: Sync, worker: WorkerSettings | None = None, **parts: Any) -> App:
+        """A process's application, opened; `parts` are more that it is made of."""
         app = App(
             InlineSqliteDatabase(self._file, self.clock),
             syncs=syncs,
@@ -59,6 +59,7 @@ class World:
             signal=self._signal,
             clock=self.clock,
             rng=Random(len(self._opened)),
+            **parts,
         )
         await app.open()
         self._opened.append(app)

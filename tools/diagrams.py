@@ -3,8 +3,9 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
-from headgate.model.states import MACHINES, JobState, Machine
+from headgate.model.states import MACHINES, Machine
 
 PAGE = Path("docs/explanation/states.md")
 
@@ -21,9 +22,10 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def diagram(machine: Machine[JobState]) -> str:
+def diagram(machine: Machine[Any]) -> str:
     """A machine as a mermaid state diagram."""
-    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {machine.initial.value}: submit"]
+    begins = f"    [*] --> {machine.initial.value}: {machine.begins}"
+    lines = ["```mermaid", "stateDiagram-v2", begins]
     for edge in machine.edges:
         for source in edge.sources:
             lines.append(f"    {source.value} --> {edge.target.value}: {edge.name}")
@@ -31,14 +33,14 @@ def diagram(machine: Machine[JobState]) -> str:
     return "\n".join([*lines, "```", ""])
 
 
-def table(machine: Machine[JobState]) -> str:
+def table(machine: Machine[Any]) -> str:
     """A machine as a table of its edges."""
     rows = ["| change | from | to | when |", "|---|---|---|---|"]
     for edge in machine.edges:
         sources = ", ".join(f"`{source.value}`" for source in edge.sources)
         rows.append(f"| {edge.name} | {sources} | `{edge.target.value}` | {edge.when} |")
     active = ", ".join(f"`{state.value}`" for state in machine.active)
-    ended = ", ".join(f"`{state.value}`" for state in machine.terminal)
+    ended = ", ".join(f"`{state.value}`" for state in machine.terminal) or "none"
     return "\n".join([*rows, "", f"Active: {active}. Ended: {ended}.", ""])
 
 

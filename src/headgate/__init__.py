@@ -3,11 +3,15 @@
 from headgate.app import App
 from headgate.base.errors import (
     ActiveJobExists,
+    AddressRefused,
     AuthExpired,
     BudgetSpent,
     Conflict,
+    ConnectionPaused,
+    CredentialsUnreadable,
     Deferred,
     Forbidden,
+    GrantRefused,
     HeadgateError,
     IllegalTransition,
     InvalidInput,
@@ -27,22 +31,35 @@ from headgate.base.errors import (
     Transient,
     UnknownSync,
 )
+from headgate.base.secret import Secret
+from headgate.connectors.answers import Throttled
+from headgate.connectors.api import Redirects
+from headgate.connectors.auth import ApiToken, InHeader, InQuery
+from headgate.connectors.oauth import OAuth2, Rotation
+from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
+from headgate.connectors.source import ApiSource
+from headgate.flow.connect import Connections
 from headgate.flow.registry import Sync
 from headgate.flow.submit import JobRequest
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import Supervisor, WorkerSettings
+from headgate.model.account import Connection, ConnectionReason
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
 from headgate.model.job import Job, JobEvent, Lane, Mode, Progress, Reason, Summary
 from headgate.model.record import Coverage, CoverageRow, Record
-from headgate.model.states import DayStatus, JobState
+from headgate.model.states import ConnectionState, DayStatus, JobState
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.connector import Batch, Chunk, Context, Destination, Gate, Passage, Source
 from headgate.ports.store import Submitted
+from headgate.ports.transport import Headers, Patience, Response
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ActiveJobExists",
+    "AddressRefused",
+    "ApiSource",
+    "ApiToken",
     "App",
     "AuthExpired",
     "Batch",
@@ -51,16 +68,26 @@ __all__ = [
     "BudgetUse",
     "Chunk",
     "Conflict",
+    "Connection",
+    "ConnectionPaused",
+    "ConnectionReason",
+    "ConnectionState",
+    "Connections",
     "Context",
     "Coverage",
     "CoverageRow",
+    "CredentialsUnreadable",
     "DayStatus",
     "Deferred",
     "Destination",
     "Forbidden",
     "Gate",
+    "GrantRefused",
+    "Headers",
     "HeadgateError",
     "IllegalTransition",
+    "InHeader",
+    "InQuery",
     "InvalidInput",
     "Job",
     "JobEvent",
@@ -71,20 +98,30 @@ __all__ = [
     "LaneSize",
     "Limit",
     "LimiterUnreachable",
+    "LinkHeader",
     "Malformed",
     "Mode",
+    "NextBy",
+    "NextToken",
     "NoData",
     "NotFound",
+    "OAuth2",
+    "PageNumber",
     "Passage",
+    "Patience",
     "Progress",
     "RateLimited",
     "Reason",
     "Record",
+    "Redirects",
+    "Response",
     "RetryPolicy",
     "Retryable",
+    "Rotation",
     "SchemaBehind",
     "SchemaNewer",
     "Scope",
+    "Secret",
     "Source",
     "SourceError",
     "StoreError",
@@ -94,6 +131,7 @@ __all__ = [
     "Supervisor",
     "Sync",
     "Terminal",
+    "Throttled",
     "Transient",
     "UnknownSync",
     "WindowUse",

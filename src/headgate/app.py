@@ -6,11 +6,12 @@ An `App` is what an application holds: it submits jobs, asks about them, and run
 import os
 import random
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -19,10 +20,14 @@ from headgate.base.clock import Clock, SystemClock
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.ids import UlidIds, system_random
+from headgate.connectors.addresses import HTTPS_PORT, AddressRules
 from headgate.flow import control
+from headgate.flow.connect import Connections
+from headgate.flow.credentials import Credentials
 from headgate.flow.explain import explain
 from headgate.flow.gate import Gates
 from headgate.flow.registry import Registry, Sync
+from headgate.flow.rekey import Progress, Rekeyed, rekey
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, submit
 from headgate.limits.memory import MemoryLimiter
@@ -31,14 +36,20 @@ from headgate.model.budget import BudgetUse
 from headgate.model.job import Job, JobEvent, Lane, Mode
 from headgate.model.record import CoverageRow, Record
 from headgate.model.states import JobState
+from headgate.ports.accounts import Surroundings, Vault
 from headgate.ports.limiter import Limiter
 from headgate.ports.signal import Signal
 from headgate.ports.store import JobFilter, Submitted
+from headgate.ports.transport import Transport
 from headgate.store.sql import schema
+from headgate.store.sql.account_store import SqlAccounts
 from headgate.store.sql.database import Database
 from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
+
+if TYPE_CHECKING:
+    from headgate.settings import Settings
 
 LIST_MAX = 1000
 
@@ -53,14 +64,17 @@ class App:
         syncs: Iterable[Sync] = (),
         worker: WorkerSettings | None = None,
         redis: str | None = None,
+        vault: Vault | None = None,
+        transport: Transport | None = None,
         signal: Signal | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
         """Use the database at that address: `sqlite:///file.db` or `postgresql://…`.
 
-        Budgets are kept in it too, or in the Redis at the address `redis`. A test or a simulation
-        hands in a database, a signal, a clock and randomness of its own.
+        Budgets are kept in it too, or in the Redis at the address `redis`. Users' credentials are
+        encrypted by `vault`, else with the keys in the settings. A test or a simulation hands in a
+        database, a transport, a signal, a clock and randomness of its own.
         """
         self.clock = clock or SystemClock()
         self._rng = rng or system_random()
@@ -79,18 +93,45 @@ class App:
 
             memory = SqlLimiterMemory(self.database, "redis")
             self.limiter = RedisLimiter(redis, memory, self.clock, self._ids)
+        registry = Registry(syncs)
+        #: Why it cannot be opened.
+        self._unready: InvalidInput | None = None
+        #: The transport that is ours to close.
+        self._own_transport: Transport | None = None
+        try:
+            vault = vault or _vault(registry)
+            transport = transport or self._open_transport(registry)
+        except InvalidInput as error:
+            self._unready = error
         self.runtime = Runtime(
             store=self.store,
             signal=signal or _signal(self.database, self.clock, origin=self.name),
             clock=self.clock,
             ids=self._ids,
             rng=self._rng,
-            registry=Registry(syncs),
+            registry=registry,
             gates=Gates(self.limiter, MemoryLimiter(self.clock), self.clock, self._ids),
+            transport=transport,
+            credentials=self._credentials(vault, transport),
         )
 
+    def _open_transport(self, registry: Registry) -> Transport | None:
+        self._own_transport = _transport(registry)
+        return self._own_transport
+
+    def _credentials(self, vault: Vault | None, transport: Transport | None) -> Credentials | None:
+        if vault is None or transport is None:
+            return None
+        around = Surroundings(transport=transport, clock=self.clock, rng=self._rng)
+        return Credentials(SqlAccounts(self.database), vault, around, self._ids)
+
     async def open(self) -> None:
-        """Connect, bring an embedded database up to date, begin to listen."""
+        """Connect, bring an embedded database up to date, begin to listen.
+
+        Refuses to, where sources need keys and there are none, or none that are any good.
+        """
+        if self._unready is not None:
+            raise self._unready
         await self.database.open()
         await schema.prepare(self.database)
         await self.runtime.signal.start()
@@ -98,6 +139,10 @@ class App:
     async def close(self) -> None:
         """Let go of everything; safe to call twice."""
         await self.runtime.signal.stop()
+        if self.runtime.credentials is not None:
+            await self.runtime.credentials.close()
+        if self._own_transport is not None:
+            await self._own_transport.close()
         await self.limiter.close()
         await self.database.close()
 
@@ -217,6 +262,19 @@ class App:
         wanted = [declared[source]] if source is not None else declared.values()
         return [await self.limiter.use(each, connection_id=connection_id) for each in wanted]
 
+    @property
+    def connections(self) -> Connections:
+        """Users' connections to providers: making, pausing, removing them."""
+        if self.runtime.credentials is None:
+            raise InvalidInput("syncs", "none of their sources has an `auth` to connect by")
+        return Connections(self.runtime.credentials, self.runtime.registry)
+
+    async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> Rekeyed:
+        """Put every connection's credentials under the newest key; safe to stop and to repeat."""
+        known = self.runtime.credentials
+        vault = _vault_of(_settings()) if known is None else known.vault
+        return await rekey(SqlAccounts(self.database), vault, progress=progress)
+
     def explain(self, job: Job) -> str:
         """Why the job is where it is, what frees it, and when."""
         return explain(job, now=self.clock.now())
@@ -246,6 +304,58 @@ def open_database(address: str, clock: Clock) -> Database:
             return PostgresDatabase(address, clock)
         case other:
             raise InvalidInput("database", f"{other} is not known; use sqlite or postgresql")
+
+
+def _vault(registry: Registry) -> Vault | None:
+    """With the keys in the settings, where a source has users' credentials to keep."""
+    if not registry.auths:
+        return None
+    return _vault_of(_settings())
+
+
+def _vault_of(settings: "Settings") -> Vault:
+    keys = settings.key_ring()
+    with _of_extra("http"):
+        from headgate.connectors.vault import AesVault
+
+        return AesVault(keys)
+    raise AssertionError("unreachable")
+
+
+def _transport(registry: Registry) -> Transport | None:
+    """Over the network, where a source has an API there."""
+    sources = [sync.source for sync in registry if sync.has_api]
+    if not sources:
+        return None
+    ports = frozenset(port for each in sources for port in getattr(each, "ports", ()))
+    rules = AddressRules(private=_settings().networks(), ports=ports | {HTTPS_PORT})
+    with _of_extra("http"):
+        from headgate.connectors.aiohttp_transport import AiohttpTransport
+
+        return AiohttpTransport(rules)
+
+
+def _settings() -> "Settings":
+    # Imported here: they take long to load, and an app whose sources have no API needs none.
+    from pydantic import ValidationError
+
+    from headgate.settings import Settings
+
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(name, f"{first['msg']}; see HEADGATE_{name.upper()}") from None
+
+
+@contextmanager
+def _of_extra(extra: str) -> Iterator[None]:
+    """Imports in here may be missing, and then it is said what to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise InvalidInput("syncs", f"{error.name} is missing: install headgate[{extra}]") from None
 
 
 def _signal(database: Database, clock: Clock, *, origin: str) -> Signal:

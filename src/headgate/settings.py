@@ -4,9 +4,10 @@ Then `HEADGATE_*` variables, then `headgate.toml`, then `[tool.headgate]` in `py
 """
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -15,6 +16,10 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from headgate.base.errors import InvalidInput
+from headgate.base.secret import Secret
+from headgate.connectors.addresses import Network, parse_networks
+from headgate.connectors.keys import KeyRing
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import HOT_AND_COLD, WorkerSettings
 from headgate.model.job import Lane
@@ -39,6 +44,12 @@ class Settings(BaseSettings):
     redis: str | None = None
     #: Where the application declares its syncs: `module:attribute`.
     app: str | None = None
+    #: What credentials are encrypted with: `id:base64,id:base64`, the newest key first.
+    keys: SecretStr | None = None
+    #: The same in a file that only its owner can read.
+    key_file: Path | None = None
+    #: Networks that may be called though they are not public: `127.0.0.0/8, ::1/128`.
+    private_networks: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "text"] = "text"
     hot_concurrency: int = Field(default=_HOT.concurrency, ge=1)
@@ -60,6 +71,19 @@ class Settings(BaseSettings):
             grace_s=self.grace_s,
             keep_events=timedelta(days=self.keep_events_days),
         )
+
+    def key_ring(self) -> KeyRing:
+        """The keys for credentials; InvalidInput where they are missing or no good."""
+        if self.key_file is None:
+            keys = self.keys or SecretStr("")
+            return KeyRing.parse(Secret(keys.get_secret_value()))
+        if self.keys is not None:
+            raise InvalidInput("keys", "are set, and a key_file too; leave one of the two out")
+        return KeyRing.read(self.key_file)
+
+    def networks(self) -> tuple[Network, ...]:
+        """The networks that may be called besides the public one."""
+        return parse_networks(self.private_networks or "")
 
     @classmethod
     def settings_customise_sources(

@@ -19,11 +19,15 @@ HeadgateError
    ├─ Deferred(until)           not now: no attempt is burnt
    │  ├─ RateLimited
    │  │  └─ BudgetSpent         …by our own count: nothing was sent
-   │  └─ LimiterUnreachable
+   │  ├─ LimiterUnreachable
+   │  └─ ConnectionPaused       the user's link to the provider stands still
    ├─ NoData                    there is nothing there, and that is an answer
    └─ Terminal                  trying again cannot help
       ├─ AuthExpired
-      └─ Forbidden
+      │  ├─ GrantRefused        …not even in exchange for new ones
+      │  └─ CredentialsUnreadable
+      ├─ Forbidden
+      └─ AddressRefused         nothing was sent
 
 The docstring of a class is its default message. Anything a connector raises that is not in this
 tree counts as Transient.
@@ -121,6 +125,9 @@ class Retryable(SourceError):
 class Transient(Retryable):
     """The provider failed for the moment."""
 
+    #: Where the provider says how long it asks to be left alone.
+    retry_after_s: float | None = None
+
 
 class Malformed(Retryable):
     """The provider answered with something that cannot be read."""
@@ -149,6 +156,10 @@ class LimiterUnreachable(Deferred):
     """The rate limiter cannot be reached, and without it nothing is sent."""
 
 
+class ConnectionPaused(Deferred):
+    """The connection is paused."""
+
+
 class NoData(SourceError):
     """The provider has nothing here."""
 
@@ -163,3 +174,15 @@ class AuthExpired(Terminal):
 
 class Forbidden(Terminal):
     """The provider refuses access to this."""
+
+
+class GrantRefused(AuthExpired):
+    """The provider refused to renew the credentials: the account must be connected again."""
+
+
+class CredentialsUnreadable(AuthExpired):
+    """The stored credentials cannot be decrypted with the keys that are set."""
+
+
+class AddressRefused(Terminal):
+    """The address must not be called."""

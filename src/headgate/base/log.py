@@ -36,6 +36,11 @@ class Logger:
         """Whether ordinary events are told: a hot path asks before it gathers the facts."""
         return _Sink.level <= logging.INFO
 
+    def debug(self, event: str, **fields: object) -> None:
+        """Something small happened, of interest to whoever looks for a fault."""
+        if _Sink.level <= logging.DEBUG:
+            _Sink.write.debug(event, module=self._module, **fields)
+
     def info(self, event: str, **fields: object) -> None:
         """Something happened as it should."""
         if self.tells_info:

@@ -9,7 +9,7 @@ from headgate.app import App, open_database
 from headgate.base import event_loop
 from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError
-from headgate.cli import budgets, demo, jobs, sandboxes
+from headgate.cli import budgets, demo, jobs, keys, sandboxes
 from headgate.cli.loading import (
     AppOption,
     DatabaseOption,
@@ -31,6 +31,7 @@ cli = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 cli.add_typer(jobs.commands, name="job")
+cli.add_typer(keys.commands, name="keys")
 cli.command("budget")(budgets.budget)
 cli.command("sandbox")(sandboxes.sandbox)
 cli.command("demo")(demo.demo)

@@ -40,6 +40,8 @@ def _pending(job: Job, now: datetime) -> str:
             return f"{job.source} lets us read only so much; going on {when}."
         case Reason.NO_LIMITER if waits:
             return f"The rate limiter for {job.source} cannot be reached; looking again {when}."
+        case Reason.CONNECTION_PAUSED if waits:
+            return f"The connection to {job.source} is paused; looking again {when}."
         case Reason.DEFERRED if waits:
             return f"Waiting for {job.source}; going on {when}."
         case Reason.UNKNOWN_SYNC if waits:

@@ -40,6 +40,8 @@ LOCAL_SHARE = 0.1
 
 #: After a 429 from a provider that has no budget and does not say how long.
 UNLIMITED_REST = timedelta(minutes=1)
+#: One that asks for a longer wait than this is not believed.
+UNLIMITED_REST_S_MAX = 86_400.0
 
 _log = get_logger(__name__)
 
@@ -79,7 +81,8 @@ class Gates:
             if isinstance(answer, Granted):
                 if limiter is self._local:
                     self._owed[budget, ask] += 1
-                return Passed(limiter, budget, ask, answer)
+                    return PassedAlone(limiter, self._local, budget, ask, answer)
+                return Passed(limiter, self._local, budget, ask, answer)
             assert isinstance(answer, Exhausted)
             if self._clock.monotonic() + answer.wait_s > gives_up:
                 limit = f" ({answer.limit})" if answer.limit else ""
@@ -99,12 +102,17 @@ class Gates:
             _log.info("limiter_back", owed=self._owed.total())
         while self._owed:
             (budget, ask), times = self._owed.popitem()
+            told = False
             try:
                 await self._limiter.charge(budget, ask, times=times)
+                told = True
             except Exception as error:
-                self._owed[budget, ask] += times
                 _log.warning("limiter_away", error=describe(error))
                 return
+            finally:
+                # Also where the job was cut off meanwhile: better told twice than never.
+                if not told:
+                    self._owed[budget, ask] += times
 
 
 @cache
@@ -159,10 +167,13 @@ class JobGate:
 class Passed:
     """A request that was granted."""
 
-    def __init__(self, limiter: Limiter, budget: Budget, ask: Ask, grant: Granted) -> None:
-        """Tell `limiter` what becomes of it."""
+    def __init__(
+        self, limiter: Limiter, local: Limiter, budget: Budget, ask: Ask, grant: Granted
+    ) -> None:
+        """Tell `limiter` what becomes of it; what it does not hear, `local` does."""
         self.remaining = grant.remaining
         self._limiter = limiter
+        self._local = local
         self._budget = budget
         self._ask = ask
         self._grant = grant
@@ -175,8 +186,13 @@ class Passed:
             _log.warning("counts_not_told", source=self._budget.source, error=describe(error))
 
     async def refused(self, retry_after_s: float | None = None) -> RateLimited:
-        """The provider said 429."""
-        until = await self._limiter.refused(self._budget, self._ask, retry_after_s=retry_after_s)
+        """The provider said 429; where nobody can be told, this process keeps to it alone."""
+        budget, ask = self._budget, self._ask
+        try:
+            until = await self._limiter.refused(budget, ask, retry_after_s=retry_after_s)
+        except Exception as error:
+            _log.warning("refusal_not_told", source=budget.source, error=describe(error))
+            until = await self._local.refused(budget, ask, retry_after_s=retry_after_s)
         _log.warning("rate_limited", source=self._budget.source, until=until.isoformat())
         return RateLimited(until, f"{self._budget.source} refused the request (429)")
 
@@ -186,6 +202,16 @@ class Passed:
             await self._limiter.release(self._budget, self._ask, self._grant)
         except Exception as error:
             _log.warning("slot_not_returned", source=self._budget.source, error=describe(error))
+
+
+class PassedAlone(Passed):
+    """A request that was granted from the share of this process, while the limiter is away."""
+
+    async def saw(self, counts: Mapping[str, int]) -> None:
+        """What everybody has used says nothing of the share, until it says that nothing is left."""
+        limits = {limit.name: limit.amount for limit in self._budget.limits}
+        spent = {name: count for name, count in counts.items() if count >= limits.get(name, count)}
+        await super().saw(spent)
 
 
 class Unlimited:
@@ -202,5 +228,7 @@ class Unlimited:
 
     async def refused(self, retry_after_s: float | None = None) -> RateLimited:
         """This job waits; the others find out for themselves."""
-        wait = UNLIMITED_REST if retry_after_s is None else timedelta(seconds=retry_after_s)
-        return RateLimited(self._clock.now() + wait)
+        if retry_after_s is None:
+            return RateLimited(self._clock.now() + UNLIMITED_REST)
+        wait_s = min(max(retry_after_s, 0.0), UNLIMITED_REST_S_MAX)
+        return RateLimited(self._clock.now() + timedelta(seconds=wait_s))

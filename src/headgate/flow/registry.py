@@ -1,6 +1,6 @@
 """The syncs an application has declared, by name."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -8,6 +8,7 @@ from headgate.base.errors import InvalidInput, UnknownSync
 from headgate.model.budget import Budget
 from headgate.model.job import Lane, Mode
 from headgate.policy.retry import RetryPolicy
+from headgate.ports.accounts import Auth
 from headgate.ports.connector import Destination, Source
 
 NAME_LENGTH_MAX = 100
@@ -41,6 +42,16 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"{self.source.name}.budget", "must be a headgate.Budget")
 
     @property
+    def auth(self) -> Auth | None:
+        """How users let us in at the source's provider, where they have to."""
+        return getattr(self.source, "auth", None)
+
+    @property
+    def has_api(self) -> bool:
+        """Whether the source reads an API over HTTP."""
+        return hasattr(self.source, "http")
+
+    @property
     def budget(self) -> Budget | None:
         """What limits the requests to the source's provider, where it says so."""
         return getattr(self.source, "budget", None)
@@ -54,6 +65,7 @@ class Registry:
         self._syncs: dict[str, Sync] = {}
         #: By the provider's name.
         self.budgets: dict[str, Budget] = {}
+        self.auths: dict[str, Auth] = {}
         for sync in syncs:
             if sync.name in self._syncs:
                 raise InvalidInput("syncs", f"two are called {sync.name!r}")
@@ -63,6 +75,15 @@ class Registry:
                 raise InvalidInput(
                     f"{budget.source}.budget", "is declared twice, and not alike; share one"
                 )
+            auth = sync.auth
+            if auth is not None and self.auths.setdefault(sync.source.name, auth) != auth:
+                raise InvalidInput(
+                    f"{sync.source.name}.auth", "is declared twice, and not alike; share one"
+                )
+
+    def __iter__(self) -> Iterator[Sync]:
+        """Every sync, in the order of declaration."""
+        return iter(self._syncs.values())
 
     def find(self, name: str) -> Sync | None:
         """The sync of that name, if it is declared here."""

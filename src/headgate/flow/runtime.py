@@ -6,10 +6,12 @@ import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.ids import Ids
+from headgate.flow.credentials import Credentials
 from headgate.flow.gate import Gates
 from headgate.flow.registry import Registry
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
+from headgate.ports.transport import Transport
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,3 +24,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     rng: random.Random
     registry: Registry
     gates: Gates
+    #: What reaches providers over HTTP, and the credentials to be let in with; an application whose
+    #: sources have no API needs neither.
+    transport: Transport | None = None
+    credentials: Credentials | None = None

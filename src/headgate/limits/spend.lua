@@ -17,7 +17,7 @@
 -- Returns JSON: {"lost": true} where the epoch is not the caller's; else what each operation says.
 
 local ROLLING_PARTS, REMEMBERED = 60, 4
-local PRESENT_TELLS, SURPRISE, BURST_SHARE, LIVE_WAIT_MS = 0.9, 5, 0.04, 15000
+local PRESENT_TELLS, SURPRISE, BURST_SHARE, LIVE_WAIT_MS = 0.9, 8, 0.04, 15000
 local PROBE_MS, SLOT_LOOK_MS, HOUR_MS = 30000, 500, 3600000
 local CLOSED_MS_MAX, CLOSED_ROLLING_MS = 25 * HOUR_MS, 60000
 local KEPT_MS_MIN = 26 * HOUR_MS

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     DEFERRED = "deferred"
     RATE_LIMITED = "rate_limited"
     NO_LIMITER = "no_limiter"
+    CONNECTION_PAUSED = "connection_paused"
     RELEASED = "released"
     RESCUED = "rescued"
     UNKNOWN_SYNC = "unknown_sync"

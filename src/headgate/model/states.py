@@ -6,7 +6,7 @@ from these tables; no other module lists states or says which may follow which.
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -31,6 +31,14 @@ class DayStatus(StrEnum):
     FAILED = "failed"
 
 
+class ConnectionState(StrEnum):
+    """Whether a user's link to a provider can be used."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    NEEDS_REAUTH = "needs_reauth"
+
+
 State = TypeVar("State", bound=StrEnum)
 
 
@@ -51,13 +59,18 @@ class Machine(Generic[State]):
         *,
         name: str,
         states: type[State],
+        begins: str,
         initial: State,
         active: tuple[State, ...],
         edges: tuple[Edge[State], ...],
     ) -> None:
-        """Hold the table; `active` are the states with work before them, or a place to keep."""
+        """Hold the table; `active` are the states with work before them, or a place to keep.
+
+        `begins` is what brings the thing into its initial state.
+        """
         self.name = name
         self.states = states
+        self.begins = begins
         self.initial = initial
         self.active = active
         self.edges = edges
@@ -90,6 +103,7 @@ _P, _R, _H, _X = JobState.PENDING, JobState.RUNNING, JobState.PAUSED, JobState.C
 JOB = Machine(
     name="job",
     states=JobState,
+    begins="submit",
     initial=_P,
     active=(_P, _R, _H, _X),
     edges=(
@@ -107,7 +121,26 @@ JOB = Machine(
     ),
 )
 
-MACHINES: tuple[Machine[JobState], ...] = (JOB,)
+_A, _S, _N = ConnectionState.ACTIVE, ConnectionState.PAUSED, ConnectionState.NEEDS_REAUTH
+
+CONNECTION = Machine(
+    name="connection",
+    states=ConnectionState,
+    begins="connect",
+    initial=_A,
+    # It has no end: a connection that is removed is gone.
+    active=(_A, _S, _N),
+    edges=(
+        Edge("reconnect", (_A, _S, _N), _A, "the user connects the account again"),
+        Edge("refuse", (_A, _S), _N, "the provider no longer takes the credentials"),
+        Edge("rescue", (_N,), _A, "new tokens came in after all, from a slower worker"),
+        Edge("pause", (_A,), _S, "its user or an operator pauses it"),
+        Edge("resume", (_S,), _A, "it is resumed"),
+    ),
+)
+
+#: Of different states each.
+MACHINES: tuple[Machine[Any], ...] = (JOB, CONNECTION)
 
 
 def words(states: Iterable[StrEnum]) -> tuple[str, ...]:

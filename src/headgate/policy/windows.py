@@ -20,8 +20,9 @@ ROLLING_PARTS = 60
 REMEMBERED = 4
 #: The present window says how busy it is once no more than this is left of it.
 PRESENT_TELLS = 0.9
-#: How far above the expected live work may come, in square roots of it.
-SURPRISE = 5
+#: How far above the expected live work may come, in square roots of it. Requests that come one by
+#: one hardly ever pass five; where three come together, they spread further by the root of three.
+SURPRISE = 8
 #: Live requests come in bursts: one needs so much of a window,
 BURST_SHARE = 0.04
 #: and waits no longer than this for the next one.

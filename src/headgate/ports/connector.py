@@ -3,18 +3,21 @@
 Everything around it (leases, retries, checkpoints, budgets, progress) is the engine's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import date, datetime
-from typing import Protocol
+from random import Random
+from typing import Protocol, TypedDict, Unpack
 
 import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.encoding import Json, JsonObject
-from headgate.base.errors import RateLimited
+from headgate.base.errors import RateLimited, SourceError, Terminal
 from headgate.model.job import Mode, Progress
 from headgate.model.record import Record
+from headgate.ports.accounts import Placed
+from headgate.ports.transport import Response, Transport
 
 
 class Passage(Protocol):
@@ -45,6 +48,115 @@ class Gate(Protocol):
         ...
 
 
+class RequestOptions(TypedDict, total=False):
+    """What may be said about a request besides its path and query; all of it may be left out."""
+
+    headers: Mapping[str, str]
+    #: The body, in one of three ways: as JSON, as a form, or as it is.
+    json: Json
+    form: Mapping[str, str]
+    body: bytes
+    #: Which of the provider's limits it counts against; `read` unless told.
+    kind: str
+    #: Live work may send it on a small local share while the limiter is away.
+    essential: bool
+    #: It may be sent again when its outcome is not known. GET, HEAD, PUT and DELETE always may.
+    repeatable: bool
+    #: Statuses that are no error here.
+    accept: Collection[int]
+    #: What a 404 means here: NoData or Terminal.
+    not_found: type[SourceError]
+
+
+class NextPage(msgspec.Struct, frozen=True, kw_only=True):
+    """How the next page is asked for: with more parameters, or at another address."""
+
+    params: Mapping[str, object] = {}
+    url: str | None = None
+
+
+class Paging(Protocol):
+    """How a provider hands out a long list."""
+
+    def first(self) -> NextPage:
+        """The page to begin with."""
+        ...
+
+    def after(self, response: Response, page: NextPage) -> NextPage | None:
+        """The page after this one; None where it was the last."""
+        ...
+
+
+class Http(Protocol):
+    """The provider's API. Every attempt asks the budget first; errors are told by consequence."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, object] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Response:
+        """Send a request, again where that may help, and return its answer; or raise."""
+        ...
+
+    async def get(
+        self,
+        path: str,
+        params: Mapping[str, object] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Response:
+        """Read something."""
+        ...
+
+    async def post(
+        self,
+        path: str,
+        params: Mapping[str, object] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Response:
+        """Send something."""
+        ...
+
+    def pages(
+        self,
+        path: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        paging: Paging,
+        **options: Unpack[RequestOptions],
+    ) -> AsyncIterator[Response]:
+        """Read a list page by page."""
+        ...
+
+
+class Access(Protocol):
+    """The credentials of one connection, as the HTTP client sees them."""
+
+    async def placed(self) -> Placed:
+        """An access token that is good now, renewed where it ends soon."""
+        ...
+
+    async def renew(self) -> None:
+        """The provider refused the token: get another, or raise AuthExpired."""
+        ...
+
+    async def refused(self, said: str) -> None:
+        """The provider refused that one too: the account must be connected again."""
+        ...
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """The way to a provider for one chunk: what its client is made of."""
+
+    gate: Gate
+    transport: Transport
+    #: None where the provider lets everybody in.
+    access: Access | None
+    clock: Clock
+    rng: Random
+
+
 class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a source is told about the chunk it should read."""
 
@@ -68,6 +180,18 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     clock: Clock
     #: Every request to the provider passes here.
     gate: Gate
+    #: Use `http`, which says what is wrong where there is none.
+    api: Http | None = None
+
+    @property
+    def http(self) -> Http:
+        """The provider's API: the only way to spend its budget."""
+        if self.api is None:
+            raise Terminal(
+                f"the source of sync {self.sync!r} has no API: make it a headgate.ApiSource, "
+                "which says where the API is"
+            )
+        return self.api
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -89,7 +213,8 @@ class Source(Protocol):
         """The provider's name. Breakers and budgets are shared by it."""
         ...
 
-    #: A source whose provider limits its requests also has a `budget`.
+    #: A source whose provider limits its requests also has a `budget`; one that reads an API over
+    #: HTTP has an `http(way)`, and one whose users have credentials an `auth`: see ApiSource.
 
     async def read(self, ctx: Context) -> Chunk:
         """Read one chunk.
@@ -97,6 +222,14 @@ class Source(Protocol):
         Must be safe to call again with the same context: a crash repeats it. Raise what
         `base/errors.py` names (RateLimited, AuthExpired, NoData, Transient, …).
         """
+        ...
+
+
+class ApiSource(Source, Protocol):
+    """A source that reads an API over HTTP. Where users have credentials it also has an `auth`."""
+
+    def http(self, way: Way) -> Http:
+        """The API's client for one chunk."""
         ...
 
 

@@ -7,15 +7,20 @@ Owns processes and what they share: the file, its clock and the hints. What goes
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import cast
 
-from headgate.base.ids import UlidIds
+from headgate.base.clock import Clock
+from headgate.base.ids import Ids, UlidIds
+from headgate.flow.credentials import Credentials
 from headgate.flow.gate import Gates
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
+from headgate.ports.accounts import Surroundings, Vault
 from headgate.ports.store import Store
+from headgate.ports.transport import Transport
 from headgate.signals.local import LocalSignal
 from headgate.simulation.faulty_store import FaultyStore, StoreFaults
 from headgate.simulation.host import Host, current_host
@@ -23,6 +28,7 @@ from headgate.simulation.limiter_server import LimiterClient, LimiterServer
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.virtual_clock import VirtualClock
 from headgate.store.sql import schema
+from headgate.store.sql.account_store import SqlAccounts
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.store.sql.store import SqlStore
@@ -82,6 +88,8 @@ class Process:
             rng=rng,
             registry=Registry(deployment.syncs),
             gates=Gates(limiter, MemoryLimiter(clock), clock, ids),
+            transport=deployment.transport,
+            credentials=deployment.credentials(self.database, clock, rng, ids),
         )
         self._supervisor = Supervisor(self.runtime, deployment.worker, worker=str(host))
 
@@ -117,6 +125,9 @@ class Deployment:
         self.faults = StoreFaults(loop.random("store"))
         #: A limiter of its own, where budgets are not kept in the file.
         self.limiter: LimiterServer | None = None
+        #: The way to the providers, and the vault for what they let users in with.
+        self.transport: Transport | None = None
+        self.vault: Vault | None = None
         self.processes: dict[str, Process] = {}
 
     async def migrate(self) -> None:
@@ -125,6 +136,15 @@ class Deployment:
         await database.open()
         await schema.migrate(database)
         await database.close()
+
+    def credentials(
+        self, database: InlineSqliteDatabase, clock: Clock, rng: Random, ids: Ids
+    ) -> Credentials | None:
+        """A process's view of users' credentials, where there are any."""
+        if self.transport is None or self.vault is None:
+            return None
+        around = Surroundings(transport=self.transport, clock=clock, rng=rng)
+        return Credentials(SqlAccounts(database), self.vault, around, ids)
 
     def launch(self, name: str) -> Process:
         """Start a process of that name; its next incarnation, where it has crashed before."""

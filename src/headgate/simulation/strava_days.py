@@ -10,10 +10,19 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from headgate.base.errors import Malformed, NoData, Transient
+from headgate.base.errors import ActiveJobExists, NoData
+from headgate.base.secret import Secret
+from headgate.connectors.asgi_transport import AsgiTransport
+from headgate.connectors.keys import KeyRing
+from headgate.connectors.oauth import OAuth2
+from headgate.connectors.rates import listed, together
+from headgate.connectors.source import ApiSource
+from headgate.connectors.vault import AesVault
+from headgate.flow.connect import Connections
 from headgate.flow.registry import Sync
 from headgate.flow.submit import JobRequest, submit
 from headgate.loops.lanes import LaneSize
@@ -23,7 +32,9 @@ from headgate.model.job import Job, Lane
 from headgate.model.record import Record
 from headgate.model.states import JOB, JobState
 from headgate.ports.connector import Chunk, Context
+from headgate.ports.transport import Request
 from headgate.sandbox.kit.windows import Tally
+from headgate.sandbox.strava import access
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.sandbox.strava.world import NewActivity
 from headgate.simulation.deployment import Deployment, Process, StoreClock
@@ -36,16 +47,16 @@ READS_15MIN = 100
 READS_DAY = 1000
 PER_PAGE = 200
 DAY_S = 86_400.0
-#: Each way.
-LATENCY_S = 0.1
+#: There and back.
+LATENCY_S = 0.2
 #: How often the run looks whether it is over, and whether a process has died.
 LOOK_S = 30.0
 STEPS_MAX = 50_000_000
-#: What the sandbox says, in its headers, under the names of our limits.
-_COUNTED = {
-    "X-ReadRateLimit-Usage": ("read 15min", "read day"),
-    "X-RateLimit-Usage": ("15min", "day"),
-}
+USER = "athlete"
+BUSY_S = 5.0
+STRAVA = "https://www.strava.com"
+#: Where the athlete comes back to from Strava's page.
+BACK = "https://app.example/connected"
 WORKER = WorkerSettings(
     lanes={
         Lane.HOT: LaneSize(concurrency=8, slice_s=5.0),
@@ -115,6 +126,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return sum(each.used for each in whole) / (READS_15MIN * len(whole))
 
 
+class Listed(msgspec.Struct, frozen=True):
+    """An activity in a list."""
+
+    id: int
+
+
 class Cursor(msgspec.Struct, frozen=True):
     """Where a backfill stands: the page it is at, and what of that page is still to be fetched."""
 
@@ -122,21 +139,14 @@ class Cursor(msgspec.Struct, frozen=True):
     todo: list[int] = []
 
 
-class StravaReads:
+class StravaReads(ApiSource):
     """Lists an athlete's activities and fetches the streams of each; or reads one that is new."""
-
-    name = "strava"
-
-    def __init__(self, sandbox: Strava, budget: Budget) -> None:
-        self.budget = budget
-        self._sandbox = sandbox
-        self._token = sandbox.grant().access_token
 
     async def read(self, ctx: Context) -> Chunk:
         """One page of the list, one activity's streams, or a new activity with all it has."""
         new = ctx.options.get("activity")
         if new is not None:
-            return await self._new_activity(ctx, int(str(new)))
+            return await self._new_activity(ctx, str(new))
         cursor = msgspec.convert(ctx.cursor or {}, Cursor)
         if not cursor.todo:
             return await self._list(ctx, cursor.page + 1)
@@ -145,77 +155,46 @@ class StravaReads:
         return Chunk(records=[record], cursor=msgspec.to_builtins(following))
 
     async def _list(self, ctx: Context, page: int) -> Chunk:
-        query = f"page={page}&per_page={PER_PAGE}"
-        listed = await self._get(ctx, "/api/v3/athlete/activities", query)
-        following = Cursor(page=page, todo=[each["id"] for each in listed])
+        wanted = {"page": page, "per_page": PER_PAGE}
+        listed = (await ctx.http.get("/athlete/activities", wanted)).json(list[Listed])
+        following = Cursor(page=page, todo=[each.id for each in listed])
         return Chunk(cursor=msgspec.to_builtins(following) if listed else None)
 
-    async def _streams(self, ctx: Context, activity: int) -> Record:
+    async def _streams(self, ctx: Context, activity: int | str) -> Record:
+        wanted = {"keys": "time,heartrate", "key_by_type": "true"}
         try:
-            query = "keys=time,heartrate&key_by_type=true"
-            streams = await self._get(ctx, f"/api/v3/activities/{activity}/streams", query)
+            answer = await ctx.http.get(f"/activities/{activity}/streams", wanted)
         except NoData:
-            streams = {}
-        return Record(f"streams:{activity}", {"channels": sorted(streams)})
+            return Record(f"streams:{activity}", {})
+        return Record(f"streams:{activity}", {"channels": sorted(answer.json(dict[str, Any]))})
 
-    async def _new_activity(self, ctx: Context, activity: int) -> Chunk:
-        await self._get(ctx, f"/api/v3/activities/{activity}")
-        await self._get(ctx, f"/api/v3/activities/{activity}/laps")
+    async def _new_activity(self, ctx: Context, activity: str) -> Chunk:
+        await ctx.http.get(f"/activities/{activity}")
+        await ctx.http.get(f"/activities/{activity}/laps")
         return Chunk(records=[await self._streams(ctx, activity)])
 
-    async def _get(self, ctx: Context, path: str, query: str = "") -> Any:
-        async with ctx.gate.request() as passage:
-            status, headers, body = await self._send(ctx, path, query)
-            await passage.saw(_counts(headers))
-            if status == 429:
-                raise await passage.refused()
-        if status == 401:
-            self._token = self._sandbox.grant().access_token
-        if status == 404:
-            raise NoData
-        if status != 200:
-            raise Transient(f"strava answered {status}")
-        try:
-            return msgspec.json.decode(body)
-        except msgspec.DecodeError:
-            raise Malformed from None
 
-    async def _send(self, ctx: Context, path: str, query: str) -> tuple[int, dict[str, str], bytes]:
-        # On its way there, and back: neither is instant.
-        await ctx.clock.sleep(LATENCY_S)
-        sent: list[Any] = []
-        scope = {
-            "type": "http",
-            "method": "GET",
-            "path": path,
-            "query_string": query.encode(),
-            "headers": [
-                (b"host", b"sandbox"),
-                (b"authorization", f"Bearer {self._token}".encode()),
-            ],
-        }
-
-        async def receive() -> Any:
-            return {"type": "http.request", "body": b""}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await self._sandbox(scope, receive, send)
-        await ctx.clock.sleep(LATENCY_S)
-        start, *parts = sent
-        headers = {name.decode(): value.decode() for name, value in start["headers"]}
-        return start["status"], headers, b"".join(part["body"] for part in parts)
-
-
-def _counts(headers: dict[str, str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for header, names in _COUNTED.items():
-        told = headers.get(header.lower(), "").split(",")
-        counts |= {
-            name: int(count) for name, count in zip(names, told, strict=False) if count.isdigit()
-        }
-    return counts
+def strava_source(*, decay: bool) -> StravaReads:
+    """The sandbox's Strava, under Strava's own address."""
+    return StravaReads(
+        "strava",
+        base_url=f"{STRAVA}/api/v3",
+        auth=OAuth2(
+            authorize_url=f"{STRAVA}/oauth/authorize",
+            token_url=f"{STRAVA}/oauth/token",
+            client_id=access.CLIENT_ID,
+            client_secret=Secret(access.CLIENT_SECRET),
+            scopes=("read", "activity:read_all"),
+            scope_separator=",",
+            redirect_uris=(BACK,),
+        ),
+        budget=strava_budget(decay=decay),
+        counts=together(
+            listed("X-ReadRateLimit-Usage", ("read 15min", "read day")),
+            listed("X-RateLimit-Usage", ("15min", "day")),
+        ),
+        not_found=NoData,
+    )
 
 
 def play(seed: int, plan: Plan) -> Outcome:
@@ -228,20 +207,34 @@ def play(seed: int, plan: Plan) -> Outcome:
 async def _play(loop: SimulationLoop, file: Path, plan: Plan) -> Outcome:
     clock = VirtualClock(loop)
     sandbox = Strava(clock, activities=plan.activities, stream_points=2)
-    source = StravaReads(sandbox, strava_budget(decay=plan.decay))
+    source = strava_source(decay=plan.decay)
     syncs = [Sync(name="backfill", source=source), Sync(name="live", source=source)]
     deployment = Deployment(loop, file, syncs, worker=WORKER)
     deployment.limiter = LimiterServer(StoreClock(loop, deployment.faults))
+    deployment.transport = AsgiTransport({STRAVA: sandbox}, clock, latency_s=LATENCY_S)
+    deployment.vault = AesVault(KeyRing.for_demo(), loop.random("nonces"))
     await deployment.migrate()
     for number, name in enumerate(("one", "two")):
         deployment.launch(name).host.skew_s = plan.skew_s * (-1) ** number
     client = deployment.client()
     await client.database.open()
-    days = _Days(loop, plan, sandbox, deployment, client)
     try:
-        return await days.live()
+        connection = await _connect(client, deployment.transport)
+        return await _Days(loop, plan, sandbox, deployment, client, connection).live()
     finally:
         await client.database.close()
+
+
+async def _connect(client: Process, browser: AsgiTransport) -> str:
+    """The athlete connects the account, on Strava's page and back."""
+    credentials = client.runtime.credentials
+    assert credentials is not None
+    connections = Connections(credentials, client.runtime.registry)
+    who = {"user_id": USER, "session": "a browser", "redirect_uri": BACK}
+    page = await connections.start("strava", **who)
+    back = (await browser.send(Request(method="GET", url=page))).headers.get("location") or ""
+    answered = dict(parse_qsl(urlsplit(back).query))
+    return (await connections.finish(answered=answered, **who)).id
 
 
 class _Days:
@@ -254,7 +247,9 @@ class _Days:
         sandbox: Strava,
         deployment: Deployment,
         client: Process,
+        connection_id: str,
     ) -> None:
+        self._connection_id = connection_id
         self._plan = plan
         self._sandbox = sandbox
         self._deployment = deployment
@@ -268,10 +263,7 @@ class _Days:
 
     async def live(self) -> Outcome:
         """Let them pass."""
-        request = JobRequest(
-            sync="backfill", user_id="athlete", connection_id="history", lane=Lane.COLD
-        )
-        backfill = (await submit(self._client.runtime, request)).job
+        backfill = await self._submit("backfill", Lane.COLD)
         beside = [
             asyncio.create_task(self._at_random(self._plan.live_a_day, self._new_activity)),
             asyncio.create_task(self._at_random(self._plan.forgets_a_day, self._forget)),
@@ -303,14 +295,21 @@ class _Days:
 
     async def _new_activity(self) -> None:
         activity = self._sandbox.add_activity(NewActivity())
+        while True:
+            try:
+                job = await self._submit("live", Lane.HOT, activity=str(activity.id))
+            except ActiveJobExists:
+                # The one before is still being read.
+                await self._clock.sleep(BUSY_S)
+            else:
+                self._live.append(job.id)
+                return
+
+    async def _submit(self, sync: str, lane: Lane, **options: str) -> Job:
         request = JobRequest(
-            sync="live",
-            user_id="athlete",
-            connection_id=f"new-{activity.id}",
-            lane=Lane.HOT,
-            options={"activity": str(activity.id)},
+            sync=sync, user_id=USER, connection_id=self._connection_id, lane=lane, options=options
         )
-        self._live.append((await submit(self._client.runtime, request)).job.id)
+        return (await submit(self._client.runtime, request)).job
 
     async def _forget(self) -> None:
         limiter = self._deployment.limiter

@@ -33,6 +33,7 @@ CLASSES: dict[str, Any] = {
 TOLD = (
     "ActiveJobExists",
     "BudgetSpent",
+    "ConnectionPaused",
     "Deferred",
     "InvalidInput",
     "KeyReused",

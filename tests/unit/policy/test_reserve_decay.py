@@ -19,6 +19,7 @@ from tests.unit.values import NOW
 WINDOW_MS = 900_000
 WINDOWS = 96
 AMOUNT = 100
+DAYS = 2
 BEGIN = to_ms(NOW)
 
 
@@ -40,7 +41,8 @@ class Outcome(msgspec.Struct):
 
 def live_times(a_window: float, burst: int, seed: int) -> list[int]:
     """When live requests come: bursts at random, so many requests in each."""
-    rng, at, times = Random(seed), float(BEGIN), []
+    rng, at = Random(seed), float(BEGIN)
+    times: list[int] = []
     while True:
         at += rng.expovariate(a_window / burst) * WINDOW_MS
         if at >= BEGIN + WINDOWS * WINDOW_MS:
@@ -77,9 +79,9 @@ def play(times: list[int], *, decay: bool) -> Outcome:
 def test_a_shrinking_reserve_uses_more_and_live_work_loses_nothing(
     a_window: float, burst: int
 ) -> None:
-    # Given the same live requests, on three days
+    # Given the same live requests, on so many days
     fixed, shrinking = Outcome(), Outcome()
-    for seed in range(3):
+    for seed in range(DAYS):
         times = live_times(a_window, burst, seed)
         for outcome, decay in ((fixed, False), (shrinking, True)):
             add(outcome, play(times, decay=decay))
@@ -88,7 +90,7 @@ def test_a_shrinking_reserve_uses_more_and_live_work_loses_nothing(
     print(f"\n{a_window:g} live requests a window, {burst} at a time:")
     for name, each in (("fixed", fixed), ("shrinking", shrinking)):
         print(
-            f"  {name:9} used {each.used_share / 3:6.1%}   live {each.live}"
+            f"  {name:9} used {each.used_share / DAYS:6.1%}   live {each.live}"
             f"   put off {each.put_off}   waited {each.waited}"
         )
 

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Date,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Table,
@@ -28,9 +29,10 @@ from sqlalchemy import (
 )
 
 from headgate.base.encoding import Json, JsonObject
+from headgate.model.account import ConnectionReason
 from headgate.model.budget import Ledger
 from headgate.model.job import Lane, Mode, Progress, Reason, Summary
-from headgate.model.states import JOB, DayStatus, JobState, words
+from headgate.model.states import JOB, ConnectionState, DayStatus, JobState, words
 from headgate.store.sql.types import JsonOf, OneOf, UtcTime
 
 metadata = MetaData(
@@ -218,6 +220,59 @@ limiters = Table(
     Column("begun_at", UtcTime, nullable=False),
 )
 
+connections = Table(
+    "connections",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("state", OneOf(ConnectionState), nullable=False),
+    Column("reason", OneOf(ConnectionReason), nullable=False),
+    Column("error", Text),
+    Column("external_id", Text),
+    Column("scopes", JsonOf[tuple[str, ...]](tuple[str, ...]), nullable=False),
+    # Ciphertexts alone, and the key they were made with, by which rotation finds them.
+    Column("sealed_access", LargeBinary, nullable=False),
+    Column("sealed_refresh", LargeBinary),
+    Column("key_id", Text, nullable=False),
+    Column("expires_at", UtcTime),
+    Column("version", BigInteger, nullable=False),
+    # Who renews the credentials at present: one worker at a time, of all.
+    Column("lease_holder", Text),
+    Column("lease_until", UtcTime),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    _one_of("state", ConnectionState),
+    CheckConstraint("(lease_holder IS NULL) = (lease_until IS NULL)", name="lease"),
+)
+#: One account of a provider is connected once by a user: connecting again renews it.
+_index(
+    "uq_connections_account",
+    connections.c.user_id,
+    connections.c.source,
+    connections.c.external_id,
+    where=connections.c.external_id.is_not(None),
+    unique=True,
+)
+Index("ix_connections_of_user", connections.c.user_id, connections.c.id)
+Index("ix_connections_key", connections.c.key_id, connections.c.id)
+
+#: Users who were sent to a provider's page and have not come back yet.
+connect_attempts = Table(
+    "connect_attempts",
+    metadata,
+    # Of the random text that the provider hands back: whoever reads the table learns no good one.
+    Column("state_hash", Text, primary_key=True),
+    Column("session_hash", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("connection_id", Text),
+    Column("redirect_uri", Text, nullable=False),
+    Column("sealed_verifier", LargeBinary, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+)
+Index("ix_connect_attempts_expiry", connect_attempts.c.expires_at)
+
 __all__ = [
     "ACTIVE",
     "ASLEEP",
@@ -227,6 +282,8 @@ __all__ = [
     "PAUSED",
     "PROBING",
     "budgets",
+    "connect_attempts",
+    "connections",
     "coverage",
     "is_state",
     "job_events",

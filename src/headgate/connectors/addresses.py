@@ -1,0 +1,127 @@
+"""Which addresses may be called: the table against requests that are meant to reach inwards.
+
+An address is judged as a number, after a name was resolved, never as it was written: `127.1`,
+`0x7f000001` and a name that points to loopback are all the same number. What carries another
+address inside it is judged by that one.
+"""
+
+from collections.abc import Iterable
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+import msgspec
+
+from headgate.base.errors import InvalidInput
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+HTTPS_PORT = 443
+
+#: Everything of the IPv4 space that is not on the public network, by what it is.
+_DENIED_4 = {
+    "0.0.0.0/8": "this network",
+    "10.0.0.0/8": "private",
+    "100.64.0.0/10": "a carrier's own (CGNAT)",
+    "127.0.0.0/8": "loopback",
+    # An Azure machine's host answers here, though the address looks public.
+    "168.63.129.16/32": "a cloud's metadata",
+    "169.254.0.0/16": "link-local, with the clouds' metadata",
+    "172.16.0.0/12": "private",
+    "192.0.0.0/24": "special",
+    "192.0.2.0/24": "documentation",
+    "192.88.99.0/24": "a 6to4 relay",
+    "192.168.0.0/16": "private",
+    "198.18.0.0/15": "benchmarking",
+    "198.51.100.0/24": "documentation",
+    "203.0.113.0/24": "documentation",
+    "224.0.0.0/4": "multicast",
+    "240.0.0.0/4": "reserved, with broadcast",
+}
+
+#: Of IPv6 only this is the public network; of it, these are not.
+_PUBLIC_6 = IPv6Network("2000::/3")
+_DENIED_6 = {
+    "2001::/32": "Teredo",
+    "2001::/23": "special",
+    "2001:db8::/32": "documentation",
+    "2002::/16": "6to4",
+    "3fff::/20": "documentation",
+}
+
+#: An IPv4 address stands in the last four bytes of these.
+_MAPPED = IPv6Network("::ffff:0:0/96")
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+def _table(denied: dict[str, str]) -> list[tuple[Network, str]]:
+    return [(ip_network(network), what) for network, what in denied.items()]
+
+
+_TABLE_4, _TABLE_6 = _table(_DENIED_4), _table(_DENIED_6)
+
+
+def what_it_is(address: Address) -> str | None:
+    """What kind of address it is that must not be called; None for one on the public network."""
+    address = unwrapped(address)
+    if isinstance(address, IPv6Address) and address not in _PUBLIC_6:
+        return "not on the public IPv6 network"
+    table = _TABLE_4 if isinstance(address, IPv4Address) else _TABLE_6
+    return next((what for network, what in table if address in network), None)
+
+
+def unwrapped(address: Address) -> Address:
+    """The IPv4 address inside a mapped or translated IPv6 one; any other as it is."""
+    if isinstance(address, IPv6Address) and (address in _MAPPED or address in _NAT64):
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address
+
+
+class AddressRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What a transport may call: the public network by https, and what is allowed besides."""
+
+    #: Networks that may be called although they are not public, by plain http too: a sandbox on
+    #: loopback, a provider inside one's own network.
+    private: tuple[Network, ...] = ()
+    #: The ports that may be called on the public network.
+    ports: frozenset[int] = frozenset({HTTPS_PORT})
+
+    def refusal(self, scheme: str, address: str, port: int) -> str | None:
+        """Why it must not be called; None where it may."""
+        try:
+            number = unwrapped(ip_address(address))
+        except ValueError:
+            return "it is no address"
+        if any(number in network for network in self.private):
+            return None
+        if (what := what_it_is(number)) is not None:
+            return f"its address is {what}"
+        if scheme != "https":
+            return "only https goes over the public network"
+        if port not in self.ports:
+            return f"port {port} is not among those that may be called"
+        return None
+
+
+def parse_networks(text: str) -> tuple[Network, ...]:
+    """Networks as `127.0.0.0/8, ::1/128`."""
+    return tuple(_network(each) for each in _words(text))
+
+
+def _words(text: str) -> Iterable[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _network(text: str) -> Network:
+    try:
+        return ip_network(text)
+    except ValueError:
+        raise InvalidInput(
+            "private_networks", f"{text!r} is not a network, such as 127.0.0.0/8"
+        ) from None

@@ -1,0 +1,64 @@
+"""Where a token goes in a request, and tokens that a user hands over and nobody renews."""
+
+import msgspec
+
+from headgate.base.errors import AuthExpired, InvalidInput
+from headgate.base.secret import Secret
+from headgate.model.account import Tokens
+from headgate.ports.accounts import Placed, Surroundings
+
+
+class InHeader(msgspec.Struct, frozen=True):
+    """In a header: `Authorization: Bearer …`."""
+
+    name: str = "Authorization"
+    scheme: str = "Bearer"
+
+    def place(self, access: Secret) -> Placed:
+        """The header with the token."""
+        return Placed(headers={self.name: f"{self.scheme} {_line(access)}".strip()})
+
+
+class InQuery(msgspec.Struct, frozen=True):
+    """In the address, for providers that know no other way. It is kept out of logs and errors."""
+
+    name: str = "oauth_token"
+
+    def place(self, access: Secret) -> Placed:
+        """The parameter with the token."""
+        return Placed(params={self.name: _line(access)})
+
+
+Placement = InHeader | InQuery
+
+
+class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A token that the user copies from the provider's settings page."""
+
+    placement: Placement = InHeader()
+
+    @property
+    def refreshes(self) -> bool:
+        """It lives until the user ends it."""
+        return False
+
+    @property
+    def refresh_margin_s(self) -> float:
+        """It has no end to be ahead of."""
+        return 0.0
+
+    def placed(self, access: Secret) -> Placed:
+        """The token as a request carries it."""
+        return self.placement.place(access)
+
+    async def refresh(self, around: Surroundings, refresh_token: Secret) -> Tokens:
+        """There is nothing to renew it with."""
+        raise AuthExpired("a token that was handed over is not renewed")
+
+
+def _line(access: Secret) -> str:
+    """The token, if it can stand on one line: else it would be more than a token."""
+    text = access.reveal()
+    if not (text.isascii() and text.isprintable()):
+        raise InvalidInput("token", "holds characters that no token has")
+    return text

@@ -1,0 +1,285 @@
+"""OAuth2 by authorization code with PKCE, and its refresh; what providers do differently is data.
+
+It talks to the authorization server and reads its answers. What is done with the tokens, and who
+may renew them, is decided in `flow/connect.py` and `flow/credentials.py`.
+
+**When a worker dies between the provider's answer and our commit**, the new pair is lost. What that
+costs depends on what the provider does to the old refresh token (`Rotation`):
+
+- it never changes (Google): nothing is lost, the next refresh asks again;
+- it lives until the new pair is used (Fitbit): nothing is lost, because a pair is stored before it
+  is used, and the old token returns the same pair once more;
+- it dies at once (Strava, in the last hour of an access token; before that hour a refresh returns
+  the present pair): the connection is lost, and the user must connect again. No client can mend
+  that; the window is one commit wide, and an outage of the store within it is waited out.
+"""
+
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Literal, TypeGuard
+from urllib.parse import quote_plus, urlencode
+
+import msgspec
+
+from headgate.base.errors import (
+    Forbidden,
+    GrantRefused,
+    InvalidInput,
+    Malformed,
+    RateLimited,
+    SourceError,
+    Transient,
+)
+from headgate.base.redact import redact
+from headgate.base.secret import Secret
+from headgate.connectors.answers import retry_after_s
+from headgate.connectors.auth import InHeader, Placement
+from headgate.connectors.urls import joined, origin_of
+from headgate.model.account import Tokens
+from headgate.ports.accounts import Consent, Placed, Surroundings
+from headgate.ports.transport import Headers, Patience, Request, Response
+
+TOKEN_LENGTH_MAX = 8_192
+EXTERNAL_ID_LENGTH_MAX = 200
+#: Renew this long before the end: longer than a chunk takes, shorter than any token lives.
+REFRESH_MARGIN_S = 300.0
+#: No token is believed to live longer.
+EXPIRES_S_MAX = 10 * 365 * 86_400
+#: A time-out of our own, well below the lease under which tokens are renewed.
+PATIENCE = Patience(connect_s=5.0, total_s=20.0, bytes_max=256 * 1024)
+#: After a 429 that does not say how long.
+REST = timedelta(seconds=60)
+
+_FORM = "application/x-www-form-urlencoded"
+_NO_GRANT = "invalid_grant"
+_NO_CLIENT = frozenset({"invalid_client", "unauthorized_client"})
+
+
+class Rotation(StrEnum):
+    """What becomes of a refresh token when it is used."""
+
+    NEVER = "never"
+    UNTIL_USED = "until_used"
+    AT_ONCE = "at_once"
+
+
+#: Reads RFC 6749's error word from an answer of the token endpoint; None where there is none.
+ErrorOf = Callable[[Response], str | None]
+#: Reads what the provider calls the account from the answer that brings the first tokens.
+AccountOf = Callable[[Mapping[str, Any]], object]
+
+
+def standard_error(response: Response) -> str | None:
+    """The `error` of RFC 6749."""
+    body = _object(response)
+    error = body.get("error")
+    return error if isinstance(error, str) else None
+
+
+def no_account(body: Mapping[str, Any]) -> object:
+    """The provider does not say whose tokens they are."""
+    return None
+
+
+class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
+    """How one provider gives tokens to one application."""
+
+    authorize_url: str
+    token_url: str
+    client_id: str
+    client_secret: Secret
+    scopes: tuple[str, ...] = ()
+    #: Where the provider may send users back to: these very texts, and no others.
+    redirect_uris: tuple[str, ...] = ()
+    scope_separator: str = " "
+    #: Where the client's id and secret go: into the form, or into a Basic header.
+    client_auth: Literal["body", "basic"] = "body"
+    placement: Placement = InHeader()
+    #: Whether there are refresh tokens; without, a token that ends must be connected again.
+    refreshes: bool = True
+    refresh_margin_s: float = REFRESH_MARGIN_S
+    rotation: Rotation = Rotation.AT_ONCE
+    #: More for the page: `{"access_type": "offline"}`.
+    consent_params: Mapping[str, str] = {}
+    #: The provider's own name for itself, which its page must then send back as `iss` (RFC 9207).
+    issuer: str | None = None
+    error_of: ErrorOf = standard_error
+    account_of: AccountOf = no_account
+
+    def __post_init__(self) -> None:
+        """Refuse what could never work, naming the field."""
+        if not isinstance(self.client_secret, Secret):
+            raise InvalidInput("client_secret", "wrap it: headgate.Secret(…)")
+        if not self.client_id:
+            raise InvalidInput("client_id", "must not be empty")
+        for field in ("authorize_url", "token_url"):
+            origin_of(getattr(self, field))
+        for uri in self.redirect_uris:
+            origin_of(uri)
+            if "#" in uri:
+                raise InvalidInput("redirect_uris", f"{uri!r} must have no fragment")
+        if self.refresh_margin_s < 0:
+            raise InvalidInput("refresh_margin_s", "must not be negative")
+
+    @property
+    def ports(self) -> frozenset[int]:
+        """The port that tokens are fetched from; the page is for the user's browser alone."""
+        return frozenset({origin_of(self.token_url).port})
+
+    # Sending a user to the provider, and taking them back.
+
+    def consent_url(self, consent: Consent) -> str:
+        """The provider's page, with what it needs to send the user back to us."""
+        asked = {
+            "response_type": "code",
+            "client_id": self.client_id,
+            "redirect_uri": consent.redirect_uri,
+            "state": consent.state.reveal(),
+            "code_challenge": challenge_of(consent.verifier),
+            "code_challenge_method": "S256",
+        }
+        scope = {"scope": self.scope_separator.join(self.scopes)} if self.scopes else {}
+        params = {**asked, **scope, **self.consent_params}
+        return joined(self.authorize_url, self.authorize_url, params)
+
+    async def exchange(
+        self, around: Surroundings, answered: Mapping[str, str], consent: Consent
+    ) -> Tokens:
+        """The first tokens, for the code that the user came back with."""
+        if self.issuer is not None and answered.get("iss") != self.issuer:
+            raise Forbidden("the answer comes from another provider than the question went to")
+        if error := answered.get("error"):
+            raise Forbidden(f"the account was not connected: {redact(error, length_max=100)}")
+        code = answered.get("code")
+        if not code:
+            raise InvalidInput("code", "the provider sent none")
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": consent.redirect_uri,
+            "code_verifier": consent.verifier.reveal(),
+        }
+        body = _object(await self._ask(around, form))
+        tokens = self._tokens(body, around.clock.now())
+        # The user may have unticked some: what was granted is told in the answer, or on the way
+        # back, and where it is told nowhere, everything was (RFC 6749, 5.1).
+        told = tokens.scopes or self._scopes(answered.get("scope"))
+        account = self.account_of(body)
+        return msgspec.structs.replace(
+            tokens,
+            scopes=self.scopes if told is None else told,
+            external_id=None if account is None else str(account)[:EXTERNAL_ID_LENGTH_MAX],
+        )
+
+    # Renewing.
+
+    async def refresh(self, around: Surroundings, refresh_token: Secret) -> Tokens:
+        """New tokens in exchange for a refresh token."""
+        form = {"grant_type": "refresh_token", "refresh_token": refresh_token.reveal()}
+        return self._tokens(_object(await self._ask(around, form)), around.clock.now())
+
+    def placed(self, access: Secret) -> Placed:
+        """The access token as a request carries it."""
+        return self.placement.place(access)
+
+    # The token endpoint.
+
+    async def _ask(self, around: Surroundings, form: Mapping[str, str]) -> Response:
+        headers = {"content-type": _FORM, "accept": "application/json"}
+        fields = dict(form)
+        if self.client_auth == "basic":
+            headers["authorization"] = f"Basic {self._basic()}"
+        else:
+            fields["client_id"] = self.client_id
+            fields["client_secret"] = self.client_secret.reveal()
+        response = await around.transport.send(
+            Request(
+                method="POST",
+                url=self.token_url,
+                headers=Headers(headers.items()),
+                body=urlencode(fields).encode(),
+                patience=PATIENCE,
+            )
+        )
+        if error := self._problem(response, around.clock.now()):
+            raise error
+        return response
+
+    def _problem(self, response: Response, now: datetime) -> SourceError | None:
+        """What is wrong with an answer. Only a word that says so is about the user's grant."""
+        status, host = response.status, origin_of(self.token_url)
+        if status >= 500 or status == 408:
+            return Transient(f"{host} said {status} to a request for tokens")
+        word = self._word(response)
+        if word == _NO_GRANT:
+            lost = self.rotation is Rotation.AT_ONCE
+            hint = "; the answer to an earlier refresh may have been lost" if lost else ""
+            return GrantRefused(f"{host} no longer accepts the grant ({_NO_GRANT}){hint}")
+        if word in _NO_CLIENT:
+            return Forbidden(f"{host} does not know our client: check client_id and client_secret")
+        if status == 429:
+            wait_s = retry_after_s(response.headers, now)
+            wait = REST if wait_s is None else timedelta(seconds=wait_s)
+            return RateLimited(now + wait, f"{host} refused a request for tokens (429)")
+        if not 200 <= status < 300 or word is not None:
+            # Whatever it is, it is no word about the grant: the credentials may be as good as ever.
+            about = f" ({redact(word, length_max=60)})" if word else ""
+            return Transient(f"{host} said {status}{about} to a request for tokens")
+        return None
+
+    def _word(self, response: Response) -> str | None:
+        try:
+            return self.error_of(response)
+        except Malformed:
+            return None
+
+    def _tokens(self, body: Mapping[str, Any], now: datetime) -> Tokens:
+        access, refresh = body.get("access_token"), body.get("refresh_token")
+        if not _is_token(access):
+            raise Malformed(f"{origin_of(self.token_url)} gave no access token")
+        return Tokens(
+            access=Secret(access),
+            refresh=Secret(refresh) if _is_token(refresh) else None,
+            expires_at=_end(body, now),
+            scopes=self._scopes(body.get("scope")),
+        )
+
+    def _scopes(self, told: object) -> tuple[str, ...] | None:
+        if not isinstance(told, str):
+            return None
+        return tuple(each for each in told.split(self.scope_separator) if each)
+
+    def _basic(self) -> str:
+        # RFC 6749, 2.3.1: both are encoded as in a form before they are joined.
+        pair = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret.reveal())}"
+        return b64encode(pair.encode()).decode()
+
+
+def challenge_of(verifier: Secret) -> str:
+    """PKCE's challenge of a verifier, by S256."""
+    digest = sha256(verifier.reveal().encode("ascii")).digest()
+    return urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _object(response: Response) -> Mapping[str, Any]:
+    body = response.json()
+    if not isinstance(body, dict):
+        raise Malformed("the answer to a request for tokens is no object")
+    return body
+
+
+def _is_token(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and 0 < len(value) <= TOKEN_LENGTH_MAX
+
+
+def _end(body: Mapping[str, Any], now: datetime) -> datetime | None:
+    """When the access token ends, by our clock: `expires_in` needs no agreement on the time."""
+    seconds = body.get("expires_in")
+    if isinstance(seconds, str) and seconds.isascii() and seconds.isdigit():
+        seconds = int(seconds[:12])
+    if not isinstance(seconds, int | float):
+        return None
+    return now + timedelta(seconds=min(max(seconds, 0), EXPIRES_S_MAX))

@@ -1,0 +1,231 @@
+"""Connecting a user's account: out to the provider's page and back, or by a token handed over.
+
+A user who is sent out carries a random `state`, which the provider hands back. It is good once, for
+a few minutes, for the same user in the same browser session; we keep only its hash. What proves
+that the code is ours to exchange (PKCE's verifier) never leaves us, and is stored encrypted.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from hashlib import sha256
+
+from headgate.base.errors import Conflict, InvalidInput
+from headgate.base.log import get_logger
+from headgate.base.secret import Secret, random_secret
+from headgate.flow.credentials import Credentials
+from headgate.flow.registry import Registry
+from headgate.flow.sealing import seal
+from headgate.model.account import Binding, Connection, Tokens
+from headgate.ports.accounts import Attempt, CodeAuth, Consent, NewConnection, Renewal
+
+#: How long a user may take on the provider's page.
+ATTEMPT_TERM = timedelta(minutes=10)
+LIST_MAX = 1000
+VALUE_LENGTH_MAX = 4096
+_TRIES_MAX = 3
+
+_log = get_logger(__name__)
+
+
+class Connections:
+    """What a user does with their connections. Another user's are as if they were not there."""
+
+    def __init__(self, credentials: Credentials, registry: Registry) -> None:
+        """Connect to the sources of `registry` that have an `auth`."""
+        self._credentials = credentials
+        self._accounts = credentials.accounts
+        self._registry = registry
+
+    # ---- out to the provider's page, and back --------------------------------------------------
+
+    async def start(
+        self,
+        source: str,
+        *,
+        user_id: str,
+        session: str,
+        redirect_uri: str,
+        connection_id: str | None = None,
+    ) -> str:
+        """The address of the provider's page to send the user to.
+
+        `session` is what identifies the user's browser session: they must come back in the same.
+        `connection_id` names one that is to be connected again, to the same account.
+        """
+        auth = self._code_auth(source)
+        _check("session", session)
+        if redirect_uri not in auth.redirect_uris:
+            raise InvalidInput("redirect_uri", "is not one of those that the source declares")
+        if connection_id is not None:
+            self._same_source(await self.get(connection_id, user_id=user_id), source)
+        rng = self._credentials.around.rng
+        consent = Consent(
+            redirect_uri=redirect_uri, state=random_secret(rng), verifier=random_secret(rng)
+        )
+        state_hash = _hash(consent.state.reveal())
+        binding = _verifier_binding(user_id, source, state_hash)
+        attempt = Attempt(
+            state_hash=state_hash,
+            session_hash=_hash(session),
+            user_id=user_id,
+            source=source,
+            connection_id=connection_id,
+            redirect_uri=redirect_uri,
+            sealed_verifier=self._credentials.vault.seal(consent.verifier, binding),
+        )
+        await self._accounts.begin(attempt, term=ATTEMPT_TERM)
+        return auth.consent_url(consent)
+
+    async def finish(
+        self, *, user_id: str, session: str, redirect_uri: str, answered: Mapping[str, str]
+    ) -> Connection:
+        """Connect the account with what the provider's page sent the user back with.
+
+        `answered` is the query of the request that they came back with, and `redirect_uri` the
+        address, without its query, that they came back to.
+        """
+        _check("session", session)
+        state = answered.get("state", "")
+        _check("state", state)
+        attempt = await self._accounts.take(
+            _hash(state), session_hash=_hash(session), user_id=user_id
+        )
+        if attempt is None:
+            raise InvalidInput(
+                "state", "is not known, was used before, or is older than 10 minutes: start again"
+            )
+        if redirect_uri != attempt.redirect_uri:
+            raise InvalidInput("redirect_uri", "is not where the provider was told to come back to")
+        auth = self._code_auth(attempt.source)
+        binding = _verifier_binding(user_id, attempt.source, attempt.state_hash)
+        verifier = self._credentials.vault.open(attempt.sealed_verifier, binding)
+        consent = Consent(redirect_uri=redirect_uri, state=Secret(state), verifier=verifier)
+        tokens = await auth.exchange(self._credentials.around, answered, consent)
+        return await self._keep(attempt.source, user_id, tokens, attempt.connection_id)
+
+    async def hand_over(
+        self,
+        source: str,
+        token: Secret,
+        *,
+        user_id: str,
+        external_id: str | None = None,
+        connection_id: str | None = None,
+    ) -> Connection:
+        """Connect an account by a token that the user copied from the provider."""
+        self._auth(source)
+        _check("token", token.reveal())
+        if connection_id is not None:
+            self._same_source(await self.get(connection_id, user_id=user_id), source)
+        tokens = Tokens(access=token, external_id=external_id)
+        return await self._keep(source, user_id, tokens, connection_id)
+
+    # ---- what is there -------------------------------------------------------------------------
+
+    async def get(self, connection_id: str, *, user_id: str | None = None) -> Connection:
+        """The connection; NotFound where it is not there or not that user's."""
+        return await self._accounts.get(connection_id, user_id=user_id)
+
+    async def of_user(
+        self, user_id: str, *, limit: int = 50, after: str | None = None
+    ) -> Sequence[Connection]:
+        """A user's connections; go on with `after`, the last id of the page before."""
+        if not 1 <= limit <= LIST_MAX:
+            raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
+        return await self._accounts.list_connections(user_id, limit=limit, after=after)
+
+    async def pause(self, connection_id: str, *, user_id: str | None = None) -> Connection:
+        """Let its jobs wait until it is resumed."""
+        return await self._accounts.pause(connection_id, user_id=user_id)
+
+    async def resume(self, connection_id: str, *, user_id: str | None = None) -> Connection:
+        """Let its jobs go on; those that wait look again within five minutes."""
+        return await self._accounts.resume(connection_id, user_id=user_id)
+
+    async def remove(self, connection_id: str, *, user_id: str | None = None) -> None:
+        """Forget it, with its credentials."""
+        await self._accounts.remove(connection_id, user_id=user_id)
+
+    # ---- parts ---------------------------------------------------------------------------------
+
+    async def _keep(
+        self, source: str, user_id: str, tokens: Tokens, connection_id: str | None
+    ) -> Connection:
+        """Store the tokens: in the connection that was named, the account's, or a new one."""
+        for _ in range(_TRIES_MAX):
+            kept = await self._keep_once(source, user_id, tokens, connection_id)
+            if kept is not None:
+                _log.info("connected", connection=kept.id, source=source, user=user_id)
+                return kept
+            # The same account was connected at the same moment: now it is there.
+        raise Conflict("the same account is being connected over and over; try again")
+
+    async def _keep_once(
+        self, source: str, user_id: str, tokens: Tokens, connection_id: str | None
+    ) -> Connection | None:
+        external_id = tokens.external_id
+        known = None
+        if external_id is not None:
+            known = await self._accounts.find(user_id, source, external_id)
+        if connection_id is not None and known is not None and known.id != connection_id:
+            raise Conflict(f"that account is connected already, as {known.id}")
+        there = connection_id or (None if known is None else known.id)
+        new_id = there or self._credentials.ids.new("conn")
+        vault = self._credentials.vault
+        sealed = seal(vault, tokens, new_id, user_id=user_id, source=source)
+        if there is None:
+            return await self._accounts.add(
+                NewConnection(
+                    id=new_id,
+                    user_id=user_id,
+                    source=source,
+                    external_id=external_id,
+                    scopes=tokens.scopes or (),
+                    expires_at=tokens.expires_at,
+                    sealed=sealed,
+                )
+            )
+        renewal = Renewal(
+            sealed=sealed,
+            expires_at=tokens.expires_at,
+            scopes=tokens.scopes,
+            external_id=external_id,
+        )
+        again = await self._accounts.reconnect(there, renewal, user_id=user_id)
+        if again is None:
+            raise Conflict(f"connection {there} is to another account; connect that one, or a new")
+        return again
+
+    def _auth(self, source: str) -> object:
+        auth = self._registry.auths.get(source)
+        if auth is None:
+            there_are = ", ".join(sorted(self._registry.auths)) or "none"
+            raise InvalidInput(
+                "source", f"{source!r} is not one that users connect to; there are: {there_are}"
+            )
+        return auth
+
+    def _code_auth(self, source: str) -> CodeAuth:
+        auth = self._auth(source)
+        if not isinstance(auth, CodeAuth):
+            raise InvalidInput("source", f"{source!r} is connected by a token, not on a page")
+        return auth
+
+    @staticmethod
+    def _same_source(connection: Connection, source: str) -> None:
+        if connection.source != source:
+            raise InvalidInput("connection_id", f"{connection.id} is not to {source}")
+
+
+def _check(field: str, value: str) -> None:
+    if not 1 <= len(value) <= VALUE_LENGTH_MAX:
+        raise InvalidInput(field, f"must have between 1 and {VALUE_LENGTH_MAX:,} characters")
+
+
+def _hash(text: str) -> str:
+    # Nothing to slow down: what is hashed is random already, or worth nothing without the rest.
+    return sha256(text.encode()).hexdigest()
+
+
+def _verifier_binding(user_id: str, source: str, state_hash: str) -> Binding:
+    return Binding(user_id=user_id, source=source, row_id=state_hash, column="verifier")

@@ -1,0 +1,93 @@
+"""Putting every connection's credentials under the newest key, while everybody works on.
+
+Nothing is remembered about how far it has come: what is under another key is what is left to do. So
+it can be stopped or killed at any moment and begun again, and it can run twice at once. A row that
+changes while it is in hand is left alone and looked at again in the next round.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from headgate.base.errors import CredentialsUnreadable
+from headgate.base.log import get_logger
+from headgate.flow.sealing import seal, unseal
+from headgate.model.account import Tokens
+from headgate.ports.accounts import Accounts, Linked, Resealed, Vault
+
+BATCH = 100
+#: Rounds through the table: one would do, if nobody changed anything meanwhile.
+ROUNDS_MAX = 20
+
+_log = get_logger(__name__)
+
+
+class Rekeyed(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    key_id: str
+    #: Put under the newest key by this run.
+    resealed: int
+    #: Under a key that is not among those that are set: only connecting again helps.
+    unreadable: int
+    #: How many connections there are now under each key.
+    by_key: Mapping[str, int]
+
+    @property
+    def left(self) -> int:
+        """How many are not under the newest key."""
+        return sum(count for key_id, count in self.by_key.items() if key_id != self.key_id)
+
+
+#: Told how many are done, and how many there are to do.
+Progress = Callable[[int, int], None]
+
+
+async def rekey(
+    accounts: Accounts, vault: Vault, *, progress: Progress = lambda done, total: None
+) -> Rekeyed:
+    """Put what is under other keys under the newest one."""
+    key_id = vault.key_id
+    total = _others(await accounts.count_by_key(), key_id)
+    progress(0, total)
+    done, unreadable = 0, 0
+    for _ in range(ROUNDS_MAX):
+        found, unreadable, after = 0, 0, ""
+        while batch := await accounts.sealed_otherwise(key_id, after=after, limit=BATCH):
+            after = batch[-1].connection.id
+            resealed = [each for linked in batch if (each := _resealed(vault, linked))]
+            found += len(resealed)
+            unreadable += len(batch) - len(resealed)
+            done += await accounts.reseal(resealed)
+            progress(done, max(done, total))
+        if found == 0:
+            break
+    by_key = await accounts.count_by_key()
+    _log.info("rekeyed", key=key_id, resealed=done, unreadable=unreadable)
+    return Rekeyed(key_id=key_id, resealed=done, unreadable=unreadable, by_key=by_key)
+
+
+def _resealed(vault: Vault, linked: Linked) -> Resealed | None:
+    connection = linked.connection
+    try:
+        held = unseal(vault, linked)
+    except CredentialsUnreadable as error:
+        _log.error("credentials_unreadable", connection=connection.id, error=str(error))
+        return None
+    sealed = seal(
+        vault,
+        Tokens(access=held.access, refresh=held.refresh),
+        connection.id,
+        user_id=connection.user_id,
+        source=connection.source,
+    )
+    return Resealed(
+        connection_id=connection.id,
+        version=connection.version,
+        old_key_id=linked.sealed.key_id,
+        sealed=sealed,
+    )
+
+
+def _others(by_key: Mapping[str, int], key_id: str) -> int:
+    return sum(count for each, count in by_key.items() if each != key_id)

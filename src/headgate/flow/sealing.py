@@ -1,0 +1,44 @@
+"""Tokens into a connection's row and out again: each ciphertext bound to its row and column."""
+
+import msgspec
+
+from headgate.base.secret import Secret
+from headgate.model.account import Binding, Connection, Sealed, Tokens
+from headgate.ports.accounts import Linked, Vault
+
+ACCESS, REFRESH = "access", "refresh"
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """A connection with its credentials, opened."""
+
+    connection: Connection
+    access: Secret
+    refresh: Secret | None
+
+
+def seal(vault: Vault, tokens: Tokens, connection_id: str, *, user_id: str, source: str) -> Sealed:
+    """Tokens as they are stored in that connection's row."""
+    access = _binding(connection_id, user_id, source, ACCESS)
+    refresh = _binding(connection_id, user_id, source, REFRESH)
+    return Sealed(
+        access=vault.seal(tokens.access, access),
+        refresh=None if tokens.refresh is None else vault.seal(tokens.refresh, refresh),
+        key_id=vault.key_id,
+    )
+
+
+def unseal(vault: Vault, linked: Linked) -> Held:
+    """Credentials out of their row; CredentialsUnreadable where that fails."""
+    connection, sealed = linked.connection, linked.sealed
+    place = (connection.id, connection.user_id, connection.source)
+    refresh = sealed.refresh
+    return Held(
+        connection=connection,
+        access=vault.open(sealed.access, _binding(*place, ACCESS)),
+        refresh=None if refresh is None else vault.open(refresh, _binding(*place, REFRESH)),
+    )
+
+
+def _binding(connection_id: str, user_id: str, source: str, column: str) -> Binding:
+    return Binding(user_id=user_id, source=source, row_id=connection_id, column=column)

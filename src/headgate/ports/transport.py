@@ -1,0 +1,134 @@
+"""How a request reaches a provider and its answer comes back: the seam under the HTTP client.
+
+A transport sends one request and reads one answer, within limits. It follows no redirect, keeps no
+cookie, tries nothing again. What it raises is of our own tree: Transient where the provider could
+not be reached or did not answer in time, Malformed where the answer is too large or garbled,
+AddressRefused where the address must not be called.
+
+Requests and answers carry secrets, so what they show of themselves is the least that identifies
+them: never a header's value, a body, or a query.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, TypeVar, overload
+from urllib.parse import urlsplit
+
+import msgspec
+
+from headgate.base.errors import Malformed
+
+T = TypeVar("T")
+
+CONNECT_S_MAX = 10.0
+TOTAL_S_MAX = 30.0
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+
+
+class Headers:
+    """Names and values in order; names in any case. It shows the names alone."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
+        """Hold these; a name may come more than once."""
+        self._items = tuple((name.lower(), value) for name, value in items)
+
+    def get(self, name: str) -> str | None:
+        """The first value of that name."""
+        return next(iter(self.all(name)), None)
+
+    def all(self, name: str) -> list[str]:
+        """Every value of that name, in order."""
+        wanted = name.lower()
+        return [value for each, value in self._items if each == wanted]
+
+    def without(self, *names: str) -> "Headers":
+        """The others."""
+        dropped = {name.lower() for name in names}
+        return Headers(item for item in self._items if item[0] not in dropped)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._items)
+
+    def __repr__(self) -> str:
+        return f"Headers({', '.join(name for name, _ in self._items)})"
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long, and for how much, a request may go on."""
+
+    connect_s: float = CONNECT_S_MAX
+    #: From the first byte sent to the last one read.
+    total_s: float = TOTAL_S_MAX
+    #: Of the answer's body, unpacked.
+    bytes_max: int = ANSWER_BYTES_MAX
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent."""
+
+    method: str
+    #: With its query.
+    url: str
+    headers: Headers = Headers()
+    body: bytes = b""
+    patience: Patience = Patience()
+
+    def __repr__(self) -> str:
+        return f"Request({self.method} {without_query(self.url)})"
+
+
+class Response(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back."""
+
+    status: int
+    headers: Headers = Headers()
+    body: bytes = b""
+    #: What was asked, in the end: after redirects.
+    url: str
+
+    @overload
+    def json(self) -> Any: ...
+
+    @overload
+    def json(self, kind: type[T]) -> T: ...
+
+    def json(self, kind: Any = Any) -> Any:
+        """The body as JSON, checked against `kind` where one is given; Malformed if it is not."""
+        try:
+            return msgspec.json.decode(self.body, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            # The decoder tells a place and a type, never a value.
+            raise Malformed(f"{without_query(self.url)} gave no valid JSON: {error}") from None
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode("utf-8", "replace")
+
+    def __repr__(self) -> str:
+        return f"Response({self.status} from {without_query(self.url)}, {len(self.body)} bytes)"
+
+
+class Transport(Protocol):
+    """Sends requests."""
+
+    async def send(self, request: Request) -> Response:
+        """The provider's answer, whatever its status."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of its connections; safe to call twice."""
+        ...
+
+
+def without_query(url: str) -> str:
+    """The address as it may be told: no query, no fragment, no name and password."""
+    try:
+        parts = urlsplit(url)
+        port = "" if parts.port is None else f":{parts.port}"
+        host = parts.hostname or ""
+        shown = f"[{host}]" if ":" in host else host
+        return f"{parts.scheme}://{shown}{port}{parts.path}"
+    except ValueError:
+        return "(an address that cannot be read)"

@@ -1,0 +1,372 @@
+"""Connections and their encrypted credentials.
+
+Ownership is part of every statement that names a user. What concerns credentials carries the
+version that it was decided on, and changes nothing where there is a newer one.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    and_,
+    case,
+    delete,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy import (
+    Connection as Transaction,
+)
+
+from headgate.base.errors import IllegalTransition, NotFound
+from headgate.model.account import Connection, ConnectionReason, Sealed
+from headgate.model.states import CONNECTION, ConnectionState
+from headgate.ports.accounts import Attempt, Linked, NewConnection, Renewal, Resealed
+from headgate.store.sql.moment import Moment
+from headgate.store.sql.statements import insert_into
+from headgate.store.sql.tables import connect_attempts, connections
+
+#: Attempts that ran out and are deleted in passing, at most so many at a time.
+PRUNE_MAX = 100
+
+_COLUMNS = tuple(connections.c[name] for name in Connection.__struct_fields__)
+_SEALED = (connections.c.sealed_access, connections.c.sealed_refresh, connections.c.key_id)
+_ATTEMPT = tuple(connect_attempts.c[name] for name in Attempt.__struct_fields__)
+_NO_LEASE = {"lease_holder": None, "lease_until": None}
+
+
+# ---- connecting --------------------------------------------------------------------------------
+
+
+def add(tx: Transaction, now: Moment, new: NewConnection) -> Connection | None:
+    """Store a connection, unless the user has connected that account already."""
+    statement = (
+        insert_into(tx.dialect, connections)
+        .values(
+            id=new.id,
+            user_id=new.user_id,
+            source=new.source,
+            state=CONNECTION.initial,
+            reason=ConnectionReason.CONNECTED,
+            external_id=new.external_id,
+            scopes=new.scopes,
+            expires_at=new.expires_at,
+            version=1,
+            created_at=now.at(),
+            updated_at=now.at(),
+            **_sealed_values(new.sealed),
+        )
+        .on_conflict_do_nothing()
+        .returning(*_COLUMNS)
+    )
+    return _one(tx.execute(statement).one_or_none())
+
+
+def reconnect(
+    tx: Transaction, now: Moment, connection_id: str, renewal: Renewal, *, user_id: str
+) -> Connection | None:
+    """New credentials for the same account; None where they are another's."""
+    get(tx, connection_id, user_id=user_id)
+    statement = (
+        update(connections)
+        .where(
+            _is(connection_id, user_id),
+            connections.c.state.in_(CONNECTION.edge("reconnect").sources),
+            _same_account(renewal.external_id),
+        )
+        .values(
+            state=CONNECTION.edge("reconnect").target,
+            reason=ConnectionReason.CONNECTED,
+            error=None,
+            external_id=func.coalesce(connections.c.external_id, renewal.external_id),
+            **_renewed_values(now, renewal),
+        )
+        .returning(*_COLUMNS)
+    )
+    return _one(tx.execute(statement).one_or_none())
+
+
+def begin(tx: Transaction, now: Moment, attempt: Attempt, *, term: timedelta) -> None:
+    """Remember an attempt, and forget some that ran out."""
+    old = (
+        select(connect_attempts.c.state_hash)
+        .where(connect_attempts.c.expires_at <= now.at())
+        .limit(PRUNE_MAX)
+    )
+    tx.execute(delete(connect_attempts).where(connect_attempts.c.state_hash.in_(old)))
+    values = {name: getattr(attempt, name) for name in Attempt.__struct_fields__}
+    tx.execute(insert_into(tx.dialect, connect_attempts).values(**values, expires_at=now.at(term)))
+
+
+def take(
+    tx: Transaction, now: Moment, state_hash: str, *, session_hash: str, user_id: str
+) -> Attempt | None:
+    """Look at an attempt and delete it, in one go: nobody takes it twice."""
+    statement = (
+        delete(connect_attempts)
+        .where(
+            connect_attempts.c.state_hash == state_hash,
+            connect_attempts.c.session_hash == session_hash,
+            connect_attempts.c.user_id == user_id,
+            connect_attempts.c.expires_at > now.at(),
+        )
+        .returning(*_ATTEMPT)
+    )
+    row = tx.execute(statement).mappings().one_or_none()
+    return None if row is None else Attempt(**row)
+
+
+# ---- finding and steering ----------------------------------------------------------------------
+
+
+def get(tx: Transaction, connection_id: str, *, user_id: str | None = None) -> Connection:
+    """The connection, if it is there and, where a user is named, that user's."""
+    row = tx.execute(select(*_COLUMNS).where(_is(connection_id, user_id))).one_or_none()
+    if row is None:
+        raise _not_found(connection_id)
+    return _to_connection(row)
+
+
+def find(tx: Transaction, user_id: str, source: str, external_id: str) -> Connection | None:
+    """The user's connection to that account."""
+    query = select(*_COLUMNS).where(
+        connections.c.user_id == user_id,
+        connections.c.source == source,
+        connections.c.external_id == external_id,
+    )
+    return _one(tx.execute(query).one_or_none())
+
+
+def of_user(tx: Transaction, user_id: str, *, limit: int, after: str | None) -> list[Connection]:
+    """A user's connections, oldest first: ids sort by the time they were made."""
+    query = select(*_COLUMNS).where(connections.c.user_id == user_id)
+    if after is not None:
+        query = query.where(connections.c.id > after)
+    found = tx.execute(query.order_by(connections.c.id).limit(limit))
+    return [_to_connection(row) for row in found]
+
+
+def linked(tx: Transaction, connection_id: str, *, user_id: str) -> Linked:
+    """The connection with its credentials."""
+    query = select(*_COLUMNS, *_SEALED).where(_is(connection_id, user_id))
+    row = tx.execute(query).one_or_none()
+    if row is None:
+        raise _not_found(connection_id)
+    return _to_linked(row)
+
+
+def steer(
+    tx: Transaction,
+    now: Moment,
+    connection_id: str,
+    edge_name: str,
+    reason: ConnectionReason,
+    *,
+    user_id: str | None,
+) -> Connection:
+    """Follow an edge by hand; one that was followed already is not followed again."""
+    edge = CONNECTION.edge(edge_name)
+    statement = (
+        update(connections)
+        .where(_is(connection_id, user_id), connections.c.state.in_(edge.sources))
+        .values(state=edge.target, reason=reason, updated_at=now.at())
+        .returning(*_COLUMNS)
+    )
+    changed = _one(tx.execute(statement).one_or_none())
+    if changed is not None:
+        return changed
+    present = get(tx, connection_id, user_id=user_id)
+    if present.state is edge.target:
+        return present
+    raise IllegalTransition(
+        f"connection {connection_id} is {present.state.value}: {edge_name} is not possible"
+    )
+
+
+def remove(tx: Transaction, connection_id: str, *, user_id: str | None) -> None:
+    """Delete it with its credentials."""
+    if tx.execute(delete(connections).where(_is(connection_id, user_id))).rowcount == 0:
+        raise _not_found(connection_id)
+
+
+# ---- renewing credentials ----------------------------------------------------------------------
+
+
+def lease(
+    tx: Transaction,
+    now: Moment,
+    connection_id: str,
+    *,
+    version: int,
+    holder: str,
+    term: timedelta,
+) -> bool:
+    """Take the lease where nobody has it, for as long as the credentials are these."""
+    free = or_(connections.c.lease_until.is_(None), connections.c.lease_until <= now.at())
+    statement = (
+        update(connections)
+        .where(_at_version(connection_id, version), free)
+        .values(lease_holder=holder, lease_until=now.at(term))
+    )
+    return tx.execute(statement).rowcount == 1
+
+
+def release(tx: Transaction, connection_id: str, *, holder: str) -> None:
+    """Give the lease back, if it is still ours."""
+    tx.execute(
+        update(connections)
+        .where(connections.c.id == connection_id, connections.c.lease_holder == holder)
+        .values(**_NO_LEASE)
+    )
+
+
+def renew(
+    tx: Transaction, now: Moment, connection_id: str, renewal: Renewal, *, version: int
+) -> Connection | None:
+    """Store what the provider gave in exchange for these credentials."""
+    # Refused meanwhile, by a worker that asked with the same credentials and came second.
+    edge = CONNECTION.edge("rescue")
+    rescued = connections.c.state.in_(edge.sources)
+    statement = (
+        update(connections)
+        .where(_at_version(connection_id, version))
+        .values(
+            state=case((rescued, _state(edge.target)), else_=connections.c.state),
+            reason=case(
+                (rescued, literal(ConnectionReason.RENEWED, connections.c.reason.type)),
+                else_=connections.c.reason,
+            ),
+            error=None,
+            **_renewed_values(now, renewal),
+        )
+        .returning(*_COLUMNS)
+    )
+    return _one(tx.execute(statement).one_or_none())
+
+
+def refuse(
+    tx: Transaction,
+    now: Moment,
+    connection_id: str,
+    *,
+    version: int,
+    reason: ConnectionReason,
+    error: str,
+) -> Connection | None:
+    """These credentials are no good any more."""
+    edge = CONNECTION.edge("refuse")
+    statement = (
+        update(connections)
+        .where(_at_version(connection_id, version), connections.c.state.in_(edge.sources))
+        .values(state=edge.target, reason=reason, error=error, updated_at=now.at(), **_NO_LEASE)
+        .returning(*_COLUMNS)
+    )
+    return _one(tx.execute(statement).one_or_none())
+
+
+# ---- rotating keys -----------------------------------------------------------------------------
+
+
+def sealed_otherwise(tx: Transaction, key_id: str, *, after: str, limit: int) -> list[Linked]:
+    """Connections whose credentials are under any other key."""
+    query = (
+        select(*_COLUMNS, *_SEALED)
+        .where(connections.c.key_id != key_id, connections.c.id > after)
+        .order_by(connections.c.id)
+        .limit(limit)
+    )
+    return [_to_linked(row) for row in tx.execute(query)]
+
+
+def reseal(tx: Transaction, batch: Sequence[Resealed]) -> int:
+    """Replace ciphertexts, where they are still the ones that were read.
+
+    The version stays: the credentials are the same. So a worker that renews them at this moment
+    is not turned away with the only good pair in its hands.
+    """
+    done = 0
+    # In the order of ids, as everywhere, so that two transactions never wait for each other.
+    for each in sorted(batch, key=lambda each: each.connection_id):
+        statement = (
+            update(connections)
+            .where(
+                _at_version(each.connection_id, each.version),
+                connections.c.key_id == each.old_key_id,
+            )
+            .values(**_sealed_values(each.sealed))
+        )
+        done += tx.execute(statement).rowcount
+    return done
+
+
+def count_by_key(tx: Transaction) -> dict[str, int]:
+    """How many connections there are under each key."""
+    query = select(connections.c.key_id, func.count()).group_by(connections.c.key_id)
+    return {key_id: count for key_id, count in tx.execute(query)}
+
+
+# ---- parts of statements -----------------------------------------------------------------------
+
+
+def _is(connection_id: str, user_id: str | None) -> ColumnElement[bool]:
+    there = connections.c.id == connection_id
+    return there if user_id is None else and_(there, connections.c.user_id == user_id)
+
+
+def _at_version(connection_id: str, version: int) -> ColumnElement[bool]:
+    return and_(connections.c.id == connection_id, connections.c.version == version)
+
+
+def _same_account(external_id: str | None) -> ColumnElement[bool]:
+    """Whether the row is of that account, or one of the two is not known."""
+    unknown = connections.c.external_id.is_(None)
+    return or_(unknown, literal(external_id is None), connections.c.external_id == external_id)
+
+
+def _renewed_values(now: Moment, renewal: Renewal) -> dict[str, Any]:
+    values = {
+        **_sealed_values(renewal.sealed),
+        **_NO_LEASE,
+        "expires_at": renewal.expires_at,
+        "version": connections.c.version + 1,
+        "updated_at": now.at(),
+    }
+    if renewal.scopes is not None:
+        values["scopes"] = renewal.scopes
+    return values
+
+
+def _sealed_values(sealed: Sealed) -> dict[str, Any]:
+    return {
+        "sealed_access": sealed.access,
+        "sealed_refresh": sealed.refresh,
+        "key_id": sealed.key_id,
+    }
+
+
+def _state(state: ConnectionState) -> ColumnElement[Any]:
+    return literal(state, connections.c.state.type)
+
+
+def _one(row: Row[Any] | None) -> Connection | None:
+    return None if row is None else _to_connection(row)
+
+
+def _to_connection(row: Row[Any]) -> Connection:
+    # A row may go on with the credentials; zip ends with the model's fields.
+    return Connection(**dict(zip(Connection.__struct_fields__, row, strict=False)))
+
+
+def _to_linked(row: Any) -> Linked:
+    sealed = Sealed(access=row.sealed_access, refresh=row.sealed_refresh, key_id=row.key_id)
+    return Linked(_to_connection(row), sealed)
+
+
+def _not_found(connection_id: str) -> NotFound:
+    return NotFound(f"there is no connection {connection_id!r}")

@@ -1,0 +1,126 @@
+"""Rotating keys on both databases: everything ends under the newest, whatever goes on meanwhile."""
+
+import asyncio
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from headgate.flow.rekey import BATCH, rekey
+from headgate.flow.sealing import seal
+from headgate.ports.accounts import Renewal, Vault
+from headgate.store.sql.account_store import SqlAccounts
+from headgate.store.sql.database import Database
+from tests.connecting import fill_connections, named_tokens, opened_tokens, vault
+from tests.stores import START
+
+
+@pytest.fixture
+def accounts(database: Database) -> SqlAccounts:
+    return SqlAccounts(database)
+
+
+async def test_everything_is_put_under_the_newest_key_and_the_old_one_can_go(
+    accounts: SqlAccounts,
+) -> None:
+    # Given connections under an old key and some under the new, more than fit one batch
+    old = await fill_connections(accounts, BATCH + 5, vault("k1"))
+    told: list[tuple[int, int]] = []
+
+    # When keys are rotated
+    done = await rekey(
+        accounts, vault("k2", "k1"), progress=lambda at, total: told.append((at, total))
+    )
+
+    # Then the new key alone reads everything
+    assert (done.resealed, done.unreadable, done.left) == (BATCH + 5, 0, 0)
+    assert done.by_key == {"k2": BATCH + 5}
+    assert told == [(0, 105), (100, 105), (105, 105)]
+    for each in old:
+        expected = (f"access of {each}", f"refresh of {each}")
+        assert await opened_tokens(accounts, each, vault("k2")) == expected
+    # And once more is nothing to do.
+    assert (await rekey(accounts, vault("k2"))).resealed == 0
+
+
+async def test_a_ciphertext_from_another_row_is_not_carried_over(
+    accounts: SqlAccounts, database: Database
+) -> None:
+    # Given somebody who copied one user's tokens into another's row
+    first, second = await fill_connections(accounts, 2, vault("k1"))
+    stolen = (await accounts.linked(first, user_id="ada")).sealed
+    assert await accounts.renew(second, Renewal(sealed=stolen, expires_at=START), version=1)
+
+    done = await rekey(accounts, vault("k2", "k1"))
+
+    # Then rotation does not make it good
+    assert (done.resealed, done.unreadable, done.left) == (1, 1, 1)
+
+
+async def test_what_cannot_be_read_is_counted_and_left_as_it_is(accounts: SqlAccounts) -> None:
+    await fill_connections(accounts, 3, vault("k1"))
+
+    done = await rekey(accounts, vault("k2"))
+
+    assert (done.resealed, done.unreadable, done.left) == (0, 3, 3)
+    assert await opened_tokens(accounts, "conn_00000", vault("k1")) == (
+        "access of conn_00000",
+        "refresh of conn_00000",
+    )
+
+
+async def test_two_rotations_at_once_do_the_work_of_one(accounts: SqlAccounts) -> None:
+    await fill_connections(accounts, 40, vault("k1"))
+
+    both = await asyncio.gather(*(rekey(accounts, vault("k2", "k1")) for _ in range(2)))
+
+    assert sum(done.resealed for done in both) == 40
+    assert {done.left for done in both} == {0}
+
+
+async def test_workers_that_renew_meanwhile_lose_nothing(accounts: SqlAccounts) -> None:
+    # Given workers that renew tokens all the time: some know the new key, some only the old one
+    ids = await fill_connections(accounts, 30, vault("k1"))
+    newest: dict[str, str] = {}
+    rotated = asyncio.Event()
+
+    async def work(number: int, by: Vault) -> int:
+        draw, renewed = Random(number), 0
+        while not (rotated.is_set() and renewed >= 20):
+            each = draw.choice(ids)
+            linked = await accounts.linked(each, user_id="ada")
+            version = linked.connection.version
+            if not await accounts.lease(
+                each, version=version, holder=str(number), term=timedelta(seconds=60)
+            ):
+                continue
+            name = f"{each} by {number} at {version}"
+            fresh = seal(by, named_tokens(name), each, user_id="ada", source="strava")
+            after = await accounts.renew(
+                each, Renewal(sealed=fresh, expires_at=START), version=version
+            )
+            # Under the lease nobody else renews, and rotation must not be in the way.
+            assert after is not None
+            newest[each] = name
+            renewed += 1
+        return renewed
+
+    async def rotate() -> Any:
+        try:
+            return await rekey(accounts, vault("k2", "k1"))
+        finally:
+            rotated.set()
+
+    # When keys are rotated under their hands
+    both = vault("k2", "k1")
+    workers = [work(number, both) for number in range(3)]
+    await asyncio.gather(rotate(), *workers, work(9, vault("k1")))
+
+    # Then every connection holds the newest tokens it was given
+    for each in ids:
+        name = newest.get(each, each)
+        expected = (f"access of {name}", f"refresh of {name}")
+        assert await opened_tokens(accounts, each, both) == expected
+    # And once no worker writes with the old key any more, a last run leaves nothing under it
+    assert (await rekey(accounts, both)).left == 0

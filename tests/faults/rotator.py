@@ -1,0 +1,47 @@
+"""A real process that rotates keys, and kills itself in the middle, as by kill -9.
+
+`KILL_AFTER=n` batches were written; without it the process runs to its end.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+
+from headgate.app import open_database
+from headgate.base.clock import SystemClock
+from headgate.connectors.vault import AesVault
+from headgate.flow import rekey
+from headgate.ports.accounts import Resealed
+from headgate.settings import Settings
+from headgate.store.sql.account_store import SqlAccounts
+
+
+class DyingAccounts(SqlAccounts):
+    """Dies after so many batches."""
+
+    left = int(os.environ.get("KILL_AFTER", "1000000"))
+
+    async def reseal(self, batch: Sequence[Resealed]) -> int:
+        """Write the batch, and perhaps die before anybody hears of it."""
+        done = await super().reseal(batch)
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+
+async def main() -> None:
+    """Rotate the keys of HEADGATE_DATABASE, a few connections at a time."""
+    rekey.BATCH = 3
+    settings = Settings()
+    database = open_database(settings.database, SystemClock())
+    await database.open()
+    try:
+        await rekey.rekey(DyingAccounts(database), AesVault(settings.key_ring()))
+    finally:
+        await database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

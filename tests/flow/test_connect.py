@@ -1,0 +1,349 @@
+"""Connecting an account: out to the provider's page and back, once, by the same user."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate import (
+    ApiSource,
+    ApiToken,
+    App,
+    Conflict,
+    ConnectionReason,
+    ConnectionState,
+    Forbidden,
+    GrantRefused,
+    IllegalTransition,
+    InvalidInput,
+    NotFound,
+    Secret,
+    Sync,
+)
+from headgate.sandbox.strava.access import READ, READ_ALL
+from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, vault
+from tests.worlds import World, in_world
+
+
+def test_an_account_is_connected_and_its_tokens_work(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+
+        connection = await site.connect(app)
+
+        athlete = site.strava.world.athlete_ids[0]
+        assert (connection.user_id, connection.source) == ("ada", "strava")
+        assert connection.state is ConnectionState.ACTIVE
+        assert connection.external_id == str(athlete)
+        assert connection.scopes == (READ, READ_ALL)
+        assert connection.expires_at is not None
+        assert connection.expires_at - world.clock.now() > timedelta(hours=5.9)
+        assert await app.connections.of_user("ada") == [connection]
+
+    in_world(tmp_path, main)
+
+
+def test_a_state_is_good_once_for_its_user_in_its_session_for_ten_minutes(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+
+        async def started() -> dict[str, str]:
+            url = await app.connections.start(
+                "strava", user_id="ada", session=SESSION, redirect_uri=BACK
+            )
+            return await site.consent(url)
+
+        async def finish(answered: dict[str, str], **other: str) -> None:
+            given = {"user_id": "ada", "session": SESSION, "redirect_uri": BACK, **other}
+            await app.connections.finish(answered=answered, **given)
+
+        # Another user, another browser, a state that is made up, or none: refused, all alike.
+        answered = await started()
+        said = set()
+        for wrong in (
+            finish(answered, user_id="bob"),
+            finish(answered, session="browser-2"),
+            finish({**answered, "state": "0" * 64}),
+        ):
+            with pytest.raises(InvalidInput, match="state") as raised:
+                await wrong
+            said.add(str(raised.value))
+        assert len(said) == 1
+        with pytest.raises(InvalidInput, match="state"):
+            await finish({"code": answered["code"]})
+
+        # The right one, once.
+        await finish(answered)
+        with pytest.raises(InvalidInput, match="was used before"):
+            await finish(answered)
+
+        # Too late.
+        late = await started()
+        await world.clock.sleep(601)
+        with pytest.raises(InvalidInput, match="older than 10 minutes"):
+            await finish(late)
+
+    in_world(tmp_path, main)
+
+
+def test_the_way_back_is_one_of_those_declared_to_the_letter(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+
+        for wrong in (f"{BACK}/", f"{BACK}?next=x", "https://evil.example/connected", ""):
+            with pytest.raises(InvalidInput, match="redirect_uri"):
+                await app.connections.start(
+                    "strava", user_id="ada", session=SESSION, redirect_uri=wrong
+                )
+        url = await app.connections.start(
+            "strava", user_id="ada", session=SESSION, redirect_uri=BACK
+        )
+        with pytest.raises(InvalidInput, match="come back to"):
+            await app.connections.finish(
+                user_id="ada",
+                session=SESSION,
+                redirect_uri=f"{BACK}/",
+                answered=await site.consent(url),
+            )
+
+    in_world(tmp_path, main)
+
+
+def test_a_user_who_says_no_is_not_connected(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        site.strava.oauth.approves = False
+
+        with pytest.raises(Forbidden, match="access_denied"):
+            await site.connect(app)
+        assert await app.connections.of_user("ada") == []
+
+    in_world(tmp_path, main)
+
+
+def test_a_code_that_is_no_good_connects_nothing(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        url = await app.connections.start(
+            "strava", user_id="ada", session=SESSION, redirect_uri=BACK
+        )
+        answered = await site.consent(url)
+
+        with pytest.raises(GrantRefused):
+            await app.connections.finish(
+                user_id="ada",
+                session=SESSION,
+                redirect_uri=BACK,
+                answered={**answered, "code": "made-up"},
+            )
+        assert await app.connections.of_user("ada") == []
+
+    in_world(tmp_path, main)
+
+
+def test_a_code_of_another_attempt_is_stopped_by_pkce(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given two attempts, and an attacker who slips the code of one into the other
+        site = Site(world)
+        app = await site.app()
+
+        async def started(user: str) -> dict[str, str]:
+            url = await app.connections.start(
+                "strava", user_id=user, session=user, redirect_uri=BACK
+            )
+            return await site.consent(url)
+
+        victim, attacker = await started("ada"), await started("eve")
+
+        # Then the provider refuses: the verifier is not that code's
+        with pytest.raises(GrantRefused):
+            await app.connections.finish(
+                user_id="eve",
+                session="eve",
+                redirect_uri=BACK,
+                answered={**attacker, "code": victim["code"]},
+            )
+
+    in_world(tmp_path, main)
+
+
+def test_what_the_user_unticked_is_not_in_the_scopes(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        site.strava.oauth.unticked.add(READ_ALL)
+
+        connection = await site.connect(await site.app())
+
+        assert connection.scopes == (READ,)
+
+    in_world(tmp_path, main)
+
+
+def test_connecting_the_same_account_again_renews_it(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        first = await site.connect(app)
+
+        again = await site.connect(app)
+        named = await site.connect(app, connection_id=first.id)
+
+        assert (again.id, named.id) == (first.id, first.id)
+        assert (again.version, named.version) == (2, 3)
+        assert len(await app.connections.of_user("ada")) == 1
+        # Another user's connection to the same athlete is another connection.
+        other = await site.connect(app, "bob")
+        assert other.id != first.id
+
+    in_world(tmp_path, main)
+
+
+def test_another_account_does_not_slip_into_a_connections_place(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world, athletes=2)
+        app = await site.app()
+        one, two = site.strava.world.athlete_ids
+
+        async def connect(athlete: int, connection_id: str | None = None) -> Any:
+            url = await app.connections.start(
+                "strava",
+                user_id="ada",
+                session=SESSION,
+                redirect_uri=BACK,
+                connection_id=connection_id,
+            )
+            answered = await site.consent(f"{url}&sandbox_user={athlete}")
+            return await app.connections.finish(
+                user_id="ada", session=SESSION, redirect_uri=BACK, answered=answered
+            )
+
+        first = await connect(one)
+        with pytest.raises(Conflict, match="another account"):
+            await connect(two, first.id)
+        second = await connect(two)
+        with pytest.raises(Conflict, match=f"connected already, as {second.id}"):
+            await connect(two, first.id)
+        assert await app.connections.get(first.id) == first
+
+    in_world(tmp_path, main)
+
+
+def test_only_ones_own_connections_can_be_reconnected_and_steered(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        mine = app.connections
+
+        for attempt in (
+            mine.start(
+                "strava",
+                user_id="bob",
+                session=SESSION,
+                redirect_uri=BACK,
+                connection_id=connection.id,
+            ),
+            mine.pause(connection.id, user_id="bob"),
+            mine.resume(connection.id, user_id="bob"),
+            mine.remove(connection.id, user_id="bob"),
+            mine.get(connection.id, user_id="bob"),
+        ):
+            with pytest.raises(NotFound):
+                await attempt
+
+        assert (await mine.pause(connection.id, user_id="ada")).state is ConnectionState.PAUSED
+        assert (await mine.resume(connection.id, user_id="ada")).state is ConnectionState.ACTIVE
+        await mine.remove(connection.id, user_id="ada")
+        with pytest.raises(NotFound):
+            await mine.get(connection.id, user_id="ada")
+
+    in_world(tmp_path, main)
+
+
+class Graph(ApiSource):
+    """A source whose users hand a token over."""
+
+
+def test_a_token_is_handed_over_and_kept_encrypted(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        roam = Graph("roam", base_url="https://api.roamresearch.com/api/graph", auth=ApiToken())
+        app = await world.app(
+            Sync(name="notes", source=roam), vault=vault(), transport=Site(world).wire
+        )
+
+        made = await app.connections.hand_over(
+            "roam", Secret("roam-graph-token-c4nary"), user_id="ada", external_id="my-graph"
+        )
+        again = await app.connections.hand_over(
+            "roam", Secret("roam-graph-token-2"), user_id="ada", external_id="my-graph"
+        )
+
+        assert (made.reason, made.expires_at) == (ConnectionReason.CONNECTED, None)
+        assert (again.id, again.version) == (made.id, 2)
+        assert b"graph-token" not in database_bytes(tmp_path)
+        with pytest.raises(InvalidInput, match="by a token, not on a page"):
+            await app.connections.start("roam", user_id="ada", session=SESSION, redirect_uri=BACK)
+        with pytest.raises(InvalidInput, match="there are: roam"):
+            await app.connections.hand_over("strava", Secret("x"), user_id="ada")
+        with pytest.raises(InvalidInput, match="token"):
+            await app.connections.hand_over("roam", Secret(""), user_id="ada")
+        with pytest.raises(InvalidInput, match="limit"):
+            await app.connections.of_user("ada", limit=0)
+
+    in_world(tmp_path, main)
+
+
+def test_a_connection_that_needs_its_user_cannot_be_resumed_by_hand(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        assert app.runtime.credentials is not None
+        await app.runtime.credentials.accounts.refuse(
+            connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
+        )
+
+        with pytest.raises(IllegalTransition, match="needs_reauth"):
+            await app.connections.resume(connection.id)
+
+    in_world(tmp_path, main)
+
+
+def test_without_sources_to_connect_to_there_are_no_connections(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app()
+        with pytest.raises(InvalidInput, match="none of their sources has an `auth`"):
+            _ = app.connections
+
+    in_world(tmp_path, main)
+
+
+def test_an_app_whose_users_have_credentials_does_not_start_without_good_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sync = Sync(name="all", source=strava_source())
+
+    async def main(world: World) -> None:
+        for keys, problem in (
+            (None, "none is set; make one with `headgate keys new`"),
+            ("k1:AAAA", "has 3 bytes, and needs 32"),
+            ("k1:" + "A" * 43 + "=", "not random"),
+        ):
+            if keys is None:
+                monkeypatch.delenv("HEADGATE_KEYS", raising=False)
+            else:
+                monkeypatch.setenv("HEADGATE_KEYS", keys)
+            # It can be declared, but not opened.
+            app = App(f"sqlite:///{tmp_path}/x.db", syncs=[sync], clock=world.clock)
+            with pytest.raises(InvalidInput, match=problem) as raised:
+                await app.open()
+            assert "AAAA" not in str(raised.value)
+
+    in_world(tmp_path, main)

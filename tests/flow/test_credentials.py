@@ -1,0 +1,813 @@
+"""Tokens that end, are refused, or are renewed by ten jobs at once, against the emulated Strava."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from headgate import (
+    App,
+    AuthExpired,
+    Chunk,
+    Connection,
+    ConnectionReason,
+    ConnectionState,
+    Context,
+    CredentialsUnreadable,
+    Deferred,
+    Forbidden,
+    Job,
+    JobState,
+    Reason,
+    Response,
+    RetryPolicy,
+    StoreUnavailable,
+    Sync,
+    Transient,
+)
+from headgate.flow.credentials import Credentials
+from headgate.flow.sealing import Held, unseal
+from headgate.model.account import Sealed
+from headgate.ports.accounts import Linked
+from headgate.ports.transport import Request
+from headgate.sandbox.kit.faults import FaultKind
+from headgate.store.sql.account_store import SqlAccounts
+from tests.connecting import Site, strava_auth, strava_source, submit, vault
+from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
+
+TOKEN_PATH = "/oauth/token"
+LIST_PATH = "/api/v3/athlete/activities"
+SIX_HOURS_S = 6 * 3600
+
+
+def credentials_of(app: App) -> Credentials:
+    assert app.runtime.credentials is not None
+    return app.runtime.credentials
+
+
+async def held(app: App, connection: Connection) -> Held:
+    credentials = credentials_of(app)
+    linked = await credentials.accounts.linked(connection.id, user_id=connection.user_id)
+    return unseal(credentials.vault, linked)
+
+
+async def finished(site: Site, app: App, job: Job) -> Job:
+    return await site.world.until(app, job.id)
+
+
+# ---- renewing ----------------------------------------------------------------------------------
+
+
+def test_a_token_that_ended_is_renewed_ahead_of_the_request(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        before = await held(app, connection)
+        await world.clock.sleep(SIX_HOURS_S)
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        # Then no request was made with the old one
+        assert (job.state, job.summary.errors, job.summary.records) == (JobState.SUCCESS, 0, 50)
+        assert site.wire.refreshes == 1
+        assert site.strava.requests.count(status=401) == 0
+        after = await held(app, connection)
+        assert (after.access != before.access, after.refresh != before.refresh) == (True, True)
+        assert after.connection.version == 2
+
+    in_world(tmp_path, main)
+
+
+def test_a_token_that_is_refused_in_the_middle_is_renewed_once_by_ten_jobs(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given ten jobs of one connection, and a token that ends while they read
+        site = Site(world, activities=90)
+        names = [f"sync-{number}" for number in range(10)]
+        app = await site.app(*names, worker=lanes(hot=10))
+        connection = await site.connect(app)
+        site.strava.faults.next(FaultKind.TOKEN_EXPIRED, times=1, path=LIST_PATH)
+        jobs = [await submit(app, connection, name) for name in names]
+
+        # When they run at once
+        await app.supervisor().start()
+        ended = [await finished(site, app, job) for job in jobs]
+
+        # Then one asked for a new token, for all of them, and no job failed a chunk
+        assert {job.state for job in ended} == {JobState.SUCCESS}
+        assert {job.summary.errors for job in ended} == {0}
+        assert site.wire.refreshes == 1
+        assert site.strava.requests.count(status=401) >= 1
+        assert (await app.connections.get(connection.id)).version == 2
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_of_several_processes_one_renews(tmp_path: Path, seed: int) -> None:
+    async def main(world: World) -> None:
+        # Given five processes with two jobs each, and a token that has ended
+        site = Site(world)
+        names = [f"sync-{number}" for number in range(10)]
+        apps = [await site.app(*names, worker=lanes(hot=2)) for _ in range(5)]
+        connection = await site.connect(apps[0])
+        await world.clock.sleep(SIX_HOURS_S)
+        jobs = [await submit(apps[0], connection, name) for name in names]
+
+        for app in apps:
+            await app.supervisor().start()
+        ended = [await finished(site, apps[0], job) for job in jobs]
+
+        # Then the provider was asked once
+        assert {job.state for job in ended} == {JobState.SUCCESS}
+        assert {(job.summary.errors, job.summary.deferrals) for job in ended} == {(0, 0)}
+        assert site.wire.refreshes == 1
+        assert (await apps[0].connections.get(connection.id)).version == 2
+
+    in_world(tmp_path, main, seed=seed)
+
+
+def test_new_tokens_are_stored_before_they_are_used(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        stored: list[bool] = []
+
+        def look(request: Request) -> None:
+            if urlsplit(request.url).path == LIST_PATH:
+                # Another process, which knows only what is in the database, has the same token.
+                row = world_read(tmp_path, connection)
+                bearer = f"Bearer {row.access.reveal()}"
+                stored.append(request.headers.get("authorization") == bearer)
+
+        site.wire.before = look
+        await app.supervisor().start()
+        job = await finished(site, app, await submit(app, connection))
+
+        assert job.state is JobState.SUCCESS
+        assert stored and all(stored)
+
+    in_world(tmp_path, main)
+
+
+def world_read(folder: Path, connection: Connection) -> Held:
+    """What the file says, by a connection of its own."""
+    [file] = folder.glob("world-*.db")
+    database = sqlite3.connect(file)
+    try:
+        [(access, refresh, key_id)] = database.execute(
+            "SELECT sealed_access, sealed_refresh, key_id FROM connections"
+        )
+    finally:
+        database.close()
+    sealed = Sealed(access=access, refresh=refresh, key_id=key_id)
+    return unseal(vault(), Linked(connection, sealed))
+
+
+def test_a_token_that_ends_soon_serves_while_the_provider_cannot_renew_it(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given four minutes left, and a token endpoint that is down
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S - 240)
+        site.strava.faults.next(FaultKind.OUTAGE, times=100, path=TOKEN_PATH)
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
+
+    in_world(tmp_path, main)
+
+
+# ---- what is no error of the credentials -------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["outage", "time_out", "cut off"])
+def test_a_failure_while_renewing_is_tried_again_and_costs_no_connection(
+    tmp_path: Path, how: str
+) -> None:
+    async def main(world: World) -> None:
+        # Given a token endpoint that fails four times, before it does anything
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        if how == "cut off":
+            site.wire.before = cut_off(times=4)
+        else:
+            site.strava.faults.next(FaultKind(how), times=4, path=TOKEN_PATH)
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        # Then three tries failed one chunk, as they would for any failure of the provider's
+        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 1)
+        assert "retry" in kinds(await app.events(job.id))
+        after = await app.connections.get(connection.id)
+        assert (after.state, after.version) == (ConnectionState.ACTIVE, 2)
+
+    in_world(tmp_path, main)
+
+
+def cut_off(*, times: int) -> Callable[[Request], None]:
+    left = [times]
+
+    def before(request: Request) -> None:
+        if urlsplit(request.url).path == TOKEN_PATH and left[0]:
+            left[0] -= 1
+            raise Transient("cut off")
+
+    return before
+
+
+def test_a_client_that_the_provider_does_not_know_blames_no_user(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        wrong = strava_auth(client_id="wrong")
+        misled = await site.app(source=strava_source(wrong))
+        await misled.supervisor().start()
+
+        job = await finished(site, misled, await submit(misled, connection))
+
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
+        assert "check client_id" in (job.error or "")
+        assert (await app.connections.get(connection.id)).state is ConnectionState.ACTIVE
+
+    in_world(tmp_path, main)
+
+
+# ---- what is -----------------------------------------------------------------------------------
+
+
+def test_a_real_refusal_needs_the_user_burns_no_attempt_and_connecting_again_mends_it(
+    tmp_path: Path,
+) -> None:
+    async def main(world: World) -> None:
+        # Given a user who took back what they had allowed
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        assert connection.external_id is not None
+        site.strava.tokens.revoke(connection.external_id, strava_auth().client_id)
+        await app.supervisor().start()
+
+        # When a job runs
+        job = await finished(site, app, await submit(app, connection))
+
+        # Then it ends at once, for that reason, and so is the connection's state
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+        assert (job.attempts, job.summary.errors, job.pauses) == (0, 1, 0)
+        assert kinds(await app.events(job.id)) == ["submitted", "failed"]
+        gone = await app.connections.get(connection.id)
+        assert (gone.state, gone.reason) == (
+            ConnectionState.NEEDS_REAUTH,
+            ConnectionReason.GRANT_REFUSED,
+        )
+        assert "invalid_grant" in (gone.error or "")
+        assert "connected again" in app.explain(job)
+
+        # And the next job asks the provider nothing
+        asked = len(site.wire.sent)
+        second = await finished(site, app, await submit(app, connection))
+        assert (second.reason, len(site.wire.sent)) == (Reason.NEEDS_REAUTH, asked)
+
+        # When the user connects again
+        again = await site.connect(app)
+
+        # Then it is the same connection, and it works
+        assert (again.id, again.state) == (connection.id, ConnectionState.ACTIVE)
+        assert again.error is None
+        third = await app.retry_now(second.id)
+        assert (await finished(site, app, third)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_a_new_token_that_is_refused_too_needs_the_user(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a user who unticked the scope that is needed: Strava answers 401 whatever the token
+        site = Site(world)
+        site.strava.oauth.unticked.update(strava_auth().scopes)
+        app = await site.app()
+        connection = await site.connect(app)
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+        assert site.wire.count(LIST_PATH) == 2
+        gone = await app.connections.get(connection.id)
+        assert (gone.state, gone.reason) == (
+            ConnectionState.NEEDS_REAUTH,
+            ConnectionReason.ACCESS_REFUSED,
+        )
+
+    in_world(tmp_path, main)
+
+
+def test_a_token_without_a_way_to_renew_it_needs_the_user_when_it_ends(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        source = strava_source(strava_auth(refreshes=False))
+        app = await site.app(source=source)
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        assert job.reason is Reason.NEEDS_REAUTH
+        assert (site.wire.refreshes, site.wire.count(LIST_PATH)) == (0, 0)
+        assert (await app.connections.get(connection.id)).reason is ConnectionReason.EXPIRED
+
+    in_world(tmp_path, main)
+
+
+# ---- races and deaths --------------------------------------------------------------------------
+
+
+def test_a_refusal_is_not_believed_where_another_worker_was_quicker(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that asks with a token which another has just exchanged
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        credentials = credentials_of(app)
+        accounts = credentials.accounts
+        old = await held(app, connection)
+
+        async def other(*args: Any, **named: Any) -> bool:
+            # Between this one's look at the row and its request the other does everything.
+            accounts.lease = lease  # type: ignore[method-assign]
+            second = credentials_of(await site.app())
+            await second.renew(strava_auth(), old)
+            return True
+
+        lease = accounts.lease
+        accounts.lease = other  # type: ignore[method-assign]
+
+        # When the provider refuses it
+        new = await credentials.renew(strava_auth(), old)
+
+        # Then what the other got is used, and nobody is asked to connect again
+        assert site.wire.refreshes == 2
+        assert (new.connection.version, new.connection.state) == (2, ConnectionState.ACTIVE)
+        assert new.access == (await held(app, connection)).access != old.access
+
+    in_world(tmp_path, main)
+
+
+def test_a_slow_worker_rescues_a_connection_that_was_given_up(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that is frozen with the provider's answer in its hands, past its lease
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        old = await held(app, connection)
+        slow = credentials_of(await site.app())
+        host = world.loop.host("slow")
+
+        def freeze(request: Request, response: Response) -> None:
+            if request.url.endswith(TOKEN_PATH):
+                site.wire.after = lambda request, response: None
+                host.pause()
+
+        site.wire.after = freeze
+        renewing = host.spawn(slow.renew(strava_auth(), old))
+        await world.clock.sleep(70)
+
+        # When another asks with the same token, and is refused
+        with pytest.raises(AuthExpired):
+            await credentials_of(app).renew(strava_auth(), old)
+        assert (await app.connections.get(connection.id)).state is ConnectionState.NEEDS_REAUTH
+
+        # Then the first, when it wakes, stores the only good pair there is
+        host.resume()
+        new = await renewing
+        assert new.connection.state is ConnectionState.ACTIVE
+        assert new.connection.reason is ConnectionReason.RENEWED
+        await app.supervisor().start()
+        assert (await finished(site, app, await submit(app, connection))).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_a_worker_that_dies_between_storing_and_using_loses_nothing(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that dies the moment its new tokens are stored
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        old = await held(app, connection)
+        host = world.loop.host("dying")
+        dying = credentials_of(await site.app())
+        renew = dying.accounts.renew
+
+        async def renew_and_die(*args: Any, **named: Any) -> Any:
+            await renew(*args, **named)
+            await host.crash_here()
+
+        dying.accounts.renew = renew_and_die  # type: ignore[method-assign]
+        host.spawn(dying.renew(strava_auth(), old))
+        await world.clock.sleep(5)
+        assert host.crashed
+
+        # Then another goes on with what was stored, without asking the provider
+        await app.supervisor().start()
+        job = await finished(site, app, await submit(app, connection))
+        assert (job.state, site.wire.refreshes) == (JobState.SUCCESS, 1)
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("grace", "ends_well"), [(True, True), (False, False)], ids=["like Fitbit", "like Strava"]
+)
+def test_a_worker_that_dies_with_the_answer_in_its_hands_costs_what_the_provider_makes_it_cost(
+    tmp_path: Path, grace: bool, ends_well: bool
+) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that dies after the provider answered, before anything is stored
+        site = Site(world)
+        rules = site.strava.tokens.rules
+        site.strava.tokens.rules = type(rules)(
+            access_s=rules.access_s, keep_above_s=3600, old_lives_until_used=grace
+        )
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        old = await held(app, connection)
+        host = world.loop.host("dying")
+        dying = credentials_of(await site.app())
+
+        async def die(*args: Any, **named: Any) -> Any:
+            await host.crash_here()
+
+        dying.accounts.renew = die  # type: ignore[method-assign]
+        host.spawn(dying.renew(strava_auth(), old))
+        await world.clock.sleep(5)
+        assert host.crashed
+
+        # When another comes, it waits for the dead one's lease, and asks again
+        await app.supervisor().start()
+        job = await finished(site, app, await submit(app, connection))
+
+        # Then where the old token is good until the new one is used, nothing is lost
+        if ends_well:
+            assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
+        else:
+            # and where it is dead at once, the user must connect again, and is told why.
+            assert job.reason is Reason.NEEDS_REAUTH
+            assert "may have been lost" in (job.error or "")
+        assert site.wire.refreshes == 2
+
+    in_world(tmp_path, main)
+
+
+def test_a_store_that_is_away_when_the_tokens_come_is_waited_for(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a store that fails three times: twice before it writes, once after
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        accounts = credentials_of(app).accounts
+        renew, fails = accounts.renew, [False, False, True]
+
+        async def failing(*args: Any, **named: Any) -> Any:
+            if fails:
+                if fails.pop(0):
+                    await renew(*args, **named)
+                raise StoreUnavailable
+            return await renew(*args, **named)
+
+        accounts.renew = failing  # type: ignore[method-assign]
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        # Then the one pair that the provider gave out was stored, and is used
+        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
+        assert (site.wire.refreshes, fails) == (1, [])
+        assert (await app.connections.get(connection.id)).version == 2
+
+    in_world(tmp_path, main)
+
+
+def test_a_store_that_stays_away_fails_the_chunk(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+
+        async def failing(*args: Any, **named: Any) -> Any:
+            raise StoreUnavailable
+
+        credentials_of(app).accounts.renew = failing  # type: ignore[method-assign]
+
+        with pytest.raises(StoreUnavailable):
+            await credentials_of(app).renew(strava_auth(), await held(app, connection))
+
+    in_world(tmp_path, main)
+
+
+def test_whoever_waits_may_leave_and_the_renewal_goes_on(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a job that is cut short while its token is being renewed
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        credentials = credentials_of(app)
+        old = await held(app, connection)
+        waiting = asyncio.create_task(credentials.renew(strava_auth(), old))
+        await world.clock.sleep(0.15)
+        assert site.wire.refreshes == 1
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+        # When the process closes in peace
+        await credentials.close()
+
+        # Then what the provider gave is stored
+        assert (await app.connections.get(connection.id)).version == 2
+
+    in_world(tmp_path, main)
+
+
+def test_a_failure_that_nobody_waits_for_any_more_is_not_left_lying(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        site.strava.faults.next(FaultKind.OUTAGE, path=TOKEN_PATH)
+        old = await held(app, connection)
+        waiting = asyncio.create_task(credentials_of(app).renew(strava_auth(), old))
+        await world.clock.sleep(0.05)
+        waiting.cancel()
+        # The loop fails a run in which an error is never looked at.
+        await world.clock.sleep(10)
+        # And the lease was given back.
+        assert (await credentials_of(app).renew(strava_auth(), old)).connection.version == 2
+
+    in_world(tmp_path, main)
+
+
+def test_a_lease_that_another_holds_for_long_puts_the_job_off(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        accounts = SqlAccounts(app.database)
+        assert await accounts.lease(
+            connection.id, version=1, holder="another", term=timedelta(seconds=60)
+        )
+        with pytest.raises(Deferred, match="another worker"):
+            await credentials_of(app).renew(strava_auth(), await held(app, connection))
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        assert (job.state, job.summary.errors, site.wire.refreshes) == (JobState.SUCCESS, 0, 1)
+
+    in_world(tmp_path, main)
+
+
+# ---- states of a connection --------------------------------------------------------------------
+
+
+def test_a_paused_connection_does_not_run_says_so_and_goes_on(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await app.connections.pause(connection.id, user_id="ada")
+        job = await submit(app, connection)
+        await app.supervisor().start()
+        await world.clock.sleep(1_000)
+
+        waiting = await app.get(job.id)
+        assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.CONNECTION_PAUSED)
+        assert "The connection to strava is paused; looking again" in app.explain(waiting)
+        assert (waiting.attempts, waiting.summary.errors) == (0, 0)
+        assert site.wire.count(LIST_PATH) == 0
+
+        await app.connections.resume(connection.id, user_id="ada")
+        assert (await finished(site, app, job)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_a_connection_that_stays_paused_counts_as_no_outage(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a sync that takes more than two deferrals in a row for an outage
+        site = Site(world)
+        sync = Sync(name="all", source=strava_source(), retry=RetryPolicy(deferrals_max=2))
+        app = await world.app(sync, transport=site.wire, vault=vault())
+        connection = await site.connect(app)
+        await app.connections.pause(connection.id)
+        job = await submit(app, connection)
+        await app.supervisor().start()
+        await world.clock.sleep(3_600)
+
+        waiting = await app.get(job.id)
+        assert (waiting.state, waiting.pauses) == (JobState.PENDING, 0)
+        assert waiting.deferrals >= 10
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("whose", ["nobody's", "another user's", "another provider's"])
+def test_a_job_for_a_connection_that_is_not_its_own_does_not_run(
+    tmp_path: Path, whose: str
+) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        other = "conn_404" if whose == "nobody's" else connection.id
+        user = "bob" if whose == "another user's" else "ada"
+        if whose == "another provider's":
+            source = strava_source()
+            source.name = "strove"
+            source.budget = None
+            app = await site.app("strove", source=source)
+        sync = "strove" if whose == "another provider's" else "all"
+        job = (await app.submit(sync, user_id=user, connection_id=other)).job
+        await app.supervisor().start()
+
+        job = await finished(site, app, job)
+
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+        assert "connect the account" in (job.error or "")
+        assert site.wire.count(LIST_PATH) == 0
+
+    in_world(tmp_path, main)
+
+
+def test_credentials_under_a_key_that_is_gone_end_the_job_and_leave_the_connection(
+    tmp_path: Path,
+) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        first = await site.app()
+        connection = await site.connect(first)
+        app = await site.app(vault=vault("k2"))
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        # Then the reason is told, and once the key is back everything is as it was
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+        assert (job.error or "").startswith(CredentialsUnreadable.__name__)
+        assert (await app.connections.get(connection.id)).state is ConnectionState.ACTIVE
+
+    in_world(tmp_path, main)
+
+
+# ---- a source and its API ----------------------------------------------------------------------
+
+
+def test_a_source_without_an_api_is_told_so(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            await ctx.http.get("/x")
+            return Chunk()
+
+        app = await world.app(Sync(name="plain", source=ScriptedSource(read)))
+        job = (await app.submit("plain", user_id="ada", connection_id="c")).job
+        await app.supervisor().start()
+
+        job = await world.until(app, job.id)
+
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
+        assert "make it a headgate.ApiSource" in (job.error or "")
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"), [("transport", "nothing here reaches it"), ("credentials", "no keys")]
+)
+def test_a_source_whose_surroundings_are_missing_says_which(
+    tmp_path: Path, missing: str, told: str
+) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        job = await submit(app, await site.connect(app))
+        app.runtime = msgspec.structs.replace(app.runtime, **{missing: None})
+        await app.supervisor().start()
+
+        ended = await finished(site, app, job)
+
+        assert (ended.state, ended.reason) == (JobState.FAILED, Reason.REFUSED)
+        assert told in (ended.error or "")
+
+    in_world(tmp_path, main)
+
+
+def test_the_providers_counts_and_limits_reach_the_budget(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given somebody else who spends from the same application's limits
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        # Not at the edge of a window, where counts may belong to either side.
+        await world.clock.sleep(60)
+        for _ in range(40):
+            site.strava.meter.arrive()
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        # Then our count is no lower than Strava's
+        assert job.state is JobState.SUCCESS
+        [use] = await app.budgets("strava")
+        by_name = {window.limit: window.used for window in use.windows}
+        read = site.strava.meter.read().used
+        assert by_name["read 15min"] >= read["read_15min"] > 40
+        assert by_name["day"] >= read["overall_day"]
+
+    in_world(tmp_path, main)
+
+
+def test_a_429_defers_every_job_until_the_provider_opens_again(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app("a", "b")
+        connection = await site.connect(app)
+        site.strava.faults.next(FaultKind.RATE_LIMITED, times=1, path=LIST_PATH)
+        await app.supervisor().start()
+
+        first = await finished(site, app, await submit(app, connection, "a"))
+        assert (first.state, first.summary.errors) == (JobState.SUCCESS, 0)
+        assert first.summary.deferrals >= 1
+        assert site.strava.requests.count(status=429) == 1
+
+    in_world(tmp_path, main)
+
+
+def test_a_refused_application_ends_the_job_and_not_the_connection(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        site.strava.faults.next(FaultKind.FORBIDDEN, times=1, path=LIST_PATH)
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
+        assert (job.error or "").startswith(Forbidden.__name__)
+        assert (await app.connections.get(connection.id)).state is ConnectionState.ACTIVE
+
+    in_world(tmp_path, main)
+
+
+def test_a_wire_that_fails_now_and_then_is_hidden_from_the_job(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world, activities=200)
+        draw = Random(3)
+
+        def before(request: Request) -> None:
+            if urlsplit(request.url).path == LIST_PATH and draw.random() < 0.3:
+                raise Transient("cut off")
+
+        app = await site.app()
+        connection = await site.connect(app)
+        site.wire.before = before
+        await app.supervisor().start()
+
+        job = await finished(site, app, await submit(app, connection))
+
+        assert (job.state, job.summary.records) == (JobState.SUCCESS, 200)
+        # Every attempt was counted, the failed ones too.
+        [use] = await app.budgets("strava")
+        used = {window.limit: window for window in use.windows}["read day"]
+        assert used.used == site.wire.count(LIST_PATH)
+        assert used.retries > 0
+
+    in_world(tmp_path, main)

@@ -1,0 +1,130 @@
+"""What an answer means, and how long a provider asks to wait."""
+
+from datetime import timedelta
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.base.errors import (
+    AuthExpired,
+    Forbidden,
+    Malformed,
+    NoData,
+    SourceError,
+    Terminal,
+    Transient,
+)
+from headgate.connectors.answers import Throttled, by_status, retry_after_s
+from headgate.ports.transport import Headers, Response
+from tests.unit.connectors.fakes import START
+
+
+def of(status: int) -> Response:
+    return Response(status=status, url="https://api.example/x?token=s3cret")
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 206, 299])
+def test_success_is_no_error(status: int) -> None:
+    assert by_status(of(status)) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (301, Malformed),
+        (308, Malformed),
+        (400, Terminal),
+        (401, AuthExpired),
+        (403, Forbidden),
+        (404, Terminal),
+        (405, Terminal),
+        (408, Transient),
+        (410, Terminal),
+        (413, Terminal),
+        (422, Terminal),
+        (425, Transient),
+        (429, Throttled),
+        (500, Transient),
+        (502, Transient),
+        (503, Transient),
+        (504, Transient),
+        (599, Transient),
+    ],
+)
+def test_a_status_has_its_consequence_and_tells_no_query(status: int, kind: type) -> None:
+    verdict = by_status(of(status))
+
+    assert type(verdict) is kind
+    assert "s3cret" not in str(verdict)
+
+
+def test_a_connector_may_declare_that_nothing_found_is_an_answer() -> None:
+    assert type(by_status(of(404), not_found=NoData)) is NoData
+
+
+@given(st.integers(min_value=100, max_value=999))
+def test_every_status_has_a_verdict(status: int) -> None:
+    verdict = by_status(of(status))
+
+    assert (verdict is None) == (200 <= status < 300)
+    assert verdict is None or isinstance(verdict, SourceError | Throttled)
+
+
+def wait(said: str, **more: str) -> float | None:
+    return retry_after_s(Headers({"Retry-After": said, **more}.items()), START)
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("120", 120.0),
+        (" 7 ", 7.0),
+        ("1.5", 1.5),
+        ("0", 1.0),
+        ("-1", 1.0),
+        ("1000000000", 86_400.0),
+        ("1e9", 86_400.0),
+        ("inf", 86_400.0),
+        ("-inf", 1.0),
+        ("9" * 500, 86_400.0),
+    ],
+)
+def test_seconds_are_taken_within_reason(said: str, seconds: float) -> None:
+    assert wait(said) == seconds
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "soon", "nan", "12 minutes", "Mon, 99 Foo 2026 99:99:99 GMT", "\u00b2", "0x10", "1,2"],
+)
+def test_what_cannot_be_read_is_as_if_it_were_not_there(said: str) -> None:
+    assert wait(said) is None
+
+
+def test_a_date_is_taken_from_the_providers_own_clock() -> None:
+    until = format_datetime(START + timedelta(minutes=10), usegmt=True)
+
+    assert wait(until) == 600.0
+    # Where the answer tells the provider's time, ours does not matter.
+    theirs = format_datetime(START + timedelta(minutes=9), usegmt=True)
+    assert wait(until, Date=theirs) == 60.0
+    assert wait(until, Date="nonsense") == 600.0
+
+
+def test_a_date_in_the_past_or_far_away_is_clamped() -> None:
+    assert wait(format_datetime(START - timedelta(days=1), usegmt=True)) == 1.0
+    assert wait("Fri, 31 Dec 9999 23:59:59 GMT") == 86_400.0
+    assert wait("Thu, 01 Jan 1970 00:00:00 -0000") == 1.0
+
+
+def test_no_header_is_no_wait() -> None:
+    assert retry_after_s(Headers(), START) is None
+
+
+@given(st.text())
+def test_any_text_is_a_wait_within_bounds_or_none(said: str) -> None:
+    seconds = wait(said)
+
+    assert seconds is None or 1.0 <= seconds <= 86_400.0

@@ -1,0 +1,235 @@
+"""The gates of one process before a limiter that comes and goes."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from random import Random
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited, StoreUnavailable
+from headgate.base.ids import UlidIds
+from headgate.flow.gate import Gates, JobGate
+from headgate.limits.memory import MemoryLimiter
+from headgate.model.budget import Answer, Ask, Budget, Granted, Limit, Unreachable
+from headgate.model.job import Lane
+from tests.unit.values import NOW, make_job
+
+BUDGET = Budget("limited", [Limit(50, per="15min"), Limit(300, per="day")], paced=False)
+#: Five past noon: far from any edge.
+START = NOW + timedelta(minutes=5)
+QUARTER = NOW + timedelta(minutes=15, seconds=2)
+
+
+class Flaky(MemoryLimiter):
+    """A limiter that is away when the test says so, and may hang when it is told what is owed."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self.away = False
+        self.hangs = False
+        self.hanging = asyncio.Event()
+        self.asked: list[Ask] = []
+
+    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+        self.asked.append(ask)
+        if self.away:
+            return Unreachable(said="connection refused")
+        return await super().acquire(budget, ask, grant_id=grant_id)
+
+    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+        self._reach()
+        if self.hangs:
+            self.hanging.set()
+            await asyncio.Event().wait()
+        await super().charge(budget, ask, times=times)
+
+    async def observe(
+        self, budget: Budget, ask: Ask, grant: Granted, counts: Mapping[str, int]
+    ) -> None:
+        self._reach()
+        await super().observe(budget, ask, grant, counts)
+
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+        self._reach()
+        return await super().refused(budget, ask, retry_after_s=retry_after_s)
+
+    async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
+        self._reach()
+        await super().release(budget, ask, grant)
+
+    def _reach(self) -> None:
+        if self.away:
+            raise StoreUnavailable
+
+
+class Site:
+    """One process: its gates, its limiter, its clock."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(START)
+        self.limiter = Flaky(self.clock)
+        ids = UlidIds(self.clock, Random(1))
+        self.gates = Gates(self.limiter, MemoryLimiter(self.clock), self.clock, ids)
+
+    def gate(self, budget: Budget | None = BUDGET, lane: Lane = Lane.HOT) -> JobGate:
+        return self.gates.of(budget, make_job(lane=lane))
+
+    async def send(self, *, essential: bool = False) -> None:
+        async with self.gate().request(essential=essential):
+            pass
+
+    async def used(self) -> int:
+        return (await self.limiter.use(BUDGET, connection_id=None)).windows[0].used
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+async def test_every_retry_asks_again_and_says_that_it_is_one(site: Site) -> None:
+    # Given a source that repeats a request twice
+    gate = site.gate()
+    for attempt in range(3):
+        async with gate.request(kind="upload", retry=attempt > 0):
+            pass
+
+    # Then each of the three was asked for, and counted
+    assert [(ask.kind, ask.retry) for ask in site.limiter.asked] == [
+        ("upload", False),
+        ("upload", True),
+        ("upload", True),
+    ]
+    [window, _] = (await site.limiter.use(BUDGET, connection_id=None)).windows
+    assert (window.used, window.retries) == (3, 2)
+
+
+async def test_a_source_is_told_what_is_left(site: Site) -> None:
+    async with site.gate().request() as passage:
+        assert passage.remaining == 49
+        await passage.saw({"15min": 40})
+    async with site.gate().request() as passage:
+        assert passage.remaining == 9
+
+
+async def test_a_429_that_the_limiter_cannot_be_told_still_puts_the_job_off(site: Site) -> None:
+    # Given a limiter that goes away while a request is under way
+    async with site.gate().request() as passage:
+        site.limiter.away = True
+
+        # When the provider refuses the request
+        error = await passage.refused()
+        told = await passage.refused(retry_after_s=7200)
+
+    # Then the job waits as it would, and its attempts are left alone: this is no failure
+    assert isinstance(error, RateLimited)
+    assert error.until == QUARTER
+    assert told.until == START + timedelta(seconds=7200)
+
+    # And this process sends nothing more on its own
+    with pytest.raises(BudgetSpent) as caught:
+        await site.send(essential=True)
+    assert caught.value.until == told.until
+
+
+async def test_counts_and_slots_that_cannot_be_told_are_no_failure(site: Site) -> None:
+    async with site.gate().request() as passage:
+        site.limiter.away = True
+        await passage.saw({"15min": 5})
+
+
+async def test_the_share_goes_on_whatever_everybody_has_used(site: Site) -> None:
+    # Given a limiter that is away, and a provider that tells that forty of fifty are used
+    site.limiter.away = True
+    for _ in range(5):
+        async with site.gate().request(essential=True) as passage:
+            await passage.saw({"15min": 40, "day": 200})
+
+    # Then the whole share was there, a tenth, and then nothing
+    with pytest.raises(BudgetSpent):
+        await site.send(essential=True)
+
+
+async def test_the_share_ends_when_the_provider_says_that_nothing_is_left(site: Site) -> None:
+    # Given a limiter that is away, and a provider that tells that the day is spent
+    site.limiter.away = True
+    async with site.gate().request(essential=True) as passage:
+        await passage.saw({"15min": 3, "day": 300})
+
+    # Then nothing more is sent until midnight
+    with pytest.raises(BudgetSpent) as caught:
+        await site.send(essential=True)
+    assert caught.value.until.date() == (NOW + timedelta(days=1)).date()
+
+
+async def test_what_is_owed_is_told_once(site: Site) -> None:
+    # Given three requests that were sent while the limiter was away
+    site.limiter.away = True
+    for _ in range(3):
+        await site.send(essential=True)
+    assert await site.used() == 0
+
+    # When it is back
+    site.limiter.away = False
+    await site.send()
+    await site.send()
+
+    # Then it has heard of them, once
+    assert await site.used() == 5
+
+
+async def test_what_is_owed_is_not_forgotten_by_a_job_that_is_cut_off(site: Site) -> None:
+    # Given something owed, and a limiter that hangs when it is told
+    site.limiter.away = True
+    for _ in range(3):
+        await site.send(essential=True)
+    site.limiter.away, site.limiter.hangs = False, True
+    cut_off = asyncio.create_task(site.send())
+    await site.limiter.hanging.wait()
+
+    # When the job that tells it is cut off
+    cut_off.cancel()
+    await asyncio.wait([cut_off])
+    site.limiter.hangs = False
+    await site.send()
+
+    # Then the next one tells it
+    assert await site.used() == 5
+
+
+async def test_what_cannot_be_told_yet_stays_owed(site: Site) -> None:
+    # Given a limiter that answers, and is away again before it hears what is owed
+    site.limiter.away = True
+    await site.send(essential=True)
+    site.limiter.away = False
+    gates, charge = site.gates, site.limiter.charge
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise LimiterUnreachable(START)
+
+    site.limiter.charge = refuse  # type: ignore[method-assign]
+    await site.send()
+    assert gates._owed.total() == 1
+
+    # When it can be told
+    site.limiter.charge = charge  # type: ignore[method-assign]
+    await site.send()
+
+    # Then it is
+    assert (gates._owed.total(), await site.used()) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("retry_after_s", "waits_s"), [(None, 60), (5.0, 5), (-3.0, 0), (1e300, 86_400)]
+)
+async def test_without_a_budget_a_429_waits_as_told_within_reason(
+    site: Site, retry_after_s: float | None, waits_s: float
+) -> None:
+    async with site.gate(None).request() as passage:
+        await passage.saw({"15min": 5})
+        error = await passage.refused(retry_after_s)
+
+    assert error.until == START + timedelta(seconds=waits_s)
+    assert passage.remaining is None
