@@ -1,8 +1,8 @@
 """The limiter: keeps what every budget has spent, where every worker sees it.
 
-All methods raise nothing of a driver's: `acquire` answers Unreachable where the limiter cannot be
-asked, the others raise LimiterUnreachable, and what they had to say is lost: counts that are told
-late are told again by the next answer, and a slot that is not given back is free after its lease.
+No method raises anything of a driver's: `acquire` answers Unreachable where the limiter cannot be
+asked, the others raise a HeadgateError, and what they had to say is lost: counts that are told late
+are told again by the next answer, and a slot that is not given back is free after its lease.
 """
 
 from collections.abc import Mapping
