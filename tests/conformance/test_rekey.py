@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate.flow.rekey import BATCH, rekey
+from headgate.flow.rekey import BATCH, ROUNDS_MAX, rekey
 from headgate.flow.sealing import seal
 from headgate.ports.accounts import Renewal, Vault
 from headgate.store.sql.account_store import SqlAccounts
@@ -68,6 +68,22 @@ async def test_what_cannot_be_read_is_counted_and_left_as_it_is(accounts: SqlAcc
         "access of conn_00000",
         "refresh of conn_00000",
     )
+
+
+async def test_rows_that_never_hold_still_are_left_after_a_while(database: Database) -> None:
+    class Restless(SqlAccounts):
+        looks = 0
+
+        async def reseal(self, batch: Any) -> int:
+            Restless.looks += 1
+            return 0
+
+    accounts = Restless(database)
+    await fill_connections(accounts, 2, vault("k1"))
+
+    done = await rekey(accounts, vault("k2", "k1"))
+
+    assert (done.resealed, done.left, Restless.looks) == (0, 2, ROUNDS_MAX)
 
 
 async def test_two_rotations_at_once_do_the_work_of_one(accounts: SqlAccounts) -> None:

@@ -299,6 +299,63 @@ def test_a_token_is_handed_over_and_kept_encrypted(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
+def test_a_token_handed_over_again_goes_to_the_connection_that_is_named(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+        app = await world.app(
+            Sync(name="notes", source=graph),
+            Sync(name="all", source=strava_source()),
+            vault=vault(),
+            transport=site.wire,
+        )
+        first = await app.connections.hand_over("roam", Secret("one"), user_id="ada")
+        strava = await site.connect(app)
+
+        again = await app.connections.hand_over(
+            "roam", Secret("two"), user_id="ada", connection_id=first.id
+        )
+
+        assert (again.id, again.version) == (first.id, 2)
+        # But not to one of another provider.
+        with pytest.raises(InvalidInput, match="is not to roam"):
+            await app.connections.hand_over(
+                "roam", Secret("two"), user_id="ada", connection_id=strava.id
+            )
+
+    in_world(tmp_path, main)
+
+
+def test_two_who_connect_one_account_at_the_same_moment_make_one_connection(
+    tmp_path: Path,
+) -> None:
+    async def main(world: World) -> None:
+        # Given a look that finds nothing, because the other is just about to write
+        site = Site(world)
+        app = await site.app()
+        first = await site.connect(app)
+        assert app.runtime.credentials is not None
+        accounts = app.runtime.credentials.accounts
+        find, blind = accounts.find, [1]
+
+        async def find_too_early(*args: Any) -> Any:
+            if blind[0]:
+                blind[0] -= 1
+                return None
+            return await find(*args)
+
+        accounts.find = find_too_early  # type: ignore[method-assign,assignment]
+
+        # Then the second look finds it
+        assert (await site.connect(app)).id == first.id
+        # And where no look ever does, it is told rather than tried for ever
+        blind[0] = 100
+        with pytest.raises(Conflict, match="over and over"):
+            await site.connect(app)
+
+    in_world(tmp_path, main)
+
+
 def test_a_connection_that_needs_its_user_cannot_be_resumed_by_hand(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         site = Site(world)

@@ -35,7 +35,7 @@ from headgate import (
 from headgate.flow.credentials import Credentials
 from headgate.flow.sealing import Held, unseal
 from headgate.model.account import Sealed
-from headgate.ports.accounts import Linked
+from headgate.ports.accounts import Linked, Renewal
 from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind
 from headgate.store.sql.account_store import SqlAccounts
@@ -409,6 +409,40 @@ def test_a_slow_worker_rescues_a_connection_that_was_given_up(tmp_path: Path) ->
     in_world(tmp_path, main)
 
 
+def test_a_refusal_leaves_a_slow_worker_a_moment_to_store_what_it_got(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that is frozen with the answer in its hands, and wakes a second too late
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        old = await held(app, connection)
+        slow = credentials_of(await site.app())
+        host = world.loop.host("slow")
+
+        def freeze(request: Request, response: Response) -> None:
+            site.wire.after = wake
+            host.pause()
+
+        def wake(request: Request, response: Response) -> None:
+            world.loop.call_later(1.0, host.resume)
+
+        site.wire.after = freeze
+        host.spawn(slow.renew(strava_auth(), old))
+        await world.clock.sleep(70)
+
+        # When another asks with the same token, it is refused, and does not believe it at once
+        new = await credentials_of(app).renew(strava_auth(), old)
+
+        assert site.wire.refreshes == 2
+        assert (new.connection.state, new.connection.reason) == (
+            ConnectionState.ACTIVE,
+            ConnectionReason.CONNECTED,
+        )
+
+    in_world(tmp_path, main)
+
+
 def test_a_worker_that_dies_between_storing_and_using_loses_nothing(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a worker that dies the moment its new tokens are stored
@@ -526,6 +560,81 @@ def test_a_store_that_stays_away_fails_the_chunk(tmp_path: Path) -> None:
 
         with pytest.raises(StoreUnavailable):
             await credentials_of(app).renew(strava_auth(), await held(app, connection))
+
+    in_world(tmp_path, main)
+
+
+def test_a_refusal_that_comes_too_late_is_not_noted(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given another who stores new tokens in the very moment of the refusal
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        credentials = credentials_of(app)
+        accounts = credentials.accounts
+        old = await held(app, connection)
+        refuse = accounts.refuse
+
+        async def just_too_late(*args: Any, **named: Any) -> Any:
+            accounts.refuse = refuse  # type: ignore[method-assign]
+            linked = await accounts.linked(connection.id, user_id="ada")
+            renewal = Renewal(sealed=linked.sealed, expires_at=None)
+            assert await accounts.renew(connection.id, renewal, version=1) is not None
+            return await refuse(*args, **named)
+
+        accounts.refuse = just_too_late  # type: ignore[method-assign]
+        site.strava.tokens.revoke(connection.external_id or "", strava_auth().client_id)
+
+        # Then those are what is used
+        new = await credentials.renew(strava_auth(), old)
+        assert (new.connection.version, new.connection.state) == (2, ConnectionState.ACTIVE)
+
+    in_world(tmp_path, main)
+
+
+def test_what_another_has_given_up_is_not_asked_for_again(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        old = await held(app, connection)
+        accounts = credentials_of(app).accounts
+
+        async def refuse() -> Any:
+            return await accounts.refuse(
+                connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="said so"
+            )
+
+        assert await refuse() is not None
+        with pytest.raises(AuthExpired, match=r"grant_refused \(said so\)"):
+            await credentials_of(app).renew(strava_auth(), old)
+        # Nor is it noted twice.
+        await credentials_of(app).reject(old, "said so too")
+        assert (await app.connections.get(connection.id)).error == "said so"
+        assert site.wire.refreshes == 0
+
+    in_world(tmp_path, main)
+
+
+def test_a_renewal_that_is_ended_by_force_gives_its_lease_back(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        await world.clock.sleep(SIX_HOURS_S)
+        credentials = credentials_of(app)
+        old = await held(app, connection)
+        site.strava.faults.next(FaultKind.TIME_OUT, path=TOKEN_PATH)
+        waiting = asyncio.create_task(credentials.renew(strava_auth(), old))
+        await world.clock.sleep(1)
+
+        [renewal] = credentials._renewing.values()
+        renewal.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+        assert credentials._renewing == {}
+        assert (await credentials.renew(strava_auth(), old)).connection.version == 2
 
     in_world(tmp_path, main)
 

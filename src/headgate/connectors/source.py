@@ -65,7 +65,7 @@ class ApiSource:
         of_auth: frozenset[int] = getattr(self.auth, "ports", frozenset())
         return self.api.ports | of_auth
 
-    def http(self, way: Way) -> HttpClient:
+    def open_http(self, way: Way) -> HttpClient:
         """The API's client for one chunk."""
         return HttpClient(self.api, way)
 

@@ -153,16 +153,14 @@ class Credentials:
         return self._usable(Held(connection=after, access=whole.access, refresh=whole.refresh))
 
     async def _store_surely(self, connection: Connection, renewal: Renewal) -> Connection | None:
-        """Store it, however long that takes; nothing else knows these tokens."""
-        for rest_s in (*KEEP_RESTS_S, None):
+        """Store it, across an outage: nothing else in the world knows these tokens."""
+        for rest_s in KEEP_RESTS_S:
             try:
                 return await self.accounts.renew(connection.id, renewal, version=connection.version)
             except StoreError as error:
                 _log.error("tokens_not_stored", connection=connection.id, error=describe(error))
-                if rest_s is None:
-                    raise
                 await self._clock.sleep(rest_s)
-        raise AssertionError("unreachable")
+        return await self.accounts.renew(connection.id, renewal, version=connection.version)
 
     async def _refused(self, old: Held, refusal: GrantRefused) -> Held:
         """The provider gives no new tokens: believe it only if nobody else has got some."""

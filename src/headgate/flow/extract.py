@@ -54,7 +54,7 @@ async def open_api(rt: Runtime, sync: Sync, job: Job, gate: Gate) -> Http | None
             sync.auth, job.connection_id, user_id=job.user_id, source=sync.source.name
         )
     way = Way(gate=gate, transport=rt.transport, access=access, clock=rt.clock, rng=rt.rng)
-    return cast(ApiSource, sync.source).http(way)
+    return cast(ApiSource, sync.source).open_http(way)
 
 
 def context(rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None) -> Context:

@@ -44,12 +44,12 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def auth(self) -> Auth | None:
         """How users let us in at the source's provider, where they have to."""
-        return getattr(self.source, "auth", None)
+        return getattr(self.source, "auth", None) if self.has_api else None
 
     @property
     def has_api(self) -> bool:
         """Whether the source reads an API over HTTP."""
-        return hasattr(self.source, "http")
+        return hasattr(self.source, "open_http")
 
     @property
     def budget(self) -> Budget | None:

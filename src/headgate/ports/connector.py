@@ -214,7 +214,7 @@ class Source(Protocol):
         ...
 
     #: A source whose provider limits its requests also has a `budget`; one that reads an API over
-    #: HTTP has an `http(way)`, and one whose users have credentials an `auth`: see ApiSource.
+    #: HTTP has an `open_http`, and one whose users have credentials an `auth`: see ApiSource.
 
     async def read(self, ctx: Context) -> Chunk:
         """Read one chunk.
@@ -228,7 +228,7 @@ class Source(Protocol):
 class ApiSource(Source, Protocol):
     """A source that reads an API over HTTP. Where users have credentials it also has an `auth`."""
 
-    def http(self, way: Way) -> Http:
+    def open_http(self, way: Way) -> Http:
         """The API's client for one chunk."""
         ...
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import gzip
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,10 +17,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from headgate.base.clock import ManualClock
 from headgate.base.errors import AddressRefused, Malformed, Transient
 from headgate.connectors.addresses import AddressRules, parse_networks
 from headgate.connectors.aiohttp_transport import AiohttpTransport
+from headgate.connectors.api import Api, Redirects
+from headgate.connectors.client import HttpClient
+from headgate.ports.connector import Way
 from headgate.ports.transport import Headers, Patience, Request
+from tests.unit.connectors.fakes import START, FakeAccess, NotingGate
 
 LOOPBACK = AddressRules(private=parse_networks("127.0.0.0/8, ::1/128"))
 PATIENCE = Patience(connect_s=5.0, total_s=10.0, bytes_max=100_000)
@@ -40,6 +47,8 @@ class Server:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 self.heads.append(head.decode())
+                if length := re.search(rb"content-length: (\d+)", head.lower()):
+                    await reader.readexactly(int(length[1]))
                 await self._serve(head, writer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -291,6 +300,45 @@ async def test_plain_http_and_other_ports_do_not_go_over_the_public_network() ->
             await transport.send(Request(method="GET", url="https://api.example:22/"))
         with pytest.raises(AddressRefused, match="port 8443"):
             await transport.send(Request(method="GET", url="https://8.8.8.8:8443/"))
+
+
+# ---- with the client in front ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_redirect_to_a_peer_is_followed_where_it_is_allowed(allowed: bool) -> None:
+    # Given a provider that sends us on to its peer, which only the resolver knows
+    resolve = lambda host, port: resolve_to("127.0.0.1")  # noqa: E731 (one line says it)
+    async with serving(answering(b'{"result": 7}')) as peer:
+        there = f"http://peer-7.example:{peer.port}/q"
+        moved = answering(b"", f"Location: {there}", status="308 Permanent Redirect")
+        async with serving(moved) as home, opened(resolve=resolve) as transport:
+            hosts = (f"peer-*.example:{peer.port}",) if allowed else ("peer-*.example:1",)
+            api = Api(
+                base_url=f"http://home.example:{home.port}",
+                redirects=Redirects(hosts=hosts, keep_auth=True),
+            )
+            clock = ManualClock(START)
+            way = Way(
+                gate=NotingGate(clock),
+                transport=transport,
+                access=FakeAccess(),
+                clock=clock,
+                rng=Random(1),
+            )
+            client = HttpClient(api, way)
+            # When a query is sent, it arrives at the peer whole, with its token, or not at all
+            if allowed:
+                answer = await client.post("/q", json={"query": 1})
+                assert answer.json() == {"result": 7}
+                [head] = peer.heads
+                assert head.startswith("POST /q HTTP/1.1")
+                assert "authorization: bearer s3cret-1" in head.lower()
+                assert f"host: peer-7.example:{peer.port}" in head.lower()
+            else:
+                with pytest.raises(Malformed, match="which is not allowed"):
+                    await client.post("/q", json={"query": 1})
+                assert peer.heads == []
 
 
 # ---- TLS ---------------------------------------------------------------------------------------
