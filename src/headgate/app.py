@@ -88,9 +88,8 @@ class App:
         self.store = SqlStore(self.database)
         self.limiter: Limiter = SqlLimiter(self.database)
         if redis is not None:
-            # Imported here: the driver is an extra.
-            from headgate.limits.redis import RedisLimiter
-
+            with _of_extra("redis", "redis"):
+                from headgate.limits.redis import RedisLimiter
             memory = SqlLimiterMemory(self.database, "redis")
             self.limiter = RedisLimiter(redis, memory, self.clock, self._ids)
         registry = Registry(syncs)
@@ -298,9 +297,8 @@ def open_database(address: str, clock: Clock) -> Database:
                 raise InvalidInput("database", "name a file, such as sqlite:///headgate.db")
             return SqliteDatabase(Path(url.database), clock)
         case "postgresql":
-            # Imported here: the driver is an extra.
-            from headgate.store.sql.postgres import PostgresDatabase
-
+            with _of_extra("database", "postgres"):
+                from headgate.store.sql.postgres import PostgresDatabase
             return PostgresDatabase(address, clock)
         case other:
             raise InvalidInput("database", f"{other} is not known; use sqlite or postgresql")
@@ -315,11 +313,9 @@ def _vault(registry: Registry) -> Vault | None:
 
 def _vault_of(settings: "Settings") -> Vault:
     keys = settings.key_ring()
-    with _of_extra("http"):
+    with _of_extra("syncs", "http"):
         from headgate.connectors.vault import AesVault
-
-        return AesVault(keys)
-    raise AssertionError("unreachable")
+    return AesVault(keys)
 
 
 def _transport(registry: Registry) -> Transport | None:
@@ -329,10 +325,9 @@ def _transport(registry: Registry) -> Transport | None:
         return None
     ports = frozenset(port for each in sources for port in getattr(each, "ports", ()))
     rules = AddressRules(private=_settings().networks(), ports=ports | {HTTPS_PORT})
-    with _of_extra("http"):
+    with _of_extra("syncs", "http"):
         from headgate.connectors.aiohttp_transport import AiohttpTransport
-
-        return AiohttpTransport(rules)
+    return AiohttpTransport(rules)
 
 
 def _settings() -> "Settings":
@@ -350,12 +345,12 @@ def _settings() -> "Settings":
 
 
 @contextmanager
-def _of_extra(extra: str) -> Iterator[None]:
-    """Imports in here may be missing, and then it is said what to install."""
+def _of_extra(field: str, extra: str) -> Iterator[None]:
+    """What is imported in here is an extra: where it is missing, say what asks for it."""
     try:
         yield
     except ImportError as error:
-        raise InvalidInput("syncs", f"{error.name} is missing: install headgate[{extra}]") from None
+        raise InvalidInput(field, f"{error.name} is missing: install headgate[{extra}]") from None
 
 
 def _signal(database: Database, clock: Clock, *, origin: str) -> Signal:

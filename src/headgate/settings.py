@@ -38,10 +38,11 @@ class Settings(BaseSettings):
         extra="forbid",
     )
 
+    # These two may hold a password: they are not shown.
     #: Where jobs are kept: `sqlite:///file.db` or `postgresql://user@host/name`.
-    database: str = "sqlite:///headgate.db"
+    database: str = Field(default="sqlite:///headgate.db", repr=False)
     #: Where budgets are counted: `redis://host:6379/0`; in the database where it is not set.
-    redis: str | None = None
+    redis: str | None = Field(default=None, repr=False)
     #: Where the application declares its syncs: `module:attribute`.
     app: str | None = None
     #: What credentials are encrypted with: `id:base64,id:base64`, the newest key first.

@@ -22,8 +22,8 @@ from headgate import (
     Sync,
     Transient,
 )
-from headgate.flow.gate import local_share
 from headgate.model.budget import Answer, Ask, BudgetUse, Unreachable
+from headgate.policy.spending import local_share
 from tests.worlds import START, Read, ScriptedSource, World, in_world
 
 #: Ten in a quarter of an hour, two of them for live work.

@@ -18,15 +18,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import timedelta
-from functools import cache
 
 from headgate.base.clock import Clock
 from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited
 from headgate.base.ids import Ids
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
-from headgate.model.budget import Ask, Budget, Exhausted, Granted, Limit, Unreachable
+from headgate.model.budget import Ask, Budget, Exhausted, Granted, Unreachable
 from headgate.model.job import Job, Lane
+from headgate.policy.spending import local_share
 from headgate.ports.connector import Passage
 from headgate.ports.limiter import Limiter
 
@@ -35,8 +35,6 @@ from headgate.ports.limiter import Limiter
 PATIENCE_S = {Lane.HOT: 20.0, Lane.COLD: 15.0}
 #: While the limiter is away, work that must wait for it looks again after this.
 LOOK_AGAIN = timedelta(seconds=30)
-#: The part of each limit that one process may spend while the limiter is away.
-LOCAL_SHARE = 0.1
 
 #: After a 429 from a provider that has no budget and does not say how long.
 UNLIMITED_REST = timedelta(minutes=1)
@@ -113,22 +111,6 @@ class Gates:
                 # Also where the job was cut off meanwhile: better told twice than never.
                 if not told:
                     self._owed[budget, ask] += times
-
-
-@cache
-def local_share(budget: Budget) -> Budget:
-    """What one process may spend by itself: a tenth of everything, nothing held back or spread."""
-    limits = [
-        Limit(
-            max(1, int(limit.amount * LOCAL_SHARE)),
-            per=limit.per,
-            only=limit.only,
-            scope=limit.scope,
-            rolling=limit.rolling,
-        )
-        for limit in budget.limits
-    ]
-    return Budget(budget.source, limits, guard_s=budget.guard_s, paced=False)
 
 
 class JobGate:

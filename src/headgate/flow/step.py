@@ -6,7 +6,7 @@ between, a crash included, the row still says where the next attempt begins.
 
 from datetime import timedelta
 
-from headgate.base.errors import ConnectionPaused, StoreUnavailable, Transient
+from headgate.base.errors import StoreUnavailable, Transient
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.flow.commit import chunk_done, day_given_up
@@ -16,7 +16,7 @@ from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model import change
 from headgate.model.change import Change
-from headgate.model.job import Job, Reason
+from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
 from headgate.ports.signal import SWEEP
@@ -91,10 +91,6 @@ def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt) -> Outcome | None
 
 def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
     said = describe(error)
-    if isinstance(error, ConnectionPaused):
-        # Somebody's wish, not a failure: however often it is met, it counts as nothing.
-        paused = Reason.CONNECTION_PAUSED
-        return change.defer(job, until=error.until, reason=paused, note=said), None
     decision = decide(job, error, sync.retry, now=rt.clock.now(), draw=rt.rng.random())
     match decision:
         case Retry(after, recent):

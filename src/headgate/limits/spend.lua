@@ -139,7 +139,7 @@ local function used(limit, buckets, place)
   local oldest, total = oldest_counted(limit, place), 0
   for key, bucket in pairs(buckets) do
     local number = tonumber(key)
-    if oldest <= number and number <= place then total = total + (bucket.used or 0) end
+    if oldest <= number then total = total + (bucket.used or 0) end
   end
   return total
 end

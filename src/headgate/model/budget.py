@@ -88,11 +88,11 @@ class Budget(msgspec.Struct, frozen=True):
             raise InvalidInput("source", f"{self.source!r} must be printable, and not empty")
         if self.slots is not None and self.slots < 1:
             raise InvalidInput(f"{self.source}.slots", f"is {self.slots}; must be at least 1")
-        if self.slot_lease_s <= 0:
-            raise InvalidInput(f"{self.source}.slot_lease_s", "must be above 0")
+        if not 0 < self.slot_lease_s < PER_S_MAX:
+            raise InvalidInput(f"{self.source}.slot_lease_s", "must be above 0 and below 31 days")
         for field in ("guard_s", "pace_s_min"):
-            if getattr(self, field) < 0:
-                raise InvalidInput(f"{self.source}.{field}", "must not be negative")
+            if not 0 <= getattr(self, field) < PER_S_MAX:
+                raise InvalidInput(f"{self.source}.{field}", "must be between 0 and 31 days")
         names: set[str] = set()
         for limit in self.limits:
             self._check(limit)

@@ -11,6 +11,7 @@ import msgspec
 from headgate.base.errors import (
     AuthExpired,
     BudgetSpent,
+    ConnectionPaused,
     Deferred,
     InvalidInput,
     LimiterUnreachable,
@@ -133,8 +134,8 @@ def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
 
 
 def _put_off(job: Job, error: Deferred, policy: RetryPolicy, *, now: datetime) -> Decision:
-    # What we hold back ourselves says nothing about the provider.
-    ours = isinstance(error, BudgetSpent | LimiterUnreachable)
+    # What we hold back ourselves, or a user does, says nothing about the provider.
+    ours = isinstance(error, BudgetSpent | LimiterUnreachable | ConnectionPaused)
     if job.deferrals + 1 > policy.deferrals_max and not ours:
         return _open_breaker(job, policy)
     # Not at once, even where the time named has passed: that would be a tight loop.
@@ -146,6 +147,8 @@ def _put_off(job: Job, error: Deferred, policy: RetryPolicy, *, now: datetime) -
 
 def _reason(error: Deferred) -> Reason:
     match error:
+        case ConnectionPaused():
+            return Reason.CONNECTION_PAUSED
         case LimiterUnreachable():
             return Reason.NO_LIMITER
         case RateLimited():

@@ -6,6 +6,7 @@ holds the two to the same ledgers.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import NamedTuple
 
 from headgate.model.budget import (
@@ -37,6 +38,8 @@ HOUR_MS = 3_600_000
 CLOSED_MS_MAX = 25 * HOUR_MS
 #: A 429 closes a rolling window for so long, where the provider does not say how long.
 CLOSED_ROLLING_MS = 60_000
+#: The part of each limit that one process may spend while the limiter is away.
+LOCAL_SHARE = 0.1
 
 Ledgers = Mapping[Scope, Ledger]
 
@@ -202,6 +205,22 @@ def counting(budget: Budget, kind: str) -> list[Limit]:
 def paced_limit(budget: Budget, kind: str) -> Limit | None:
     """The limit that backfill is spread over: the shortest, or it would take all day."""
     return min(counting(budget, kind), key=_by_length, default=None) if budget.paced else None
+
+
+@cache
+def local_share(budget: Budget) -> Budget:
+    """What one process may spend by itself: a tenth of everything, nothing held back or spread."""
+    limits = [
+        Limit(
+            max(1, int(limit.amount * LOCAL_SHARE)),
+            per=limit.per,
+            only=limit.only,
+            scope=limit.scope,
+            rolling=limit.rolling,
+        )
+        for limit in budget.limits
+    ]
+    return Budget(budget.source, limits, guard_s=budget.guard_s, paced=False)
 
 
 # ---- what may stand in the way -----------------------------------------------------------------

@@ -55,7 +55,8 @@ def used(limit: Limit, buckets: Buckets, place: int, guard_ms: int) -> int:
     if not limit.rolling:
         return buckets[str(place)].used if str(place) in buckets else 0
     oldest = oldest_counted(limit, place, guard_ms)
-    return sum(bucket.used for key, bucket in buckets.items() if oldest <= int(key) <= place)
+    # What lies ahead counts too: it was sent before the clock was set back.
+    return sum(bucket.used for key, bucket in buckets.items() if oldest <= int(key))
 
 
 def oldest_counted(limit: Limit, place: int, guard_ms: int) -> int:
