@@ -299,7 +299,10 @@ def open_database(address: str, clock: Clock) -> Database:
         case "postgresql":
             with _of_extra("database", "postgres"):
                 from headgate.store.sql.postgres import PostgresDatabase
-            return PostgresDatabase(address, clock)
+
+                # Inside: SQLAlchemy imports the driver only when it is given the address.
+                return PostgresDatabase(address, clock)
+            raise AssertionError("unreachable")
         case other:
             raise InvalidInput("database", f"{other} is not known; use sqlite or postgresql")
 

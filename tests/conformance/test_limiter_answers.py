@@ -426,3 +426,21 @@ async def test_it_is_remembered_that_a_limiter_elsewhere_has_begun(database: Dat
     # Then it is known of that one
     assert await one.has_begun()
     assert not await other.has_begun()
+
+
+# ---- a clock that is set back ------------------------------------------------------------------
+
+
+async def test_a_clock_that_is_set_back_forgets_nothing_of_a_rolling_window(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given a rolling minute whose three requests are spent
+    budget = Budget("set back", [Limit(3, per="min", rolling=True)], paced=False, guard_s=0)
+    for _ in range(3):
+        await granted(limiter, budget, HOT)
+
+    # When the clock is set back by half of it
+    clock.advance(-30)
+
+    # Then nothing more is granted: the provider has not forgotten them either
+    assert (await exhausted(limiter, budget, HOT)).why is Why.SPENT

@@ -47,3 +47,11 @@ def test_private_networks_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings().networks() == ()
     monkeypatch.setenv("HEADGATE_PRIVATE_NETWORKS", "127.0.0.0/8, ::1/128")
     assert [str(each) for each in Settings().networks()] == ["127.0.0.0/8", "::1/128"]
+
+
+def test_addresses_that_may_hold_a_password_are_not_shown() -> None:
+    settings = Settings(
+        database="postgresql://ada:hunter2@host/name", redis="redis://:hunter2@host/0"
+    )
+
+    assert "hunter2" not in repr(settings)

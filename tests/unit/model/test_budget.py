@@ -44,7 +44,9 @@ def test_a_bad_limit_is_refused_by_source_and_limit(limit: Limit, problem: str) 
     [
         ({"slots": 0}, "strava.slots"),
         ({"slot_lease_s": 0}, "strava.slot_lease_s"),
+        ({"slot_lease_s": float("inf")}, "strava.slot_lease_s"),
         ({"guard_s": -1}, "strava.guard_s"),
+        ({"guard_s": float("nan")}, "strava.guard_s"),
         ({"pace_s_min": -1}, "strava.pace_s_min"),
         ({"limits": [Limit(1, per="day"), Limit(2, per="day")]}, "strava.limits"),
         ({"source": ""}, "source"),
