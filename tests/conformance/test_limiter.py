@@ -182,7 +182,7 @@ async def test_each_connection_has_its_own_and_all_share_the_applications(
     # Given a connection that has spent its own
     await spend(limiter, EACH, 2, ask(of="a"))
     answer = await exhausted(limiter, EACH, ask(of="a"))
-    assert answer.limit == "hour"
+    assert answer.limit == "hour per connection"
 
     # When others spend theirs, until the application's day is spent
     await spend(limiter, EACH, 2, ask(of="b"))
@@ -191,9 +191,9 @@ async def test_each_connection_has_its_own_and_all_share_the_applications(
 
     # Then it is the day that refuses, and what was refused counts for nobody
     assert (answer.why, answer.limit) == (Why.SPENT, "day")
-    assert await used(limiter, EACH, of="a") == {"hour": 2, "day": 5}
-    assert await used(limiter, EACH, of="c") == {"hour": 1, "day": 5}
-    assert await used(limiter, EACH, of="d") == {"hour": 0, "day": 5}
+    assert await used(limiter, EACH, of="a") == {"hour per connection": 2, "day": 5}
+    assert await used(limiter, EACH, of="c") == {"hour per connection": 1, "day": 5}
+    assert await used(limiter, EACH, of="d") == {"hour per connection": 0, "day": 5}
     assert await used(limiter, EACH) == {"day": 5}
 
 

@@ -55,8 +55,9 @@ class Limit(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What the limit is called where its use is told: `15min`, `read 15min`."""
-        return f"{self.only} {self.per}".strip()
+        """What it is called where its use is told: `15min`, `read 15min`, `min per connection`."""
+        whose = " per connection" if self.scope is Scope.CONNECTION else ""
+        return f"{self.only} {self.per}{whose}".strip()
 
 
 class Budget(msgspec.Struct, frozen=True):

@@ -66,6 +66,14 @@ def test_limits_of_different_kinds_may_share_a_window() -> None:
     assert [limit.name for limit in budget.limits] == ["read 15min", "15min"]
 
 
+def test_an_application_and_each_connection_may_share_a_window() -> None:
+    # Google's: so many a minute for the project, and for each user.
+    each = Limit(300, per="min", scope=Scope.CONNECTION)
+    budget = Budget("google", [Limit(120_000, per="min"), each])
+
+    assert [limit.name for limit in budget.limits] == ["min", "min per connection"]
+
+
 def test_each_scope_has_a_ledger_of_its_own() -> None:
     budget = Budget("google", [Limit(300, per="min", scope=Scope.CONNECTION)], slots=4)
 
