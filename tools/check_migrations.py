@@ -43,10 +43,10 @@ def _statements(connection: Connection) -> list[str]:
     found = connection.exec_driver_sql(
         "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'alembic%'"
     )
-    return [part for row in found for part in _parts(row.sql)]
+    return [part for row in found for part in parts(row.sql)]
 
 
-def _parts(sql: str) -> list[str]:
+def parts(sql: str) -> list[str]:
     """A statement as lines that do not depend on the order in which constraints were added."""
     flat = re.sub(r"\s+", " ", sql)
     head, _, body = flat.partition(" (")

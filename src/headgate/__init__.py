@@ -19,7 +19,9 @@ from headgate.base.errors import (
     LimiterUnreachable,
     Malformed,
     NoData,
+    NotConnected,
     NotFound,
+    PlanRequired,
     RateLimited,
     Retryable,
     SchemaBehind,
@@ -35,21 +37,37 @@ from headgate.base.secret import Secret
 from headgate.connectors.answers import Throttled
 from headgate.connectors.api import Redirects
 from headgate.connectors.auth import ApiToken, InHeader, InQuery
+from headgate.connectors.destination import ApiDestination
 from headgate.connectors.oauth import OAuth2, Rotation
 from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
+from headgate.flow.backfill import BackfillRequest, Backfills
 from headgate.flow.connect import Connections
 from headgate.flow.registry import Sync
+from headgate.flow.status import JobStatus
 from headgate.flow.submit import JobRequest
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.account import Connection, ConnectionReason
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
-from headgate.model.job import Job, JobEvent, Lane, Mode, Progress, Reason, Summary
+from headgate.model.forecast import DayCost, Forecast
+from headgate.model.job import Job, JobEvent, Lane, Mode, Progress, Reason, Reprocess, Summary
 from headgate.model.record import Coverage, CoverageRow, Record
 from headgate.model.states import ConnectionState, DayStatus, JobState
+from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.policy.retry import RetryPolicy
-from headgate.ports.connector import Batch, Chunk, Context, Destination, Gate, Passage, Source
+from headgate.ports.connector import (
+    Batch,
+    Chunk,
+    Context,
+    Destination,
+    File,
+    Gate,
+    Passage,
+    Refusal,
+    Source,
+    Written,
+)
 from headgate.ports.store import Submitted
 from headgate.ports.transport import Headers, Patience, Response
 
@@ -58,10 +76,13 @@ __version__ = "0.1.0"
 __all__ = [
     "ActiveJobExists",
     "AddressRefused",
+    "ApiDestination",
     "ApiSource",
     "ApiToken",
     "App",
     "AuthExpired",
+    "BackfillRequest",
+    "Backfills",
     "Batch",
     "Budget",
     "BudgetSpent",
@@ -77,10 +98,14 @@ __all__ = [
     "Coverage",
     "CoverageRow",
     "CredentialsUnreadable",
+    "DayCost",
     "DayStatus",
     "Deferred",
     "Destination",
+    "Entitlement",
+    "File",
     "Forbidden",
+    "Forecast",
     "Gate",
     "GrantRefused",
     "Headers",
@@ -93,6 +118,7 @@ __all__ = [
     "JobEvent",
     "JobRequest",
     "JobState",
+    "JobStatus",
     "KeyReused",
     "Lane",
     "LaneSize",
@@ -104,16 +130,20 @@ __all__ = [
     "NextBy",
     "NextToken",
     "NoData",
+    "NotConnected",
     "NotFound",
     "OAuth2",
     "PageNumber",
     "Passage",
     "Patience",
+    "PlanRequired",
     "Progress",
     "RateLimited",
     "Reason",
     "Record",
     "Redirects",
+    "Refusal",
+    "Reprocess",
     "Response",
     "RetryPolicy",
     "Retryable",
@@ -136,5 +166,7 @@ __all__ = [
     "UnknownSync",
     "WindowUse",
     "WorkerSettings",
+    "Written",
     "__version__",
+    "paid_history",
 ]

@@ -22,20 +22,23 @@ from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.ids import UlidIds, system_random
 from headgate.connectors.addresses import HTTPS_PORT, AddressRules
 from headgate.flow import control
+from headgate.flow.backfill import Backfills
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
 from headgate.flow.explain import explain
 from headgate.flow.gate import Gates
-from headgate.flow.registry import Registry, Sync
+from headgate.flow.plans import set_plan
+from headgate.flow.registry import Registry, Sync, has_api
 from headgate.flow.rekey import Progress, Rekeyed, rekey
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, submit
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.budget import BudgetUse
-from headgate.model.job import Job, JobEvent, Lane, Mode
+from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.record import CoverageRow, Record
 from headgate.model.states import JobState
+from headgate.policy.entitlement import Entitlement
 from headgate.ports.accounts import Surroundings, Vault
 from headgate.ports.limiter import Limiter
 from headgate.ports.signal import Signal
@@ -64,6 +67,7 @@ class App:
         syncs: Iterable[Sync] = (),
         worker: WorkerSettings | None = None,
         redis: str | None = None,
+        entitlement: Entitlement | None = None,
         vault: Vault | None = None,
         transport: Transport | None = None,
         signal: Signal | None = None,
@@ -72,9 +76,10 @@ class App:
     ) -> None:
         """Use the database at that address: `sqlite:///file.db` or `postgresql://…`.
 
-        Budgets are kept in it too, or in the Redis at the address `redis`. Users' credentials are
-        encrypted by `vault`, else with the keys in the settings. A test or a simulation hands in a
-        database, a transport, a signal, a clock and randomness of its own.
+        Budgets are kept in it too, or in the Redis at the address `redis`. `entitlement` says which
+        plans include what, such as `headgate.paid_history`. Users' credentials are encrypted by
+        `vault`, else with the keys in the settings. A test or a simulation hands in a database, a
+        transport, a signal, a clock and randomness of its own.
         """
         self.clock = clock or SystemClock()
         self._rng = rng or system_random()
@@ -112,6 +117,7 @@ class App:
             gates=Gates(self.limiter, MemoryLimiter(self.clock), self.clock, self._ids),
             transport=transport,
             credentials=self._credentials(vault, transport),
+            entitlement=entitlement,
         )
 
     def _open_transport(self, registry: Registry) -> Transport | None:
@@ -169,9 +175,11 @@ class App:
         *,
         user_id: str,
         connection_id: str,
+        destination_connection_id: str | None = None,
         mode: Mode | str = Mode.FULL,
         start: date | None = None,
         end: date | None = None,
+        reprocess: Reprocess | str = Reprocess.FAILED,
         since: datetime | None = None,
         limit: int | None = None,
         lane: Lane | str | None = None,
@@ -184,9 +192,11 @@ class App:
             sync=sync,
             user_id=user_id,
             connection_id=connection_id,
+            destination_connection_id=destination_connection_id,
             mode=mode,
             start=start,
             end=end,
+            reprocess=reprocess,
             since=since,
             limit=limit,
             lane=lane,
@@ -262,6 +272,15 @@ class App:
         return [await self.limiter.use(each, connection_id=connection_id) for each in wanted]
 
     @property
+    def backfills(self) -> Backfills:
+        """Imports of a user's past: forecasting, starting and following them."""
+        return Backfills(self.runtime)
+
+    async def set_plan(self, user_id: str, plan: str) -> None:
+        """Note which plan a user has; `entitlement` says what it includes."""
+        await set_plan(self.runtime, user_id, plan)
+
+    @property
     def connections(self) -> Connections:
         """Users' connections to providers: making, pausing, removing them."""
         if self.runtime.credentials is None:
@@ -276,7 +295,7 @@ class App:
 
     def explain(self, job: Job) -> str:
         """Why the job is where it is, what frees it, and when."""
-        return explain(job, now=self.clock.now())
+        return explain(job, now=self.clock.now(), titles=self.runtime.registry.titles)
 
     def supervisor(self) -> Supervisor:
         """A worker for this process; `run_until_asked` runs it."""
@@ -323,10 +342,10 @@ def _vault_of(settings: "Settings") -> Vault:
 
 def _transport(registry: Registry) -> Transport | None:
     """Over the network, where a source has an API there."""
-    sources = [sync.source for sync in registry if sync.has_api]
-    if not sources:
+    ends = [end for sync in registry for end in sync.ends if has_api(end)]
+    if not ends:
         return None
-    ports = frozenset(port for each in sources for port in getattr(each, "ports", ()))
+    ports = frozenset(port for each in ends for port in getattr(each, "ports", ()))
     rules = AddressRules(private=_settings().networks(), ports=ports | {HTTPS_PORT})
     with _of_extra("syncs", "http"):
         from headgate.connectors.aiohttp_transport import AiohttpTransport

@@ -237,8 +237,8 @@ async def thawable(store: SqlStore) -> None:
     await store.thawable(limit=100)
 
 
-async def release_source(store: SqlStore) -> None:
-    await store.release_source("source_3", stagger=LEASE, limit=2)
+async def release_provider(store: SqlStore) -> None:
+    await store.release_provider("source_3", stagger=LEASE, limit=2)
 
 
 async def next_sweep(store: SqlStore) -> None:
@@ -292,7 +292,7 @@ ASKS = {
         thawable,
         {"SELECT jobs.id": {"ix_jobs_paused"}, "SELECT DISTINCT": {"ix_jobs_paused"}},
     ),
-    "release source": Ask(release_source, {"SELECT jobs.id": {"ix_jobs_paused"}}),
+    "release source": Ask(release_provider, {"SELECT jobs.id": {"ix_jobs_paused"}}),
     "next sweep": Ask(
         next_sweep, {"SELECT": {"ix_jobs_held", "ix_jobs_cancelling", "ix_jobs_paused"}}
     ),

@@ -275,7 +275,7 @@ async def test_an_operators_pause_never_thaws(store: SqlStore, clock: ManualCloc
 
     # Then nothing lets them go, not even their provider's return
     assert list(await store.thawable(limit=10)) == []
-    assert await store.release_source("roam", stagger=after(1), limit=10) == 0
+    assert await store.release_provider("roam", stagger=after(1), limit=10) == 0
     assert await store.next_sweep_s() is None
 
 
@@ -287,7 +287,7 @@ async def test_a_provider_that_answers_lets_its_jobs_go_one_after_another(
     other = await shut_one(store, source="strava")
 
     # When the provider answers again
-    assert await store.release_source("roam", stagger=after(5), limit=10) == 3
+    assert await store.release_provider("roam", stagger=after(5), limit=10) == 3
 
     # Then its jobs are recovering, five seconds apart, the one that waited longest first
     for job, wake_s in zip(jobs, (10, 5, 15), strict=True):
@@ -307,7 +307,7 @@ async def test_a_provider_that_answers_lets_its_jobs_go_one_after_another(
 async def test_a_release_lets_go_at_most_its_limit(store: SqlStore) -> None:
     jobs = [await shut_one(store, cooldown_s=number) for number in (100, 200, 300)]
 
-    assert await store.release_source("roam", stagger=after(5), limit=2) == 2
+    assert await store.release_provider("roam", stagger=after(5), limit=2) == 2
 
     reasons = [(await store.get(job.id)).reason for job in jobs]
     assert reasons == [Reason.RECOVERING, Reason.RECOVERING, Reason.BREAKER]
@@ -318,7 +318,7 @@ async def test_recovering_jobs_thaw_at_most_as_many_as_wanted(
 ) -> None:
     for _ in range(5):
         await shut_one(store)
-    await store.release_source("roam", stagger=after(1), limit=10)
+    await store.release_provider("roam", stagger=after(1), limit=10)
     clock.advance(60)
 
     assert len(await store.thawable(limit=3)) == 3
@@ -338,7 +338,7 @@ async def test_recovering_jobs_and_probes_together_are_at_most_as_many_as_wanted
     # Given three recovering jobs of one provider, and three providers that are still shut
     for _ in range(3):
         await shut_one(store, source="a")
-    await store.release_source("a", stagger=after(1), limit=10)
+    await store.release_provider("a", stagger=after(1), limit=10)
     for source in "bcd":
         await shut_one(store, source=source)
 
@@ -415,7 +415,7 @@ async def test_a_cool_down_behind_a_probe_calls_for_no_sweep(
 
 async def test_the_next_sweep_is_at_the_next_recovering_job(store: SqlStore) -> None:
     await shut_one(store, cooldown_s=3600)
-    await store.release_source("roam", stagger=after(7), limit=10)
+    await store.release_provider("roam", stagger=after(7), limit=10)
 
     assert await store.next_sweep_s() == 7.0
 

@@ -279,7 +279,7 @@ def test_a_real_refusal_needs_the_user_burns_no_attempt_and_connecting_again_men
             ConnectionReason.GRANT_REFUSED,
         )
         assert "invalid_grant" in (gone.error or "")
-        assert "connected again" in app.explain(job)
+        assert "needs you to sign in again" in app.explain(job)
 
         # And the next job asks the provider nothing
         asked = len(site.wire.sent)

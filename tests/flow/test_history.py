@@ -16,7 +16,9 @@ from headgate import (
     NoData,
     Reason,
     Record,
+    RetryPolicy,
     Sync,
+    Transient,
 )
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
@@ -27,7 +29,9 @@ async def one_record_a_day(ctx: Context) -> Chunk:
     return Chunk(records=[Record(f"{ctx.day}", {"day": str(ctx.day)})])
 
 
-async def submit_history(app: App, *, user: str = "ada", key: str | None = None) -> Job:
+async def submit_history(
+    app: App, *, user: str = "ada", key: str | None = None, reprocess: str = "failed"
+) -> Job:
     submitted = await app.submit(
         "history",
         user_id=user,
@@ -36,6 +40,7 @@ async def submit_history(app: App, *, user: str = "ada", key: str | None = None)
         start=FIRST,
         end=LAST,
         key=key,
+        reprocess=reprocess,
     )
     return submitted.job
 
@@ -111,7 +116,7 @@ def test_a_second_active_job_is_refused_with_the_id_of_the_first(tmp_path: Path)
         # When the first has ended, another may start, and re-reading changes nothing
         await app.supervisor().start()
         await world.until(app, first.id)
-        second = await submit_history(app)
+        second = await submit_history(app, reprocess="all")
         second = await world.until(app, second.id)
         assert second.summary.unchanged == 10
         assert second.summary.inserted == 0
@@ -150,5 +155,51 @@ def test_a_long_job_rests_after_its_slice_so_that_others_get_a_turn(tmp_path: Pa
 
         # Then the two take turns, three days a slice
         assert order[:12] == ["ada"] * 3 + ["bob"] * 3 + ["ada"] * 3 + ["bob"] * 3
+
+    in_world(tmp_path, main)
+
+
+def test_days_that_are_held_are_not_read_again_unless_asked(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a history with one day that could not be read
+        broken = {FIRST + timedelta(days=4)}
+
+        async def read(ctx: Context) -> Chunk:
+            if ctx.day in broken:
+                raise Transient("503")
+            return await one_record_a_day(ctx)
+
+        source = ScriptedSource(read)
+        hasty = RetryPolicy(backoff_s=0.1, errors_max=0, cooldown_s=1.0, pauses_max=0)
+        app = await world.app(Sync(name="history", source=source, retry=hasty))
+        await app.supervisor().start()
+        first = await world.until(app, (await submit_history(app)).id)
+        assert (first.summary.days_held, first.summary.days_failed) == (9, 1)
+
+        # When the same days are asked for once more, then the failed one alone is read
+        broken.clear()
+        source.calls.clear()
+        second = await submit_history(app)
+        assert second.progress.total == 1
+        second = await world.until(app, second.id)
+        assert [ctx.day for ctx in source.calls] == [FIRST + timedelta(days=4)]
+
+        # and when nothing is missing, then there is nothing to do
+        third = await world.until(app, (await submit_history(app)).id)
+        assert third.state is JobState.SUCCESS
+        assert app.explain(third) == "Done: every day was held already."
+        assert len(source.calls) == 1
+
+    in_world(tmp_path, main)
+
+
+def test_the_same_key_gives_the_same_job_whatever_is_held_by_now(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
+        await app.supervisor().start()
+        first = await submit_history(app, key="import-1")
+        await world.until(app, first.id)
+
+        assert (await submit_history(app, key="import-1")).id == first.id
 
     in_world(tmp_path, main)

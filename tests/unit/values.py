@@ -21,6 +21,7 @@ _JOB = Job(
     connection_id="connection_1",
     sync="history",
     source="fitbit",
+    provider="fitbit",
     mode=Mode.FULL,
     lane=Lane.HOT,
     state=JobState.PENDING,

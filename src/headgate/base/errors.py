@@ -4,9 +4,11 @@ HeadgateError
 ├─ InvalidInput(field)          the request is wrong; nothing was written
 │  └─ UnknownSync
 ├─ NotFound                     no such thing, or not yours
+├─ PlanRequired                 the user's plan does not include this; nothing was written
 ├─ Conflict                     the request is right, but not now
 │  ├─ ActiveJobExists(job_id)
 │  ├─ KeyReused(job_id)
+│  ├─ NotConnected(provider)    the user has to sign in there first
 │  └─ IllegalTransition
 ├─ StoreError                   the database did not do it
 │  ├─ StoreUnavailable          …or may have done it: the outcome is unknown
@@ -67,6 +69,10 @@ class NotFound(HeadgateError):
     """There is no such job."""
 
 
+class PlanRequired(HeadgateError):
+    """The user's plan does not include this."""
+
+
 class Conflict(HeadgateError):
     """The request cannot be carried out in the present state."""
 
@@ -94,6 +100,15 @@ class KeyReused(Conflict):
         self.job_id = job_id
 
 
+class NotConnected(Conflict):
+    """The user has not connected an account that this needs."""
+
+    def __init__(self, provider: str, message: str | None = None) -> None:
+        """Name the provider to sign in to."""
+        super().__init__(message)
+        self.provider = provider
+
+
 class IllegalTransition(Conflict):
     """The job is in a state that does not allow this."""
 
@@ -116,6 +131,9 @@ class SchemaNewer(StoreError):
 
 class SourceError(HeadgateError):
     """The source could not give the chunk."""
+
+    #: Who is to blame, where it is not the source: the destination's name.
+    provider: str | None = None
 
 
 class Retryable(SourceError):

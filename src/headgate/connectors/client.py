@@ -28,6 +28,7 @@ from headgate.base.errors import (
 )
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
+from headgate.connectors import multipart
 from headgate.connectors.answers import Throttled, Verdict, by_status, retry_after_s
 from headgate.connectors.api import Api
 from headgate.connectors.rates import read_safely
@@ -313,11 +314,13 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _body(options: RequestOptions) -> tuple[bytes, str | None]:
-    given = [name for name in ("json", "form", "body") if name in options]
+    given = [name for name in ("json", "form", "multipart", "body") if name in options]
     if len(given) > 1:
         raise InvalidInput(given[1], f"is given together with {given[0]}; a request has one body")
     if "json" in options:
         return to_json(options["json"]).encode(), "application/json"
     if "form" in options:
         return urlencode(options["form"]).encode(), "application/x-www-form-urlencoded"
+    if "multipart" in options:
+        return multipart.encode(options["multipart"])
     return options.get("body", b""), None

@@ -8,26 +8,42 @@ from headgate.model.job import Job, Progress, Summary
 from headgate.model.record import Coverage
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import day_after, history_progress
-from headgate.ports.connector import Chunk
+from headgate.ports.connector import Chunk, Written
 from headgate.ports.store import Work
+
+#: What is told of the records that a destination refused, at most.
+REFUSED_LENGTH_MAX = 500
 
 
 def chunk_done(
-    job: Job, chunk: Chunk, *, own_records: bool, slice_over: bool
+    job: Job, chunk: Chunk, written: Written | None = None, *, slice_over: bool
 ) -> tuple[Change, Work]:
     """What becomes of the job after `chunk`, and what is stored with it.
 
-    `own_records`: the records go into Headgate's database, not to a destination elsewhere.
+    `written` is what became of it at the destination; without one, the records are kept here.
     """
     day = job.cursor_date
-    tally, done, coverage = _after_page(job, chunk) if day is None else _after_day(job, chunk, day)
+    summary = _counted(job.summary, chunk, written)
+    if day is None:
+        tally, done, coverage = _after_page(job, chunk, summary)
+    else:
+        tally, done, coverage = _after_day(job, chunk, written, summary, day)
     data: dict[str, object] = {"records": len(chunk.records)}
     if day is not None:
         data["day"] = day.isoformat()
-    work = Work(records=chunk.records if own_records else (), coverage=coverage)
+    if written is not None and written.refused:
+        data["refused"] = len(written.refused)
+    own = chunk.records if written is None else written.receipts
+    work = Work(records=(*own, *chunk.kept), coverage=coverage)
     if done:
         return change.succeed(job, tally, data), work
     return (change.rest if slice_over else change.advance)(job, tally, data), work
+
+
+def nothing_to_do(job: Job) -> Change:
+    """Every day that was asked for is held already."""
+    tally = Tally(cursor=None, progress=history_progress((), None), summary=job.summary)
+    return change.succeed(job, tally, {"records": 0})
 
 
 def day_given_up(job: Job, error: str) -> tuple[Change, Work]:
@@ -40,34 +56,51 @@ def day_given_up(job: Job, error: str) -> tuple[Change, Work]:
     return change.skip(job, tally, error=error, day=day, last=last), Work(coverage=coverage)
 
 
-def _after_day(job: Job, chunk: Chunk, day: date) -> tuple[Tally, bool, Coverage]:
-    held = len(chunk.records) > 0
-    summary = change.count(
-        job.summary,
-        chunks=1,
-        records=len(chunk.records),
-        days_held=int(held),
-        days_empty=int(not held),
+def _counted(summary: Summary, chunk: Chunk, written: Written | None) -> Summary:
+    found = len(chunk.records)
+    if written is None:
+        return change.count(summary, chunks=1, records=found)
+    refused = len(written.refused)
+    return change.count(
+        summary, chunks=1, records=found, delivered=found - refused, refused=refused
     )
-    status = DayStatus.HELD if held else DayStatus.EMPTY
+
+
+def _after_day(
+    job: Job, chunk: Chunk, written: Written | None, summary: Summary, day: date
+) -> tuple[Tally, bool, Coverage]:
+    held = bool(chunk.records or chunk.kept)
+    summary = change.count(summary, days_held=int(held), days_empty=int(not held))
     tally, last = _next_day(job, day, summary)
-    return tally, last, Coverage(day=day, status=status, records=len(chunk.records))
+    coverage = Coverage(
+        day=day,
+        status=DayStatus.HELD if held else DayStatus.EMPTY,
+        records=len(chunk.records) + len(chunk.kept),
+        error=_refusals(written),
+    )
+    return tally, last, coverage
+
+
+def _refusals(written: Written | None) -> str | None:
+    if written is None or not written.refused:
+        return None
+    said = "; ".join(each.reason for each in written.refused)
+    return said if len(said) <= REFUSED_LENGTH_MAX else said[: REFUSED_LENGTH_MAX - 1] + "…"
 
 
 def _next_day(job: Job, day: date, summary: Summary) -> tuple[Tally, bool]:
-    assert job.start_date is not None and job.end_date is not None
-    next_day = day_after(job, day)
+    plan = job.plan
+    next_day = day_after(plan, day)
     tally = Tally(
         # The last day stays the cursor of a finished job: it says how far the history goes.
         cursor=(next_day or day).isoformat(),
-        progress=history_progress(job.start_date, job.end_date, next_day),
+        progress=history_progress(plan, next_day),
         summary=summary,
     )
     return tally, next_day is None
 
 
-def _after_page(job: Job, chunk: Chunk) -> tuple[Tally, bool, None]:
-    summary = change.count(job.summary, chunks=1, records=len(chunk.records))
+def _after_page(job: Job, chunk: Chunk, summary: Summary) -> tuple[Tally, bool, None]:
     done = chunk.cursor is None
     progress = chunk.progress or Progress(done=summary.records)
     if done:

@@ -1,23 +1,26 @@
-"""Why a job is where it is, what frees it, and when: one sentence, the same everywhere."""
+"""Why a job is where it is, what frees it, and when: one sentence, the same everywhere.
 
+It names times, not how far off they are, so that it stays the same until something happens.
+"""
+
+from collections.abc import Mapping
 from datetime import datetime
 from typing import assert_never
 
-from headgate.model.job import Job, Reason
+from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JobState
 
 
-def explain(job: Job, *, now: datetime) -> str:
-    """One sentence for people."""
+def explain(job: Job, *, now: datetime, titles: Mapping[str, str] | None = None) -> str:
+    """One sentence for people; `titles` are what they call the providers."""
+    who = (titles or {}).get(job.provider, job.provider)
     match job.state:
         case JobState.PENDING:
-            return _pending(job, now)
+            return _pending(job, now, who)
         case JobState.RUNNING:
-            at = f" on {job.progress.at}" if job.progress.at else ""
-            held = "; it will pause at its next checkpoint" if job.hold else ""
-            return f"Working{at}{held}."
+            return _running(job)
         case JobState.PAUSED:
-            return _paused(job, now)
+            return _paused(job, now, who)
         case JobState.CANCELLING:
             return f"Cancelling: waiting for the worker to let go, {_until(job.wake_at, now)}."
         case JobState.CANCELLED:
@@ -25,59 +28,73 @@ def explain(job: Job, *, now: datetime) -> str:
         case JobState.SUCCESS:
             return _success(job)
         case JobState.FAILED:
-            return _failed(job)
+            return _failed(job, who)
         case _:
             assert_never(job.state)
 
 
-def _pending(job: Job, now: datetime) -> str:
-    waits = job.wake_at is not None and job.wake_at > now
-    when = _until(job.wake_at, now)
-    match job.reason:
-        case Reason.RETRYING if waits:
-            return f"The last try failed ({_error(job)}); trying again {when}."
-        case Reason.RATE_LIMITED if waits:
-            return f"{job.source} lets us read only so much; going on {when}."
-        case Reason.NO_LIMITER if waits:
-            return f"The rate limiter for {job.source} cannot be reached; looking again {when}."
-        case Reason.CONNECTION_PAUSED if waits:
-            return f"The connection to {job.source} is paused; looking again {when}."
-        case Reason.DEFERRED if waits:
-            return f"Waiting for {job.source}; going on {when}."
-        case Reason.UNKNOWN_SYNC if waits:
-            return f"No worker knows the sync {job.sync!r} yet; looking again {when}."
-        case Reason.RESCUED if waits:
-            return f"The worker was lost; starting again {when}."
-        case Reason.PROBE:
-            return f"In line to try whether {job.source} has recovered."
-        case _:
-            return f"Scheduled to start {when}." if waits else "In line for a worker."
+def _running(job: Job) -> str:
+    held = " It will pause at its next checkpoint." if job.hold else ""
+    if job.mode is Mode.HISTORY:
+        return f"Syncing data for {job.progress.at}…{held}"
+    at = f" on {job.progress.at}" if job.progress.at else ""
+    return f"Working{at}.{held}"
 
 
-def _paused(job: Job, now: datetime) -> str:
-    when = _until(job.wake_at, now)
+#: While it waits for its time.
+_WAITS = {
+    Reason.RETRYING: "The last try failed ({error}); trying again {when}.",
+    Reason.RATE_LIMITED: "{who} lets us do only so much at a time; going on {when}.",
+    Reason.NO_LIMITER: "The rate limiter for {who} cannot be reached; looking again {when}.",
+    Reason.CONNECTION_PAUSED: "The connection to {who} is paused; looking again {when}.",
+    Reason.DEFERRED: "Waiting for {who}; going on {when}.",
+    Reason.UNKNOWN_SYNC: "No worker knows the sync {sync!r} yet; looking again {when}.",
+    Reason.RESCUED: "The worker was lost; starting again {when}.",
+}
+
+
+def _pending(job: Job, now: datetime, who: str) -> str:
+    if job.reason is Reason.PROBE:
+        return f"In line to try whether {who} has recovered."
+    if job.wake_at is not None and job.wake_at > now:
+        text = _WAITS.get(job.reason, "Scheduled to start {when}.")
+        when = _until(job.wake_at, now)
+        return text.format(who=who, when=when, error=_error(job), sync=job.sync)
+    if job.mode is Mode.HISTORY and job.started_at is not None and job.progress.at:
+        return f"In line to go on with {job.progress.at}."
+    return "In line for a worker."
+
+
+def _paused(job: Job, now: datetime, who: str) -> str:
+    busy = f"Syncing is temporarily paused because the {who} servers are busy."
     match job.reason:
         case Reason.OPERATOR:
-            return "Paused by an operator until it is resumed."
+            return "Paused until it is resumed."
         case Reason.RECOVERING:
-            return f"{job.source} has recovered; going on {when}."
+            return f"{who} has recovered; going on {_until(job.wake_at, now)}."
         case _ if job.wake_at is not None and job.wake_at <= now:
-            return f"Paused because {job.source} kept failing; waiting for a trial request."
+            return f"{busy} We will automatically resume once a trial request gets through."
         case _:
-            return f"Paused because {job.source} kept failing ({_error(job)}); trying again {when}."
+            return f"{busy} We will automatically resume {_until(job.wake_at, now)}."
 
 
 def _success(job: Job) -> str:
-    if job.reason is Reason.DONE_WITH_GAPS:
-        days = job.summary.days_failed
-        return f"Done, but {days} day{'s' if days != 1 else ''} could not be read."
+    days, refused = job.summary.days_failed, job.summary.refused
+    if days or refused:
+        missing = [f"{days} day{'s' if days != 1 else ''} could not be read"] if days else []
+        if refused:
+            were = "records were" if refused != 1 else "record was"
+            missing.append(f"{refused} {were} refused")
+        return f"Done, but {' and '.join(missing)}."
+    if job.mode is Mode.HISTORY and job.progress.total == 0:
+        return "Done: every day was held already."
     return "Done."
 
 
-def _failed(job: Job) -> str:
+def _failed(job: Job, who: str) -> str:
     match job.reason:
         case Reason.NEEDS_REAUTH:
-            return f"{job.source} needs the account to be connected again. Nothing is lost."
+            return f"{who} needs you to sign in again. Nothing is lost."
         case Reason.CRASHES_SPENT:
             return f"Stopped: {_error(job)}."
         case _:
@@ -91,11 +108,12 @@ def _error(job: Job) -> str:
 def _until(at: datetime | None, now: datetime) -> str:
     if at is None:
         return "at once"
-    stamp = f"{at:%Y-%m-%d %H:%M:%S} UTC"
-    seconds = (at - now).total_seconds()
-    if seconds <= 0:
-        return f"since {stamp}"
-    return f"at {stamp} (in {span(seconds)})"
+    return f"{'at' if at > now else 'since'} {moment(at)}"
+
+
+def moment(at: datetime) -> str:
+    """A time, for people: with its zone, and no finer than it needs to be."""
+    return f"{at:%Y-%m-%d %H:%M} UTC" if at.second == 0 else f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def span(seconds: float) -> str:

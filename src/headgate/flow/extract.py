@@ -3,58 +3,94 @@
 from datetime import datetime
 from typing import Any, cast
 
-from headgate.base.errors import Malformed, NoData, Terminal
-from headgate.flow.registry import Sync
+from headgate.base.errors import Malformed, NoData, SourceError, Terminal, Transient
+from headgate.base.redact import describe
+from headgate.flow.registry import Sync, auth_of, budget_of, has_api
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job
-from headgate.ports.connector import ApiSource, Batch, Chunk, Context, Gate, Http, Way
+from headgate.ports.connector import (
+    Batch,
+    Chunk,
+    Context,
+    Destination,
+    Gate,
+    Http,
+    Reachable,
+    Source,
+    Way,
+    Written,
+)
 
 #: More than this in one chunk would make its transaction long; a source should page.
 CHUNK_RECORDS_MAX = 10_000
 
 
-async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
-    """The next chunk of `job`, already written to the sync's destination if it has one."""
-    gate = rt.gates.of(sync.budget, job)
-    api = await open_api(rt, sync, job, gate)
+async def extract(rt: Runtime, sync: Sync, job: Job) -> tuple[Chunk, Written | None]:
+    """The next chunk of `job`, and what became of it at the sync's destination if it has one."""
+    gate = rt.gates.of(budget_of(sync.source), job.lane, job.connection_id)
+    api = await open_api(rt, sync.source, job.connection_id, job, gate)
     try:
         chunk = await sync.source.read(context(rt, sync, job, gate, api))
     except NoData:
         chunk = Chunk()
     _check(chunk, sync)
-    if sync.destination is not None and chunk.records:
-        await sync.destination.write(
-            Batch(
-                key=job.chunk_key,
-                user_id=job.user_id,
-                connection_id=job.connection_id,
-                sync=job.sync,
-                day=job.cursor_date,
-                records=chunk.records,
-            )
+    if sync.destination is None:
+        return chunk, None
+    if not chunk.records:
+        return chunk, Written()
+    return chunk, await _deliver(rt, sync.destination, job, chunk)
+
+
+async def _deliver(rt: Runtime, destination: Destination, job: Job, chunk: Chunk) -> Written:
+    """Hand the chunk's records on. What goes wrong here is not the source's fault."""
+    connection_id = job.destination_connection_id
+    try:
+        gate = rt.gates.of(budget_of(destination), job.lane, connection_id or job.connection_id)
+        batch = Batch(
+            key=job.chunk_key,
+            user_id=job.user_id,
+            connection_id=job.connection_id,
+            destination_connection_id=connection_id,
+            sync=job.sync,
+            day=job.cursor_date,
+            records=chunk.records,
+            clock=rt.clock,
+            api=await open_api(rt, destination, connection_id, job, gate),
         )
-    return chunk
+        return await destination.write(batch) or Written()
+    except SourceError as error:
+        error.provider = error.provider or destination.name
+        raise
+    except Exception as error:
+        blamed = Transient(describe(error))
+        blamed.provider = destination.name
+        raise blamed from error
 
 
-async def open_api(rt: Runtime, sync: Sync, job: Job, gate: Gate) -> Http | None:
-    """The provider's API for this chunk, where the source has one.
+async def open_api(
+    rt: Runtime, end: Source | Destination, connection_id: str | None, job: Job, gate: Gate
+) -> Http | None:
+    """The provider's API for this chunk, where the source or the destination has one.
 
     Raises AuthExpired where the user's connection must be made first, or again, and
     ConnectionPaused where it is paused.
     """
-    if not sync.has_api:
+    if not has_api(end):
         return None
     if rt.transport is None:
-        raise Terminal(f"source {sync.source.name!r} has an API, but nothing here reaches it")
+        raise Terminal(f"{end.name!r} has an API, but nothing here reaches it")
     access = None
-    if sync.auth is not None:
+    auth = auth_of(end)
+    if auth is not None:
         if rt.credentials is None:
-            raise Terminal(f"source {sync.source.name!r} needs credentials, but no keys are set")
+            raise Terminal(f"{end.name!r} needs credentials, but no keys are set")
+        if connection_id is None:
+            raise Terminal(f"the job names no connection to {end.name!r}")
         access = await rt.credentials.open(
-            sync.auth, job.connection_id, user_id=job.user_id, source=sync.source.name
+            auth, connection_id, user_id=job.user_id, source=end.name
         )
     way = Way(gate=gate, transport=rt.transport, access=access, clock=rt.clock, rng=rt.rng)
-    return cast(ApiSource, sync.source).open_http(way)
+    return cast(Reachable, end).open_http(way)
 
 
 def context(rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None) -> Context:
@@ -84,8 +120,9 @@ def context(rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None) -> 
 def _check(chunk: Chunk, sync: Sync) -> None:
     if not isinstance(chunk, Chunk):
         raise Malformed(f"source {sync.source.name!r} returned {type(chunk).__name__}, not a Chunk")
-    if len(chunk.records) > CHUNK_RECORDS_MAX:
+    count = len(chunk.records) + len(chunk.kept)
+    if count > CHUNK_RECORDS_MAX:
         raise Malformed(
-            f"source {sync.source.name!r} gave {len(chunk.records):,} records in one chunk; "
+            f"source {sync.source.name!r} gave {count:,} records in one chunk; "
             f"at most {CHUNK_RECORDS_MAX:,}"
         )

@@ -24,8 +24,8 @@ from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited
 from headgate.base.ids import Ids
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
-from headgate.model.budget import Ask, Budget, Exhausted, Granted, Unreachable
-from headgate.model.job import Job, Lane
+from headgate.model.budget import Ask, Budget, BudgetUse, Exhausted, Granted, Unreachable
+from headgate.model.job import Lane
 from headgate.policy.spending import local_share
 from headgate.ports.connector import Passage
 from headgate.ports.limiter import Limiter
@@ -57,9 +57,17 @@ class Gates:
         self._owed: Counter[tuple[Budget, Ask]] = Counter()
         self._away = False
 
-    def of(self, budget: Budget | None, job: Job) -> "JobGate":
+    def of(self, budget: Budget | None, lane: Lane, connection_id: str) -> "JobGate":
         """The gate for a job's requests; without a budget it stands open."""
-        return JobGate(self, self._clock, budget, job.lane, job.connection_id)
+        return JobGate(self, self._clock, budget, lane, connection_id)
+
+    async def use(self, budget: Budget, *, connection_id: str | None = None) -> BudgetUse | None:
+        """How a budget stands; None while the limiter is away."""
+        try:
+            return await self._limiter.use(budget, connection_id=connection_id)
+        except Exception as error:
+            _log.warning("limiter_away", error=describe(error))
+            return None
 
     async def enter(self, budget: Budget, ask: Ask, *, essential: bool) -> "Passed":
         """Wait for a grant, or raise BudgetSpent or LimiterUnreachable."""

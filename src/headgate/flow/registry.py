@@ -1,11 +1,13 @@
 """The syncs an application has declared, by name."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from headgate.base.errors import InvalidInput, UnknownSync
 from headgate.model.budget import Budget
+from headgate.model.forecast import DayCost
 from headgate.model.job import Lane, Mode
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.accounts import Auth
@@ -24,12 +26,17 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
     #: The modes that the source understands.
     modes: Sequence[Mode] = tuple(Mode)
     retry: RetryPolicy = RetryPolicy()
+    #: What reading one day of history costs, for forecasts.
+    day_costs: Sequence[DayCost] = ()
     #: One chunk may take this long; then it counts as failed.
     chunk_s_max: float = 120.0
 
     def __post_init__(self) -> None:
         """Refuse what could never run, naming the sync and the field."""
-        for field, name in (("name", self.name), ("source.name", self.source.name)):
+        names = [("name", self.name), ("source.name", self.source.name)]
+        if self.destination is not None:
+            names.append(("destination.name", self.destination.name))
+        for field, name in names:
             if not name or len(name) > NAME_LENGTH_MAX or not name.isprintable():
                 raise InvalidInput(
                     field, f"{name!r} must be 1 to {NAME_LENGTH_MAX} printable characters"
@@ -38,23 +45,35 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"{self.name}.modes", "name at least one")
         if self.chunk_s_max <= 0:
             raise InvalidInput(f"{self.name}.chunk_s_max", "must be above 0")
-        if self.budget is not None and not isinstance(self.budget, Budget):
-            raise InvalidInput(f"{self.source.name}.budget", "must be a headgate.Budget")
+        for end in self.ends:
+            budget = budget_of(end)
+            if budget is not None and not isinstance(budget, Budget):
+                raise InvalidInput(f"{end.name}.budget", "must be a headgate.Budget")
 
     @property
-    def auth(self) -> Auth | None:
-        """How users let us in at the source's provider, where they have to."""
-        return getattr(self.source, "auth", None) if self.has_api else None
+    def ends(self) -> Sequence[Source | Destination]:
+        """The source, and the destination where there is one."""
+        return (self.source,) if self.destination is None else (self.source, self.destination)
 
-    @property
-    def has_api(self) -> bool:
-        """Whether the source reads an API over HTTP."""
-        return hasattr(self.source, "open_http")
 
-    @property
-    def budget(self) -> Budget | None:
-        """What limits the requests to the source's provider, where it says so."""
-        return getattr(self.source, "budget", None)
+def has_api(end: Source | Destination) -> bool:
+    """Whether it reads or writes an API over HTTP."""
+    return hasattr(end, "open_http")
+
+
+def auth_of(end: Source | Destination) -> Auth | None:
+    """How users let us in at its provider, where they have to."""
+    return getattr(end, "auth", None) if has_api(end) else None
+
+
+def budget_of(end: Source | Destination) -> Budget | None:
+    """What limits the requests to its provider, where it says so."""
+    return getattr(end, "budget", None)
+
+
+def title_of(end: Source | Destination) -> str:
+    """What people call it."""
+    return getattr(end, "title", None) or end.name
 
 
 class Registry:
@@ -66,20 +85,16 @@ class Registry:
         #: By the provider's name.
         self.budgets: dict[str, Budget] = {}
         self.auths: dict[str, Auth] = {}
+        #: What people call each provider.
+        self.titles: dict[str, str] = {}
         for sync in syncs:
             if sync.name in self._syncs:
                 raise InvalidInput("syncs", f"two are called {sync.name!r}")
             self._syncs[sync.name] = sync
-            budget = sync.budget
-            if budget is not None and self.budgets.setdefault(budget.source, budget) != budget:
-                raise InvalidInput(
-                    f"{budget.source}.budget", "is declared twice, and not alike; share one"
-                )
-            auth = sync.auth
-            if auth is not None and self.auths.setdefault(sync.source.name, auth) != auth:
-                raise InvalidInput(
-                    f"{sync.source.name}.auth", "is declared twice, and not alike; share one"
-                )
+            for end in sync.ends:
+                self.titles.setdefault(end.name, title_of(end))
+                _declare(self.budgets, end.name, "budget", budget_of(end))
+                _declare(self.auths, end.name, "auth", auth_of(end))
 
     def __iter__(self) -> Iterator[Sync]:
         """Every sync, in the order of declaration."""
@@ -95,6 +110,12 @@ class Registry:
         if sync is None:
             raise UnknownSync(name, list(self._syncs))
         return sync
+
+
+def _declare(known: dict[str, Any], name: str, field: str, value: object) -> None:
+    """Note what one end of a sync says of its provider; all that name it must say the same."""
+    if value is not None and known.setdefault(name, value) != value:
+        raise InvalidInput(f"{name}.{field}", "is declared twice, and not alike; share one")
 
 
 def default_lane(mode: Mode) -> Lane:

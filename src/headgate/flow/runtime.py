@@ -9,6 +9,7 @@ from headgate.base.ids import Ids
 from headgate.flow.credentials import Credentials
 from headgate.flow.gate import Gates
 from headgate.flow.registry import Registry
+from headgate.policy.entitlement import Entitlement
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
 from headgate.ports.transport import Transport
@@ -28,3 +29,5 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     #: sources have no API needs neither.
     transport: Transport | None = None
     credentials: Credentials | None = None
+    #: Which plans include what; None: every plan includes everything.
+    entitlement: Entitlement | None = None

@@ -5,18 +5,19 @@ between, a crash included, the row still says where the next attempt begins.
 """
 
 from datetime import timedelta
+from typing import assert_never
 
-from headgate.base.errors import StoreUnavailable, Transient
+from headgate.base.errors import SourceError, StoreUnavailable, Transient
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
-from headgate.flow.commit import chunk_done, day_given_up
+from headgate.flow.commit import chunk_done, day_given_up, nothing_to_do
 from headgate.flow.extract import extract
 from headgate.flow.holding import Holding, Interrupt, Interrupted
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model import change
 from headgate.model.change import Change
-from headgate.model.job import Job
+from headgate.model.job import Job, Mode
 from headgate.model.states import JobState
 from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
 from headgate.ports.signal import SWEEP
@@ -65,15 +66,17 @@ async def _attempt(rt: Runtime, holding: Holding, *, slice_ends: float) -> Outco
     sync = rt.registry.find(job.sync)
     if sync is None:
         return change.park(job, after=PARK), None
+    if job.mode is Mode.HISTORY and not job.plan:
+        return nothing_to_do(job), None
     try:
         with holding.interruptible(seconds=sync.chunk_s_max):
-            chunk = await extract(rt, sync, job)
+            chunk, written = await extract(rt, sync, job)
     except Interrupted as interrupted:
         return _let_go(rt, sync, job, interrupted.why)
     except Exception as error:
         return _failed(rt, sync, job, error)
     slice_over = holding.stopping or rt.clock.monotonic() >= slice_ends
-    return chunk_done(job, chunk, own_records=sync.destination is None, slice_over=slice_over)
+    return chunk_done(job, chunk, written, slice_over=slice_over)
 
 
 def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt) -> Outcome | None:
@@ -91,18 +94,26 @@ def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt) -> Outcome | None
 
 def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
     said = describe(error)
+    provider = error.provider if isinstance(error, SourceError) else None
     decision = decide(job, error, sync.retry, now=rt.clock.now(), draw=rt.rng.random())
     match decision:
         case Retry(after, recent):
-            return change.retry(job, after=after, error=said, recent_errors=recent), None
+            changed = change.retry(
+                job, after=after, error=said, recent_errors=recent, provider=provider
+            )
         case Defer(until, reason):
-            return change.defer(job, until=until, reason=reason, note=said), None
-        case Pause(cooldown):
-            return change.open_breaker(job, cooldown=cooldown, error=said), None
+            changed = change.defer(job, until=until, reason=reason, note=said, provider=provider)
+        case Pause(cooldown, recent):
+            changed = change.open_breaker(
+                job, cooldown=cooldown, error=said, recent_errors=recent, provider=provider
+            )
         case GiveUpDay():
             return day_given_up(job, said)
         case Fail(reason):
-            return change.fail(job, reason=reason, error=said), None
+            changed = change.fail(job, reason=reason, error=said, provider=provider)
+        case _:
+            assert_never(decision)
+    return changed, None
 
 
 async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> Job | None:
@@ -148,11 +159,11 @@ async def _ours(rt: Runtime, changed: Change) -> Job | None:
 async def _recovered(rt: Runtime, job: Job) -> None:
     """A probe got through: let the others of its provider follow, one after another."""
     sync = rt.registry.get(job.sync)
-    freed = await rt.store.release_source(
-        job.source, stagger=timedelta(seconds=sync.retry.stagger_s), limit=RELEASE_MAX
+    freed = await rt.store.release_provider(
+        job.provider, stagger=timedelta(seconds=sync.retry.stagger_s), limit=RELEASE_MAX
     )
     await rt.signal.announce(SWEEP)
-    _log.info("provider_recovered", source=job.source, job=job.id, freed=freed)
+    _log.info("provider_recovered", provider=job.provider, job=job.id, freed=freed)
 
 
 def _tell(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: float) -> None:

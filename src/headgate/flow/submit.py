@@ -6,11 +6,11 @@ from datetime import UTC, date, datetime, timedelta
 import msgspec
 
 from headgate.base.encoding import JsonObject, content_hash, to_json
-from headgate.base.errors import InvalidInput
-from headgate.flow.registry import Sync, default_lane
+from headgate.base.errors import InvalidInput, PlanRequired
+from headgate.flow.registry import Sync, auth_of, default_lane
 from headgate.flow.runtime import Runtime
-from headgate.model.job import Lane, Mode, Progress
-from headgate.policy.calendar import history_progress
+from headgate.model.job import Lane, Mode, Progress, Reprocess
+from headgate.policy.calendar import gaps, history_progress
 from headgate.ports.signal import lane_topic
 from headgate.ports.store import NewJob, Submitted
 
@@ -30,10 +30,14 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sync: str
     user_id: str
     connection_id: str
+    #: The user's link to the destination, where that has users.
+    destination_connection_id: str | None = None
     mode: Mode | str = Mode.FULL
     #: Mode history: the first and the last day, both included. Days are UTC days.
     start: date | None = None
     end: date | None = None
+    #: Mode history: days held already are not read again, and failed ones are, unless told.
+    reprocess: Reprocess | str = Reprocess.FAILED
     #: Mode since: what changed after this moment.
     since: datetime | None = None
     #: Mode limit: at most so many records.
@@ -51,41 +55,101 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def submit(rt: Runtime, request: JobRequest) -> Submitted:
     """Store the job and tell the workers. Raises before writing if anything is wrong."""
     sync = rt.registry.get(request.sync)
-    new = _checked(request, sync, job_id=rt.ids.new("job"), now=rt.clock.now())
+    checked = check(request, sync, job_id=rt.ids.new("job"), now=rt.clock.now())
+    await entitle(rt, checked)
+    new = await planned(rt, checked, Reprocess(request.reprocess))
     submitted = await rt.store.submit(new)
     if submitted.created:
         await rt.signal.announce(lane_topic(new.lane))
     return submitted
 
 
-def _checked(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> NewJob:
+def check(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> NewJob:
+    """The job that the request asks for, but for the days it is to read; or InvalidInput."""
     mode = _mode(request.mode, sync)
     lane = _lane(request.lane, mode)
     start, end = _range(request, mode, today=now.astimezone(UTC).date())
+    reprocess = _reprocess(request.reprocess, mode)
     params = _params(request, mode, now=now)
     delay = _delay(request.delay_s)
-    cursor = None if end is None else end.isoformat()
-    progress = Progress() if start is None or end is None else history_progress(start, end, end)
     return NewJob(
         id=job_id,
-        user_id=_name("user_id", request.user_id),
-        connection_id=_name("connection_id", request.connection_id),
+        user_id=check_name("user_id", request.user_id),
+        connection_id=check_name("connection_id", request.connection_id),
         sync=sync.name,
         source=sync.source.name,
+        destination=None if sync.destination is None else sync.destination.name,
+        destination_connection_id=_destination_connection(request, sync),
         mode=mode,
         lane=lane,
-        key=None if request.key is None else _name("key", request.key),
+        key=None if request.key is None else check_name("key", request.key),
         # Of what was understood, not of how it was said: a default may be named or left out.
         request_hash=content_hash(
-            [sync.name, request.connection_id, mode, lane, start, end, params, delay]
+            [
+                sync.name,
+                request.connection_id,
+                request.destination_connection_id,
+                mode,
+                lane,
+                start,
+                end,
+                reprocess,
+                params,
+                delay,
+            ]
         ),
         params=params,
         start_date=start,
         end_date=end,
-        cursor=cursor,
-        progress=progress,
+        cursor=None,
+        progress=Progress(),
         delay=delay,
     )
+
+
+async def entitle(rt: Runtime, new: NewJob) -> None:
+    """Raise PlanRequired where the user's plan does not include the job."""
+    if rt.entitlement is not None:
+        plan = await rt.store.plan_of(new.user_id)
+        refusal = rt.entitlement(plan, new.mode)
+        if refusal is not None:
+            raise PlanRequired(refusal)
+
+
+async def planned(rt: Runtime, new: NewJob, reprocess: Reprocess) -> NewJob:
+    """The job with the days it is to read: those of its range that are not held already."""
+    start, end = new.start_date, new.end_date
+    if start is None or end is None:
+        return new
+    known = await rt.store.coverage(new.sync, new.connection_id, start, end)
+    plan = gaps(start, end, known, reprocess)
+    cursor = plan[0][1] if plan else None
+    whole = plan == ((start, end),)
+    return msgspec.structs.replace(
+        new,
+        # The whole range is what a job reads that says nothing else.
+        params=new.params if whole else {**new.params, "plan": msgspec.to_builtins(plan)},
+        cursor=None if cursor is None else cursor.isoformat(),
+        progress=history_progress(plan, cursor),
+    )
+
+
+def _destination_connection(request: JobRequest, sync: Sync) -> str | None:
+    field, given = "destination_connection_id", request.destination_connection_id
+    needed = sync.destination is not None and auth_of(sync.destination) is not None
+    if needed and given is None:
+        raise InvalidInput(field, f"sync {sync.name!r} writes to an account: name its connection")
+    if not needed and given is not None:
+        raise InvalidInput(field, f"sync {sync.name!r} writes to no account; leave it out")
+    return None if given is None else check_name(field, given)
+
+
+def _reprocess(reprocess: Reprocess | str, mode: Mode) -> Reprocess:
+    if reprocess not in list(Reprocess):
+        raise InvalidInput("reprocess", f"{str(reprocess)!r} is not one of {', '.join(Reprocess)}")
+    if mode is not Mode.HISTORY and reprocess != Reprocess.FAILED:
+        raise InvalidInput("reprocess", f"only mode history takes it, not mode {mode.value}")
+    return Reprocess(reprocess)
 
 
 def _mode(mode: Mode | str, sync: Sync) -> Mode:
@@ -103,7 +167,8 @@ def _lane(lane: Lane | str | None, mode: Mode) -> Lane:
     return Lane(lane)
 
 
-def _name(field: str, value: str) -> str:
+def check_name(field: str, value: str) -> str:
+    """`value`, if it can be an id; InvalidInput if not."""
     if not value:
         raise InvalidInput(field, "must be a text that is not empty")
     if len(value) > ID_LENGTH_MAX:

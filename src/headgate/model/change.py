@@ -118,7 +118,8 @@ def rest(job: Job, tally: Tally, data: JsonObject) -> Change:
 
 def succeed(job: Job, tally: Tally, data: JsonObject) -> Change:
     """The last chunk is done."""
-    reason = Reason.DONE_WITH_GAPS if tally.summary.days_failed else Reason.DONE
+    missing = tally.summary.days_failed or tally.summary.refused
+    reason = Reason.DONE_WITH_GAPS if missing else Reason.DONE
     becomes = _after_chunk(job, tally)
     return _change(job, "succeed", reason, "succeeded", becomes=becomes, data=data)
 
@@ -133,11 +134,19 @@ def skip(job: Job, tally: Tally, *, error: str, day: date, last: bool) -> Change
     return _change(job, edge, reason, "day_failed", becomes=becomes, wake=wake, data=data)
 
 
-def retry(job: Job, *, after: timedelta, error: str, recent_errors: tuple[datetime, ...]) -> Change:
+def retry(
+    job: Job,
+    *,
+    after: timedelta,
+    error: str,
+    recent_errors: tuple[datetime, ...],
+    provider: str | None = None,
+) -> Change:
     """The chunk failed and is tried again after a while."""
     becomes = replace(
         job,
         error=error,
+        provider=provider or job.source,
         attempts=job.attempts + 1,
         recent_errors=recent_errors,
         summary=count(job.summary, errors=1),
@@ -146,9 +155,16 @@ def retry(job: Job, *, after: timedelta, error: str, recent_errors: tuple[dateti
     return _change(job, "rest", Reason.RETRYING, "retry", becomes=becomes, wake=after, data=data)
 
 
-def defer(job: Job, *, until: datetime, reason: Reason, note: str) -> Change:
+def defer(
+    job: Job, *, until: datetime, reason: Reason, note: str, provider: str | None = None
+) -> Change:
     """The chunk has to wait through no fault of its own: no attempt is burnt."""
-    becomes = replace(job, deferrals=job.deferrals + 1, summary=count(job.summary, deferrals=1))
+    becomes = replace(
+        job,
+        provider=provider or job.source,
+        deferrals=job.deferrals + 1,
+        summary=count(job.summary, deferrals=1),
+    )
     data = {"until": until.isoformat(), "note": note}
     return _change(job, "rest", reason, "deferred", becomes=becomes, wake=until, data=data)
 
@@ -158,13 +174,24 @@ def park(job: Job, *, after: timedelta) -> Change:
     return _change(job, "rest", Reason.UNKNOWN_SYNC, "parked", wake=after)
 
 
-def open_breaker(job: Job, *, cooldown: timedelta, error: str) -> Change:
-    """Too many failures: the job stands still until its cool-down is over."""
+def open_breaker(
+    job: Job,
+    *,
+    cooldown: timedelta,
+    error: str,
+    recent_errors: tuple[datetime, ...] = (),
+    provider: str | None = None,
+) -> Change:
+    """Too many failures: the job stands still until its cool-down is over.
+
+    The failures stay to be seen while it does.
+    """
     becomes = replace(
         job,
         error=error,
+        provider=provider or job.source,
         attempts=0,
-        recent_errors=(),
+        recent_errors=recent_errors,
         deferrals=0,
         pauses=job.pauses + 1,
         probe=False,
@@ -176,9 +203,15 @@ def open_breaker(job: Job, *, cooldown: timedelta, error: str) -> Change:
     )
 
 
-def fail(job: Job, *, reason: Reason, error: str) -> Change:
+def fail(job: Job, *, reason: Reason, error: str, provider: str | None = None) -> Change:
     """Trying again cannot help."""
-    becomes = replace(job, error=error, probe=False, summary=count(job.summary, errors=1))
+    becomes = replace(
+        job,
+        error=error,
+        provider=provider or job.source,
+        probe=False,
+        summary=count(job.summary, errors=1),
+    )
     data = {"error": error, "reason": reason.value}
     return _change(job, "fail", reason, "failed", becomes=becomes, data=data)
 
@@ -226,7 +259,7 @@ def give_up(job: Job) -> Change:
 def thaw(job: Job, *, probe: bool) -> Change:
     """The cool-down is over: alone, to try the provider, or with the others once it answers."""
     reason = Reason.PROBE if probe else Reason.RECOVERING
-    becomes = replace(job, probe=probe)
+    becomes = replace(job, probe=probe, recent_errors=())
     return _change(job, "thaw", reason, "thawed", becomes=becomes, wake=NOW, data={"probe": probe})
 
 

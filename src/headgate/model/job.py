@@ -29,6 +29,15 @@ class Mode(StrEnum):
     HISTORY = "history"
 
 
+class Reprocess(StrEnum):
+    """Which days of a range are read again, beside those that nobody has read yet."""
+
+    NONE = "none"
+    #: Those that could not be read.
+    FAILED = "failed"
+    ALL = "all"
+
+
 class Reason(StrEnum):
     """Why a job is where it is: the word behind every explanation."""
 
@@ -80,6 +89,10 @@ class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_default
         return min(1000, max(0, 1000 * self.done // self.total)) / 10
 
 
+#: Days to be read: stretches with their first and their last day, the newest stretch first.
+Plan = tuple[tuple[date, date], ...]
+
+
 class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What a job has done so far, counted over its whole life."""
 
@@ -95,6 +108,9 @@ class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     deferrals: int = 0
     crashes: int = 0
     pauses: int = 0
+    #: By the destination, where there is one.
+    delivered: int = 0
+    refused: int = 0
 
 
 class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -104,8 +120,11 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     user_id: str
     connection_id: str
     sync: str
-    #: The provider's name: breakers open and recover by it.
+    #: The provider's name.
     source: str
+    #: Where the records go, and the user's link there; None: they stay in Headgate's database.
+    destination: str | None = None
+    destination_connection_id: str | None = None
     mode: Mode
     lane: Lane
     #: The caller's idempotency key, unique for the user.
@@ -119,6 +138,8 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     reason: Reason
     #: The last error, redacted. It stays until the next success.
     error: str | None = None
+    #: Whom the present state is about, source or destination: breakers open and recover by it.
+    provider: str
     #: When something happens next by itself: the earliest start of a pending job, the thaw of a
     #: paused one, the deadline of a cancelling one.
     wake_at: datetime | None = None
@@ -153,6 +174,8 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     created_at: datetime
     updated_at: datetime
     started_at: datetime | None = None
+    #: When a worker last began a chunk.
+    attempted_at: datetime | None = None
     finished_at: datetime | None = None
 
     @property
@@ -161,6 +184,16 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if self.mode is not Mode.HISTORY or not isinstance(self.cursor, str):
             return None
         return date.fromisoformat(self.cursor)
+
+    @property
+    def plan(self) -> Plan:
+        """The days to be read, in history mode: the whole range, unless some are held already."""
+        stretches = self.params.get("plan")
+        if stretches is not None:
+            return msgspec.convert(stretches, Plan)
+        if self.start_date is None or self.end_date is None:
+            return ()
+        return ((self.start_date, self.end_date),)
 
     @property
     def chunk_key(self) -> str:

@@ -79,6 +79,7 @@ class Pause(msgspec.Struct, frozen=True):
     """Open the breaker."""
 
     cooldown: timedelta
+    recent_errors: tuple[datetime, ...] = ()
 
 
 class GiveUpDay(msgspec.Struct, frozen=True):
@@ -108,7 +109,7 @@ def decide(
     # A probe gets one try: it asks whether the provider is back, not how often it fails.
     spent = len(recent) > policy.errors_max or job.attempts + 1 >= policy.attempts_max
     if spent or job.probe:
-        return _open_breaker(job, policy)
+        return _open_breaker(job, policy, recent)
     return Retry(backoff(job.attempts, policy, draw=draw), recent)
 
 
@@ -157,7 +158,7 @@ def _reason(error: Deferred) -> Reason:
             return Reason.DEFERRED
 
 
-def _open_breaker(job: Job, policy: RetryPolicy) -> Decision:
+def _open_breaker(job: Job, policy: RetryPolicy, recent: tuple[datetime, ...] = ()) -> Decision:
     if job.pauses < policy.pauses_max:
-        return Pause(timedelta(seconds=policy.cooldown_s))
+        return Pause(timedelta(seconds=policy.cooldown_s), recent)
     return GiveUpDay() if job.mode is Mode.HISTORY else Fail(Reason.ATTEMPTS_SPENT)

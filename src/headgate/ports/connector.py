@@ -52,9 +52,10 @@ class RequestOptions(TypedDict, total=False):
     """What may be said about a request besides its path and query; all of it may be left out."""
 
     headers: Mapping[str, str]
-    #: The body, in one of three ways: as JSON, as a form, or as it is.
+    #: The body, in one of four ways: as JSON, as a form, as a form with files, or as it is.
     json: Json
     form: Mapping[str, str]
+    multipart: Mapping[str, "str | File"]
     body: bytes
     #: Which of the provider's limits it counts against; `read` unless told.
     kind: str
@@ -66,6 +67,17 @@ class RequestOptions(TypedDict, total=False):
     accept: Collection[int]
     #: What a 404 means here: NoData or Terminal.
     not_found: type[SourceError]
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """A file in a form."""
+
+    name: str
+    content: bytes
+    media_type: str = "application/octet-stream"
+
+    def __repr__(self) -> str:
+        return f"File({self.name!r}, {len(self.content)} bytes)"
 
 
 class NextPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,6 +210,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What one read brought: one chunk is one durable checkpoint."""
 
     records: Sequence[Record] = ()
+    #: Records that stay in Headgate's database, even where the others go to a destination.
+    kept: Sequence[Record] = ()
     #: Where the next chunk begins; None says that this was the last. History mode ignores it: there
     #: the engine goes from day to day.
     cursor: Json = None
@@ -225,23 +239,60 @@ class Source(Protocol):
         ...
 
 
-class ApiSource(Source, Protocol):
-    """A source that reads an API over HTTP. Where users have credentials it also has an `auth`."""
+class Reachable(Protocol):
+    """A source or a destination with an API. Where users have credentials it has an `auth` too."""
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        ...
 
     def open_http(self, way: Way) -> Http:
         """The API's client for one chunk."""
         ...
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class Batch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a destination is given: the records of one chunk, under a key that repeats on retry."""
 
     key: str
     user_id: str
+    #: The user's link to the source, and to the destination where that has users.
     connection_id: str
+    destination_connection_id: str | None = None
     sync: str
     day: date | None
     records: Sequence[Record]
+    clock: Clock
+    #: Use `http`, which says what is wrong where there is none.
+    api: Http | None = None
+
+    @property
+    def http(self) -> Http:
+        """The destination's API: the only way to spend its budget."""
+        if self.api is None:
+            raise Terminal(
+                f"the destination of sync {self.sync!r} has no API: make it a "
+                "headgate.ApiDestination, which says where the API is"
+            )
+        return self.api
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A record that the destination will never take, and why, for people."""
+
+    key: str
+    reason: str
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a batch."""
+
+    #: What is to be remembered of it, in Headgate's database: a record for each that was taken,
+    #: with what the destination calls it.
+    receipts: Sequence[Record] = ()
+    #: The others of the batch were taken.
+    refused: Sequence[Refusal] = ()
 
 
 class Destination(Protocol):
@@ -252,6 +303,13 @@ class Destination(Protocol):
         """The destination's name."""
         ...
 
-    async def write(self, batch: Batch) -> None:
-        """Write the batch. It may come twice with the same key; accept it once."""
+    #: One whose provider limits its requests also has a `budget`; one that writes to an API over
+    #: HTTP has an `open_http`, and one whose users have credentials an `auth`: see ApiDestination.
+
+    async def write(self, batch: Batch) -> Written | None:
+        """Write the batch. It may come twice with the same key; accept it once.
+
+        Raise what `base/errors.py` names; a record that can never be taken is no error, but a
+        Refusal. None says that all were taken, and nothing is to be remembered.
+        """
         ...

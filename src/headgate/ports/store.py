@@ -6,7 +6,7 @@ same arguments is safe, because every write is fenced.
 """
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Protocol
 
 import msgspec
@@ -26,6 +26,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     connection_id: str
     sync: str
     source: str
+    destination: str | None = None
+    destination_connection_id: str | None = None
     mode: Mode
     lane: Lane
     key: str | None
@@ -137,6 +139,24 @@ class Store(Protocol):
         """What is known of each day from `start` to `end`, both included, in order."""
         ...
 
+    async def gaps(
+        self, job_id: str, sync: str, connection_id: str, *, limit: int
+    ) -> Sequence[CoverageRow]:
+        """Days of the job that something is wrong with, the newest first."""
+        ...
+
+    async def plan_of(self, user_id: str) -> str | None:
+        """The user's plan; None where none was set."""
+        ...
+
+    async def set_plan(self, user_id: str, plan: str) -> None:
+        """Note which plan the user has."""
+        ...
+
+    async def pace(self, job_id: str, *, limit: int) -> Sequence[datetime]:
+        """When the job's last chunks were done, the latest first."""
+        ...
+
     async def lead(self, name: str, *, holder: str, term: timedelta) -> Leader | None:
         """Become or stay leader for `term`; None while somebody else is."""
         ...
@@ -153,7 +173,7 @@ class Store(Protocol):
         """Paused jobs that may go on: recovering ones, and one probe for each shut provider."""
         ...
 
-    async def release_source(self, source: str, *, stagger: timedelta, limit: int) -> int:
+    async def release_provider(self, provider: str, *, stagger: timedelta, limit: int) -> int:
         """The provider answers again: let its paused jobs go, one after another."""
         ...
 

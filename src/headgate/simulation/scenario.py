@@ -20,7 +20,7 @@ from headgate.flow.registry import Sync
 from headgate.flow.submit import JobRequest, submit
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import WorkerSettings
-from headgate.model.job import Job, Lane, Mode
+from headgate.model.job import Job, Lane, Mode, Reprocess
 from headgate.model.states import JOB, JobState
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.signal import CONTROL, SWEEP, lane_topic
@@ -186,6 +186,8 @@ class _Play:
             mode=Mode.HISTORY if history else Mode.FULL,
             start=END - timedelta(days=int(chance * 17)) if history else None,
             end=END if history else None,
+            # Mostly everything anew; now and then only what is missing.
+            reprocess=Reprocess.ALL if chance < 0.4 else Reprocess.FAILED,
             key=f"{number}-{self._loop.time()}",
         )
         for _ in range(3):

@@ -5,12 +5,18 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from headgate.flow.commit import chunk_done, day_given_up
+from headgate.flow.commit import (
+    REFUSED_LENGTH_MAX,
+    chunk_done,
+    day_given_up,
+    nothing_to_do,
+)
 from headgate.model.job import Job, Mode, Progress, Reason, Summary
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus, JobState
-from headgate.ports.connector import Chunk
+from headgate.ports.connector import Chunk, Refusal, Written
 from headgate.ports.store import Work
 from tests.unit.values import make_job
 
@@ -34,7 +40,7 @@ def history(day: str, **fields: object) -> Job:
 def test_a_page_with_more_to_come_moves_the_cursor_and_keeps_the_claim() -> None:
     chunk = Chunk(records=RECORDS, cursor={"page": 2})
 
-    made, work = chunk_done(paging(), chunk, own_records=True, slice_over=False)
+    made, work = chunk_done(paging(), chunk, slice_over=False)
 
     assert made.edge.name == "advance"
     assert (made.after.cursor, made.after.steps) == ({"page": 2}, 1)
@@ -44,7 +50,7 @@ def test_a_page_with_more_to_come_moves_the_cursor_and_keeps_the_claim() -> None
 
 
 def test_at_the_end_of_its_slice_a_job_goes_back_in_line() -> None:
-    made, _ = chunk_done(paging(), Chunk(cursor="p2"), own_records=True, slice_over=True)
+    made, _ = chunk_done(paging(), Chunk(cursor="p2"), slice_over=True)
 
     assert made.edge.name == "rest"
     assert made.after.state is JobState.PENDING
@@ -54,7 +60,7 @@ def test_at_the_end_of_its_slice_a_job_goes_back_in_line() -> None:
 def test_the_last_page_ends_the_job_and_keeps_the_cursor_for_the_next_run(slice_over: bool) -> None:
     job = paging(cursor="p1", summary=Summary(chunks=1, records=5))
 
-    made, work = chunk_done(job, Chunk(records=RECORDS), own_records=True, slice_over=slice_over)
+    made, work = chunk_done(job, Chunk(records=RECORDS), slice_over=slice_over)
 
     assert (made.after.state, made.after.reason) == (JobState.SUCCESS, Reason.DONE)
     assert made.after.cursor == "p1"
@@ -64,7 +70,7 @@ def test_the_last_page_ends_the_job_and_keeps_the_cursor_for_the_next_run(slice_
 
 @pytest.mark.parametrize("cursor", [0, "", False, [], {}])
 def test_an_empty_cursor_is_still_a_cursor(cursor: object) -> None:
-    made, _ = chunk_done(paging(), Chunk(cursor=cursor), own_records=True, slice_over=False)
+    made, _ = chunk_done(paging(), Chunk(cursor=cursor), slice_over=False)
 
     assert made.after.state is JobState.RUNNING
     assert made.after.cursor == cursor
@@ -73,16 +79,69 @@ def test_an_empty_cursor_is_still_a_cursor(cursor: object) -> None:
 def test_records_that_went_to_a_destination_are_counted_but_not_stored() -> None:
     chunk = Chunk(records=RECORDS, cursor="p2")
 
-    made, work = chunk_done(paging(), chunk, own_records=False, slice_over=False)
+    made, work = chunk_done(paging(), chunk, Written(), slice_over=False)
 
     assert work.records == ()
-    assert made.after.summary.records == 2
+    assert made.after.summary == Summary(chunks=1, records=2, delivered=2)
+
+
+def test_receipts_and_what_is_to_be_kept_are_stored_where_there_is_a_destination() -> None:
+    receipt, kept = Record("a", {"there": 1}), Record("day", {"steps": 2})
+    chunk = Chunk(records=RECORDS, kept=[kept], cursor="p2")
+
+    _, work = chunk_done(paging(), chunk, Written(receipts=[receipt]), slice_over=False)
+
+    assert work.records == (receipt, kept)
+
+
+def test_what_a_destination_refused_is_counted_and_told_with_its_day() -> None:
+    refused = [Refusal("a", "the file is empty"), Refusal("b", "too long: " + 600 * "x")]
+
+    made, work = chunk_done(
+        history("2026-01-03"), Chunk(records=RECORDS), Written(refused=refused), slice_over=False
+    )
+
+    assert (made.after.summary.delivered, made.after.summary.refused) == (0, 2)
+    assert made.data["refused"] == 2
+    assert work.coverage is not None and work.coverage.error is not None
+    assert work.coverage.status is DayStatus.HELD
+    assert work.coverage.error.startswith("the file is empty; too long: x")
+    assert len(work.coverage.error) == REFUSED_LENGTH_MAX
+
+
+def test_a_day_that_only_has_something_to_keep_is_held() -> None:
+    chunk = Chunk(kept=[Record("day", {"steps": 2})])
+
+    made, work = chunk_done(history("2026-01-03"), chunk, Written(), slice_over=False)
+
+    assert made.after.summary.days_held == 1
+    assert work.coverage is not None
+    assert (work.coverage.status, work.coverage.records) == (DayStatus.HELD, 1)
+
+
+def test_a_plan_leads_over_the_days_that_are_held() -> None:
+    plan = [["2026-01-03", "2026-01-03"], ["2026-01-01", "2026-01-01"]]
+    job = history("2026-01-03", params={"plan": plan})
+
+    made, _ = chunk_done(job, Chunk(records=RECORDS), slice_over=False)
+
+    assert made.after.cursor == "2026-01-01"
+    assert made.after.progress == Progress(done=1, total=2, at="2026-01-01")
+
+
+def test_a_job_with_nothing_to_read_is_done() -> None:
+    job = replace(history("2026-01-03", params={"plan": []}), cursor=None)
+
+    made = nothing_to_do(job)
+
+    assert made.after.state is JobState.SUCCESS
+    assert made.after.progress == Progress(done=0, total=0)
 
 
 def test_without_word_from_the_source_progress_counts_records() -> None:
     job = paging(summary=Summary(records=40))
 
-    made, _ = chunk_done(job, Chunk(records=RECORDS, cursor="x"), own_records=True, slice_over=True)
+    made, _ = chunk_done(job, Chunk(records=RECORDS, cursor="x"), slice_over=True)
 
     assert made.after.progress == Progress(done=42)
 
@@ -90,9 +149,7 @@ def test_without_word_from_the_source_progress_counts_records() -> None:
 def test_the_source_s_own_progress_is_taken() -> None:
     progress = Progress(done=3, total=9, at="page 3")
 
-    made, _ = chunk_done(
-        paging(), Chunk(cursor="x", progress=progress), own_records=True, slice_over=True
-    )
+    made, _ = chunk_done(paging(), Chunk(cursor="x", progress=progress), slice_over=True)
 
     assert made.after.progress == progress
 
@@ -109,7 +166,7 @@ def test_the_source_s_own_progress_is_taken() -> None:
 def test_a_finished_job_shows_its_work_as_complete(told: Progress | None, shown: Progress) -> None:
     chunk = Chunk(records=RECORDS, progress=told)
 
-    made, _ = chunk_done(paging(), chunk, own_records=True, slice_over=False)
+    made, _ = chunk_done(paging(), chunk, slice_over=False)
 
     assert made.after.progress == shown
     assert made.after.progress.percent in (None, 100.0)
@@ -121,7 +178,7 @@ def test_a_finished_job_shows_its_work_as_complete(told: Progress | None, shown:
 def test_a_day_with_records_is_held_and_the_day_before_comes_next() -> None:
     job = history("2026-01-03")
 
-    made, work = chunk_done(job, Chunk(records=RECORDS), own_records=True, slice_over=False)
+    made, work = chunk_done(job, Chunk(records=RECORDS), slice_over=False)
 
     assert made.edge.name == "advance"
     assert made.after.cursor == "2026-01-02"
@@ -132,14 +189,14 @@ def test_a_day_with_records_is_held_and_the_day_before_comes_next() -> None:
 
 
 def test_a_day_without_records_is_empty_not_missing() -> None:
-    made, work = chunk_done(history("2026-01-03"), Chunk(), own_records=True, slice_over=False)
+    made, work = chunk_done(history("2026-01-03"), Chunk(), slice_over=False)
 
     assert made.after.summary == Summary(chunks=1, days_empty=1)
     assert work.coverage == Coverage(day=LAST, status=DayStatus.EMPTY, records=0)
 
 
 def test_the_first_day_ends_the_job_and_stays_its_cursor() -> None:
-    made, _ = chunk_done(history("2026-01-01"), Chunk(), own_records=True, slice_over=False)
+    made, _ = chunk_done(history("2026-01-01"), Chunk(), slice_over=False)
 
     assert made.after.state is JobState.SUCCESS
     assert made.after.cursor == "2026-01-01"
@@ -149,7 +206,7 @@ def test_the_first_day_ends_the_job_and_stays_its_cursor() -> None:
 def test_history_takes_neither_cursor_nor_progress_from_the_source() -> None:
     chunk = Chunk(cursor="elsewhere", progress=Progress(done=99, total=99))
 
-    made, _ = chunk_done(history("2026-01-03"), chunk, own_records=True, slice_over=False)
+    made, _ = chunk_done(history("2026-01-03"), chunk, slice_over=False)
 
     assert made.after.cursor == "2026-01-02"
     assert made.after.progress.done == 1
@@ -158,7 +215,7 @@ def test_history_takes_neither_cursor_nor_progress_from_the_source() -> None:
 def test_a_day_is_covered_also_where_its_records_went_elsewhere() -> None:
     chunk = Chunk(records=RECORDS)
 
-    _, work = chunk_done(history("2026-01-03"), chunk, own_records=False, slice_over=False)
+    _, work = chunk_done(history("2026-01-03"), chunk, Written(), slice_over=False)
 
     assert work.records == ()
     assert work.coverage == Coverage(day=LAST, status=DayStatus.HELD, records=2)
@@ -187,7 +244,7 @@ def test_a_gap_on_the_first_day_ends_the_job_with_gaps() -> None:
 def test_a_gap_somewhere_is_told_at_the_end() -> None:
     job = history("2026-01-01", summary=Summary(days_failed=1))
 
-    made, _ = chunk_done(job, Chunk(), own_records=True, slice_over=False)
+    made, _ = chunk_done(job, Chunk(), slice_over=False)
 
     assert made.after.reason is Reason.DONE_WITH_GAPS
 
@@ -209,7 +266,7 @@ def test_a_whole_history_accounts_for_each_of_its_days_once(days: list[str]) -> 
             made, work = day_given_up(job, "Transient: x")
         else:
             chunk = Chunk(records=RECORDS if kind == "held" else ())
-            made, work = chunk_done(job, chunk, own_records=True, slice_over=False)
+            made, work = chunk_done(job, chunk, slice_over=False)
         job = made.after
         covered.append(work.coverage.day if work.coverage else None)
         assert job.steps == number

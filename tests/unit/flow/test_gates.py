@@ -14,7 +14,7 @@ from headgate.flow.gate import Gates, JobGate
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import Answer, Ask, Budget, Granted, Limit, Unreachable
 from headgate.model.job import Lane
-from tests.unit.values import NOW, make_job
+from tests.unit.values import NOW
 
 BUDGET = Budget("limited", [Limit(50, per="15min"), Limit(300, per="day")], paced=False)
 #: Five past noon: far from any edge.
@@ -74,7 +74,7 @@ class Site:
         self.gates = Gates(self.limiter, MemoryLimiter(self.clock), self.clock, ids)
 
     def gate(self, budget: Budget | None = BUDGET, lane: Lane = Lane.HOT) -> JobGate:
-        return self.gates.of(budget, make_job(lane=lane))
+        return self.gates.of(budget, lane, "connection_1")
 
     async def send(self, *, essential: bool = False) -> None:
         async with self.gate().request(essential=essential):

@@ -46,7 +46,7 @@ class Recorder:
     async def settle(self, change: Change, work: Work | None = None) -> Job:
         return change.after
 
-    async def release_source(self, source: str, *, stagger: timedelta, limit: int) -> int:
+    async def release_provider(self, source: str, *, stagger: timedelta, limit: int) -> int:
         self.released.append(source)
         return 1
 

@@ -24,6 +24,7 @@ from headgate.flow.submit import (
     submit,
 )
 from headgate.model.job import Lane, Mode, Progress
+from headgate.model.record import CoverageRow
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.signal import Signal
 from headgate.ports.store import NewJob, Store, Submitted
@@ -51,7 +52,17 @@ class Recorder:
     def __init__(self, *, created: bool = True) -> None:
         self.created = created
         self.stored: list[NewJob] = []
+        self.known: list[CoverageRow] = []
+        self.plans: dict[str, str] = {}
         self.announced: list[str] = []
+
+    async def coverage(
+        self, sync: str, connection_id: str, start: date, end: date
+    ) -> list[CoverageRow]:
+        return [row for row in self.known if start <= row.day <= end]
+
+    async def plan_of(self, user_id: str) -> str | None:
+        return self.plans.get(user_id)
 
     async def submit(self, new: NewJob) -> Submitted:
         self.stored.append(new)

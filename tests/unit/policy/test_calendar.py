@@ -1,14 +1,22 @@
 """History, day by day, newest first, and how far along it is."""
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.model.job import Mode, Progress
-from headgate.policy.calendar import DAY, day_after, history_progress
-from tests.unit.values import make_job
+from headgate.model.job import Plan, Progress, Reprocess
+from headgate.model.record import CoverageRow
+from headgate.model.states import DayStatus
+from headgate.policy.calendar import (
+    DAY,
+    STRETCHES_MAX,
+    day_after,
+    days_in,
+    gaps,
+    history_progress,
+)
 
 START, END = date(2026, 1, 1), date(2026, 1, 10)
 
@@ -19,11 +27,16 @@ starts = st.dates(date(1970, 1, 1), date(2100, 1, 1))
 
 def walk(start: date, end: date) -> list[date]:
     """The days that a history job reads, in order."""
-    job = make_job(mode=Mode.HISTORY, start_date=start, end_date=end)
-    days, day = [end], day_after(job, end)
+    return walked(((start, end),))
+
+
+def walked(plan: Plan) -> list[date]:
+    """The days of a plan, in order."""
+    days: list[date] = []
+    day = plan[0][1] if plan else None
     while day is not None:
         days.append(day)
-        day = day_after(job, day)
+        day = day_after(plan, day)
     return days
 
 
@@ -35,10 +48,8 @@ def test_every_day_is_read_once_from_the_last_back_to_the_first(start: date, len
 
 
 def test_the_first_day_has_none_after_it() -> None:
-    job = make_job(mode=Mode.HISTORY, start_date=START, end_date=END)
-
-    assert day_after(job, START) is None
-    assert day_after(job, START + DAY) == START
+    assert day_after(((START, END),), START) is None
+    assert day_after(((START, END),), START + DAY) == START
 
 
 def test_a_leap_day_is_a_day() -> None:
@@ -61,15 +72,15 @@ def test_a_leap_day_is_a_day() -> None:
 def test_progress_is_told_from_start_end_and_cursor(
     cursor: date | None, done: int, percent: float
 ) -> None:
-    progress = history_progress(START, END, cursor)
+    progress = history_progress(((START, END),), cursor)
 
     assert (progress.done, progress.total, progress.percent) == (done, 10, percent)
     assert progress.at == (cursor and cursor.isoformat())
 
 
 def test_a_single_day_goes_from_nothing_to_everything() -> None:
-    assert history_progress(END, END, END).percent == 0.0
-    assert history_progress(END, END, None).percent == 100.0
+    assert history_progress(((END, END),), END).percent == 0.0
+    assert history_progress(((END, END),), None).percent == 100.0
 
 
 @given(starts, lengths)
@@ -78,8 +89,8 @@ def test_progress_rises_with_every_day_and_is_complete_only_at_the_end(
 ) -> None:
     end = start + (length - 1) * DAY
 
-    told = [history_progress(start, end, day) for day in walk(start, end)]
-    told.append(history_progress(start, end, None))
+    told = [history_progress(((start, end),), day) for day in walk(start, end)]
+    told.append(history_progress(((start, end),), None))
 
     assert [each.done for each in told] == list(range(length + 1))
     percents = [each.percent or 0.0 for each in told]
@@ -95,11 +106,83 @@ def test_a_cursor_outside_the_range_still_gives_a_sane_progress(
 ) -> None:
     end = start + timedelta(days=length - 1)
 
-    progress = history_progress(start, end, end - timedelta(days=offset))
+    progress = history_progress(((start, end),), end - timedelta(days=offset))
 
     assert 0 <= progress.done <= length
     assert progress.total == length
 
 
 def test_a_finished_history_works_on_no_day() -> None:
-    assert history_progress(START, END, None) == Progress(done=10, total=10)
+    assert history_progress(((START, END),), None) == Progress(done=10, total=10)
+
+
+# What is held already.
+
+
+def row(day: date, status: DayStatus = DayStatus.HELD, *, read_after_days: int = 30) -> CoverageRow:
+    at = datetime.combine(day, time(), UTC) + timedelta(days=read_after_days)
+    return CoverageRow(
+        day=day, status=status, sync="s", connection_id="c", job_id="j", updated_at=at
+    )
+
+
+def test_only_the_days_that_nobody_has_read_are_planned() -> None:
+    known = [row(date(2026, 1, day)) for day in (2, 3, 7)]
+
+    assert gaps(START, END, known) == (
+        (date(2026, 1, 8), END),
+        (date(2026, 1, 4), date(2026, 1, 6)),
+        (START, START),
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "reprocess", "days"),
+    [
+        (DayStatus.HELD, Reprocess.NONE, 9),
+        (DayStatus.EMPTY, Reprocess.NONE, 9),
+        (DayStatus.FAILED, Reprocess.NONE, 9),
+        (DayStatus.HELD, Reprocess.FAILED, 9),
+        (DayStatus.EMPTY, Reprocess.FAILED, 9),
+        (DayStatus.FAILED, Reprocess.FAILED, 10),
+        (DayStatus.HELD, Reprocess.ALL, 10),
+        (DayStatus.EMPTY, Reprocess.ALL, 10),
+    ],
+)
+def test_what_is_read_again_is_asked_for(
+    status: DayStatus, reprocess: Reprocess, days: int
+) -> None:
+    assert days_in(gaps(START, END, [row(date(2026, 1, 5), status)], reprocess)) == days
+
+
+def test_a_day_that_was_read_before_it_was_over_everywhere_is_read_again() -> None:
+    early = row(END, read_after_days=1)
+
+    assert gaps(END, END, [early]) == ((END, END),)
+    assert gaps(END, END, [row(END, read_after_days=2)]) == ()
+
+
+@given(st.sets(st.integers(0, 60)), st.integers(1, 60))
+def test_a_plan_has_exactly_the_days_that_are_not_held(held: set[int], length: int) -> None:
+    end = START + (length - 1) * DAY
+    known = [row(START + number * DAY) for number in held]
+
+    plan = gaps(START, end, known)
+
+    wanted = [START + number * DAY for number in range(length) if number not in held]
+    assert walked(plan) == wanted[::-1]
+    assert days_in(plan) == len(wanted)
+    done = [history_progress(plan, day).done for day in walked(plan)]
+    assert done == list(range(len(wanted)))
+
+
+def test_a_plan_in_too_many_pieces_is_simplified_and_still_has_every_missing_day() -> None:
+    days = 4 * STRETCHES_MAX
+    end = START + (days - 1) * DAY
+    missing = {START + number * DAY for number in range(0, days, 2)}
+    known = [row(START + number * DAY) for number in range(1, days, 2)]
+
+    plan = gaps(START, end, known)
+
+    assert len(plan) == STRETCHES_MAX
+    assert missing <= set(walked(plan))

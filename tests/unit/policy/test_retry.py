@@ -86,7 +86,10 @@ def test_the_sixth_recoverable_failure_within_the_hour_pauses() -> None:
 def test_the_breaker_opens_for_the_cool_down() -> None:
     job = make_job(recent_errors=(NOW,) * 5)
 
-    assert decided(job, Transient()) == Pause(HOUR)
+    decision = decided(job, Transient())
+
+    # The failures that opened it stay to be seen.
+    assert decision == Pause(HOUR, (*job.recent_errors, NOW))
 
 
 def test_failures_older_than_the_window_do_not_count() -> None:
@@ -165,12 +168,12 @@ def test_a_retry_carries_the_failures_on_with_the_one_of_just_now() -> None:
 
 @pytest.mark.parametrize("error", RECOVERABLE, ids=repr)
 def test_a_probe_pauses_at_its_first_failure(error: Exception) -> None:
-    assert decided(make_job(probe=True), error) == Pause(HOUR)
+    assert decided(make_job(probe=True), error) == Pause(HOUR, (NOW,))
 
 
 @pytest.mark.parametrize("mode", Mode)
 def test_a_pause_is_still_to_be_had_below_pauses_max(mode: Mode) -> None:
-    assert decided(make_job(mode=mode, probe=True, pauses=2), Transient()) == Pause(HOUR)
+    assert decided(make_job(mode=mode, probe=True, pauses=2), Transient()) == Pause(HOUR, (NOW,))
 
 
 def test_with_its_pauses_spent_history_gives_up_the_day() -> None:
@@ -357,7 +360,7 @@ def test_a_decision_never_asks_for_a_moment_that_has_passed(
             assert len(recent) <= POLICY.errors_max
         case Defer(until, _):
             assert until > NOW
-        case Pause(cooldown):
+        case Pause(cooldown, _):
             assert cooldown == HOUR
         case GiveUpDay():
             assert mode is Mode.HISTORY

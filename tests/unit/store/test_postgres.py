@@ -309,7 +309,7 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -
         # And what the sweeper asks is answered by it too
         shut = await shut_one(store, cooldown_s=0)
         assert ids(await store.thawable(limit=10)) == [shut.id]
-        assert await store.release_source("roam", stagger=LEASE, limit=10) == 1
+        assert await store.release_provider("roam", stagger=LEASE, limit=10) == 1
         leader = await store.lead("sweeper", holder="a", term=LEASE)
         assert leader is not None
         assert leader.due_s is not None

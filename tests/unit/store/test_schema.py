@@ -21,6 +21,7 @@ from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.tables import coverage, jobs, metadata
 from tests import servers, stores
 from tests.stores import START
+from tools.check_migrations import parts
 
 HELD = (JobState.RUNNING, JobState.CANCELLING)
 
@@ -221,13 +222,9 @@ def described(tx: Connection) -> set[tuple[str, ...]]:
         found = {
             (kind, table, name, line)
             for kind, table, name, sql in tx.execute(text(query))
-            for line in _lines(sql or "")
+            for line in parts(sql or "")
         }
     return {line for line in found if "alembic_version" not in line}
-
-
-def _lines(sql: str) -> list[str]:
-    return [" ".join(line.split()).rstrip(",") for line in sql.splitlines() if line.strip()]
 
 
 async def test_the_migrations_lead_to_the_tables_of_the_code(blank: Database) -> None:

@@ -65,3 +65,21 @@ def of_days(
         .order_by(coverage.c.day)
     )
     return [CoverageRow(**row) for row in tx.execute(query).mappings()]
+
+
+def gaps(
+    tx: Connection, job_id: str, sync: str, connection_id: str, *, limit: int
+) -> list[CoverageRow]:
+    """Days of the job that something is wrong with, the newest first."""
+    query = (
+        select(coverage)
+        .where(
+            coverage.c.sync == sync,
+            coverage.c.connection_id == connection_id,
+            coverage.c.job_id == job_id,
+            coverage.c.error.is_not(None),
+        )
+        .order_by(coverage.c.day.desc())
+        .limit(limit)
+    )
+    return [CoverageRow(**row) for row in tx.execute(query).mappings()]

@@ -36,6 +36,17 @@ def of_job(tx: Connection, job_id: str, *, after: int, limit: int) -> list[JobEv
     return [JobEvent(**row) for row in tx.execute(query).mappings()]
 
 
+def pace(tx: Connection, job_id: str, *, limit: int) -> list[datetime]:
+    """When the job's last chunks were done, the latest first."""
+    query = (
+        select(job_events.c.at)
+        .where(job_events.c.job_id == job_id, job_events.c.kind.in_(("chunk", "day_failed")))
+        .order_by(job_events.c.id.desc())
+        .limit(limit)
+    )
+    return list(tx.execute(query).scalars())
+
+
 def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> int:
     """Delete, of the `limit` oldest events, those that have reached that age.
 

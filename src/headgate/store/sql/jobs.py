@@ -69,6 +69,9 @@ def _insert(tx: Connection, now: Moment, new: NewJob) -> Job | None:
             connection_id=new.connection_id,
             sync=new.sync,
             source=new.source,
+            destination=new.destination,
+            destination_connection_id=new.destination_connection_id,
+            provider=new.source,
             mode=new.mode,
             lane=new.lane,
             key=new.key,
@@ -159,6 +162,7 @@ def _claim(*, server: bool) -> ReturningUpdate[Any]:
             wake_at=None,
             turn=None,
             started_at=func.coalesce(jobs.c.started_at, now, type_=UtcTime),
+            attempted_at=now,
             updated_at=now,
         )
         .returning(*JOB_COLUMNS)

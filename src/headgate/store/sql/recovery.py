@@ -28,7 +28,7 @@ def expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
     return list(found.values())[:limit]
 
 
-_PROBED_SOURCES = select(jobs.c.source).where(PROBING)
+_PROBED = select(jobs.c.provider).where(PROBING)
 _SHUT = jobs.c.reason == Reason.BREAKER
 _RECOVERING = jobs.c.reason == Reason.RECOVERING
 
@@ -39,18 +39,18 @@ def thawable(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
     recovering = (
         select(*JOB_COLUMNS)
         .where(PAUSED, _RECOVERING, due)
-        .order_by(jobs.c.source, jobs.c.wake_at)
+        .order_by(jobs.c.provider, jobs.c.wake_at)
         .limit(limit)
     )
     shut = (
-        select(jobs.c.source)
-        .where(PAUSED, _SHUT, due, jobs.c.source.not_in(_PROBED_SOURCES))
+        select(jobs.c.provider)
+        .where(PAUSED, _SHUT, due, jobs.c.provider.not_in(_PROBED))
         .distinct()
         .limit(limit)
     )
     found = find_jobs(tx, recovering)
-    for source in tx.execute(shut).scalars().all():
-        first = select(*JOB_COLUMNS).where(PAUSED, _SHUT, due, jobs.c.source == source)
+    for provider in tx.execute(shut).scalars().all():
+        first = select(*JOB_COLUMNS).where(PAUSED, _SHUT, due, jobs.c.provider == provider)
         found += find_jobs(tx, first.order_by(jobs.c.wake_at, jobs.c.id).limit(1))
     return found[:limit]
 
@@ -62,13 +62,13 @@ _let_go = (
 )
 
 
-def release_source(
-    tx: Connection, now: Moment, source: str, *, stagger: timedelta, limit: int
+def release_provider(
+    tx: Connection, now: Moment, provider: str, *, stagger: timedelta, limit: int
 ) -> int:
     """Set the provider's shut jobs free, one every `stagger`, the longest waiting first."""
     query = (
         select(jobs.c.id, now.at().label("now"))
-        .where(PAUSED, _SHUT, jobs.c.source == source)
+        .where(PAUSED, _SHUT, jobs.c.provider == provider)
         .order_by(jobs.c.wake_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
@@ -90,7 +90,7 @@ def next_sweep_s(tx: Connection, now: Moment) -> float | None:
         select(func.min(jobs.c.lease_until)).where(HELD),
         select(first).where(CANCELLING),
         select(first).where(PAUSED, _RECOVERING),
-        select(first).where(PAUSED, _SHUT, jobs.c.source.not_in(_PROBED_SOURCES)),
+        select(first).where(PAUSED, _SHUT, jobs.c.provider.not_in(_PROBED)),
     ]
     at, *found = tx.execute(select(now.at(), *(query.scalar_subquery() for query in times))).one()
     due = [time for time in found if time is not None]

@@ -57,6 +57,7 @@ _IF_CHANGED = {
     name: attrgetter(name)
     for name in (
         "error",
+        "provider",
         "cursor",
         "steps",
         "attempts",
@@ -67,6 +68,7 @@ _IF_CHANGED = {
         "probe",
         "progress",
         "summary",
+        "attempted_at",
     )
 }
 
@@ -245,6 +247,10 @@ def _keeps_claim(change: Change) -> bool:
     return change.edge.target in (JobState.RUNNING, JobState.CANCELLING)
 
 
+def _goes_on(change: Change) -> bool:
+    return change.edge.name == "advance" and change.hold is None
+
+
 def _hold_after(change: Change, seen: Seen) -> bool:
     return _keeps_claim(change) and (seen.hold if change.hold is None else change.hold)
 
@@ -270,6 +276,8 @@ def _become(change: Change, seen: Seen, counted: records.Counts) -> Job:
         token=seen.token + change.fences,
         lease_until=seen.lease_until if _keeps_claim(change) else None,
         updated_at=seen.now,
+        # The holder that goes on begins its next chunk now.
+        attempted_at=seen.now if _goes_on(change) else change.after.attempted_at,
         finished_at=seen.now if ended else None,
     )
 

@@ -1,7 +1,7 @@
 """The `Store` port on a SQL database: each method is one transaction around plain functions."""
 
 from collections.abc import Callable, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -13,7 +13,7 @@ from headgate.model.job import Job, JobEvent, Lane
 from headgate.model.record import CoverageRow, Record
 from headgate.model.states import JobState
 from headgate.ports.store import Claimed, Held, JobFilter, Leader, NewJob, Submitted, Work
-from headgate.store.sql import coverage, events, jobs, leaders, records, recovery
+from headgate.store.sql import coverage, events, jobs, leaders, records, recovery, users
 from headgate.store.sql.database import Database, Operation
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.settle import Settlement, settle
@@ -121,6 +121,28 @@ class SqlStore:
             lambda tx: records.of_connection(tx, sync, connection_id, after=after, limit=limit)
         )
 
+    async def gaps(
+        self, job_id: str, sync: str, connection_id: str, *, limit: int
+    ) -> Sequence[CoverageRow]:
+        """Days of the job that something is wrong with."""
+        return await self.database.read(
+            lambda tx: coverage.gaps(tx, job_id, sync, connection_id, limit=limit)
+        )
+
+    async def plan_of(self, user_id: str) -> str | None:
+        """The user's plan, if one was set."""
+        return await self.database.read(lambda tx: users.plan_of(tx, user_id))
+
+    async def set_plan(self, user_id: str, plan: str) -> None:
+        """Note which plan the user has."""
+        await self.database.write(
+            self._timed(lambda tx, now: users.set_plan(tx, now, user_id, plan))
+        )
+
+    async def pace(self, job_id: str, *, limit: int) -> Sequence[datetime]:
+        """When the job's last chunks were done."""
+        return await self.database.read(lambda tx: events.pace(tx, job_id, limit=limit))
+
     async def lead(self, name: str, *, holder: str, term: timedelta) -> Leader | None:
         """Become or stay leader."""
 
@@ -146,11 +168,11 @@ class SqlStore:
             self._timed(lambda tx, now: recovery.thawable(tx, now, limit=limit))
         )
 
-    async def release_source(self, source: str, *, stagger: timedelta, limit: int) -> int:
+    async def release_provider(self, provider: str, *, stagger: timedelta, limit: int) -> int:
         """Let a recovered provider's jobs go, one after another."""
 
         def operation(tx: Connection, now: Moment) -> int:
-            return recovery.release_source(tx, now, source, stagger=stagger, limit=limit)
+            return recovery.release_provider(tx, now, provider, stagger=stagger, limit=limit)
 
         return await self.database.write(self._timed(operation))
 

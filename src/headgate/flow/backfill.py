@@ -1,0 +1,176 @@
+"""Imports of a user's past, asked for as people do: whose, from where, to where, which days.
+
+The sync is found by its two ends, and the connections are the user's own.
+"""
+
+from collections.abc import Sequence
+from datetime import date
+
+import msgspec
+
+from headgate.base.encoding import JsonObject
+from headgate.base.errors import InvalidInput, NotConnected, NotFound
+from headgate.flow.registry import Sync, auth_of, title_of
+from headgate.flow.runtime import Runtime
+from headgate.flow.status import JobStatus, status_of
+from headgate.flow.submit import JobRequest, check, check_name, entitle, planned, submit
+from headgate.model.account import Connection
+from headgate.model.budget import BudgetUse
+from headgate.model.forecast import Forecast
+from headgate.model.job import Mode, Reprocess
+from headgate.model.states import JOB, ConnectionState
+from headgate.policy.calendar import days_in
+from headgate.policy.forecast import forecast
+from headgate.ports.connector import Destination, Source
+from headgate.ports.store import JobFilter, Submitted
+
+#: A user with more connections than this has to name the one they mean.
+CONNECTIONS_MAX = 100
+#: Other imports that a forecast takes into account, at most.
+OTHERS_MAX = 100
+
+
+class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which days of whose history, from where to where."""
+
+    user_id: str
+    source: str
+    #: None: the records stay in Headgate's own database.
+    destination: str | None = None
+    #: The first and the last day, both included.
+    start: date
+    end: date
+    reprocess: Reprocess | str = Reprocess.FAILED
+    #: Needed only where the user has several.
+    connection_id: str | None = None
+    destination_connection_id: str | None = None
+    #: The same key again returns the same job instead of making another.
+    key: str | None = None
+    options: JsonObject = msgspec.field(default_factory=dict)
+
+
+class Backfills:
+    """Forecasting, starting and following imports."""
+
+    def __init__(self, rt: Runtime) -> None:
+        """Of the syncs that `rt` knows."""
+        self._rt = rt
+
+    async def start(self, request: BackfillRequest) -> Submitted:
+        """Store the job. Raises before writing if anything is wrong."""
+        return await submit(self._rt, await self._resolved(request))
+
+    async def forecast(self, request: BackfillRequest) -> Forecast:
+        """What the same request would do, without doing it."""
+        rt = self._rt
+        asked = await self._resolved(request)
+        sync, now = rt.registry.get(asked.sync), rt.clock.now()
+        new = check(asked, sync, job_id="forecast", now=now)
+        await entitle(rt, new)
+        new = await planned(rt, new, Reprocess(asked.reprocess))
+        days = new.progress.total or 0
+        assert new.start_date is not None and new.end_date is not None
+        same = JobFilter(sync=sync.name, states=JOB.active)
+        others = await rt.store.list_jobs(same, limit=OTHERS_MAX)
+        return forecast(
+            days,
+            days_in(((new.start_date, new.end_date),)) - days,
+            sync.day_costs,
+            rt.registry.budgets,
+            await self._uses(sync, asked),
+            others=sum(job.connection_id != new.connection_id for job in others),
+            now=now,
+        )
+
+    async def status(self, job_id: str, *, user_id: str | None = None) -> JobStatus:
+        """How a job stands, for whoever waits for it; NotFound where it is not that user's."""
+        return await status_of(self._rt, job_id, user_id=user_id)
+
+    async def _uses(self, sync: Sync, asked: JobRequest) -> dict[str, BudgetUse]:
+        connections = (asked.connection_id, asked.destination_connection_id)
+        uses = {}
+        for end, connection_id in zip(sync.ends, connections, strict=False):
+            budget = self._rt.registry.budgets.get(end.name)
+            if budget is not None:
+                use = await self._rt.gates.use(budget, connection_id=connection_id)
+                if use is not None:
+                    uses[end.name] = use
+        return uses
+
+    async def _resolved(self, request: BackfillRequest) -> JobRequest:
+        """The same request in the engine's words."""
+        check_name("user_id", request.user_id)
+        sync = self._sync(request.source, request.destination)
+        connection_id = await self._connection(
+            sync.source, "connection_id", request.connection_id, request.user_id
+        )
+        destination_id = None
+        if sync.destination is not None and auth_of(sync.destination) is not None:
+            destination_id = await self._connection(
+                sync.destination,
+                "destination_connection_id",
+                request.destination_connection_id,
+                request.user_id,
+            )
+        return JobRequest(
+            sync=sync.name,
+            user_id=request.user_id,
+            connection_id=connection_id,
+            destination_connection_id=destination_id,
+            mode=Mode.HISTORY,
+            start=request.start,
+            end=request.end,
+            reprocess=request.reprocess,
+            key=request.key,
+            options=request.options,
+        )
+
+    def _sync(self, source: str, destination: str | None) -> Sync:
+        ways = {_ends(sync): sync for sync in self._rt.registry if Mode.HISTORY in sync.modes}
+        found = ways.get((source, destination))
+        if found is None:
+            there_are = ", ".join(sorted(_way(*ends) for ends in ways)) or "none"
+            known = any(each == source for each, _ in ways)
+            raise InvalidInput(
+                "destination" if known else "source",
+                f"no history can be imported {_way(source, destination)}; there are: {there_are}",
+            )
+        return found
+
+    async def _connection(
+        self, end: Source | Destination, field: str, given: str | None, user_id: str
+    ) -> str:
+        credentials = self._rt.credentials
+        if auth_of(end) is None or credentials is None:
+            return given or user_id
+        if given is not None:
+            connection = await credentials.accounts.get(given, user_id=user_id)
+            if connection.source != end.name:
+                raise NotFound(f"there is no connection {given!r} to {title_of(end)}")
+        else:
+            connection = _only(
+                await credentials.accounts.list_connections(user_id, limit=CONNECTIONS_MAX),
+                end,
+                field,
+            )
+        if connection.state is ConnectionState.NEEDS_REAUTH:
+            raise NotConnected(end.name, f"{title_of(end)} needs the user to sign in again first")
+        return connection.id
+
+
+def _only(connections: Sequence[Connection], end: Source | Destination, field: str) -> Connection:
+    found = [each for each in connections if each.source == end.name]
+    if not found:
+        raise NotConnected(end.name, f"the user has not connected {title_of(end)} yet")
+    if len(found) > 1:
+        ids = ", ".join(each.id for each in found)
+        raise InvalidInput(field, f"the user has several accounts at {title_of(end)}: {ids}")
+    return found[0]
+
+
+def _ends(sync: Sync) -> tuple[str, str | None]:
+    return sync.source.name, None if sync.destination is None else sync.destination.name
+
+
+def _way(source: str, destination: str | None) -> str:
+    return f"from {source}" + ("" if destination is None else f" to {destination}")

@@ -1,0 +1,84 @@
+"""How a job stands, for whoever waits for it: one value behind the API, the command line, the page.
+
+Everything in it comes from the store. What depends on the present moment is told as times, so that
+it stays the same until something happens.
+"""
+
+import msgspec
+
+from headgate.flow.explain import explain
+from headgate.flow.runtime import Runtime
+from headgate.model.forecast import Finish
+from headgate.model.job import Job, Mode, Reason
+from headgate.model.record import CoverageRow
+from headgate.model.states import JOB, JobState
+from headgate.policy.forecast import SAMPLES_MAX, eta
+
+#: Days that are told with their reasons; how many there are is told anyway.
+GAPS_MAX = 50
+#: While a worker is at it, and while it rests.
+POLL_WORKING_S, POLL_RESTING_S = 5, 10
+
+
+class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A job, and what people want to know of it."""
+
+    job: Job
+    #: What is going on, in a sentence.
+    sentence: str
+    #: None once it has ended, and while there is too little to tell by.
+    finish: Finish | None = None
+    #: It should have ended by now.
+    late: bool = False
+    #: Days that could not be imported, or only in part, each with its reason; the newest first.
+    gaps: tuple[CoverageRow, ...] = ()
+    #: How long to wait before asking again; None once it has ended.
+    poll_after_s: int | None = None
+    #: The provider that the user has to sign in to again, and the connection.
+    reconnect: str | None = None
+    reconnect_id: str | None = None
+
+    @property
+    def percent(self) -> float | None:
+        """0 to 100, by work done; None while the whole is not known."""
+        return self.job.progress.percent
+
+
+async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> JobStatus:
+    """How the job stands; NotFound where it is not that user's."""
+    job = await rt.store.get(job_id, user_id=user_id)
+    now = rt.clock.now()
+    ended = job.state in JOB.terminal
+    finish = None
+    if not ended and job.progress.total:
+        done_at = await rt.store.pace(job.id, limit=SAMPLES_MAX)
+        finish = eta(job.progress, done_at, rests_until=job.wake_at)
+    late = finish is not None and finish.latest < now
+    return JobStatus(
+        job=job,
+        sentence=explain(job, now=now, titles=rt.registry.titles),
+        finish=None if late else finish,
+        late=late,
+        gaps=await _gaps(rt, job),
+        poll_after_s=None if ended else _poll_after_s(job),
+        **_reconnect(job),
+    )
+
+
+async def _gaps(rt: Runtime, job: Job) -> tuple[CoverageRow, ...]:
+    # Only a job that met some has any to look for.
+    if job.mode is not Mode.HISTORY or not (job.summary.days_failed or job.summary.refused):
+        return ()
+    return tuple(await rt.store.gaps(job.id, job.sync, job.connection_id, limit=GAPS_MAX))
+
+
+def _poll_after_s(job: Job) -> int:
+    return POLL_WORKING_S if job.state is JobState.RUNNING else POLL_RESTING_S
+
+
+def _reconnect(job: Job) -> dict[str, str | None]:
+    if job.state is not JobState.FAILED or job.reason is not Reason.NEEDS_REAUTH:
+        return {}
+    at_destination = job.provider == job.destination
+    connection = job.destination_connection_id if at_destination else job.connection_id
+    return {"reconnect": job.provider, "reconnect_id": connection}
