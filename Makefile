@@ -56,7 +56,7 @@ lock: $(BIN)/uv ## Resolve the dependencies again into requirements-dev.lock
 
 clean: ## Remove .venv, caches and build output
 	@rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
-		.hypothesis .coverage htmlcov
+		.hypothesis .cache .coverage htmlcov
 	@find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.ok: $(LOCK) pyproject.toml | $(BIN)/uv

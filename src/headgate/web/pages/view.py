@@ -1,0 +1,242 @@
+"""A job's status in the words of the progress page: pure, so that every text is easy to test."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from headgate.flow.explain import moment
+from headgate.flow.status import JobStatus
+from headgate.model.job import Job, Mode, Reason
+from headgate.model.states import JOB, DayStatus, JobState
+
+#: Milestones are told aloud, and nothing else is: every quarter of the way.
+MILESTONE_PERCENT = 25
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """The state at a glance: a word, an icon and a tone, never a colour alone."""
+
+    word: str
+    icon: str
+    tone: str
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A time for people, and for machines."""
+
+    text: str
+    iso: str
+
+
+class Tile(msgspec.Struct, frozen=True, kw_only=True):
+    """One number."""
+
+    name: str
+    label: str
+    value: str
+    note: str = ""
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """A day that is missing, or not all there."""
+
+    day: str
+    reason: str
+    partly: bool
+
+
+class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the page shows."""
+
+    job_id: str
+    title: str
+    mark: Mark
+    sentence: str
+    what: str
+    #: The first and the last day, where it is a range of days.
+    days: tuple[str, str] | None
+    #: Neither while the whole is not known.
+    percent: float | None
+    percent_text: str | None
+    #: When it will be done: a text, with the two times that it names, where it names any.
+    finish_text: str | None
+    finish: tuple[Moment, Moment] | None
+    tiles: tuple[Tile, ...]
+    gaps: tuple[Gap, ...]
+    #: Days with something wrong beyond those that are told.
+    more_gaps: bool
+    can_retry: bool
+    #: The path of the link that lets the user sign in again, and where.
+    reconnect_path: str | None
+    reconnect_title: str | None
+    closing: str | None
+    times: tuple[tuple[str, Moment], ...]
+    #: Told aloud when it changes.
+    milestone: str
+    poll_after_s: int | None
+
+
+def view(
+    status: JobStatus, titles: Mapping[str, str], *, reconnect_path: str | None = None
+) -> ProgressView:
+    """The page of `status`; with `reconnect_path` where the user can sign in again by a link."""
+    job = status.job
+    what, mark = _what(job, titles), _mark(job)
+    finish_text, finish = _finish(status)
+    percent = status.percent
+    again = status.reconnect if reconnect_path is not None else None
+    return ProgressView(
+        job_id=job.id,
+        title=f"{mark.word} · {what}",
+        mark=mark,
+        sentence=status.sentence,
+        what=what,
+        days=_days(job),
+        percent=percent,
+        percent_text=None if percent is None else f"{int(percent)}%",
+        finish_text=finish_text,
+        finish=finish,
+        tiles=_tiles(job),
+        gaps=tuple(
+            Gap(each.day.isoformat(), each.error or "", each.status is not DayStatus.FAILED)
+            for each in status.gaps
+        ),
+        more_gaps=bool(status.gaps) and len(status.gaps) < job.summary.days_failed,
+        can_retry=job.state in (JobState.PAUSED, JobState.FAILED) and again is None,
+        reconnect_path=reconnect_path if again else None,
+        reconnect_title=titles.get(again, again) if again else None,
+        closing=_closing(job),
+        times=_times(job),
+        milestone=_milestone(status),
+        poll_after_s=status.poll_after_s,
+    )
+
+
+_MARKS = {
+    JobState.PENDING: Mark("In line", "clock", "calm"),
+    JobState.RUNNING: Mark("Importing", "arrow", "calm"),
+    JobState.PAUSED: Mark("Paused", "pause", "wait"),
+    JobState.CANCELLING: Mark("Stopping", "stop", "quiet"),
+    JobState.CANCELLED: Mark("Cancelled", "stop", "quiet"),
+    JobState.SUCCESS: Mark("Done", "check", "good"),
+    JobState.FAILED: Mark("Failed", "cross", "bad"),
+}
+_WAITS = (
+    Reason.RETRYING,
+    Reason.DEFERRED,
+    Reason.RATE_LIMITED,
+    Reason.NO_LIMITER,
+    Reason.CONNECTION_PAUSED,
+    Reason.UNKNOWN_SYNC,
+)
+
+
+def _mark(job: Job) -> Mark:
+    if job.state is JobState.PENDING and job.reason in _WAITS:
+        return Mark("Waiting", "clock", "wait")
+    if job.state is JobState.FAILED and job.reason is Reason.NEEDS_REAUTH:
+        return Mark("Sign-in needed", "key", "wait")
+    if job.state is JobState.SUCCESS and (job.summary.days_failed or job.summary.refused):
+        return Mark("Done, with gaps", "check", "wait")
+    return _MARKS[job.state]
+
+
+def _what(job: Job, titles: Mapping[str, str]) -> str:
+    source = titles.get(job.source, job.source)
+    kind = "history" if job.mode is Mode.HISTORY else "data"
+    into = (
+        "" if job.destination is None else f" into {titles.get(job.destination, job.destination)}"
+    )
+    doing = "Import of" if job.state in JOB.terminal else "Importing"
+    return f"{doing} your {source} {kind}{into}"
+
+
+def _days(job: Job) -> tuple[str, str] | None:
+    if job.start_date is None or job.end_date is None:
+        return None
+    return job.start_date.isoformat(), job.end_date.isoformat()
+
+
+def _finish(status: JobStatus) -> tuple[str | None, tuple[Moment, Moment] | None]:
+    """When it will be done, as far as that can be told."""
+    job = status.job
+    goes_on = job.state in (JobState.PENDING, JobState.RUNNING) or (
+        job.state is JobState.PAUSED and job.wake_at is not None
+    )
+    if not goes_on or job.progress.total is None:
+        return None, None
+    if status.late:
+        return "Taking longer than expected", None
+    if status.finish is None:
+        return "Estimating the time left…", None
+    first, last = _minute(status.finish.earliest), _minute(status.finish.latest)
+    if first.text == last.text:
+        return "Done around", (first, last)
+    if first.iso[:10] == last.iso[:10]:
+        # One day, told once.
+        first = Moment(first.text.removesuffix(" UTC"), first.iso)
+        last = Moment(last.text[len("2026-01-01 ") :], last.iso)
+    return "Done between", (first, last)
+
+
+def _minute(at: datetime) -> Moment:
+    return _moment(at.replace(second=0, microsecond=0))
+
+
+def _moment(at: datetime) -> Moment:
+    return Moment(moment(at), at.isoformat(timespec="seconds"))
+
+
+def _tiles(job: Job) -> tuple[Tile, ...]:
+    summary = job.summary
+    # Without a destination the records stay here, stored with the step that brought them.
+    imported = summary.records if job.destination is None else summary.delivered
+    days, refused = summary.days_failed, summary.refused
+    kinds = ((days, "day"), (refused, "record"))
+    tiles = [
+        Tile(name="found", label="Found", value=f"{summary.records:,}"),
+        Tile(name="imported", label="Imported", value=f"{imported:,}"),
+        Tile(
+            name="failed",
+            label="Couldn't import",
+            value=f"{days + refused:,}",
+            note=" · ".join(_counted(count, word) for count, word in kinds if count),
+        ),
+    ]
+    if job.mode is Mode.HISTORY:
+        empty = Tile(name="empty", label="Days without data", value=f"{summary.days_empty:,}")
+        tiles.insert(2, empty)
+    return tuple(tiles)
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}{'s' if count != 1 else ''}"
+
+
+def _closing(job: Job) -> str | None:
+    match job.state:
+        case JobState.SUCCESS | JobState.CANCELLED:
+            return "You can close this page."
+        case JobState.FAILED:
+            return "What was imported so far is safe."
+        case JobState.CANCELLING:
+            return None
+        case _:
+            return "You can close this page; the import goes on."
+
+
+def _times(job: Job) -> tuple[tuple[str, Moment], ...]:
+    told = (
+        ("Started", job.started_at or job.created_at),
+        ("Ended", job.finished_at) if job.finished_at else ("Last change", job.updated_at),
+    )
+    return tuple((word, _moment(at)) for word, at in told)
+
+
+def _milestone(status: JobStatus) -> str:
+    """What is worth saying aloud: not every step, and not every turn in line."""
+    if status.job.state not in (JobState.PENDING, JobState.RUNNING):
+        return status.sentence
+    reached = int(status.percent or 0) // MILESTONE_PERCENT * MILESTONE_PERCENT
+    return f"{reached}% imported." if reached else "The import has begun."

@@ -1,0 +1,178 @@
+"""Links: what they carry, how long they are good, and what is not one."""
+
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate import Secret
+from headgate.base.clock import ManualClock
+from headgate.base.errors import NotFound
+from headgate.connectors.keys import DEMO_KEY, KeyRing
+from headgate.web.links import (
+    CONNECT_PATH,
+    PROGRESS_PATH,
+    ConnectLink,
+    LinkExpired,
+    LinkInvalid,
+    Links,
+    ProgressLink,
+)
+from tests.connecting import key_entries
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+WEEK = timedelta(days=7)
+
+
+def links(*key_ids: str, clock: ManualClock | None = None) -> Links:
+    """Links signed with keys of these names, the newest first."""
+    entries = ",".join(key_entries(*(key_ids or ("k1",))))
+    return Links(KeyRing.parse(Secret(entries)), clock or ManualClock(NOW))
+
+
+def token(of: Links | None = None) -> str:
+    path = (of or links()).progress(job_id="job_1", user_id="ada")
+    return path.removeprefix(PROGRESS_PATH)
+
+
+ids = st.text(min_size=1, max_size=200)
+
+
+@given(job_id=ids, user_id=ids)
+def test_a_link_brings_back_what_it_was_made_of(job_id: str, user_id: str) -> None:
+    made = links().progress(job_id=job_id, user_id=user_id)
+    assert made.isascii()
+    opened = links().open_progress(made.removeprefix(PROGRESS_PATH))
+    assert opened == ProgressLink(job_id=job_id, user_id=user_id, expires_at=NOW + WEEK)
+
+
+@given(source=ids, user_id=ids, connection=ids | st.none(), job=ids | st.none())
+def test_a_link_to_connect_by_does_too(
+    source: str, user_id: str, connection: str | None, job: str | None
+) -> None:
+    made = links().connect(
+        source=source, user_id=user_id, connection_id=connection, retry_job=job, ttl=WEEK
+    )
+    opened = links().open_connect(made.removeprefix(CONNECT_PATH))
+    assert opened == ConnectLink(
+        source=source,
+        user_id=user_id,
+        connection_id=connection,
+        retry_job=job,
+        expires_at=NOW + WEEK,
+    )
+    session = links().open_session(links().session(opened, nonce="n"))
+    assert session.link == opened
+
+
+@given(st.text(max_size=300))
+def test_whatever_else_comes_is_not_a_link(text: str) -> None:
+    with pytest.raises(LinkInvalid):
+        links().open_progress(text)
+    with pytest.raises(NotFound):
+        links().open_progress(f"{text}.{text}")
+
+
+@given(place=st.integers(min_value=0), letter=st.sampled_from("ABCabc012-_.=+/ é\x00"))
+def test_a_link_with_one_letter_changed_is_not_one(place: int, letter: str) -> None:
+    good = token()
+    place %= len(good)
+    changed = good[:place] + letter + good[place + 1 :]
+    if changed != good:
+        with pytest.raises(LinkInvalid):
+            links().open_progress(changed)
+
+
+def test_a_link_cut_short_or_drawn_out_is_not_one() -> None:
+    good = token()
+    for length in range(len(good)):
+        with pytest.raises(LinkInvalid):
+            links().open_progress(good[:length])
+    for more in ("=", "A", ".", "." + good):
+        with pytest.raises(LinkInvalid):
+            links().open_progress(good + more)
+
+
+def test_a_link_is_good_for_one_purpose() -> None:
+    made = links()
+    connect = made.connect(source="strava", user_id="ada").removeprefix(CONNECT_PATH)
+    session = made.session(made.open_connect(connect), nonce="n")
+    openers = (made.open_progress, made.open_connect, made.open_session)
+    for right, each in enumerate((token(), connect, session)):
+        for place, open_it in enumerate(openers):
+            if place == right:
+                open_it(each)
+            else:
+                with pytest.raises(LinkInvalid):
+                    open_it(each)
+
+
+def test_a_link_expires_at_its_second() -> None:
+    clock = ManualClock(NOW)
+    made = links(clock=clock)
+    held = token(made)
+    clock.advance(WEEK.total_seconds() - 1)
+    assert made.open_progress(held).expires_at == NOW + WEEK
+    clock.advance(1)
+    with pytest.raises(LinkExpired):
+        made.open_progress(held)
+
+
+def test_a_forged_link_does_not_learn_that_it_would_have_expired() -> None:
+    clock = ManualClock(NOW)
+    held = token(links("k1"))
+    clock.advance(2 * WEEK.total_seconds())
+    with pytest.raises(LinkInvalid):
+        links("k2", clock=clock).open_progress(held)
+
+
+def test_an_older_key_opens_what_it_signed_and_the_newest_signs() -> None:
+    old = token(links("k1"))
+    both = links("k2", "k1")
+    assert both.open_progress(old).job_id == "job_1"
+    new = token(both)
+    assert links("k2").open_progress(new).job_id == "job_1"
+    with pytest.raises(LinkInvalid):
+        links("k1").open_progress(new)
+    with pytest.raises(LinkInvalid):
+        links("k2").open_progress(old)
+
+
+def test_the_keys_themselves_sign_nothing() -> None:
+    """A signature made with a ring's key opens nothing: only one derived from it does."""
+    demo = Links(KeyRing.for_demo(), ManualClock(NOW))
+    payload = token(demo).partition(".")[0]
+    key = KeyRing.for_demo().find("demo")
+    assert key is not None
+    digest = hmac.digest(key, payload.encode(), "sha256")
+    with pytest.raises(LinkInvalid):
+        demo.open_progress(f"{payload}.{urlsafe_b64encode(digest).rstrip(b'=').decode()}")
+    assert DEMO_KEY.partition(":")[2] not in repr(demo)
+
+
+def test_the_payload_is_compact_json_that_names_its_key() -> None:
+    payload = token().partition(".")[0]
+    plain = urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
+    assert msgspec.json.decode(plain) == {
+        "key": "k1",
+        "link": {
+            "for": "progress",
+            "job_id": "job_1",
+            "user_id": "ada",
+            "expires_at": "2026-01-12T12:00:00Z",
+        },
+    }
+
+
+def test_the_same_link_made_again_is_the_same() -> None:
+    made = links()
+    opened = made.open_connect(
+        made.connect(source="strava", user_id="ada").removeprefix(CONNECT_PATH)
+    )
+    assert made.again(opened) == made.again(opened)
+    shown = made.open_progress(made.followed_by(opened, "job_1").removeprefix(PROGRESS_PATH))
+    assert shown.expires_at == opened.expires_at

@@ -1,0 +1,184 @@
+"""The words of the progress page."""
+
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.flow.status import JobStatus
+from headgate.model.forecast import Finish
+from headgate.model.job import Mode, Progress, Reason, Summary
+from headgate.model.record import CoverageRow
+from headgate.model.states import JOB, DayStatus, JobState
+from headgate.web.pages.rendering import marked_times
+from headgate.web.pages.view import ProgressView, view
+from tests.unit.values import NOW, make_job
+
+TITLES = {"fitbit": "Fitbit", "strava": "Strava"}
+
+
+def seen(
+    state: JobState = JobState.RUNNING,
+    reason: Reason = Reason.WORKING,
+    *,
+    status: dict[str, Any] | None = None,
+    reconnect_path: str | None = None,
+    **job: Any,
+) -> ProgressView:
+    """The page of a job with these fields."""
+    fields = {"mode": Mode.HISTORY, "progress": Progress(done=1, total=3), **job}
+    made = make_job(state=state, reason=reason, **fields)
+    shown = JobStatus(job=made, sentence="A sentence.", **(status or {}))
+    return view(shown, TITLES, reconnect_path=reconnect_path)
+
+
+@pytest.mark.parametrize("state", JobState)
+@pytest.mark.parametrize("reason", Reason)
+def test_every_state_is_told_by_word_icon_and_tone(state: JobState, reason: Reason) -> None:
+    shown = seen(state, reason)
+    assert all((shown.mark.word, shown.mark.icon, shown.mark.tone))
+    assert shown.can_retry == (state in (JobState.PAUSED, JobState.FAILED))
+    goes_on = state in (JobState.PENDING, JobState.RUNNING, JobState.PAUSED)
+    assert (shown.closing or "").endswith("the import goes on.") == goes_on
+    assert shown.what.startswith("Import of" if state in JOB.terminal else "Importing")
+
+
+def test_what_is_imported_is_told_by_the_names_that_people_use() -> None:
+    shown = seen(destination="strava", start_date=date(2021, 1, 1), end_date=date(2023, 1, 1))
+    assert shown.what == "Importing your Fitbit history into Strava"
+    assert shown.days == ("2021-01-01", "2023-01-01")
+    shown = seen(mode=Mode.SINCE, source="roam")
+    assert (shown.what, shown.days) == ("Importing your roam data", None)
+
+
+def test_imported_is_what_the_destination_took() -> None:
+    counts = Summary(records=1234, delivered=1200, refused=34, days_empty=5, days_failed=1)
+    into = {tile.name: tile for tile in seen(destination="strava", summary=counts).tiles}
+    assert list(into) == ["found", "imported", "empty", "failed"]
+    assert [tile.value for tile in into.values()] == ["1,234", "1,200", "5", "35"]
+    assert into["failed"].note == "1 day · 34 records"
+    # Without one, everything that was found is kept here
+    kept = {tile.name: tile.value for tile in seen(summary=Summary(records=7)).tiles}
+    assert kept["imported"] == "7"
+    # And without days there are none without data
+    pages = {tile.name for tile in seen(mode=Mode.FULL, summary=counts).tiles}
+    assert pages == {"found", "imported", "failed"}
+
+
+def test_who_can_sign_in_again_is_not_offered_a_retry_that_must_fail() -> None:
+    signed_out = {"reconnect": "fitbit", "reconnect_id": "conn_1"}
+    state = (JobState.FAILED, Reason.NEEDS_REAUTH)
+    shown = seen(*state, status=signed_out, reconnect_path="/connect/x")
+    assert (shown.reconnect_path, shown.reconnect_title) == ("/connect/x", "Fitbit")
+    assert not shown.can_retry
+    # Where no page can do it, they sign in elsewhere, and come back to try again
+    shown = seen(*state, status=signed_out)
+    assert (shown.reconnect_path, shown.can_retry) == (None, True)
+
+
+def finish(first_h: float, last_h: float) -> dict[str, Any]:
+    ends = [NOW + timedelta(hours=hours) for hours in (first_h, last_h)]
+    return {"finish": Finish(earliest=ends[0], latest=ends[1])}
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({}, "Estimating the time left…"),
+        ({"late": True}, "Taking longer than expected"),
+        (finish(1, 1.005), "Done around 2026-03-01 13:00 UTC"),
+        (finish(1, 2.5), "Done between 2026-03-01 13:00 and 14:30 UTC"),
+        (finish(1, 30), "Done between 2026-03-01 13:00 UTC and 2026-03-02 18:00 UTC"),
+    ],
+)
+def test_the_end_is_told_as_far_as_it_is_known(status: dict[str, Any], told: str) -> None:
+    shown = seen(status=status)
+    times = dict.fromkeys(each.text for each in shown.finish or ())
+    assert " ".join([shown.finish_text or "", " and ".join(times)]).strip() == told
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"state": JobState.SUCCESS},
+        {"state": JobState.CANCELLING},
+        # Until somebody resumes it
+        {"state": JobState.PAUSED, "reason": Reason.OPERATOR},
+        # How much there is will never be known before it is all read
+        {"progress": Progress(done=5)},
+    ],
+)
+def test_no_end_is_told_where_there_is_none_to_tell(job: dict[str, Any]) -> None:
+    shown = seen(**job, status=finish(1, 2))
+    assert (shown.finish_text, shown.finish) == (None, None)
+
+
+def test_a_pause_that_ends_by_itself_has_an_end() -> None:
+    shown = seen(JobState.PAUSED, Reason.BREAKER, wake_at=NOW, status=finish(1, 2))
+    assert shown.finish is not None
+
+
+@given(done=st.integers(0, 10**6), total=st.integers(0, 10**6) | st.none())
+def test_percent_and_its_text_agree_and_never_claim_too_much(done: int, total: int | None) -> None:
+    shown = seen(progress=Progress(done=done, total=total))
+    if total is None:
+        assert (shown.percent, shown.percent_text) == (None, None)
+        return
+    assert shown.percent is not None and shown.percent_text is not None
+    assert 0 <= shown.percent <= 100
+    told = int(shown.percent_text.removesuffix("%"))
+    assert told <= shown.percent < told + 1
+    assert (told == 100) == (done >= total)
+
+
+def test_only_quarters_of_the_way_are_told_aloud() -> None:
+    told = [seen(progress=Progress(done=done, total=100)).milestone for done in range(100)]
+    steps = list(dict.fromkeys(told))
+    assert steps == ["The import has begun.", "25% imported.", "50% imported.", "75% imported."]
+    # A turn in line is none
+    assert seen(JobState.PENDING, Reason.MORE).milestone == seen().milestone
+    assert seen(JobState.PAUSED, Reason.BREAKER).milestone == "A sentence."
+
+
+def test_gaps_are_told_with_their_days_and_whether_there_are_more() -> None:
+    rows = tuple(
+        CoverageRow(
+            day=date(2022, 1, day),
+            status=status,
+            error="no good",
+            sync="days",
+            connection_id="c",
+            job_id="j",
+            updated_at=NOW,
+        )
+        for day, status in ((2, DayStatus.FAILED), (1, DayStatus.HELD))
+    )
+    shown = seen(status={"gaps": rows}, summary=Summary(days_failed=1, refused=1))
+    assert [(gap.day, gap.partly) for gap in shown.gaps] == [
+        ("2022-01-02", False),
+        ("2022-01-01", True),
+    ]
+    assert not shown.more_gaps
+    assert seen(status={"gaps": rows}, summary=Summary(days_failed=60)).more_gaps
+
+
+def test_times_in_a_sentence_are_marked_and_the_rest_is_escaped() -> None:
+    assert str(marked_times("Syncing <b>2022-01-02</b>.")) == (
+        'Syncing &lt;b&gt;<time datetime="2022-01-02" class="whole">2022-01-02</time>&lt;/b&gt;.'
+    )
+    assert str(marked_times("at 2026-01-05 13:00:30 UTC.")) == (
+        'at <time datetime="2026-01-05T13:00:30Z"><span class="whole">2026-01-05</span> '
+        '<span class="whole">13:00:30 UTC</span></time>.'
+    )
+    for other in ("12022-01-02", "2022-01-023", "1-2-3"):
+        assert "<time" not in marked_times(other)
+
+
+@given(st.text())
+def test_no_text_makes_a_tag(text: str) -> None:
+    marked = str(marked_times(text))
+    for ours in ("<time", "</time>", '<span class="whole">', "</span>"):
+        marked = marked.replace(ours, "")
+    assert "<" not in marked
