@@ -9,7 +9,7 @@ LOCK := requirements-dev.lock
 # Passed on to the program: make test ARGS="-k breaker"
 ARGS ?=
 SEEDS ?= 1000
-BENCHES := engine budget backfill
+BENCHES := engine budget backfill streams
 TYPED := src tests tools bench examples
 
 .DEFAULT_GOAL := help

@@ -447,3 +447,13 @@ async def test_resealing_twice_is_once(accounts: SqlAccounts) -> None:
 
     assert await accounts.reseal([resealed()]) == 1
     assert await accounts.reseal([resealed()]) == 0
+
+
+async def test_every_user_s_connection_to_an_account_is_found(accounts: SqlAccounts) -> None:
+    for number, (user, account) in enumerate([("ada", "7"), ("bob", "7"), ("ada", "8")]):
+        await accounts.add(new(f"conn_{number}", user_id=user, external_id=account))
+
+    found = await accounts.of_account("strava", "7")
+
+    assert [(each.id, each.user_id) for each in found] == [("conn_0", "ada"), ("conn_1", "bob")]
+    assert await accounts.of_account("fitbit", "7") == []

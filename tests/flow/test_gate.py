@@ -336,3 +336,29 @@ def test_two_budgets_of_one_provider_must_be_alike() -> None:
     ]
     with pytest.raises(InvalidInput, match=r"limited\.budget: is declared twice"):
         App("sqlite:///unused.db", syncs=syncs)
+
+
+def test_backfills_that_wait_for_the_pace_go_one_after_another(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given four backfills at once under one paced budget
+        sent: list[str] = []
+
+        async def read(ctx: Context) -> Chunk:
+            for _ in range(5):
+                async with ctx.gate.request():
+                    sent.append(ctx.connection_id)
+            return Chunk()
+
+        paced = Budget("limited", [Limit(100, per="15min")])
+        app = await world.app(Sync(name="s", source=Limited(read, paced), chunk_s_max=600))
+        jobs = [await submit(app, Lane.COLD, f"c{number}") for number in range(4)]
+        await app.supervisor().start()
+        for job in jobs:
+            assert (await world.until(app, job.id)).state is JobState.SUCCESS
+
+        # Then nobody is served again before everybody who waits was
+        assert len(sent) == 20
+        for begin in range(0, 20, 4):
+            assert len(set(sent[begin : begin + 4])) == 4
+
+    in_world(tmp_path, main)

@@ -2,16 +2,18 @@
 
 from datetime import UTC, datetime
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
 from headgate.base.clock import Clock
 from headgate.base.ids import UlidIds
+from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.states import JobState
+from headgate.ports.items import Items
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -34,6 +36,11 @@ _JOB = Job(
 def make_job(**fields: Any) -> Job:
     """A job that was just submitted, but for `fields`."""
     return replace(_JOB, **fields)
+
+
+def fetching(clock: Clock) -> Fetching:
+    """Fetching of items that nobody has."""
+    return Fetching(items=cast(Items, None), clock=clock, worker="worker-1")
 
 
 def gates(clock: Clock, rng: Random) -> Gates:

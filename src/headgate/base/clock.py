@@ -42,6 +42,31 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
+class FastClock:
+    """A clock whose every second is `1 / speed` of a real one: to show an afternoon in a minute.
+
+    Only waiting is sped up; work takes the time it takes.
+    """
+
+    def __init__(self, speed: float) -> None:
+        """Start now, and run at `speed`."""
+        self._speed = speed
+        self._began = time.monotonic()
+        self._start = datetime.now(UTC)
+
+    def now(self) -> datetime:
+        """The wall clock, as fast time has it."""
+        return self._start + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        """Fast seconds since it started."""
+        return (time.monotonic() - self._began) * self._speed
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep on the running event loop, but shorter."""
+        await asyncio.sleep(seconds / self._speed)
+
+
 class ManualClock:
     """A clock that stands still until it is told to move: for tests of the store alone."""
 

@@ -67,8 +67,17 @@ class Service(ABC):
                 await self._rest(rest_s)
 
     async def _rest(self, seconds: float | None) -> None:
+        if seconds is None:
+            await self._nudged.wait()
+            return
+        # By the clock and not by the loop: a demonstration's clock is faster than its loop.
+        sleeping = asyncio.create_task(self._clock.sleep(seconds), name=f"{self.name} rests")
+        sleeping.add_done_callback(self._wake)
         try:
-            async with asyncio.timeout(seconds):
-                await self._nudged.wait()
-        except TimeoutError:
-            pass
+            await self._nudged.wait()
+        finally:
+            sleeping.remove_done_callback(self._wake)
+            sleeping.cancel()
+
+    def _wake(self, _: asyncio.Task[None]) -> None:
+        self._nudged.set()

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from headgate.base.errors import Malformed, NoData, SourceError, Terminal, Transient
 from headgate.base.redact import describe
+from headgate.flow.fetch_item import JobItems
 from headgate.flow.registry import Sync, auth_of, budget_of, has_api
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job
@@ -114,6 +115,7 @@ def context(rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None) -> 
         clock=rt.clock,
         gate=gate,
         api=api,
+        item_work=JobItems(rt.fetching, job.connection_id),
     )
 
 

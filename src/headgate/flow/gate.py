@@ -14,10 +14,12 @@ nothing while it sleeps.
 What was spent from the share is told to the limiter when it is back.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import timedelta
+from weakref import WeakValueDictionary
 
 from headgate.base.clock import Clock
 from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited
@@ -26,7 +28,7 @@ from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.model.budget import Ask, Budget, BudgetUse, Exhausted, Granted, Unreachable
 from headgate.model.job import Lane
-from headgate.policy.spending import local_share
+from headgate.policy.spending import local_share, paced_limit
 from headgate.ports.connector import Passage
 from headgate.ports.limiter import Limiter
 
@@ -56,6 +58,8 @@ class Gates:
         #: Sent while the limiter was away, and not yet told to it.
         self._owed: Counter[tuple[Budget, Ask]] = Counter()
         self._away = False
+        #: Those who wait for their turn in backfill, by ledger; a line that nobody is in is gone.
+        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, budget: Budget | None, lane: Lane, connection_id: str) -> "JobGate":
         """The gate for a job's requests; without a budget it stands open."""
@@ -71,6 +75,25 @@ class Gates:
 
     async def enter(self, budget: Budget, ask: Ask, *, essential: bool) -> "Passed":
         """Wait for a grant, or raise BudgetSpent or LimiterUnreachable."""
+        line = self._line(budget, ask)
+        if line is None:
+            return await self._pass(budget, ask, essential=essential)
+        async with line:
+            return await self._pass(budget, ask, essential=essential)
+
+    def _line(self, budget: Budget, ask: Ask) -> asyncio.Lock | None:
+        """Where paced work waits: first come, first served.
+
+        Those who were told to wait would else all come back at the same moment, and the quickest
+        would win every time.
+        """
+        limit = paced_limit(budget, ask.kind) if ask.lane is Lane.COLD else None
+        if limit is None:
+            return None
+        key = budget.ledger_key(limit.scope, ask.connection_id)
+        return self._lines.setdefault(key, asyncio.Lock())
+
+    async def _pass(self, budget: Budget, ask: Ask, *, essential: bool) -> "Passed":
         gives_up = self._clock.monotonic() + PATIENCE_S[ask.lane]
         while True:
             answer = await self._limiter.acquire(budget, ask, grant_id=self._ids.new("grant"))
@@ -133,6 +156,8 @@ class JobGate:
         self._budget = budget
         self._lane = lane
         self._connection_id = connection_id
+        #: What the last request left of the tightest window, where that is known.
+        self.remaining: int | None = None
 
     def request(
         self, *, kind: str = "read", retry: bool = False, essential: bool = False
@@ -148,6 +173,7 @@ class JobGate:
         self, budget: Budget, ask: Ask, *, essential: bool
     ) -> AsyncIterator[Passage]:
         passed = await self._gates.enter(budget, ask, essential=essential)
+        self.remaining = passed.remaining
         try:
             yield passed
         finally:

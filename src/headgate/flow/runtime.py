@@ -7,6 +7,7 @@ import msgspec
 from headgate.base.clock import Clock
 from headgate.base.ids import Ids
 from headgate.flow.credentials import Credentials
+from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
 from headgate.flow.registry import Registry
 from headgate.policy.entitlement import Entitlement
@@ -25,6 +26,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     rng: random.Random
     registry: Registry
     gates: Gates
+    fetching: Fetching
     #: What reaches providers over HTTP, and the credentials to be let in with; an application whose
     #: sources have no API needs neither.
     transport: Transport | None = None

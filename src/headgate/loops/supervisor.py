@@ -18,6 +18,7 @@ from headgate.base.log import get_logger
 from headgate.flow.holding import Interrupt
 from headgate.flow.runtime import Runtime
 from headgate.loops.holdings import Heartbeat, Holdings
+from headgate.loops.items import ItemHeartbeat, ItemSweeper
 from headgate.loops.lanes import LaneSize, LaneWorkers
 from headgate.loops.sweeper import Sweeper
 from headgate.model.job import Lane
@@ -70,12 +71,13 @@ class Supervisor:
         self._sweeper = Sweeper(
             rt, worker=worker, lease_s=settings.lease_s, keep_events=settings.keep_events
         )
+        self._items = (ItemHeartbeat(rt.fetching), ItemSweeper(rt.fetching))
         self._asked = asyncio.Event()
         self._at_once = asyncio.Event()
 
     async def start(self) -> None:
         """Start everything."""
-        for service in (self._heartbeat, self._sweeper, *self._lanes):
+        for service in (self._heartbeat, self._sweeper, *self._items, *self._lanes):
             await service.start()
 
     def ask_to_stop(self) -> None:
@@ -116,7 +118,8 @@ class Supervisor:
             _log.info(
                 "stopped", released=released, left_to_leases=0 if clean else len(self._holdings)
             )
-        await self._heartbeat.stop()
+        for service in (self._heartbeat, *self._items):
+            await service.stop()
         with contextlib.suppress(Exception):
             # The seat falls free by itself; a store that is gone must not keep us from stopping.
             await self._sweeper.stop()

@@ -39,6 +39,17 @@ class ConnectionState(StrEnum):
     NEEDS_REAUTH = "needs_reauth"
 
 
+class ItemState(StrEnum):
+    """Where a thing that is fetched one by one stands."""
+
+    PENDING = "pending"
+    FETCHING = "fetching"
+    SUCCESS = "success"
+    FAILED = "failed"
+    DEFERRED = "deferred"
+    UNAVAILABLE = "unavailable"
+
+
 State = TypeVar("State", bound=StrEnum)
 
 
@@ -139,8 +150,30 @@ CONNECTION = Machine(
     ),
 )
 
+_WAITS, _FETCH, _DEFER = ItemState.PENDING, ItemState.FETCHING, ItemState.DEFERRED
+_GONE = ItemState.UNAVAILABLE
+
+ITEM = Machine(
+    name="item",
+    states=ItemState,
+    begins="register",
+    initial=_WAITS,
+    active=(_WAITS, _FETCH, ItemState.FAILED, _DEFER),
+    edges=(
+        Edge("claim", (_WAITS, ItemState.FAILED, _DEFER), _FETCH, "a worker takes it; it is due"),
+        Edge("succeed", (_FETCH,), ItemState.SUCCESS, "its document is stored with it"),
+        Edge("fail", (_FETCH,), ItemState.FAILED, "the fetch failed; tries, or workers, are spent"),
+        Edge("defer", (_FETCH,), _DEFER, "the provider says: not before then"),
+        Edge("find_nothing", (_FETCH,), _GONE, "the provider has nothing there"),
+        Edge("release", (_FETCH,), _WAITS, "given back untouched"),
+        Edge("rescue", (_FETCH,), _WAITS, "its worker was lost"),
+        Edge("appear", (_GONE,), _WAITS, "it has an id at the provider at last"),
+        Edge("reset", tuple(ItemState), _WAITS, "an operator starts it afresh"),
+    ),
+)
+
 #: Of different states each.
-MACHINES: tuple[Machine[Any], ...] = (JOB, CONNECTION)
+MACHINES: tuple[Machine[Any], ...] = (JOB, CONNECTION, ITEM)
 
 
 def words(states: Iterable[StrEnum]) -> tuple[str, ...]:

@@ -91,6 +91,12 @@ class Accounts(Protocol):
         """The user's connection to that account."""
         ...
 
+    async def of_account(
+        self, source: str, external_id: str, *, limit: int = 100
+    ) -> Sequence[Connection]:
+        """Every user's connection to that account: whom an event of the provider's concerns."""
+        ...
+
     async def list_connections(
         self, user_id: str, *, limit: int, after: str | None = None
     ) -> Sequence[Connection]:

@@ -3,7 +3,7 @@
 Everything around it (leases, retries, checkpoints, budgets, progress) is the engine's.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import date, datetime
 from random import Random
@@ -14,9 +14,11 @@ import msgspec
 from headgate.base.clock import Clock
 from headgate.base.encoding import Json, JsonObject
 from headgate.base.errors import RateLimited, SourceError, Terminal
+from headgate.model.item import Document, Item
 from headgate.model.job import Mode, Progress
 from headgate.model.record import Record
 from headgate.ports.accounts import Placed
+from headgate.ports.items import Fetched, NewItem, Registered
 from headgate.ports.transport import Response, Transport
 
 
@@ -194,6 +196,8 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     gate: Gate
     #: Use `http`, which says what is wrong where there is none.
     api: Http | None = None
+    #: Use `items`.
+    item_work: "ItemWork | None" = None
 
     @property
     def http(self) -> Http:
@@ -204,6 +208,40 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
                 "which says where the API is"
             )
         return self.api
+
+    @property
+    def items(self) -> "ItemWork":
+        """Things that are fetched one by one, each with a life of its own."""
+        assert self.item_work is not None, "the engine gives every job its items"
+        return self.item_work
+
+
+#: Asks the provider for one item, by `ctx.http`; raises what `base/errors.py` names.
+Fetch = Callable[[Context, Item], Awaitable[Document]]
+
+
+class ItemWork(Protocol):
+    """Items of the job's connection, as its source works on them."""
+
+    async def register(self, found: Sequence[NewItem]) -> Registered:
+        """Note things that were found and are to be fetched; those that are known stay as they are."""
+        ...
+
+    async def fetch_due(
+        self, ctx: Context, collection: str, fetch: Fetch, *, limit: int
+    ) -> Fetched:
+        """Fetch the connection's next due items, the oldest first.
+
+        Raises where the items after one would only meet the same: the budget is spent, the
+        credentials are refused, the provider is down. Nothing is held by then.
+        """
+        ...
+
+    async def fetch_these(
+        self, ctx: Context, item_ids: Sequence[str], fetch: Fetch
+    ) -> Sequence[Item]:
+        """Live work: these items, as far as they are due and nobody else has them."""
+        ...
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):

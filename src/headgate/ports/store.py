@@ -86,6 +86,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str | None = None
     sync: str | None = None
     connection_id: str | None = None
+    mode: Mode | None = None
     states: tuple[JobState, ...] = ()
 
 

@@ -13,6 +13,7 @@ from typing import cast
 from headgate.base.clock import Clock
 from headgate.base.ids import Ids, UlidIds
 from headgate.flow.credentials import Credentials
+from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
@@ -29,6 +30,7 @@ from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.virtual_clock import VirtualClock
 from headgate.store.sql import schema
 from headgate.store.sql.account_store import SqlAccounts
+from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.store.sql.store import SqlStore
@@ -88,6 +90,12 @@ class Process:
             rng=rng,
             registry=Registry(deployment.syncs),
             gates=Gates(limiter, MemoryLimiter(clock), clock, ids),
+            fetching=Fetching(
+                items=SqlItems(self.database),
+                clock=clock,
+                worker=str(host),
+                lease=timedelta(seconds=deployment.worker.lease_s),
+            ),
             transport=deployment.transport,
             credentials=deployment.credentials(self.database, clock, rng, ids),
         )

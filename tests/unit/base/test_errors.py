@@ -38,6 +38,7 @@ TOLD = (
     "InvalidInput",
     "KeyReused",
     "LimiterUnreachable",
+    "NotConnected",
     "RateLimited",
     "UnknownSync",
 )

@@ -19,7 +19,7 @@ from headgate.model.states import JobState
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.signal import SWEEP, Signal
 from headgate.ports.store import Store, Work
-from tests.unit.values import NOW, gates, make_job
+from tests.unit.values import NOW, fetching, gates, make_job
 
 FIRST, LAST = date(2026, 1, 1), date(2026, 1, 2)
 
@@ -64,6 +64,7 @@ async def stepped(job: Job, *, down: bool) -> tuple[Job, Recorder]:
         ids=UlidIds(clock, rng),
         rng=rng,
         gates=gates(clock, rng),
+        fetching=fetching(clock),
         registry=Registry([Sync(name="history", source=Fitbit(down=down))]),
     )
     after = await step(rt, Holding(job), slice_ends=clock.monotonic() + 9)

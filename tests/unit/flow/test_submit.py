@@ -28,7 +28,7 @@ from headgate.model.record import CoverageRow
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.signal import Signal
 from headgate.ports.store import NewJob, Store, Submitted
-from tests.unit.values import NOW, gates, make_job
+from tests.unit.values import NOW, fetching, gates, make_job
 
 TODAY = NOW.date()
 YESTERDAY = TODAY - timedelta(days=1)
@@ -81,6 +81,7 @@ def runtime(recorder: Recorder) -> Runtime:
         ids=UlidIds(clock, rng),
         rng=rng,
         gates=gates(clock, rng),
+        fetching=fetching(clock),
         registry=Registry(
             [
                 Sync(name="everything", source=Fitbit()),

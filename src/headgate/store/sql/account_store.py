@@ -48,6 +48,14 @@ class SqlAccounts:
         """The user's connection to that account."""
         return await self._database.read(lambda tx: accounts.find(tx, user_id, source, external_id))
 
+    async def of_account(
+        self, source: str, external_id: str, *, limit: int = 100
+    ) -> Sequence[Connection]:
+        """Every user's connection to that account."""
+        return await self._database.read(
+            lambda tx: accounts.of_account(tx, source, external_id, limit=limit)
+        )
+
     async def list_connections(
         self, user_id: str, *, limit: int, after: str | None = None
     ) -> Sequence[Connection]:

@@ -143,6 +143,17 @@ def find(tx: Transaction, user_id: str, source: str, external_id: str) -> Connec
     return _one(tx.execute(query).one_or_none())
 
 
+def of_account(tx: Transaction, source: str, external_id: str, *, limit: int) -> list[Connection]:
+    """Every user's connection to that account."""
+    query = (
+        select(*_COLUMNS)
+        .where(connections.c.source == source, connections.c.external_id == external_id)
+        .order_by(connections.c.id)
+        .limit(limit)
+    )
+    return [_to_connection(row) for row in tx.execute(query)]
+
+
 def of_user(tx: Transaction, user_id: str, *, limit: int, after: str | None) -> list[Connection]:
     """A user's connections, oldest first: ids sort by the time they were made."""
     query = select(*_COLUMNS).where(connections.c.user_id == user_id)

@@ -227,7 +227,7 @@ def get(tx: Connection, job_id: str, *, user_id: str | None = None) -> Job:
 def find(tx: Connection, wanted: JobFilter, *, limit: int, before: str | None) -> list[Job]:
     """Jobs, newest first: ids sort by the time they were made."""
     query = select(*JOB_COLUMNS)
-    for name in ("user_id", "sync", "connection_id"):
+    for name in ("user_id", "sync", "connection_id", "mode"):
         if (value := getattr(wanted, name)) is not None:
             query = query.where(jobs.c[name] == value)
     if wanted.states:

@@ -9,6 +9,7 @@ condition, with literals in it: a bound parameter could be anything.
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -29,10 +30,20 @@ from sqlalchemy import (
 )
 
 from headgate.base.encoding import Json, JsonObject
+from headgate.model.access import Role
 from headgate.model.account import ConnectionReason
 from headgate.model.budget import Ledger
 from headgate.model.job import Lane, Mode, Progress, Reason, Summary
-from headgate.model.states import JOB, ConnectionState, DayStatus, JobState, words
+from headgate.model.states import (
+    ITEM,
+    JOB,
+    ConnectionState,
+    DayStatus,
+    ItemState,
+    JobState,
+    words,
+)
+from headgate.policy.items import RETRIES_MAX
 from headgate.store.sql.types import JsonOf, OneOf, UtcTime
 
 metadata = MetaData(
@@ -49,9 +60,12 @@ metadata = MetaData(
 _Serial = BigInteger().with_variant(Integer, "sqlite")
 
 
+def _listed(values: Iterable[StrEnum]) -> str:
+    return ", ".join(f"'{word}'" for word in words(values))
+
+
 def _one_of(column: str, values: Iterable[StrEnum]) -> CheckConstraint:
-    listed = ", ".join(f"'{word}'" for word in words(values))
-    return CheckConstraint(f"{column} IN ({listed})", name=column)
+    return CheckConstraint(f"{column} IN ({_listed(values)})", name=column)
 
 
 jobs = Table(
@@ -62,6 +76,8 @@ jobs = Table(
     Column("connection_id", Text, nullable=False),
     Column("sync", Text, nullable=False),
     Column("source", Text, nullable=False),
+    Column("destination", Text),
+    Column("destination_connection_id", Text),
     Column("mode", OneOf(Mode), nullable=False),
     Column("lane", OneOf(Lane), nullable=False),
     Column("key", Text),
@@ -72,6 +88,8 @@ jobs = Table(
     Column("state", OneOf(JobState), nullable=False),
     Column("reason", OneOf(Reason), nullable=False),
     Column("error", Text),
+    # Never NULL: it is nullable because it came later, and SQLite cannot add it otherwise.
+    Column("provider", Text),
     Column("wake_at", UtcTime),
     # The place in line. NULL while the job is not in line: asleep, running, paused or ended.
     Column("turn", BigInteger),
@@ -97,6 +115,7 @@ jobs = Table(
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     Column("started_at", UtcTime),
+    Column("attempted_at", UtcTime),
     Column("finished_at", UtcTime),
     _one_of("state", JobState),
     _one_of("mode", Mode),
@@ -136,7 +155,7 @@ PROBING: ColumnElement[bool] = literal_column("probe")
 
 
 def _index(
-    name: str, *columns: Column[object], where: ColumnElement[bool], unique: bool = False
+    name: str, *columns: ColumnElement[Any], where: ColumnElement[bool], unique: bool = False
 ) -> Index:
     return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
@@ -146,8 +165,8 @@ _index("ix_jobs_turn_of_user", jobs.c.lane, jobs.c.user_id, jobs.c.turn, where=I
 _index("ix_jobs_asleep", jobs.c.lane, jobs.c.wake_at, where=ASLEEP)
 _index("ix_jobs_held", jobs.c.lease_until, where=HELD)
 _index("ix_jobs_cancelling", jobs.c.wake_at, where=CANCELLING)
-_index("ix_jobs_paused", jobs.c.reason, jobs.c.source, jobs.c.wake_at, where=PAUSED)
-_index("ix_jobs_probing", jobs.c.source, where=PROBING)
+_index("ix_jobs_paused", jobs.c.reason, jobs.c.provider, jobs.c.wake_at, where=PAUSED)
+_index("ix_jobs_probing", jobs.c.provider, where=PROBING)
 _index("uq_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIVE, unique=True)
 _index("uq_jobs_key", jobs.c.user_id, jobs.c.key, where=jobs.c.key.is_not(None), unique=True)
 Index("ix_jobs_of_user", jobs.c.user_id, jobs.c.id)
@@ -254,6 +273,12 @@ _index(
     where=connections.c.external_id.is_not(None),
     unique=True,
 )
+_index(
+    "ix_connections_of_account",
+    connections.c.source,
+    connections.c.external_id,
+    where=connections.c.external_id.is_not(None),
+)
 Index("ix_connections_of_user", connections.c.user_id, connections.c.id)
 Index("ix_connections_key", connections.c.key_id, connections.c.id)
 
@@ -273,23 +298,195 @@ connect_attempts = Table(
 )
 Index("ix_connect_attempts_expiry", connect_attempts.c.expires_at)
 
+#: What is known of a user besides their connections; who is not here has no plan.
+users = Table(
+    "users",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("plan", Text, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+)
+
+#: Who may call the HTTP API.
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    # Of a random text: whoever reads the table learns no good key.
+    Column("hash", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    # Whose jobs it sees; NULL where the role sees everybody's.
+    Column("user_id", Text),
+    Column("role", OneOf(Role), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("revoked_at", UtcTime),
+    _one_of("role", Role),
+    CheckConstraint("(user_id IS NULL) = (role = 'admin')", name="owner"),
+)
+
+#: Requests that came with an Idempotency-Key, and what was answered.
+idempotent_requests = Table(
+    "idempotent_requests",
+    metadata,
+    # The API key's id: another's are invisible.
+    Column("owner", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("request_hash", Text, nullable=False),
+    # NULL while the first request is under way.
+    Column("status", Integer),
+    Column("headers", JsonOf[JsonObject](dict[str, object]), nullable=False),
+    Column("body", LargeBinary),
+    # Until then an unanswered one is under way, and an answered one is remembered.
+    Column("expires_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("owner", "key"),
+)
+Index("ix_idempotent_requests_expiry", idempotent_requests.c.expires_at)
+
+#: Things that are fetched one by one, each with a life of its own.
+items = Table(
+    "items",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("collection", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("connection_id", Text, nullable=False),
+    Column("external_id", Text),
+    Column("lane", OneOf(Lane), nullable=False),
+    Column("start_time", UtcTime, nullable=False),
+    Column("state", OneOf(ItemState), nullable=False),
+    Column("retry_count", Integer, nullable=False),
+    Column("deferrals", Integer, nullable=False),
+    Column("crashes", Integer, nullable=False),
+    # When it may be claimed. NULL while nothing happens by itself: held, ended, or failed for good.
+    Column("next_attempt_at", UtcTime),
+    Column("deferred_until", UtcTime),
+    Column("attempted_at", UtcTime),
+    Column("limited_at", UtcTime),
+    Column("error", Text),
+    Column("token", BigInteger, nullable=False),
+    Column("lease_until", UtcTime),
+    Column("worker", Text),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    _one_of("state", ItemState),
+    _one_of("lane", Lane),
+    CheckConstraint("(lease_until IS NOT NULL) = (state = 'fetching')", name="lease"),
+    CheckConstraint("(deferred_until IS NOT NULL) = (state = 'deferred')", name="deferred"),
+    # What has no id at the provider cannot be asked for: it is never in a worker's way.
+    CheckConstraint("external_id IS NOT NULL OR state = 'unavailable'", name="known"),
+    # One that waits knows until when, but for one that has failed for good.
+    CheckConstraint(
+        "next_attempt_at IS NOT NULL OR state NOT IN ('pending', 'deferred')", name="wakes"
+    ),
+    CheckConstraint(
+        f"next_attempt_at IS NULL OR (retry_count < {RETRIES_MAX} AND state IN "
+        f"({_listed(ITEM.edge('claim').sources)}))",
+        name="spent",
+    ),
+)
+
+
+def is_item_state(*states: ItemState) -> ColumnElement[bool]:
+    """The item's state is one of these, said with literals so that partial indexes match."""
+    if len(states) == 1:
+        return items.c.state == literal_column(f"'{states[0].value}'")
+    return items.c.state.in_([literal_column(f"'{state.value}'") for state in states])
+
+
+#: Waiting for a worker, or for its time.
+ELIGIBLE = and_(
+    is_item_state(*ITEM.edge("claim").sources),
+    items.c.external_id.is_not(None),
+    items.c.retry_count < literal_column(str(RETRIES_MAX)),
+    items.c.next_attempt_at.is_not(None),
+)
+FETCHING = is_item_state(ItemState.FETCHING)
+#: Failed for good.
+STUCK = and_(is_item_state(ItemState.FAILED), items.c.next_attempt_at.is_(None))
+#: "hot" sorts after "cold", so the last lane goes first.
+CLAIM_ORDER = (items.c.lane.desc(), items.c.start_time, items.c.id)
+
+_index(
+    "ix_items_eligible",
+    items.c.collection,
+    items.c.connection_id,
+    *CLAIM_ORDER,
+    items.c.next_attempt_at,
+    where=ELIGIBLE,
+)
+_index(
+    "ix_items_eligible_of_all",
+    items.c.collection,
+    *CLAIM_ORDER,
+    items.c.next_attempt_at,
+    where=ELIGIBLE,
+)
+_index("ix_items_fetching", items.c.lease_until, where=FETCHING)
+_index(
+    "ix_items_limited",
+    items.c.collection,
+    items.c.limited_at,
+    where=items.c.limited_at.is_not(None),
+)
+#: A thing of the provider's is an item once; any number may have no id there yet. By connection
+#: first, because that is also how they are forgotten.
+Index(
+    "uq_items_external",
+    items.c.connection_id,
+    items.c.collection,
+    items.c.external_id,
+    unique=True,
+)
+#: What is counted: all items by state, the failed ones by their tries, a user's by state.
+Index(
+    "ix_items_counted",
+    items.c.collection,
+    items.c.state,
+    items.c.user_id,
+    items.c.retry_count,
+)
+
+#: What was fetched for an item: one row each, whole, and encoded as it is served.
+item_documents = Table(
+    "item_documents",
+    metadata,
+    Column("item_id", Text, primary_key=True),
+    Column("channels", JsonOf[tuple[str, ...]](tuple[str, ...]), nullable=False),
+    Column("point_count", Integer, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("fetched_at", UtcTime, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("encoding", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
 __all__ = [
     "ACTIVE",
     "ASLEEP",
     "CANCELLING",
+    "CLAIM_ORDER",
+    "ELIGIBLE",
+    "FETCHING",
     "HELD",
     "IN_LINE",
     "PAUSED",
     "PROBING",
+    "STUCK",
+    "api_keys",
     "budgets",
     "connect_attempts",
     "connections",
     "coverage",
+    "idempotent_requests",
+    "is_item_state",
     "is_state",
+    "item_documents",
+    "items",
     "job_events",
     "jobs",
     "leaders",
     "limiters",
     "metadata",
     "records",
+    "users",
 ]

@@ -1,0 +1,401 @@
+"""Streams: how an hour of nine channels is best kept, and how fast it is stored and served."""
+
+import asyncio
+import gzip
+import sqlite3
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from statistics import mean
+
+import asyncpg
+
+from bench.report import Report, console, is_quick
+from bench.workload import addresses
+from headgate.base import event_loop, log
+from headgate.base.clock import SystemClock
+from headgate.base.encoding import to_json
+from headgate.model import item as change
+from headgate.model.item import Document, document_of
+from headgate.ports.items import NewItem
+from headgate.store.sql import schema
+from headgate.store.sql.documents import LEVEL
+from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.sqlite import SqliteDatabase
+from tests.conformance import test_items_plans as crowd
+
+POINTS = 3_600
+COLLECTION = "bench.streams"
+LEASE = timedelta(minutes=5)
+#: Requests that ask at the same time, as a busy server's do.
+AT_ONCE = 10
+#: Rounds of the bare drivers, for each way to keep a document.
+ROUNDS = 5
+
+One = Callable[[int], Awaitable[object]]
+
+
+def main() -> None:
+    """Run everything and print it."""
+    quick = is_quick(__doc__ or "")
+    log.configure(SystemClock(), json=True, level="critical")
+    report = Report("streams")
+    documents = [an_hour(seed) for seed in range(20)]
+    packing(report, [to_json(each.data).encode() for each in documents])
+    with addresses() as found:
+        for name, address in found.items():
+            event_loop.run(measure(report, name, address, documents, quick=quick))
+    report.print()
+
+
+def an_hour(seed: int) -> Document:
+    """A run of an hour, point by point: nine channels that wander as measured ones do."""
+    rng = Random(seed)
+
+    def wander(start: float, step: float, digits: int) -> list[float]:
+        values = [start]
+        for _ in range(POINTS - 1):
+            values.append(values[-1] + rng.gauss(0, step))
+        return [round(each, digits) for each in values]
+
+    speeds = [max(0.5, 3 + rng.gauss(0, 0.4)) for _ in range(POINTS)]
+    metres = 0.0
+    distance = []
+    for speed in speeds:
+        metres += speed
+        distance.append(round(metres, 1))
+    places = zip(wander(52.5, 2e-5, 6), wander(13.4, 3e-5, 6), strict=True)
+    channels: dict[str, list[object]] = {
+        "time": list(range(POINTS)),
+        "distance": list(distance),
+        "latlng": [[lat, lng] for lat, lng in places],
+        "altitude": list(wander(120, 0.2, 1)),
+        "velocity_smooth": [round(speed, 2) for speed in speeds],
+        "heartrate": [round(each) for each in wander(145, 0.7, 1)],
+        "cadence": [round(each) for each in wander(84, 0.5, 1)],
+        "temp": [round(each) for each in wander(18, 0.05, 1)],
+        "grade_smooth": list(wander(0, 0.3, 1)),
+    }
+    return document_of(channels, source="strava")
+
+
+def packing(report: Report, texts: list[bytes]) -> None:
+    """What the levels of gzip cost and bring, on average."""
+    report.add("json_bytes_per_activity", mean(len(each) for each in texts), "bytes", ", plain")
+    for level in (1, LEVEL, 6, 9):
+        began = time.perf_counter()
+        made = [gzip.compress(each, level, mtime=0) for each in texts]
+        spent_s = (time.perf_counter() - began) / len(texts)
+        report.add(f"gzip{level}_bytes", mean(len(each) for each in made), "bytes")
+        report.add(f"gzip{level}_ms", 1000 * spent_s, "ms to pack")
+
+
+async def measure(
+    report: Report, name: str, address: str, documents: list[Document], *, quick: bool
+) -> None:
+    """One database: the ways to keep a document with the bare driver, then ours next to it."""
+    console.print(f"[bold]{name}[/]: an hour of nine channels")
+    database = await opened(address)
+    try:
+        texts = [to_json(each.data) for each in documents]
+        bare: Bare = (
+            BarePostgres(database.dsn)
+            if isinstance(database, PostgresDatabase)
+            else BareSqlite(str(database.path))
+        )
+        count = 40 if quick else 200
+        bare_write = 0.0
+        for kept in bare.kinds:
+            written = await bare.write(kept, texts, count)
+            read = await bare.read(kept, count)
+            size = await bare.bytes_of(kept)
+            report.add(f"{name}_{kept}_bytes_per_activity", size, "bytes", ", as stored")
+            report.add(f"{name}_{kept}_bare_write_per_s", written, "documents/s", ", bare driver")
+            report.add(f"{name}_{kept}_bare_read_per_s", read, "documents/s", ", bare driver")
+            bare_write = written if kept == "gzip" else bare_write
+        items = SqlItems(database)
+        rate = await store_rate(items, documents, count)
+        report.add(f"{name}_write_per_s", rate, "documents/s", ", claimed, packed and settled")
+        report.add(f"{name}_write_ratio_to_bare", rate / bare_write, "of bare")
+        await serve_rates(report, name, items, bare, 200 if quick else 2000)
+        await bare.close()
+        await at_scale(report, name, items, 50_000 if quick else 1_000_000)
+    finally:
+        await database.close()
+
+
+async def opened(address: str) -> PostgresDatabase | SqliteDatabase:
+    """An empty, migrated database."""
+    clock = SystemClock()
+    database: PostgresDatabase | SqliteDatabase = (
+        PostgresDatabase(address, clock)
+        if address.startswith("postgres")
+        else SqliteDatabase(Path(address.removeprefix("sqlite:///")), clock)
+    )
+    await database.open()
+    await schema.migrate(database)
+    return database
+
+
+# ---- ours --------------------------------------------------------------------------------------
+
+
+async def store_rate(items: SqlItems, documents: list[Document], count: int) -> float:
+    """Items claimed and settled with a document, one after another as a worker does."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    await items.register(
+        [
+            NewItem(
+                id=f"bench_{number}",
+                collection=COLLECTION,
+                user_id="user",
+                connection_id="connection",
+                external_id=str(number),
+                start_time=start + timedelta(minutes=number),
+            )
+            for number in range(count)
+        ]
+    )
+    began = time.perf_counter()
+    done = 0
+    while taken := await items.claim(COLLECTION, "connection", limit=10, lease=LEASE, worker="w"):
+        for item in taken:
+            await items.settle([(change.succeed(item), documents[done % len(documents)])])
+            done += 1
+    assert done == count
+    return count / (time.perf_counter() - began)
+
+
+async def serve_rates(report: Report, name: str, items: SqlItems, bare: "Bare", count: int) -> None:
+    """Documents served a second, with state and owner looked at, next to the bare row."""
+    stored = (await items.census(COLLECTION)).states
+    there = max(stored.values())
+
+    async def serve(number: int) -> None:
+        served = await items.serve(f"bench_{number % there}", user_id="user")
+        assert served.document is not None and served.document.encoding == "gzip"
+
+    async def plain(number: int) -> None:
+        assert await bare.served(f"bench_{number % there}")
+
+    for title, at_once in (("serve", AT_ONCE), ("single_serve", 1)):
+        # In turn, and the best of each: whatever else the machine does meets both.
+        rates = [(await rate_of(serve, count, at_once), await rate_of(plain, count, at_once))]
+        for _ in range(2):
+            again = await rate_of(serve, count, at_once), await rate_of(plain, count, at_once)
+            rates.append(again)
+        ours, theirs = (max(each[side] for each in rates) for side in (0, 1))
+        note = f", {at_once} at once" if at_once > 1 else ", one by one"
+        report.add(f"{name}_{title}_per_s", ours, "documents/s", note)
+        report.add(f"{name}_{title}_bare_per_s", theirs, "documents/s", ", bare row")
+        report.add(f"{name}_{title}_ratio_to_bare", theirs / ours, "times the bare read's time")
+
+
+async def rate_of(one: One, count: int, at_once: int) -> float:
+    """How many a second, so many at once."""
+    numbers = iter(range(count))
+
+    async def some() -> None:
+        for number in numbers:
+            await one(number)
+
+    await one(0)
+    began = time.perf_counter()
+    await asyncio.gather(*[some() for _ in range(at_once)])
+    return count / (time.perf_counter() - began)
+
+
+async def at_scale(report: Report, name: str, items: SqlItems, rows: int) -> None:
+    """A claim and the counts among many items."""
+    crowd.ITEM_ROWS = rows
+    await items.database.write(crowd.fill)
+    if isinstance(items.database, PostgresDatabase):
+        await vacuum(items.database)
+    note = f", among {rows:,}"
+
+    async def claim_and_release() -> None:
+        taken = await items.claim(crowd.STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
+        assert len(taken) == 10
+        await items.settle([(change.release(item), None) for item in taken])
+
+    asked: dict[str, Callable[[], Awaitable[object]]] = {
+        "claim_and_release_10": claim_and_release,
+        "next_due": lambda: items.next_due_s(crowd.STREAMS, "connection_7"),
+        "census": lambda: items.census(crowd.STREAMS),
+        "progress": lambda: items.progress(crowd.STREAMS, "user_9"),
+        "stuck": lambda: items.stuck(crowd.STREAMS),
+        "limited": lambda: items.limited(crowd.STREAMS, within=timedelta(days=1)),
+    }
+    for what, ask in asked.items():
+        await ask()
+        began = time.perf_counter()
+        for _ in range(ROUNDS):
+            await ask()
+        spent_ms = 1000 * (time.perf_counter() - began) / ROUNDS
+        report.add(f"{name}_{what}_ms", spent_ms, "ms", note)
+
+
+async def vacuum(database: PostgresDatabase) -> None:
+    """As the server does by itself after a while."""
+    connection = await asyncpg.connect(database.dsn)
+    await connection.execute("VACUUM ANALYZE items")
+    await connection.close()
+
+
+# ---- the bare drivers --------------------------------------------------------------------------
+
+
+_SERVE = """
+SELECT body, state, channels, point_count, source, fetched_at, hash, encoding
+FROM items LEFT JOIN item_documents ON item_id = items.id AND state = 'success'
+WHERE items.id = {} AND user_id = {}
+"""
+
+
+class Bare:
+    """One table for each way to keep a document; durable, one row a transaction."""
+
+    kinds: tuple[str, ...] = ("json", "gzip")
+
+    async def write(self, kept: str, texts: list[str], count: int) -> float:
+        """Documents written a second."""
+        raise NotImplementedError
+
+    async def read(self, kept: str, count: int) -> float:
+        """Documents read a second, as what is sent to a client."""
+        raise NotImplementedError
+
+    async def bytes_of(self, kept: str) -> float:
+        """What one takes on disk."""
+        raise NotImplementedError
+
+    async def served(self, item_id: str) -> bytes | None:
+        """The row that we serve, and nothing made of it."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Disconnect."""
+        raise NotImplementedError
+
+
+def packed(kept: str, document: str) -> str | bytes:
+    """A document as it is kept that way."""
+    return gzip.compress(document.encode(), LEVEL, mtime=0) if kept == "gzip" else document
+
+
+class BareSqlite(Bare):
+    """One connection, in the loop's own thread."""
+
+    def __init__(self, file: str) -> None:
+        """Open the file."""
+        self._file = file
+        self._of_thread = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._connection = sqlite3.connect(file, isolation_level=None)
+        self._connection.execute("PRAGMA synchronous = FULL").close()
+
+    async def write(self, kept: str, texts: list[str], count: int) -> float:
+        """Documents written a second."""
+        run = self._connection.execute
+        run(f"CREATE TABLE bare_{kept} (id INTEGER PRIMARY KEY, body)")
+        began = time.perf_counter()
+        for number in range(count):
+            body = packed(kept, texts[number % len(texts)])
+            run(f"INSERT INTO bare_{kept} VALUES (?, ?)", (number, body))
+        return count / (time.perf_counter() - began)
+
+    async def read(self, kept: str, count: int) -> float:
+        """Documents read a second."""
+        began = time.perf_counter()
+        for number in range(count):
+            query = f"SELECT body FROM bare_{kept} WHERE id = ?"
+            with closing(self._connection.execute(query, (number,))) as cursor:
+                assert cursor.fetchone()[0]
+        return count / (time.perf_counter() - began)
+
+    async def bytes_of(self, kept: str) -> float:
+        """The length of the body: SQLite keeps it as it is, on pages of its own."""
+        query = f"SELECT avg(length(body)) FROM bare_{kept}"
+        return float(self._connection.execute(query).fetchone()[0])
+
+    async def served(self, item_id: str) -> bytes | None:
+        """In a thread, as every read of a server's must be."""
+        return await asyncio.to_thread(self._body, item_id)
+
+    def _body(self, item_id: str) -> bytes | None:
+        if not hasattr(self._of_thread, "connection"):
+            self._of_thread.connection = sqlite3.connect(self._file, check_same_thread=False)
+            self._readers.append(self._of_thread.connection)
+        query = _SERVE.format("?", "?")
+        with closing(self._of_thread.connection.execute(query, (item_id, "user"))) as cursor:
+            return bytes(cursor.fetchone()[0])
+
+    async def close(self) -> None:
+        """Disconnect."""
+        for connection in (self._connection, *self._readers):
+            connection.close()
+
+
+class BarePostgres(Bare):
+    """A pool as large as ours."""
+
+    kinds = ("json", "jsonb", "gzip")
+
+    def __init__(self, dsn: str) -> None:
+        """Connect when first asked."""
+        self._dsn = dsn
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+
+    async def pool(self) -> "asyncpg.Pool[asyncpg.Record]":
+        """The pool, made when first asked for."""
+        if self._pool is None:
+            self._pool = await asyncpg.create_pool(self._dsn, min_size=AT_ONCE, max_size=AT_ONCE)
+        return self._pool
+
+    async def write(self, kept: str, texts: list[str], count: int) -> float:
+        """Documents written a second."""
+        pool = await self.pool()
+        kind = {"json": "text", "jsonb": "jsonb", "gzip": "bytea"}[kept]
+        await pool.execute(f"CREATE TABLE bare_{kept} (id INTEGER PRIMARY KEY, body {kind})")
+        began = time.perf_counter()
+        async with pool.acquire() as connection:
+            for number in range(count):
+                body = packed(kept, texts[number % len(texts)])
+                await connection.execute(f"INSERT INTO bare_{kept} VALUES ($1, $2)", number, body)
+        return count / (time.perf_counter() - began)
+
+    async def read(self, kept: str, count: int) -> float:
+        """Documents read a second."""
+        pool = await self.pool()
+        began = time.perf_counter()
+        async with pool.acquire() as connection:
+            for number in range(count):
+                query = f"SELECT body FROM bare_{kept} WHERE id = $1"
+                assert await connection.fetchval(query, number)
+        return count / (time.perf_counter() - began)
+
+    async def bytes_of(self, kept: str) -> float:
+        """What the table takes with its large values, which Postgres may compress by itself."""
+        pool = await self.pool()
+        query = f"SELECT pg_total_relation_size('bare_{kept}')::float8 / count(*) FROM bare_{kept}"
+        return float(await pool.fetchval(query))
+
+    async def served(self, item_id: str) -> bytes | None:
+        """The row, on a connection of the pool."""
+        pool = await self.pool()
+        body: bytes | None = await pool.fetchval(_SERVE.format("$1", "$2"), item_id, "user")
+        return body
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._pool is not None:
+            await self._pool.close()
+
+
+if __name__ == "__main__":
+    main()

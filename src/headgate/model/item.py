@@ -1,0 +1,226 @@
+"""An item: a thing fetched one by one, with its own life; and the changes of it, as values.
+
+One constructor per transition takes the item as it was read and returns an `ItemChange` that holds
+the row as it should become. The store writes it only where the row still has that state and that
+token; where it has not, the race was lost, and nothing is written.
+
+An item has three counters, each with a limit of its own: failures, deferrals and lost workers. A
+worker that is deployed anew, or a provider that is busy, is not the item's fault.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from headgate.base.encoding import Json, JsonObject
+from headgate.base.errors import IllegalTransition, Malformed, NoData
+from headgate.model.change import NOW, Wake
+from headgate.model.job import Lane
+from headgate.model.states import ITEM, Edge, ItemState
+
+#: What is told of an item whose workers were lost too often.
+LOST = "fetching_timeout_cleanup"
+
+
+class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One thing to fetch, as its row says."""
+
+    id: str
+    #: What kind of thing it is: "strava.streams".
+    collection: str
+    user_id: str
+    connection_id: str
+    #: The provider's id of it; without one there is nothing to ask for.
+    external_id: str | None
+    #: Hot goes first: somebody asked for it.
+    lane: Lane
+    #: Its place in time: within a lane the oldest goes first.
+    start_time: datetime
+    state: ItemState
+    #: Failed fetches.
+    retry_count: int = 0
+    #: Times that the provider put it off.
+    deferrals: int = 0
+    #: Workers lost while they held it.
+    crashes: int = 0
+    #: When it may be claimed; None where nothing happens by itself.
+    next_attempt_at: datetime | None = None
+    deferred_until: datetime | None = None
+    attempted_at: datetime | None = None
+    #: When the provider last refused it by its limit (429).
+    limited_at: datetime | None = None
+    error: str | None = None
+    token: int = 0
+    lease_until: datetime | None = None
+    worker: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def stuck(self) -> bool:
+        """Whether only an operator can set it going again."""
+        return self.state is ItemState.FAILED and self.next_attempt_at is None
+
+
+# ---- what is fetched ---------------------------------------------------------------------------
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What the provider gave for one item: stored whole, and served as it is."""
+
+    data: JsonObject
+    channels: tuple[str, ...]
+    point_count: int
+    #: Where it comes from.
+    source: str
+
+
+def document_of(
+    channels: Mapping[str, Sequence[Json]],
+    *,
+    source: str,
+    wrap: JsonObject | None = None,
+    inside: str = "stream_data",
+) -> Document:
+    """A document of channels, all of one length; NoData where there is none, Malformed if not so.
+
+    What is served is the channels alone, or, with `wrap`, those words with the channels `inside`.
+    """
+    lengths = {len(values) for values in channels.values()}
+    if len(lengths) > 1:
+        told = ", ".join(f"{name} {len(values)}" for name, values in sorted(channels.items()))
+        raise Malformed(f"the channels are not of one length: {told}")
+    if not any(lengths):
+        raise NoData("there are no points")
+    data: JsonObject = channels if wrap is None else {**wrap, inside: channels}
+    return Document(
+        data=data, channels=tuple(sorted(channels)), point_count=max(lengths), source=source
+    )
+
+
+# ---- changes -----------------------------------------------------------------------------------
+
+
+class ItemChange(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One transition of one item, not yet applied."""
+
+    #: The row as it was read, and as it should become, but for what only the store knows.
+    before: Item
+    after: Item
+    edge: Edge[ItemState]
+    #: When it may be claimed next; None where nothing happens by itself.
+    wake: Wake | None = None
+    #: The provider refused it by its limit just now.
+    limited: bool = False
+    #: Only if the lease is still the one that was seen to have run out.
+    lease_seen: datetime | None = None
+    #: Shut out whoever holds the claim.
+    fences: bool = False
+
+
+def _change(
+    item: Item,
+    edge: str,
+    becomes: Item,
+    *,
+    wake: Wake | None = None,
+    limited: bool = False,
+    lease_seen: datetime | None = None,
+    fences: bool = False,
+) -> ItemChange:
+    """Every edge but the claim leads out of somebody's hands."""
+    to = ITEM.edge(edge)
+    if item.state not in to.sources:
+        raise IllegalTransition(f"the item {item.id!r} is {item.state.value}: no {edge} from there")
+    return ItemChange(
+        before=item,
+        after=replace(
+            becomes,
+            state=to.target,
+            # When it is due, the store says, by its own clock.
+            lease_until=None,
+            next_attempt_at=None,
+            deferred_until=wake if isinstance(wake, datetime) else None,
+        ),
+        edge=to,
+        wake=wake,
+        limited=limited,
+        lease_seen=lease_seen,
+        fences=fences,
+    )
+
+
+# By the worker that holds the claim.
+
+
+def succeed(item: Item) -> ItemChange:
+    """It was fetched; its document goes with this."""
+    return _change(item, "succeed", replace(item, error=None))
+
+
+def fail(item: Item, *, error: str, after: timedelta | None) -> ItemChange:
+    """The fetch failed; it is tried again after a while, or never where that is None."""
+    becomes = replace(item, error=error, retry_count=item.retry_count + 1)
+    return _change(item, "fail", becomes, wake=after)
+
+
+def defer(
+    item: Item, *, until: datetime, error: str, limited: bool = False, counts: bool = True
+) -> ItemChange:
+    """Not before then: no try is burnt. What we hold back ourselves does not even count."""
+    becomes = replace(item, error=error, deferrals=item.deferrals + counts)
+    return _change(item, "defer", becomes, wake=until, limited=limited)
+
+
+def give_up(item: Item, *, error: str, limited: bool = False) -> ItemChange:
+    """The provider has put it off too often."""
+    deferrals = item.deferrals + 1
+    becomes = replace(item, error=f"put off {deferrals} times: {error}", deferrals=deferrals)
+    return _change(item, "fail", becomes, limited=limited)
+
+
+def find_nothing(item: Item, *, reason: str) -> ItemChange:
+    """The provider has nothing there, and that is an answer."""
+    return _change(item, "find_nothing", replace(item, error=reason))
+
+
+def release(item: Item) -> ItemChange:
+    """Given back untouched, for anybody to take."""
+    return _change(item, "release", item, wake=NOW, fences=True)
+
+
+# By whoever looks after lost workers.
+
+
+def rescue(item: Item, *, after: timedelta) -> ItemChange:
+    """The lease ran out: the worker is dead or cut off. A crash, not a failure."""
+    becomes = replace(item, crashes=item.crashes + 1)
+    seen = item.lease_until
+    return _change(item, "rescue", becomes, wake=after, lease_seen=seen, fences=True)
+
+
+def abandon(item: Item) -> ItemChange:
+    """It has taken down worker after worker: stop feeding it."""
+    becomes = replace(item, crashes=item.crashes + 1, error=LOST)
+    return _change(item, "fail", becomes, lease_seen=item.lease_until, fences=True)
+
+
+# By people, and by what is learnt elsewhere.
+
+
+def appear(item: Item, external_id: str) -> ItemChange:
+    """The provider's id of it is known at last: now there is something to ask for."""
+    if item.external_id is not None:
+        raise IllegalTransition(f"the item {item.id!r} had an id all along")
+    becomes = replace(item, external_id=external_id, error=None)
+    return _change(item, "appear", becomes, wake=NOW, fences=True)
+
+
+def reset(item: Item) -> ItemChange:
+    """Start afresh, with a clean sheet; whoever holds it is shut out."""
+    if item.external_id is None:
+        raise IllegalTransition(f"the item {item.id!r} has no id at the provider: nothing to fetch")
+    becomes = replace(item, retry_count=0, deferrals=0, crashes=0, error=None)
+    return _change(item, "reset", becomes, wake=NOW, fences=True)

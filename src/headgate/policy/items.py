@@ -1,0 +1,124 @@
+"""Fetching an item failed: what now? And when?
+
+`decide` turns an error into a decision, `ends_batch` says whether the items after it may still be
+tried, and `rescue` what becomes of an item whose worker was lost. Which errors are which is said by
+the tree in `base/errors.py`; anything outside it counts as transient.
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from headgate.base.errors import (
+    AuthExpired,
+    BudgetSpent,
+    ConnectionPaused,
+    Deferred,
+    LimiterUnreachable,
+    NoData,
+    RateLimited,
+    SourceError,
+    Terminal,
+    Transient,
+)
+from headgate.model import item as change
+from headgate.model.item import Item, ItemChange
+
+#: After so many failures an item stays failed, until it is reset. The eligibility index repeats it.
+RETRIES_MAX = 3
+#: The waits after the first failure, the second and so on: an item's, or its workers'.
+BACKOFF_S = (60.0, 300.0, 1800.0)
+#: Workers that one item may take down.
+CRASHES_MAX = 5
+#: Refusals by the provider's limit: at a quarter of an hour each, a whole day of nothing else.
+DEFERRALS_MAX = 100
+#: A provider that names a time in the past is asked again after this,
+DEFER_S_MIN = 1.0
+#: and one that says "come back in a year" after this.
+DEFER_S_MAX = 24 * 3600.0
+#: So many transient failures one after another say that the provider is down, not the items.
+TRANSIENTS_MAX = 3
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """It failed; try again after a while, or never where that is None."""
+
+    after: timedelta | None
+
+
+class Defer(msgspec.Struct, frozen=True):
+    """Wait until then; no try is burnt."""
+
+    until: datetime
+    #: The provider refused it by its limit.
+    limited: bool
+    #: It counts towards the limit of deferrals.
+    counts: bool
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """The provider has put it off too often."""
+
+    limited: bool
+
+
+class Unavailable(msgspec.Struct, frozen=True):
+    """There is nothing to fetch."""
+
+
+class GiveBack(msgspec.Struct, frozen=True):
+    """It is not the item's fault: leave it as it was."""
+
+
+Decision = Retry | Defer | GiveUp | Unavailable | GiveBack
+
+
+def decide(item: Item, error: BaseException, now: datetime) -> Decision:
+    """What becomes of `item` after `error`."""
+    if isinstance(error, NoData):
+        return Unavailable()
+    if isinstance(error, AuthExpired | LimiterUnreachable | ConnectionPaused):
+        return GiveBack()
+    if isinstance(error, Deferred):
+        return _put_off(item, error, now)
+    if isinstance(error, Terminal):
+        return Retry(None)
+    return Retry(_backoff(item, error))
+
+
+def ends_batch(error: BaseException, transients: int) -> bool:
+    """Whether the items after this one would only meet the same.
+
+    `transients` are the transient failures in a row, this one included.
+    """
+    return isinstance(error, Deferred | AuthExpired) or transients >= TRANSIENTS_MAX
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether it says more about the provider than about the item."""
+    return isinstance(error, Transient) or not isinstance(error, SourceError)
+
+
+def rescue(item: Item) -> ItemChange:
+    """The worker was lost: the first time again at once, for a deploy is the usual cause."""
+    if item.crashes + 1 >= CRASHES_MAX:
+        return change.abandon(item)
+    wait_s = BACKOFF_S[min(item.crashes, len(BACKOFF_S)) - 1] if item.crashes else 0.0
+    return change.rescue(item, after=timedelta(seconds=wait_s))
+
+
+def _backoff(item: Item, error: BaseException) -> timedelta | None:
+    if item.retry_count + 1 >= RETRIES_MAX:
+        return None
+    asked_s = (error.retry_after_s or 0.0) if isinstance(error, Transient) else 0.0
+    return timedelta(seconds=max(BACKOFF_S[item.retry_count], min(asked_s, DEFER_S_MAX)))
+
+
+def _put_off(item: Item, error: Deferred, now: datetime) -> Decision:
+    ours = isinstance(error, BudgetSpent)
+    limited = isinstance(error, RateLimited) and not ours
+    if not ours and item.deferrals + 1 >= DEFERRALS_MAX:
+        return GiveUp(limited)
+    earliest = now + timedelta(seconds=DEFER_S_MIN)
+    latest = now + timedelta(seconds=DEFER_S_MAX)
+    return Defer(min(max(error.until, earliest), latest), limited=limited, counts=not ours)

@@ -1,0 +1,187 @@
+"""What the engine asks of a store of items. Every method is one atomic, durable operation.
+
+Times are the store's own: a wait is given as a duration, a lease is judged where it is kept. A
+method that raises `StoreUnavailable` may or may not have taken effect; calling it again with the
+same arguments is safe, because every write is fenced.
+"""
+
+import gzip
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import msgspec
+
+from headgate.model.item import Document, Item, ItemChange
+from headgate.model.job import Lane
+from headgate.model.states import ItemState
+
+#: A change, and what was fetched where it is a success.
+Settlement = tuple[ItemChange, Document | None]
+
+
+class NewItem(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A thing that was found and is to be fetched; without an id at the provider it waits for one.
+
+    Registering it again, with an id this time, sets it going.
+    """
+
+    id: str
+    collection: str
+    user_id: str
+    connection_id: str
+    external_id: str | None
+    start_time: datetime
+    lane: Lane = Lane.COLD
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """What became of items that were found."""
+
+    #: How many were not known before.
+    created: int
+    #: How many were known, but had no id until now.
+    appeared: int
+
+
+class HeldItem(msgspec.Struct, frozen=True, gc=False):
+    """A claim: this item, under this token."""
+
+    item_id: str
+    token: int
+
+
+class StoredDocument(msgspec.Struct, frozen=True, gc=False):
+    """A document as it is kept: encoded, so that it can be served without touching it."""
+
+    item_id: str
+    channels: tuple[str, ...]
+    point_count: int
+    source: str
+    fetched_at: datetime
+    #: Of the content: an ETag.
+    hash: str
+    #: As HTTP names it; to be sent as Content-Encoding with `body`.
+    encoding: str
+    body: bytes
+
+    def json(self) -> bytes:
+        """The body for a client that does not take the encoding."""
+        return gzip.decompress(self.body)
+
+
+class Served(msgspec.Struct, frozen=True):
+    """Where an item stands, and its document where it was fetched."""
+
+    state: ItemState
+    document: StoredDocument | None
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """What became of a batch."""
+
+    #: As they were left; those whose claim was lost are not among them.
+    items: Sequence[Item]
+    #: Seconds until the next is due; 0 where there may be more now, None where none is waiting.
+    next_due_s: float | None
+
+
+class Census(msgspec.Struct, frozen=True, kw_only=True):
+    """How all items of a collection stand."""
+
+    #: Every state has its number, zero included.
+    states: Mapping[ItemState, int]
+    #: Of the failed ones: how many have failed so often.
+    retries: Mapping[int, int]
+
+
+class Items(Protocol):
+    """Items, and the documents that were fetched for them."""
+
+    async def register(self, found: Sequence[NewItem]) -> Registered:
+        """Store the items that are not known yet, and set those going that have an id at last."""
+        ...
+
+    async def claim(
+        self,
+        collection: str,
+        connection_id: str | None,
+        *,
+        limit: int,
+        lease: timedelta,
+        worker: str,
+    ) -> Sequence[Item]:
+        """Take up to `limit` due items, of one connection or of any; nobody else gets them.
+
+        Hot ones first, and then the oldest; that is also the order in which they are returned.
+        """
+        ...
+
+    async def claim_these(
+        self, item_ids: Sequence[str], *, lease: timedelta, worker: str
+    ) -> Sequence[Item]:
+        """Take those of these items that are due: somebody asks for them, so they become hot."""
+        ...
+
+    async def extend(self, held: Sequence[HeldItem], *, lease: timedelta) -> set[str]:
+        """Extend the leases that are still held; returns the ids of those."""
+        ...
+
+    async def settle(self, batch: Sequence[Settlement]) -> Sequence[Item | None]:
+        """Apply changes with what was fetched, in one transaction.
+
+        Returns the items as they became; None where the claim was lost and nothing was written.
+        """
+        ...
+
+    async def expired(self, *, limit: int) -> Sequence[Item]:
+        """Items whose lease has run out, the longest ago first."""
+        ...
+
+    async def next_expiry_s(self) -> float | None:
+        """Seconds until the first lease ends; None when nothing is held."""
+        ...
+
+    async def next_due_s(self, collection: str, connection_id: str | None) -> float | None:
+        """Seconds until one can be claimed; None when none is waiting."""
+        ...
+
+    async def get(self, item_id: str, *, user_id: str | None = None) -> Item:
+        """The item; NotFound where there is none, or it is not that user's."""
+        ...
+
+    async def list_items(
+        self,
+        collection: str,
+        *,
+        user_id: str | None = None,
+        states: Sequence[ItemState] = (),
+        limit: int,
+        after: str | None = None,
+    ) -> Sequence[Item]:
+        """Items in the order of their ids, those after the id `after`."""
+        ...
+
+    async def serve(self, item_id: str, *, user_id: str | None = None) -> Served:
+        """Where the item stands, with its document; NotFound as in `get`."""
+        ...
+
+    async def census(self, collection: str) -> Census:
+        """How all items of a collection stand: one walk along an index."""
+        ...
+
+    async def progress(self, collection: str, user_id: str) -> Mapping[ItemState, int]:
+        """How many of a user's items are in each state."""
+        ...
+
+    async def stuck(self, collection: str) -> int:
+        """How many have failed for good: only a reset helps them."""
+        ...
+
+    async def limited(self, collection: str, *, within: timedelta) -> int:
+        """How many items the provider has refused by its limit (429) in that time."""
+        ...
+
+    async def forget(self, connection_id: str, *, limit: int) -> int:
+        """Delete up to so many of the connection's items with their documents; how many."""
+        ...

@@ -1,0 +1,520 @@
+"""Items on both databases: registering, claiming, fencing, rescuing, and what a row may say."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import asdict, replace
+from sqlalchemy import insert
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import IllegalTransition, NotFound, StoreError
+from headgate.flow.fetch_item import item_appeared, rescue_items, reset_item
+from headgate.model import item as change
+from headgate.model.item import LOST, Document, Item, document_of
+from headgate.model.job import Lane
+from headgate.model.states import ItemState
+from headgate.policy.items import CRASHES_MAX
+from headgate.ports.items import HeldItem, NewItem, Registered, Settlement
+from headgate.store.sql.database import Database
+from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.tables import items as items_table
+from tests import stores
+from tests.stores import LEASE, START
+
+STREAMS = "strava.streams"
+MINUTE = timedelta(minutes=1)
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def items(database: Database) -> SqlItems:
+    """Items on each database in turn; there are none yet."""
+    return SqlItems(database)
+
+
+# ---- builders ----------------------------------------------------------------------------------
+
+
+def new_item(**fields: Any) -> NewItem:
+    """An item to register, a minute younger than the last."""
+    number = next(_numbers)
+    given = {
+        "id": f"item_{number:06d}",
+        "collection": STREAMS,
+        "user_id": "user_1",
+        "connection_id": "connection_1",
+        "external_id": f"external_{number}",
+        "start_time": START + number * MINUTE,
+        **fields,
+    }
+    return NewItem(**given)
+
+
+async def registered(items: SqlItems, count: int, **fields: Any) -> list[str]:
+    """Register so many; their ids, the oldest first."""
+    found = [new_item(**fields) for _ in range(count)]
+    await items.register(found)
+    return [each.id for each in found]
+
+
+async def claim(
+    items: SqlItems,
+    limit: int = 1,
+    *,
+    connection_id: str | None = "connection_1",
+    lease: timedelta = LEASE,
+    worker: str = "worker_1",
+) -> Sequence[Item]:
+    return await items.claim(STREAMS, connection_id, limit=limit, lease=lease, worker=worker)
+
+
+async def claim_one(items: SqlItems, **fields: Any) -> Item:
+    """Register an item and claim it; nothing else may be due."""
+    [item_id] = await registered(items, 1, **fields)
+    [item] = await claim(items)
+    assert item.id == item_id
+    return item
+
+
+async def settled(
+    items: SqlItems, made: change.ItemChange, document: Document | None = None
+) -> Item:
+    """Apply a change that must take effect."""
+    [after] = await items.settle([(made, document)])
+    assert after is not None
+    # What is told is what is there.
+    assert after == await items.get(after.id)
+    return after
+
+
+async def lost(items: SqlItems, made: change.ItemChange, document: Document | None = None) -> bool:
+    """Whether the change came too late, and nothing at all was written."""
+    before = await items.database.read(stores.contents)
+    [after] = await items.settle([(made, document)])
+    return after is None and await items.database.read(stores.contents) == before
+
+
+def ids(of: Sequence[Item]) -> list[str]:
+    return [item.id for item in of]
+
+
+DOCUMENT = document_of({"time": [0, 1, 2], "heartrate": [90, 91, 92]}, source="strava")
+
+
+# ---- registering -------------------------------------------------------------------------------
+
+
+async def test_an_item_is_registered_once_and_is_due_at_once(items: SqlItems) -> None:
+    found = new_item()
+
+    first = await items.register([found])
+    again = await items.register([found, found])
+
+    assert (first, again) == (Registered(1, 0), Registered(0, 0))
+    item = await items.get(found.id)
+    assert item.state is ItemState.PENDING
+    assert item.next_attempt_at == item.created_at == START
+    assert (item.retry_count, item.deferrals, item.crashes, item.token) == (0, 0, 0, 0)
+
+
+async def test_a_thing_of_the_providers_is_one_item_whoever_finds_it(items: SqlItems) -> None:
+    await items.register([new_item(external_id="e1")])
+
+    again = await items.register([new_item(external_id="e1"), new_item(external_id="e2")])
+
+    assert again == Registered(1, 0)
+
+
+async def test_what_has_no_id_is_unavailable_without_a_request_until_it_has_one(
+    items: SqlItems,
+) -> None:
+    # Given two without an id at the provider, which nobody can claim
+    first, second = new_item(external_id=None), new_item(external_id=None)
+    assert await items.register([first, second]) == Registered(2, 0)
+    assert (await items.get(first.id)).state is ItemState.UNAVAILABLE
+    assert await claim(items) == []
+    assert await items.claim_these([first.id], lease=LEASE, worker="w") == []
+
+    # When the id of one appears
+    told = await items.register([replace(first, external_id="e1"), second])
+
+    # Then it alone is set going
+    assert told == Registered(0, 1)
+    assert ids(await claim(items, 10)) == [first.id]
+    assert (await items.get(second.id)).state is ItemState.UNAVAILABLE
+
+
+async def test_an_id_that_is_another_items_does_not_appear(items: SqlItems) -> None:
+    manual = new_item(external_id=None)
+    await items.register([manual, new_item(external_id="e1")])
+
+    assert await items.register([replace(manual, external_id="e1")]) == Registered(0, 0)
+    assert (await items.get(manual.id)).state is ItemState.UNAVAILABLE
+
+
+async def test_what_the_provider_has_nothing_for_is_not_set_going_by_being_found_again(
+    items: SqlItems,
+) -> None:
+    found = new_item()
+    await items.register([found])
+    [item] = await claim(items)
+    await settled(items, change.find_nothing(item, reason="NoData: 404"))
+
+    assert await items.register([found]) == Registered(0, 0)
+    assert (await items.get(found.id)).state is ItemState.UNAVAILABLE
+
+
+async def test_an_id_may_be_told_by_itself(items: SqlItems) -> None:
+    [item_id] = await registered(items, 1, external_id=None)
+
+    after = await item_appeared(items, item_id, "e1")
+
+    assert (after.state, after.external_id) == (ItemState.PENDING, "e1")
+    with pytest.raises(IllegalTransition):
+        await item_appeared(items, item_id, "e2")
+
+
+async def test_many_are_registered_together(items: SqlItems) -> None:
+    found = [new_item(external_id=None if n % 2 else f"many_{n}") for n in range(2500)]
+    assert await items.register(found) == Registered(2500, 0)
+
+    known = [replace(each, external_id=f"at last {each.id}") for each in found[1::2]]
+    assert await items.register(known) == Registered(0, 1250)
+
+
+# ---- claiming ----------------------------------------------------------------------------------
+
+
+async def test_a_claim_takes_the_oldest_first_and_hot_before_all(items: SqlItems) -> None:
+    old, middle = await registered(items, 2)
+    [hot] = await registered(items, 1, lane=Lane.HOT)
+    [young] = await registered(items, 1)
+
+    taken = await claim(items, 3)
+
+    assert ids(taken) == [hot, old, middle]
+    assert ids(await claim(items, 3)) == [young]
+
+
+async def test_a_claim_sets_state_token_lease_worker_and_the_moment(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    await registered(items, 1)
+    clock.advance(5)
+
+    [item] = await claim(items, worker="worker_7", lease=LEASE)
+
+    assert (item.state, item.token, item.worker) == (ItemState.FETCHING, 1, "worker_7")
+    assert item.attempted_at == clock.now()
+    assert item.lease_until == clock.now() + LEASE
+    assert item.next_attempt_at is None
+    assert item == await items.get(item.id)
+
+
+async def test_a_claim_may_be_of_one_connection_or_of_any(items: SqlItems) -> None:
+    [mine] = await registered(items, 1, connection_id="connection_1")
+    [other] = await registered(items, 1, connection_id="connection_2")
+    [elsewhere] = await registered(items, 1, collection="strava.laps")
+
+    assert ids(await claim(items, 10, connection_id="connection_2")) == [other]
+    assert ids(await claim(items, 10, connection_id=None)) == [mine]
+    taken = await items.claim("strava.laps", None, limit=10, lease=LEASE, worker="w")
+    assert ids(taken) == [elsewhere]
+
+
+async def test_what_is_asked_for_by_its_id_becomes_hot_and_stays_so(items: SqlItems) -> None:
+    # Given three, of which the youngest is asked for, and the provider puts it off
+    old, _, wanted = await registered(items, 3)
+    [item] = await items.claim_these([wanted], lease=LEASE, worker="w")
+    assert (item.id, item.lane) == (wanted, Lane.HOT)
+    await settled(items, change.release(item))
+
+    # Then it goes before the backfill
+    assert ids(await claim(items, 2)) == [wanted, old]
+
+
+async def test_what_is_not_due_is_not_claimed_by_its_id_either(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    item = await claim_one(items)
+    held = await items.claim_these([item.id, "nobody"], lease=LEASE, worker="w")
+    await settled(items, change.fail(item, error="x", after=MINUTE))
+    early = await items.claim_these([item.id], lease=LEASE, worker="w")
+    clock.advance(60)
+    late = await items.claim_these([item.id], lease=LEASE, worker="w")
+
+    assert (held, early, ids(late)) == ([], [], [item.id])
+
+
+@pytest.mark.parametrize("state", ItemState)
+async def test_only_what_waits_is_claimed(items: SqlItems, state: ItemState) -> None:
+    item = await brought_to(items, state)
+
+    again = await claim(items, 10)
+
+    waits = state in (ItemState.PENDING, ItemState.FAILED, ItemState.DEFERRED)
+    assert ids(again) == ([item.id] if waits else [])
+
+
+async def brought_to(items: SqlItems, state: ItemState) -> Item:
+    """An item in that state; where it waits, it is due."""
+    item = await claim_one(items)
+    match state:
+        case ItemState.PENDING:
+            return await settled(items, change.release(item))
+        case ItemState.FETCHING:
+            return item
+        case ItemState.SUCCESS:
+            return await settled(items, change.succeed(item), DOCUMENT)
+        case ItemState.FAILED:
+            return await settled(items, change.fail(item, error="x", after=timedelta(0)))
+        case ItemState.DEFERRED:
+            return await settled(items, change.defer(item, until=START, error="x"))
+        case ItemState.UNAVAILABLE:
+            return await settled(items, change.find_nothing(item, reason="x"))
+
+
+async def test_a_failure_waits_its_time_and_the_third_waits_for_an_operator(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    # Given an item that fails twice, and waits each time
+    item = await claim_one(items)
+    for number, wait_s in enumerate((60, 300), 1):
+        after = await settled(
+            items, change.fail(item, error="Transient: x", after=timedelta(seconds=wait_s))
+        )
+        assert (after.state, after.retry_count) == (ItemState.FAILED, number)
+        assert await items.next_due_s(STREAMS, "connection_1") == wait_s
+        clock.advance(wait_s - 1)
+        assert await claim(items) == []
+        clock.advance(1)
+        [item] = await claim(items)
+
+    # When it fails for the third time
+    after = await settled(items, change.fail(item, error="Transient: x", after=None))
+
+    # Then no time sets it going, but a reset does, with a clean sheet
+    assert (after.retry_count, after.stuck) == (3, True)
+    clock.advance(30 * 86_400)
+    assert await claim(items) == []
+    assert await items.next_due_s(STREAMS, None) is None
+    fresh = await reset_item(items, item.id)
+    assert (fresh.state, fresh.retry_count, fresh.error) == (ItemState.PENDING, 0, None)
+    assert ids(await claim(items)) == [item.id]
+
+
+async def test_a_deferral_waits_until_the_reset_and_burns_no_try(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    item = await claim_one(items)
+    until = START + timedelta(seconds=900)
+    after = await settled(items, change.defer(item, until=until, error="429", limited=True))
+
+    assert (after.state, after.deferred_until) == (ItemState.DEFERRED, until)
+    assert (after.retry_count, after.deferrals, after.limited_at) == (0, 1, START)
+    clock.advance(899)
+    assert await claim(items) == []
+    clock.advance(1)
+    [again] = await claim(items)
+    assert (again.deferred_until, again.deferrals) == (None, 1)
+
+
+async def test_claims_at_the_same_time_never_share_an_item(items: SqlItems) -> None:
+    wanted = await registered(items, 100)
+
+    answers = await asyncio.gather(*(claim(items, 9) for _ in range(20)))
+
+    taken = [item.id for answer in answers for item in answer]
+    assert len(taken) == len(set(taken))
+    rest = await claim(items, 100)
+    assert sorted([*taken, *ids(rest)]) == wanted
+
+
+# ---- the fence ---------------------------------------------------------------------------------
+
+LATE: dict[str, Callable[[Item], Settlement]] = {
+    "success": lambda item: (change.succeed(item), DOCUMENT),
+    "failure": lambda item: (change.fail(item, error="x", after=MINUTE), None),
+    "deferral": lambda item: (change.defer(item, until=START, error="x"), None),
+    "nothing": lambda item: (change.find_nothing(item, reason="x"), None),
+    "release": lambda item: (change.release(item), None),
+    "rescue": lambda item: (change.rescue(item, after=MINUTE), None),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+async def test_a_zombie_changes_nothing(items: SqlItems, clock: ManualClock, name: str) -> None:
+    # Given a worker that lost its item to another, which is still at it
+    mine = await claim_one(items)
+    clock.advance(LEASE.total_seconds() + 1)
+    assert await rescue_items(items) == 1
+    [theirs] = await claim(items, worker="worker_2")
+
+    # Then whatever the first one writes finds no row, also after the other is done
+    assert await lost(items, *LATE[name](mine))
+    await settled(items, change.succeed(theirs), DOCUMENT)
+    assert await lost(items, *LATE[name](mine))
+    assert (await items.get(mine.id)).state is ItemState.SUCCESS
+
+
+async def test_a_second_document_of_the_same_claim_changes_nothing(items: SqlItems) -> None:
+    item = await claim_one(items)
+    other = document_of({"time": [9]}, source="strava")
+    await settled(items, change.succeed(item), DOCUMENT)
+
+    assert await lost(items, change.succeed(item), other)
+
+
+async def test_a_reset_shuts_the_holder_out(items: SqlItems) -> None:
+    item = await claim_one(items)
+
+    fresh = await reset_item(items, item.id)
+
+    assert (fresh.state, fresh.token) == (ItemState.PENDING, item.token + 1)
+    assert await lost(items, change.succeed(item), DOCUMENT)
+    assert await items.extend([HeldItem(item.id, item.token)], lease=LEASE) == set()
+
+
+@pytest.mark.parametrize("state", ItemState)
+async def test_a_reset_starts_an_item_afresh_from_every_state(
+    items: SqlItems, state: ItemState
+) -> None:
+    item = await brought_to(items, state)
+
+    fresh = await reset_item(items, item.id)
+
+    assert (fresh.state, fresh.deferred_until) == (ItemState.PENDING, None)
+    assert ids(await claim(items)) == [item.id]
+
+
+async def test_of_a_batch_the_lost_ones_lose_alone(items: SqlItems) -> None:
+    await registered(items, 3)
+    first, second, third = await claim(items, 3)
+    await settled(items, change.release(second))
+
+    after = await items.settle(
+        [
+            (change.succeed(third), DOCUMENT),
+            (change.succeed(second), DOCUMENT),
+            (change.fail(first, error="x", after=MINUTE), None),
+        ]
+    )
+
+    states = [item and item.state for item in after]
+    assert states == [ItemState.SUCCESS, None, ItemState.FAILED]
+    assert (await items.serve(second.id)).document is None
+
+
+# ---- leases ------------------------------------------------------------------------------------
+
+
+async def test_a_heartbeat_extends_what_is_held_and_nothing_else(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    await registered(items, 2)
+    first, second = await claim(items, 2)
+    await settled(items, change.succeed(second), DOCUMENT)
+    clock.advance(40)
+
+    claims = [HeldItem(first.id, first.token), HeldItem(second.id, second.token)]
+    alive = await items.extend([*claims, HeldItem("nobody", 1)], lease=LEASE)
+
+    assert alive == {first.id}
+    clock.advance(40)
+    assert await items.expired(limit=10) == []
+    assert await items.next_expiry_s() == 20
+
+
+async def test_a_lost_worker_counts_as_a_crash_and_not_as_a_failure(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    item = await claim_one(items)
+    assert await rescue_items(items) == 0
+    clock.advance(61)
+
+    assert await rescue_items(items) == 1
+
+    after = await items.get(item.id)
+    assert (after.state, after.token) == (ItemState.PENDING, item.token + 1)
+    assert (after.crashes, after.retry_count, after.error) == (1, 0, None)
+    assert after.next_attempt_at == clock.now()
+
+
+async def test_an_item_that_takes_down_every_worker_is_left_alone_in_the_end(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    item = await claim_one(items)
+    for _ in range(CRASHES_MAX - 1):
+        clock.advance(61)
+        assert await rescue_items(items) == 1
+        clock.advance(await items.next_due_s(STREAMS, None) or 0)
+        [item] = await claim(items)
+    clock.advance(61)
+    assert await rescue_items(items) == 1
+
+    after = await items.get(item.id)
+    assert (after.state, after.error, after.stuck) == (ItemState.FAILED, LOST, True)
+    assert (after.crashes, after.retry_count) == (CRASHES_MAX, 0)
+    assert await items.stuck(STREAMS) == 1
+
+
+async def test_a_rescue_that_was_decided_before_a_heartbeat_comes_too_late(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    item = await claim_one(items)
+    clock.advance(61)
+    [found] = await items.expired(limit=10)
+    await items.extend([HeldItem(item.id, item.token)], lease=LEASE)
+
+    assert await lost(items, change.rescue(found, after=MINUTE))
+
+
+async def test_more_lost_items_than_one_batch_are_all_rescued(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    await registered(items, 450)
+    await claim(items, 450)
+    clock.advance(61)
+
+    assert await rescue_items(items) == 450
+    assert await items.next_expiry_s() is None
+
+
+# ---- what a row may say ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"state": "lost"},
+        {"lane": "lukewarm"},
+        {"lease_until": START},
+        {"state": "fetching", "next_attempt_at": None},
+        {"state": "deferred"},
+        {"deferred_until": START},
+        {"external_id": None},
+        {"next_attempt_at": None},
+        {"state": "failed", "retry_count": 3},
+        {"state": "success"},
+    ],
+    ids=str,
+)
+async def test_the_database_refuses_what_no_change_leads_to(
+    items: SqlItems, fields: dict[str, Any]
+) -> None:
+    # Given a row that is right
+    [item_id] = await registered(items, 1)
+    right = asdict(await items.get(item_id))
+
+    # When another is written with one thing wrong
+    wrong = {**right, "id": "wrong", "external_id": "wrong", **fields}
+    with pytest.raises(StoreError, match="ck_items"):
+        await items.database.write(lambda tx: tx.execute(insert(items_table).values(wrong)))
+
+    # Then it is not there
+    with pytest.raises(NotFound):
+        await items.get("wrong")

@@ -1,0 +1,273 @@
+"""Documents and counts of items, on both databases."""
+
+import gzip
+import json
+from datetime import timedelta
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import NotFound
+from headgate.flow.fetch_item import reset_item
+from headgate.model import item as change
+from headgate.model.item import document_of
+from headgate.model.states import ItemState
+from headgate.ports.items import Census
+from headgate.store.sql.database import Database
+from headgate.store.sql.item_store import SqlItems
+from tests import stores
+from tests.conformance.test_items import (
+    DOCUMENT,
+    MINUTE,
+    STREAMS,
+    claim,
+    claim_one,
+    ids,
+    new_item,
+    registered,
+    settled,
+)
+from tests.stores import START
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def items(database: Database) -> SqlItems:
+    """Items on each database in turn; there are none yet."""
+    return SqlItems(database)
+
+
+# ---- documents ---------------------------------------------------------------------------------
+
+
+async def test_a_document_is_stored_with_the_success_and_served_as_it_was_encoded(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    # Given an item that was fetched
+    item = await claim_one(items)
+    clock.advance(3)
+    channels: dict[str, list[object]] = {
+        "time": [0, 1],
+        "latlng": [[1.5, 2.25], [1.5, 2.5]],
+        "note": ["ä", None],
+    }
+    document = document_of(channels, source="strava", wrap={"status": "success"})
+    await settled(items, change.succeed(item), document)
+
+    # When it is served
+    served = await items.serve(item.id, user_id="user_1")
+
+    # Then the bytes are what a client that takes gzip is sent, and hold what was fetched
+    stored = served.document
+    assert served.state is ItemState.SUCCESS
+    assert stored is not None
+    assert stored.encoding == "gzip"
+    assert json.loads(gzip.decompress(stored.body)) == document.data
+    assert json.loads(stored.json()) == {"status": "success", "stream_data": channels}
+    assert stored.channels == ("latlng", "note", "time")
+    assert (stored.point_count, stored.source) == (2, "strava")
+    assert stored.fetched_at == clock.now()
+
+
+async def test_equal_documents_are_equal_bytes_and_others_have_another_hash(
+    items: SqlItems,
+) -> None:
+    await registered(items, 3)
+    first, second, third = await claim(items, 3)
+    other = document_of({"time": [0, 1, 2], "heartrate": [90, 91, 93]}, source="strava")
+    for item, document in ((first, DOCUMENT), (second, DOCUMENT), (third, other)):
+        await settled(items, change.succeed(item), document)
+
+    stored = [(await items.serve(each.id)).document for each in (first, second, third)]
+
+    [one, same, another] = [each for each in stored if each is not None]
+    assert (one.body, one.hash) == (same.body, same.hash)
+    assert another.hash != one.hash
+
+
+async def test_what_is_fetched_anew_takes_the_place_of_what_was_there(items: SqlItems) -> None:
+    # Given a document, and an item that was reset after it
+    item = await claim_one(items)
+    await settled(items, change.succeed(item), DOCUMENT)
+    await reset_item(items, item.id)
+    assert (await items.serve(item.id)).document is None
+
+    # When it is fetched again
+    [item] = await claim(items)
+    newer = document_of({"time": [7]}, source="strava")
+    await settled(items, change.succeed(item), newer)
+
+    # Then there is one document, the newer
+    served = (await items.serve(item.id)).document
+    assert served is not None and json.loads(served.json()) == {"time": [7]}
+    rows = await items.database.read(stores.contents)
+    assert len(rows["item_documents"]) == 1
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda item: change.fail(item, error="Malformed: x", after=MINUTE),
+        lambda item: change.defer(item, until=START, error="429"),
+        lambda item: change.find_nothing(item, reason="404"),
+    ],
+    ids=["failed", "deferred", "unavailable"],
+)
+async def test_without_a_document_the_state_alone_is_served(items: SqlItems, made: object) -> None:
+    item = await claim_one(items)
+    assert callable(made)
+    after = await settled(items, made(item))
+
+    served = await items.serve(item.id)
+
+    assert (served.state, served.document) == (after.state, None)
+
+
+async def test_a_success_is_never_without_a_document_nor_a_failure_with_one(
+    items: SqlItems,
+) -> None:
+    item = await claim_one(items)
+
+    with pytest.raises(AssertionError):
+        await items.settle([(change.succeed(item), None)])
+    with pytest.raises(AssertionError):
+        await items.settle([(change.release(item), DOCUMENT)])
+
+
+async def test_what_json_cannot_hold_is_refused_and_nothing_is_written(items: SqlItems) -> None:
+    item = await claim_one(items)
+    broken = document_of({"time": [object()]}, source="strava")
+
+    with pytest.raises(TypeError):
+        await items.settle([(change.succeed(item), broken)])
+
+    assert (await items.get(item.id)).state is ItemState.FETCHING
+
+
+async def test_another_users_item_is_as_if_it_were_not_there(items: SqlItems) -> None:
+    item = await claim_one(items)
+    await settled(items, change.succeed(item), DOCUMENT)
+
+    with pytest.raises(NotFound):
+        await items.serve(item.id, user_id="user_2")
+    with pytest.raises(NotFound):
+        await items.get(item.id, user_id="user_2")
+    assert (await items.get(item.id, user_id="user_1")).id == item.id
+
+
+# ---- listing and counting ----------------------------------------------------------------------
+
+
+async def test_items_are_listed_by_user_and_state_page_by_page(items: SqlItems) -> None:
+    mine = await registered(items, 5)
+    await registered(items, 2, user_id="user_2")
+    await claim(items, 2)
+
+    first = await items.list_items(STREAMS, user_id="user_1", limit=3)
+    rest = await items.list_items(STREAMS, user_id="user_1", limit=3, after=first[-1].id)
+    fetching = await items.list_items(STREAMS, states=[ItemState.FETCHING], limit=9)
+    everything = await items.list_items(STREAMS, limit=99)
+
+    assert ids([*first, *rest]) == mine
+    assert ids(fetching) == mine[:2]
+    assert len(everything) == 7
+
+
+async def test_the_census_tells_every_state_and_how_often_the_failed_have_failed(
+    items: SqlItems,
+) -> None:
+    # Given one of each, and some that failed more than once
+    await registered(items, 10)
+    taken = await claim(items, 8)
+    await settled(items, change.succeed(taken[0]), DOCUMENT)
+    await settled(items, change.find_nothing(taken[1], reason="404"))
+    await settled(items, change.defer(taken[2], until=START, error="429", limited=True))
+    for place, item in enumerate(taken[3:6]):
+        await settled(items, change.fail(item, error="x", after=None if place else MINUTE))
+    await registered(items, 4, collection="strava.laps")
+
+    counted = await items.census(STREAMS)
+
+    assert counted == Census(
+        states={
+            ItemState.PENDING: 2,
+            ItemState.FETCHING: 2,
+            ItemState.SUCCESS: 1,
+            ItemState.FAILED: 3,
+            ItemState.DEFERRED: 1,
+            ItemState.UNAVAILABLE: 1,
+        },
+        retries={1: 3},
+    )
+    assert await items.stuck(STREAMS) == 2
+
+
+async def test_retries_are_told_by_their_number(items: SqlItems, clock: ManualClock) -> None:
+    await registered(items, 3)
+    for _ in range(2):
+        # The oldest fails every time, the next only the first time.
+        taken = await claim(items, 2)
+        for item in taken:
+            await settled(items, change.fail(item, error="x", after=timedelta(0)))
+        clock.advance(1)
+    [item] = await claim(items, 1)
+    await settled(items, change.fail(item, error="x", after=None))
+
+    assert (await items.census(STREAMS)).retries == {2: 1, 3: 1}
+
+
+async def test_progress_is_a_users_own(items: SqlItems) -> None:
+    await registered(items, 3)
+    await registered(items, 5, user_id="user_2", connection_id="connection_2")
+    [item] = await claim(items)
+    await settled(items, change.succeed(item), DOCUMENT)
+
+    progress = await items.progress(STREAMS, "user_1")
+
+    assert progress == {
+        ItemState.PENDING: 2,
+        ItemState.FETCHING: 0,
+        ItemState.SUCCESS: 1,
+        ItemState.FAILED: 0,
+        ItemState.DEFERRED: 0,
+        ItemState.UNAVAILABLE: 0,
+    }
+    assert set((await items.progress(STREAMS, "nobody")).values()) == {0}
+
+
+async def test_refusals_by_the_limit_are_counted_for_a_day_also_after_a_success(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    # Given two that were refused, one by the provider and one by our own budget
+    await registered(items, 2)
+    first, second = await claim(items, 2)
+    await settled(items, change.defer(first, until=START, error="429", limited=True))
+    await settled(items, change.defer(second, until=START, error="spent"))
+    [again] = await items.claim_these([first.id], lease=MINUTE, worker="w")
+    await settled(items, change.succeed(again), DOCUMENT)
+
+    assert await items.limited(STREAMS, within=DAY) == 1
+    clock.advance(DAY.total_seconds())
+    assert await items.limited(STREAMS, within=DAY) == 0
+
+
+# ---- forgetting --------------------------------------------------------------------------------
+
+
+async def test_a_connections_items_are_forgotten_with_their_documents(items: SqlItems) -> None:
+    # Given a connection with documents, and another
+    await registered(items, 3)
+    await items.register([new_item(external_id=None)])
+    for item in await claim(items, 2):
+        await settled(items, change.succeed(item), DOCUMENT)
+    [other] = await registered(items, 1, connection_id="connection_2")
+
+    # When it is forgotten, some at a time
+    counts = [await items.forget("connection_1", limit=3) for _ in range(3)]
+
+    # Then only the other's are left
+    assert counts == [3, 1, 0]
+    rows = await items.database.read(stores.contents)
+    assert (len(rows["items"]), rows["item_documents"]) == (1, [])
+    assert ids(await items.list_items(STREAMS, limit=9)) == [other]

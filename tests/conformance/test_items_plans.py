@@ -1,0 +1,335 @@
+"""Plans: among many items, what the store asks often is still answered from an index.
+
+The statements are those that the store sends, caught on their way and given to EXPLAIN. `ITEM_ROWS`
+in the environment says how many items there are: 1000000 shows the plans at a million.
+"""
+
+import itertools
+import os
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Connection, Engine, event
+
+from headgate.base.clock import ManualClock
+from headgate.model import item as change
+from headgate.model.item import document_of
+from headgate.model.states import ItemState
+from headgate.ports.items import HeldItem, NewItem
+from headgate.store.sql.database import Database
+from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.sqlite import SqliteDatabase
+from tests import servers, stores
+from tests.conformance.test_plans import Sent, generic_plan, plan
+from tests.stores import LEASE, START
+
+ITEM_ROWS = int(os.environ.get("ITEM_ROWS", "50000"))
+STREAMS = "strava.streams"
+DOCUMENT = document_of({"time": [0, 1]}, source="strava")
+
+#: Of every hundred items, three wait, one each is held, deferred, failed and stuck; the others have
+#: ended. A connection has a thousand.
+_FILL = """
+    INSERT INTO items (
+        id, collection, user_id, connection_id, external_id, lane, start_time, state, retry_count,
+        deferrals, crashes, next_attempt_at, deferred_until, limited_at, token, lease_until,
+        created_at, updated_at
+    )
+    SELECT
+        'filled_' || n, 'strava.streams', 'user_' || (n / 1000), 'connection_' || (n / 1000),
+        'external_' || n, CASE WHEN n % 300 = 0 THEN 'hot' ELSE 'cold' END, {later}, state,
+        CASE WHEN n % 100 = 6 THEN 3 WHEN state = 'failed' THEN 1 ELSE 0 END, 0, 0,
+        CASE WHEN n % 100 IN (0, 1, 2, 4, 5) THEN {now} END,
+        CASE WHEN state = 'deferred' THEN {now} END,
+        CASE WHEN n % 50 = 5 THEN {later} END, 1,
+        CASE WHEN state = 'fetching' THEN {later} END, {now}, {now}
+    FROM (
+        SELECT n, CASE n % 100 WHEN 0 THEN 'pending' WHEN 1 THEN 'pending' WHEN 2 THEN 'pending'
+            WHEN 3 THEN 'fetching' WHEN 4 THEN 'deferred' WHEN 5 THEN 'failed' WHEN 6 THEN 'failed'
+            WHEN 7 THEN 'unavailable' ELSE 'success' END AS state
+        FROM {numbers}
+    ) AS numbered
+"""
+
+
+def fill(tx: Connection) -> None:
+    """Many items."""
+    if tx.dialect.name == "postgresql":
+        now = f"TIMESTAMPTZ '{START.isoformat()}'"
+        later = f"{now} + n * INTERVAL '1 second'"
+        numbers = f"generate_series(1, {ITEM_ROWS}) AS n"
+    else:
+        now = str(int(START.timestamp() * 1_000_000))
+        later = f"{now} + n * 1000000"
+        counted = f"SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < {ITEM_ROWS}"
+        numbers = f"(WITH RECURSIVE counted(n) AS ({counted}) SELECT n FROM counted)"
+    tx.exec_driver_sql(_FILL.format(now=now, later=later, numbers=numbers))
+
+
+async def fill_database(database: Database) -> None:
+    await database.open()
+    try:
+        await database.write(fill)
+    finally:
+        await database.close()
+
+
+@pytest.fixture(scope="module")
+def crowded_url(postgres_server: servers.PostgresServer) -> str:
+    """A server's database with many items, analysed."""
+
+    async def prepare() -> str:
+        url = await stores.migrated_postgres(postgres_server.url, "headgate_item_plans")
+        await fill_database(PostgresDatabase(url, ManualClock(START)))
+        await stores.execute_on(url, "VACUUM ANALYZE items")
+        return url
+
+    return stores.run_async(prepare())
+
+
+@pytest.fixture(scope="module")
+def crowded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with many items. It is not analysed: nothing in Headgate runs ANALYZE on SQLite."""
+
+    async def prepare() -> Path:
+        path = await stores.migrated_sqlite(tmp_path_factory.mktemp("plans") / "crowded.db")
+        await fill_database(SqliteDatabase(path, ManualClock(START)))
+        return path
+
+    return stores.run_async(prepare())
+
+
+_half_hours = itertools.count(1)
+
+
+def due_clock() -> ManualClock:
+    """Half an hour later than the last: some of everything has come due meanwhile."""
+    clock = ManualClock(START)
+    clock.advance(1800 * next(_half_hours))
+    return clock
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def crowded(request: pytest.FixtureRequest) -> Database:
+    """The crowded database, not yet open."""
+    if request.param == "sqlite":
+        return SqliteDatabase(request.getfixturevalue("crowded_file"), due_clock())
+    url: str = request.getfixturevalue("crowded_url")
+    return PostgresDatabase(url, due_clock(), server_time=False)
+
+
+@pytest.fixture
+async def items(crowded: Database) -> AsyncIterator[SqlItems]:
+    """Items on the crowded database."""
+    await crowded.open()
+    yield SqlItems(crowded)
+    await crowded.close()
+
+
+@contextmanager
+def caught() -> Iterator[list[Sent]]:
+    """Every statement on items that is sent while inside."""
+    sent: list[Sent] = []
+
+    def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
+        if re.search(r"\bitems\b", statement):
+            sent.append(Sent(statement, parameters[0] if many else parameters))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+# ---- what the store asks -----------------------------------------------------------------------
+
+
+async def claim(items: SqlItems) -> None:
+    taken = await items.claim(STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
+    assert len(taken) == 10
+    await items.settle([(change.release(item), None) for item in taken])
+
+
+async def claim_any(items: SqlItems) -> None:
+    taken = await items.claim(STREAMS, None, limit=10, lease=LEASE, worker="w")
+    assert len(taken) == 10
+    await items.settle([(change.release(item), None) for item in taken])
+
+
+async def claim_these(items: SqlItems) -> None:
+    taken = await items.claim_these(["filled_100"], lease=LEASE, worker="w")
+    await items.settle([(change.release(item), None) for item in taken])
+
+
+async def settle(items: SqlItems) -> None:
+    [item] = await items.claim(STREAMS, "connection_8", limit=1, lease=LEASE, worker="w")
+    await items.settle([(change.succeed(item), DOCUMENT)])
+
+
+async def extend(items: SqlItems) -> None:
+    await items.extend([HeldItem("filled_103", 1), HeldItem("filled_203", 1)], lease=LEASE)
+
+
+async def register(items: SqlItems) -> None:
+    found = NewItem(
+        id="filled_107",
+        collection=STREAMS,
+        user_id="user_0",
+        connection_id="connection_0",
+        external_id="external_107",
+        start_time=START,
+    )
+    await items.register([found])
+
+
+async def expired(items: SqlItems) -> None:
+    await items.expired(limit=100)
+
+
+async def next_expiry(items: SqlItems) -> None:
+    await items.next_expiry_s()
+
+
+async def next_due(items: SqlItems) -> None:
+    await items.next_due_s(STREAMS, "connection_7")
+
+
+async def serve(items: SqlItems) -> None:
+    await items.serve("filled_108", user_id="user_0")
+
+
+async def progress(items: SqlItems) -> None:
+    counted = await items.progress(STREAMS, "user_9")
+    assert sum(counted.values()) == 1000
+
+
+async def census(items: SqlItems) -> None:
+    counted = await items.census(STREAMS)
+    # But for what was forgotten.
+    assert sum(counted.states.values()) > ITEM_ROWS - 10
+
+
+async def stuck(items: SqlItems) -> None:
+    assert await items.stuck(STREAMS) == ITEM_ROWS // 100
+
+
+async def limited(items: SqlItems) -> None:
+    await items.limited(STREAMS, within=timedelta(seconds=600))
+
+
+async def list_mine(items: SqlItems) -> None:
+    await items.list_items(STREAMS, user_id="user_9", states=[ItemState.PENDING], limit=20)
+
+
+async def forget(items: SqlItems) -> None:
+    await items.forget("connection_11", limit=2)
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Something the store does often, and the indexes that its statements must stand on."""
+
+    run: Callable[[SqlItems], Awaitable[None]]
+    #: How a statement begins, and what its plan must name; both are patterns.
+    stands_on: dict[str, str]
+
+
+#: A primary key's index has another name on either database.
+_BY_ID = "(pk_items|sqlite_autoindex_items_1)"
+_GIVEN = r"(WITH given\([^)]*\) AS \(VALUES .*\) )?"
+_LOCK = {"SELECT items.id, items.state": _BY_ID, f"{_GIVEN}UPDATE items SET": _BY_ID}
+ASKS = {
+    "claim": Ask(claim, {"WITH picked AS": r"ix_items_eligible\b", **_LOCK}),
+    "claim any": Ask(claim_any, {"WITH picked AS": "ix_items_eligible_of_all"}),
+    "claim these": Ask(claim_these, {"WITH picked AS": _BY_ID}),
+    "settle": Ask(settle, _LOCK),
+    "extend": Ask(extend, {"WITH mine AS": _BY_ID}),
+    "register": Ask(register, {"SELECT items.id, items.collection": _BY_ID}),
+    "expired": Ask(expired, {"SELECT": "ix_items_fetching"}),
+    "next expiry": Ask(next_expiry, {"SELECT": "ix_items_fetching"}),
+    # SQLite walks over the connection's items instead: it is asked only after a short batch.
+    "next due": Ask(next_due, {"SELECT": r"(ix_items_eligible|uq_items_external)\b"}),
+    "serve": Ask(serve, {"SELECT": _BY_ID}),
+    "progress": Ask(progress, {"SELECT": "ix_items_counted"}),
+    "stuck": Ask(stuck, {"SELECT": "ix_items_counted"}),
+    "limited": Ask(limited, {"SELECT": "ix_items_limited"}),
+    "list mine": Ask(list_mine, {"SELECT": "ix_items_counted"}),
+    "forget": Ask(forget, {"SELECT": "uq_items_external", "DELETE FROM items": _BY_ID}),
+}
+
+_FULL_SCAN = re.compile(r"Seq Scan on items|SCAN items(?! USING (COVERING )?INDEX ix_items_fetch)")
+
+
+def assert_stands(ask: Ask, planned: list[tuple[Sent, str]]) -> None:
+    """No statement walks over all items, and each that is named stands on its index."""
+    for _, steps in planned:
+        assert not _FULL_SCAN.search(steps), steps
+    for begins, index in ask.stands_on.items():
+        found = [
+            steps for sent, steps in planned if re.match(begins, " ".join(sent.statement.split()))
+        ]
+        assert found, f"no statement begins with {begins}: {[sent for sent, _ in planned]}"
+        for steps in found:
+            assert re.search(index, steps), steps
+
+
+@pytest.mark.parametrize("name", ASKS)
+async def test_what_is_asked_often_stands_on_an_index(items: SqlItems, name: str) -> None:
+    # Given the statements that the store sends
+    ask = ASKS[name]
+    with caught() as sent:
+        await ask.run(items)
+    assert sent
+
+    # When the database plans them
+    planned = [(each, await plan(items.database, each)) for each in sent]
+
+    # Then it walks along the indexes that were made for them
+    assert_stands(ask, planned)
+
+
+@pytest.mark.parametrize("name", ASKS)
+async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name: str) -> None:
+    # Given the statements that the store sends
+    ask = ASKS[name]
+    database = PostgresDatabase(crowded_url, due_clock(), server_time=False)
+    await database.open()
+    try:
+        with caught() as sent:
+            await ask.run(SqlItems(database))
+    finally:
+        await database.close()
+
+    # When Postgres plans them without their values
+    planned = [(each, await generic_plan(crowded_url, each)) for each in sent]
+
+    # Then the conditions of the partial indexes are still met: they stand in the statement itself
+    assert_stands(ask, planned)
+
+
+async def test_a_claim_is_served_in_the_order_of_its_index_and_sorts_nothing(
+    items: SqlItems,
+) -> None:
+    with caught() as sent:
+        await items.claim(STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
+
+    [steps] = [await plan(items.database, each) for each in sent]
+
+    assert not re.search(r"Sort|TEMP B-TREE FOR ORDER BY", steps), steps
+
+
+async def test_the_census_walks_along_its_index_and_touches_no_row(items: SqlItems) -> None:
+    with caught() as sent:
+        await census(items)
+
+    for each in sent:
+        steps = await plan(items.database, each)
+        assert re.search("Index Only Scan|COVERING INDEX", steps), steps
+        assert "ix_items_counted" in steps

@@ -1,0 +1,284 @@
+"""Items and real processes, one of them killed or frozen: none lost, none fetched twice."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from headgate.model.states import ItemState
+from headgate.ports.items import NewItem
+from headgate.store.sql.item_store import SqlItems
+from tests import servers, stores
+from tests.faults.harness import ROOT
+from tests.faults.item_worker import BATCH, COLLECTION, open_address
+
+ITEMS = 1000
+#: Long enough that a busy machine takes no living worker for a dead one.
+LEASE_S = 4.0
+WAIT_S_MAX = 90.0
+
+
+class Provider:
+    """Notes every request, by item and claim; keeps one waiting where that is asked for."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.by_claim: Counter[tuple[str, int]] = Counter()
+        self.by_process: Counter[int] = Counter()
+        #: The process whose requests are not answered until this is set.
+        self.silent_to: int | None = None
+        self.silent_to_all = False
+        self.speak = asyncio.Event()
+        #: Items that are being asked for now: the claim is alive, or its holder was cut off.
+        self.met: list[str] = []
+        self._asking: dict[str, int] = {}
+        self._serving: set[asyncio.Task[None]] = set()
+        self._arrived = asyncio.Condition()
+
+    @property
+    def by_item(self) -> Counter[str]:
+        """How often each item was asked for."""
+        counts: Counter[str] = Counter()
+        for (item_id, _), count in self.by_claim.items():
+            counts[item_id] += count
+        return counts
+
+    async def until(self, true: Callable[[], bool]) -> None:
+        """Wait for requests until that is true."""
+        async with asyncio.timeout(WAIT_S_MAX), self._arrived:
+            await self._arrived.wait_for(true)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one process's requests, one after another."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        process = None
+        with suppress(ConnectionError):
+            while line := await reader.readline():
+                item_id, token, number = line.decode().split()
+                process = int(number)
+                async with self._arrived:
+                    if self._asking.get(item_id, process) != process:
+                        self.met.append(item_id)
+                    self._asking[item_id] = process
+                    self.by_claim[item_id, int(token)] += 1
+                    self.by_process[process] += 1
+                    self._arrived.notify_all()
+                if self.silent_to_all or process == self.silent_to:
+                    await self.speak.wait()
+                self._asking.pop(item_id, None)
+                writer.write(b"ok\n")
+                await writer.drain()
+        # A process that was killed asks for nothing any more.
+        for item_id in [each for each, by in self._asking.items() if by == process]:
+            del self._asking[item_id]
+        writer.close()
+        self._serving.discard(task)
+
+    async def hung_up(self) -> None:
+        """Wait until nobody is connected any more."""
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=WAIT_S_MAX)
+
+
+class Workers:
+    """Processes that are gone afterwards."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, provider: Provider) -> subprocess.Popen[str]:
+        """Start one, and wait until it works."""
+        environment = {
+            **os.environ,
+            "DATABASE": self._address,
+            "PORT": str(provider.port),
+            "LEASE_S": str(LEASE_S),
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.item_worker"],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    def end(self) -> None:
+        """Kill all that still run."""
+        for process in self._started:
+            process.kill()
+            process.wait(10)
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A migrated database of the test's own."""
+    if request.param == "sqlite":
+        stores.run_async(stores.migrated_sqlite(tmp_path / "items.db"))
+        return f"sqlite:///{tmp_path}/items.db"
+    return postgres_address(request, tmp_path)
+
+
+def postgres_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    server: servers.PostgresServer = request.getfixturevalue("postgres_server")
+    name = "items_" + "".join(letter if letter.isalnum() else "_" for letter in tmp_path.name)
+    return stores.run_async(stores.migrated_postgres(server.url, name))
+
+
+class Scene:
+    """A thousand items, a provider, and processes between them."""
+
+    def __init__(self, items: SqlItems, provider: Provider, workers: Workers) -> None:
+        self.items = items
+        self.provider = provider
+        self._workers = workers
+
+    async def start(self) -> subprocess.Popen[str]:
+        """Start a worker, and wait until it works."""
+        return await asyncio.to_thread(self._workers.start, self.provider)
+
+
+@asynccontextmanager
+async def scene(address: str) -> AsyncIterator[Scene]:
+    """A scene that is empty afterwards."""
+    database = open_address(address)
+    provider, workers = Provider(), Workers(address)
+    await database.open()
+    server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)
+    provider.port = server.sockets[0].getsockname()[1]
+    try:
+        items = SqlItems(database)
+        await items.register([new_item(number) for number in range(ITEMS)])
+        yield Scene(items, provider, workers)
+    finally:
+        workers.end()
+        provider.speak.set()
+        server.close()
+        await provider.hung_up()
+        await database.close()
+
+
+def new_item(number: int) -> NewItem:
+    """One of the thousand, or one more."""
+    return NewItem(
+        id=f"item_{number:04d}",
+        collection=COLLECTION,
+        user_id=f"user_{number % 7}",
+        connection_id=f"connection_{number % 7}",
+        external_id=str(number),
+        start_time=stores.START + timedelta(minutes=number),
+    )
+
+
+async def all_done(items: SqlItems) -> None:
+    """Wait until every item has been fetched."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    while (states := (await items.census(COLLECTION)).states)[ItemState.SUCCESS] < ITEMS:
+        assert time.monotonic() < deadline, states
+        await asyncio.sleep(0.1)
+
+
+async def judge(items: SqlItems, provider: Provider) -> list[str]:
+    """Every item has its document, and no claim was used twice; the items whose holder was lost."""
+    rows = await items.database.read(stores.contents)
+    assert len(rows["item_documents"]) == ITEMS
+    assert set(provider.by_claim.values()) == {1}
+    found = await items.list_items(COLLECTION, limit=ITEMS + 1)
+    assert {item.retry_count for item in found} == {0}
+    crashed = [item.id for item in found if item.crashes]
+    # Whatever was never lost was asked for exactly once.
+    again = {item_id for item_id, count in provider.by_item.items() if count > 1}
+    assert again <= set(crashed)
+    assert len(provider.by_item) == ITEMS
+    return crashed
+
+
+async def test_of_two_workers_one_is_killed_and_nothing_is_lost_or_fetched_twice(
+    address: str,
+) -> None:
+    async with scene(address) as place:
+        # Given two workers under way, and one that hears nothing for a while
+        provider = place.provider
+        first = await place.start()
+        await provider.until(lambda: provider.by_process[first.pid] > 30)
+        provider.silent_to = first.pid
+        second = await place.start()
+        await provider.until(lambda: provider.by_process[second.pid] > 50)
+
+        # When the first is killed with a batch in its hands
+        first.kill()
+        await asyncio.to_thread(first.wait, 10)
+        provider.speak.set()
+
+        # Then the second does everything, and what the first held is all that counted as lost
+        await all_done(place.items)
+        crashed = await judge(place.items, provider)
+        assert provider.met == []
+        assert 1 <= len(crashed) <= BATCH
+        assert sum(provider.by_item.values()) == ITEMS + 1
+        assert second.poll() is None
+
+
+async def test_two_workers_share_the_items_and_fetch_each_once(address: str) -> None:
+    async with scene(address) as place:
+        # Given two workers, of which the first waits for the second
+        provider = place.provider
+        provider.silent_to_all = True
+        workers = [await place.start(), await place.start()]
+        await provider.until(lambda: len(provider.by_process) == 2)
+        provider.speak.set()
+
+        # When they have done everything between them
+        await all_done(place.items)
+
+        # Then nothing was asked for twice, by anybody
+        assert await judge(place.items, provider) == []
+        assert provider.met == []
+        assert sum(provider.by_item.values()) == ITEMS
+        assert set(provider.by_process) == {worker.pid for worker in workers}
+
+
+@pytest.mark.parametrize("address", ["postgres"], indirect=True)
+async def test_a_worker_frozen_past_its_lease_changes_nothing_when_it_wakes(address: str) -> None:
+    async with scene(address) as place:
+        # Given a worker that is frozen while it waits for its first answer
+        provider = place.provider
+        provider.silent_to_all = True
+        frozen = await place.start()
+        await provider.until(lambda: provider.by_process[frozen.pid] == 1)
+        frozen.send_signal(signal.SIGSTOP)
+        provider.silent_to, provider.silent_to_all = frozen.pid, False
+
+        # When another has done everything and is gone, and the first gets its answer after all
+        other = await place.start()
+        await all_done(place.items)
+        other.kill()
+        await asyncio.to_thread(other.wait, 10)
+        before = await place.items.database.read(stores.contents)
+        provider.speak.set()
+        frozen.send_signal(signal.SIGCONT)
+        await place.items.register([new_item(ITEMS)])
+        await provider.until(lambda: provider.by_item[f"item_{ITEMS:04d}"] == 1)
+
+        # Then what it had in its hands was refused, it asked for none of the rest, and works on
+        after = await place.items.database.read(stores.contents)
+        assert after["items"][:-1] == before["items"]
+        assert provider.by_process[frozen.pid] == 2
+        assert frozen.poll() is None

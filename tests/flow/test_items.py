@@ -1,0 +1,802 @@
+"""Fetching items: what becomes of each, what is given back, and a whole backfill of streams."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from headgate import Chunk, Context, JobState, Reason, Sync
+from headgate.base import log
+from headgate.base.clock import Clock, SystemClock
+from headgate.base.errors import (
+    AuthExpired,
+    BudgetSpent,
+    Conflict,
+    Deferred,
+    Forbidden,
+    LimiterUnreachable,
+    Malformed,
+    NoData,
+    RateLimited,
+    StoreUnavailable,
+    Transient,
+)
+from headgate.connectors.source import ApiSource
+from headgate.flow import fetch_item
+from headgate.flow.fetch_item import (
+    SETTLE_RESTS_S,
+    Fetching,
+    fetch_due,
+    fetch_these,
+    item_appeared,
+    reset_item,
+)
+from headgate.loops.items import ItemHeartbeat, ItemSweeper
+from headgate.model import item as change
+from headgate.model.item import Document, Item, document_of
+from headgate.model.job import Lane, Mode
+from headgate.model.states import ItemState
+from headgate.ports.connector import Fetch
+from headgate.ports.items import NewItem
+from headgate.store.sql.item_store import SqlItems
+from tests.connecting import PER_PAGE, Site, strava_source, submit
+from tests.unit.values import gates
+from tests.worlds import START, ScriptedSource, World, in_world
+
+STREAMS = "strava.streams"
+CONNECTION = "connection_1"
+DOCUMENT = document_of({"time": [0, 1, 2], "heartrate": [90, 91, 92]}, source="strava")
+LATER = START + timedelta(minutes=15)
+
+Answer = Document | Exception | object
+
+
+class Provider:
+    """Answers each item as the test says, the last answer again and again; notes who asked."""
+
+    def __init__(self, **answers: Sequence[Answer] | Answer) -> None:
+        self._answers = answers
+        self.asked: list[str] = []
+        #: What happens while it is asked.
+        self.meanwhile: Callable[[Item], Awaitable[None]] | None = None
+
+    async def fetch(self, ctx: Context, item: Item) -> Document:
+        self.asked.append(item.id)
+        if self.meanwhile is not None:
+            await self.meanwhile(item)
+        answers = self._answers.get(item.id, DOCUMENT)
+        if isinstance(answers, list):
+            answers = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answers, Exception):
+            raise answers
+        return answers  # type: ignore[return-value]
+
+
+class Place:
+    """Items in a world, and what fetches them."""
+
+    def __init__(self, world: World, items: SqlItems, worker: str = "worker_1") -> None:
+        self.clock = world.clock
+        self.items = items
+        self.fetching = Fetching(items=items, clock=world.clock, worker=worker)
+        self.ctx = context(world.clock)
+
+    async def register(self, *ids: str, **fields: Any) -> None:
+        """Items of these names, the first one the oldest."""
+        await self.items.register(
+            [
+                NewItem(
+                    **{
+                        "id": each,
+                        "collection": STREAMS,
+                        "user_id": "ada",
+                        "connection_id": CONNECTION,
+                        "external_id": f"external {each}",
+                        "start_time": START + timedelta(days=number),
+                        **fields,
+                    }
+                )
+                for number, each in enumerate(ids)
+            ]
+        )
+
+    async def fetch_due(self, fetch: Fetch, *, limit: int = 10) -> list[str]:
+        """One batch; the ids of those that were settled."""
+        done = await fetch_due(
+            self.fetching,
+            self.ctx,
+            fetch,
+            collection=STREAMS,
+            connection_id=CONNECTION,
+            limit=limit,
+        )
+        return [item.id for item in done.items]
+
+    async def states(self) -> dict[str, str]:
+        found = await self.items.list_items(STREAMS, limit=100)
+        return {item.id: item.state.value for item in found}
+
+
+def context(clock: Clock) -> Context:
+    """What a source is told, but for what does not matter here."""
+    return Context(
+        job_id="job_1",
+        user_id="ada",
+        connection_id=CONNECTION,
+        sync="streams",
+        mode=Mode.FULL,
+        day=None,
+        cursor=None,
+        since=None,
+        limit=None,
+        options={},
+        chunks=0,
+        records=0,
+        clock=clock,
+        gate=gates(clock, Random(0)).of(None, Lane.COLD, CONNECTION),
+    )
+
+
+def in_place(folder: Path, main: Callable[[Place], Awaitable[None]]) -> None:
+    """Run `main` with items in a world of its own."""
+
+    async def opened(world: World) -> None:
+        app = await world.app()
+        await main(Place(world, SqlItems(app.database)))
+
+    in_world(folder, opened)
+
+
+@contextmanager
+def told() -> Iterator[StringIO]:
+    """What is logged while inside."""
+    stream = StringIO()
+    log.configure(SystemClock(), json=True, level="info", stream=stream)
+    try:
+        yield stream
+    finally:
+        log.configure(SystemClock(), json=True, level="critical")
+
+
+def lines(stream: StringIO, event: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in stream.getvalue().splitlines()]
+    return [line for line in found if line["event"] == event]
+
+
+# ---- what becomes of one item ------------------------------------------------------------------
+
+
+def test_items_are_fetched_one_by_one_the_oldest_first(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", "b", "c")
+        provider = Provider()
+
+        assert await place.fetch_due(provider.fetch) == ["a", "b", "c"]
+        assert provider.asked == ["a", "b", "c"]
+        assert await place.states() == {"a": "success", "b": "success", "c": "success"}
+        assert (await place.items.serve("b")).document is not None
+        assert len(place.fetching.held) == 0
+
+    in_place(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "error"),
+    [
+        (NoData("404"), ItemState.UNAVAILABLE, "NoData: 404"),
+        (Malformed("x"), ItemState.FAILED, "Malformed: x"),
+        (Transient("503"), ItemState.FAILED, "Transient: 503"),
+        (RuntimeError("odd"), ItemState.FAILED, "RuntimeError: odd"),
+        (Forbidden("403"), ItemState.FAILED, "Forbidden: 403"),
+        ("no document", ItemState.FAILED, "Malformed: fetching returned str, not a Document"),
+        (
+            Document(data={}, channels=(), point_count=0, source="strava"),
+            ItemState.UNAVAILABLE,
+            "NoData: there are no points",
+        ),
+        (
+            document_of({"time": [object()]}, source="strava"),
+            ItemState.FAILED,
+            "TypeError: Encoding objects of type object is unsupported",
+        ),
+    ],
+    ids=str,
+)
+def test_what_concerns_one_item_is_settled_with_it_and_the_batch_goes_on(
+    tmp_path: Path, answer: Answer, state: ItemState, error: str
+) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", "b")
+
+        assert await place.fetch_due(Provider(a=answer).fetch) == ["a", "b"]
+
+        item = await place.items.get("a")
+        assert (item.state, item.error) == (state, error)
+        assert (await place.items.get("b")).state is ItemState.SUCCESS
+
+    in_place(tmp_path, main)
+
+
+def test_three_failures_come_a_minute_and_five_apart_and_then_it_stays(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a")
+        provider = Provider(a=Malformed("x"))
+        waits: list[float | None] = []
+        for _ in range(3):
+            done = await fetch_due(
+                place.fetching,
+                place.ctx,
+                provider.fetch,
+                collection=STREAMS,
+                connection_id=CONNECTION,
+                limit=5,
+            )
+            assert len(done.items) == 1
+            waits.append(done.next_due_s)
+            await place.clock.sleep(done.next_due_s or 0.0)
+
+        assert waits == [60.0, 300.0, None]
+        await place.clock.sleep(30 * 86_400)
+        assert await place.fetch_due(provider.fetch) == []
+        assert (await place.items.get("a")).stuck
+
+        # And a reset gives it a new life
+        await reset_item(place.items, "a")
+        assert await place.fetch_due(Provider().fetch) == ["a"]
+
+    in_place(tmp_path, main)
+
+
+def test_a_full_batch_says_that_there_may_be_more(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", "b", "c")
+        some = await fetch_due(
+            place.fetching,
+            place.ctx,
+            Provider().fetch,
+            collection=STREAMS,
+            connection_id=None,
+            limit=2,
+        )
+
+        assert ([item.id for item in some.items], some.next_due_s) == (["a", "b"], 0.0)
+
+    in_place(tmp_path, main)
+
+
+def test_what_is_asked_for_by_its_id_is_fetched_and_nothing_else(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", "b", "c")
+        provider = Provider()
+
+        done = await fetch_these(place.fetching, place.ctx, provider.fetch, ["c", "nobody"])
+
+        assert [(item.id, item.state.value) for item in done] == [("c", "success")]
+        assert provider.asked == ["c"]
+
+    in_place(tmp_path, main)
+
+
+# ---- what ends a batch -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (BudgetSpent(LATER), "deferred"),
+        (RateLimited(LATER, "strava refused the request (429)"), "deferred"),
+        (Deferred(LATER), "deferred"),
+        (LimiterUnreachable(LATER), "pending"),
+        (AuthExpired(), "pending"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_what_concerns_all_gives_the_rest_back_before_it_is_raised(
+    tmp_path: Path, error: Exception, state: str
+) -> None:
+    async def main(place: Place) -> None:
+        # Given four, of which the second meets it
+        await place.register("a", "b", "c", "d")
+        provider = Provider(b=error)
+
+        with pytest.raises(type(error)) as raised:
+            await place.fetch_due(provider.fetch)
+
+        # Then nothing is held, the rest was not asked for, and can be taken at once
+        assert raised.value is error
+        assert provider.asked == ["a", "b"]
+        expected = {"a": "success", "b": state, "c": "pending", "d": "pending"}
+        assert await place.states() == expected
+        assert await place.items.next_expiry_s() is None
+        assert len(place.fetching.held) == 0
+        item = await place.items.get("b")
+        assert (item.retry_count, item.crashes) == (0, 0)
+        assert item.deferred_until == (LATER if state == "deferred" else None)
+        rest = await place.fetch_due(Provider().fetch)
+        assert rest == (["c", "d"] if state == "deferred" else ["b", "c", "d"])
+
+    in_place(tmp_path, main)
+
+
+def test_only_a_refusal_by_the_provider_is_counted_as_one(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", "b")
+        for answers in ({"a": RateLimited(LATER)}, {"b": BudgetSpent(LATER)}):
+            with pytest.raises(RateLimited):
+                await place.fetch_due(Provider(**answers).fetch)
+
+        assert await place.items.limited(STREAMS, within=timedelta(days=1)) == 1
+        deferrals = [(await place.items.get(each)).deferrals for each in ("a", "b")]
+        assert deferrals == [1, 0]
+
+    in_place(tmp_path, main)
+
+
+def test_an_item_that_the_provider_puts_off_for_ever_fails_in_the_end(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a")
+        # Each refusal until a moment that has come when it is tried again
+        for _ in range(99):
+            with pytest.raises(RateLimited):
+                await place.fetch_due(Provider(a=RateLimited(place.clock.now())).fetch)
+            await place.clock.sleep(1)
+        with pytest.raises(RateLimited):
+            await place.fetch_due(Provider(a=RateLimited(place.clock.now(), "(429)")).fetch)
+
+        item = await place.items.get("a")
+        assert item.stuck
+        assert item.error == "put off 100 times: RateLimited: (429)"
+        assert item.retry_count == 0
+
+    in_place(tmp_path, main)
+
+
+def test_a_provider_that_is_down_costs_three_items_one_try_each(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register(*"abcdef")
+        provider = Provider(**dict.fromkeys("abcdef", Transient("503")))
+
+        with pytest.raises(Transient):
+            await place.fetch_due(provider.fetch)
+
+        assert provider.asked == ["a", "b", "c"]
+        assert list((await place.states()).values()) == ["failed"] * 3 + ["pending"] * 3
+
+    in_place(tmp_path, main)
+
+
+def test_single_failures_between_successes_do_not_end_a_batch(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register(*"abcdef")
+        failing = dict.fromkeys("abde", Transient("500"))
+
+        assert len(await place.fetch_due(Provider(**failing).fetch)) == 6
+
+    in_place(tmp_path, main)
+
+
+def test_a_batch_that_is_cut_short_gives_everything_back(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given a worker in the middle of its second item
+        await place.register("a", "b", "c")
+        provider = Provider()
+
+        async def wait(item: Item) -> None:
+            if item.id == "b":
+                await place.clock.sleep(1e6)
+
+        provider.meanwhile = wait
+        task = asyncio.create_task(place.fetch_due(provider.fetch))
+        await place.clock.sleep(1)
+
+        # When it is told to stop
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        # Then what it had done is done, and the rest is anybody's
+        assert await place.states() == {"a": "success", "b": "pending", "c": "pending"}
+        assert (await place.items.get("b")).crashes == 0
+
+    in_place(tmp_path, main)
+
+
+# ---- leases ------------------------------------------------------------------------------------
+
+
+def test_the_heartbeat_keeps_what_takes_long_and_nobody_else_gets_it(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given a fetch that takes many leases, and the services of a process
+        await place.register("a", "b")
+        provider = Provider()
+
+        async def take_long(_: Item) -> None:
+            await place.clock.sleep(600)
+
+        provider.meanwhile = take_long
+        services = ItemHeartbeat(place.fetching), ItemSweeper(place.fetching)
+        for service in services:
+            await service.start()
+
+        # When it is done
+        assert await place.fetch_due(provider.fetch) == ["a", "b"]
+
+        # Then each was fetched once, and nobody counted as lost
+        assert provider.asked == ["a", "b"]
+        assert [(await place.items.get(each)).crashes for each in "ab"] == [0, 0]
+        for service in services:
+            await service.stop()
+
+    in_place(tmp_path, main)
+
+
+def test_the_sweeper_takes_the_items_of_a_worker_that_is_gone(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given a worker that died with two items
+        await place.register("a", "b")
+        lease = timedelta(seconds=60)
+        await place.items.claim(STREAMS, CONNECTION, limit=2, lease=lease, worker="dead")
+        sweeper = ItemSweeper(place.fetching)
+        await sweeper.start()
+
+        # When its leases have run out
+        await place.clock.sleep(61)
+
+        # Then they are anybody's, and it counts as a crash of each
+        assert await place.states() == {"a": "pending", "b": "pending"}
+        assert [(await place.items.get(each)).crashes for each in "ab"] == [1, 1]
+        assert await place.fetch_due(Provider().fetch) == ["a", "b"]
+        await sweeper.stop()
+
+    in_place(tmp_path, main)
+
+
+def test_one_sweep_has_an_end_however_many_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_item, "RESCUE_MAX", 2)
+    monkeypatch.setattr(fetch_item, "RESCUE_ROUNDS_MAX", 2)
+
+    async def main(place: Place) -> None:
+        await place.register(*"abcde")
+        lease = timedelta(seconds=60)
+        await place.items.claim(STREAMS, CONNECTION, limit=5, lease=lease, worker="dead")
+        await place.clock.sleep(61)
+
+        assert await fetch_item.rescue_items(place.items) == 4
+        assert await fetch_item.rescue_items(place.items) == 1
+
+    in_place(tmp_path, main)
+
+
+def test_the_sweeper_rests_until_the_next_lease_ends(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a")
+        sweeper = ItemSweeper(place.fetching)
+        assert await sweeper.run_once() == 60.0
+        lease = timedelta(seconds=20)
+        await place.items.claim(STREAMS, CONNECTION, limit=1, lease=lease, worker="w")
+        assert await sweeper.run_once() == pytest.approx(20.1)
+
+    in_place(tmp_path, main)
+
+
+def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_more(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place) -> None:
+        # Given a worker that stands still past its lease in the middle of its first item
+        await place.register("a", "b")
+        heartbeat, sweeper = ItemHeartbeat(place.fetching), ItemSweeper(place.fetching)
+        provider, others = Provider(), Provider()
+
+        async def stand_still(_: Item) -> None:
+            await place.clock.sleep(61)
+            await sweeper.run_once()
+            other = Fetching(items=place.items, clock=place.clock, worker="worker_2")
+            await fetch_these(other, place.ctx, others.fetch, ["a", "b"])
+            await heartbeat.run_once()
+
+        provider.meanwhile = stand_still
+        with told() as stream:
+            done = await place.fetch_due(provider.fetch)
+
+        # Then its result is discarded, and it leaves the second item alone
+        assert done == []
+        assert (provider.asked, others.asked) == (["a"], ["a", "b"])
+        assert (await place.items.get("a")).worker == "worker_2"
+        attempts = [line["status"] for line in lines(stream, "item_fetch")]
+        assert attempts == ["success", "success", "lost"]
+        assert [line["count"] for line in lines(stream, "items_lost")] == [2]
+
+    in_place(tmp_path, main)
+
+
+def test_a_reset_while_it_is_fetched_discards_the_result(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a")
+        provider = Provider()
+
+        async def reset(item: Item) -> None:
+            await reset_item(place.items, item.id)
+
+        provider.meanwhile = reset
+        assert await place.fetch_due(provider.fetch) == []
+        item = await place.items.get("a")
+        assert (item.state, item.token) == (ItemState.PENDING, 2)
+
+    in_place(tmp_path, main)
+
+
+# ---- an unreliable store -----------------------------------------------------------------------
+
+
+class Unreliable:
+    """Items whose `settle` fails as often as is said: before it took effect, or after."""
+
+    def __init__(self, items: SqlItems) -> None:
+        self._items = items
+        self.before = 0
+        self.after = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._items, name)
+
+    async def settle(self, batch: Any) -> Any:
+        if self.before:
+            self.before -= 1
+            raise StoreUnavailable("it did not reach the store")
+        settled = await self._items.settle(batch)
+        if self.after:
+            self.after -= 1
+            raise StoreUnavailable("the answer was lost")
+        return settled
+
+
+def unreliable(place: Place) -> Unreliable:
+    """Puts an unreliable store under the place."""
+    store = Unreliable(place.items)
+    place.fetching = Fetching(items=store, clock=place.clock, worker="worker_1")
+    return store
+
+
+def test_an_outcome_is_written_across_an_outage_and_fetched_only_once(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", "b")
+        store = unreliable(place)
+        store.before, store.after = 2, 1
+        provider = Provider()
+
+        assert await place.fetch_due(provider.fetch) == ["a", "b"]
+        assert provider.asked == ["a", "b"]
+
+    in_place(tmp_path, main)
+
+
+def test_a_store_that_stays_away_leaves_the_items_to_their_leases(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", "b")
+        unreliable(place).before = len(SETTLE_RESTS_S) + 2
+
+        with told() as stream, pytest.raises(StoreUnavailable):
+            await place.fetch_due(Provider().fetch)
+
+        assert await place.states() == {"a": "fetching", "b": "fetching"}
+        assert len(place.fetching.held) == 0
+        assert [line["count"] for line in lines(stream, "items_not_returned")] == [2]
+
+    in_place(tmp_path, main)
+
+
+def test_a_change_that_others_keep_winning_against_is_a_conflict(tmp_path: Path) -> None:
+    class Busy(Unreliable):
+        async def settle(self, batch: Any) -> Any:
+            item = await self._items.get(batch[0][0].before.id)
+            await self._items.settle([(change.reset(item), None)])
+            return await self._items.settle(batch)
+
+    async def main(place: Place) -> None:
+        await place.register("a")
+        with pytest.raises(Conflict, match="keep changing"):
+            await reset_item(Busy(place.items), "a")
+
+    in_place(tmp_path, main)
+
+
+def test_an_id_that_appears_sets_an_item_going(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", external_id=None)
+        provider = Provider()
+        assert await place.fetch_due(provider.fetch) == []
+        assert provider.asked == []
+
+        await item_appeared(place.items, "a", "external a")
+        assert await place.fetch_due(provider.fetch) == ["a"]
+
+    in_place(tmp_path, main)
+
+
+# ---- what is told ------------------------------------------------------------------------------
+
+
+def test_every_attempt_is_one_event_with_exactly_the_designed_fields(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", "b")
+        provider = Provider(b=[Malformed("Authorization: Bearer s3cr3t")])
+
+        async def take_a_while(_: Item) -> None:
+            await place.clock.sleep(2)
+
+        provider.meanwhile = take_a_while
+        place.ctx.gate.remaining = 61  # type: ignore[attr-defined]
+        with told() as stream:
+            await place.fetch_due(provider.fetch)
+
+        first, second = lines(stream, "item_fetch")
+        ours = {"at", "event", "level", "module"}
+        assert {name: value for name, value in first.items() if name not in ours} == {
+            "activity_id": "a",
+            "athlete_id": "ada",
+            "status": "success",
+            "channels_fetched": ["heartrate", "time"],
+            "point_count": 3,
+            "error": None,
+            "retry_count": 0,
+            "duration_ms": 2000.0,
+            "rate_budget_remaining": 61,
+        }
+        assert second.keys() == first.keys()
+        assert (second["status"], second["retry_count"]) == ("failed", 1)
+        assert (second["channels_fetched"], second["point_count"]) == ([], 0)
+        assert second["error"].startswith("Malformed")
+        assert "s3cr3t" not in stream.getvalue()
+        assert "s3cr3t" not in repr(await place.items.get("b"))
+
+    in_place(tmp_path, main)
+
+
+# ---- whole backfills ---------------------------------------------------------------------------
+
+
+class Streams(ApiSource):
+    """Finds activities page by page, then fetches the streams of each."""
+
+    fetching: Fetching
+
+    async def read(self, ctx: Context) -> Chunk:
+        if not isinstance(ctx.cursor, str):
+            return await self._find(ctx, ctx.cursor if isinstance(ctx.cursor, int) else 1)
+        done = await fetch_due(
+            self.fetching,
+            ctx,
+            self._fetch,
+            collection=STREAMS,
+            connection_id=ctx.connection_id,
+            limit=10,
+        )
+        if done.next_due_s:
+            raise Deferred(ctx.clock.now() + timedelta(seconds=done.next_due_s))
+        return Chunk(cursor=None if done.next_due_s is None else "streams")
+
+    async def _find(self, ctx: Context, page: int) -> Chunk:
+        answer = await ctx.http.get("/athlete/activities", {"page": page, "per_page": PER_PAGE})
+        found = answer.json(list[dict[str, Any]])
+        await self.fetching.items.register(
+            [
+                NewItem(
+                    id=f"activity_{each['id']}",
+                    collection=STREAMS,
+                    user_id=ctx.user_id,
+                    connection_id=ctx.connection_id,
+                    external_id=None if each["manual"] else str(each["id"]),
+                    start_time=datetime.fromisoformat(each["start_date"]),
+                )
+                for each in found
+            ]
+        )
+        return Chunk(cursor=page + 1 if found else "streams")
+
+    async def _fetch(self, ctx: Context, item: Item) -> Document:
+        answer = await ctx.http.get(
+            f"/activities/{item.external_id}/streams",
+            {"keys": "time,heartrate,altitude", "key_by_type": "true"},
+            not_found=NoData,
+        )
+        streams = answer.json(dict[str, dict[str, Any]])
+        channels = {name: stream["data"] for name, stream in streams.items()}
+        return document_of(channels, source=self.name)
+
+
+def streams_source() -> Streams:
+    """The Strava of the other tests, fetching streams."""
+    plain = strava_source()
+    return Streams(
+        plain.name,
+        base_url=plain.api.base_url,
+        auth=plain.auth,
+        limits=plain.budget.limits if plain.budget else (),
+        counts=plain.api.counts,
+    )
+
+
+def test_a_backfill_of_streams_stays_within_the_limits_and_holds_nothing_while_it_sleeps(
+    tmp_path: Path,
+) -> None:
+    async def main(world: World) -> None:
+        # Given an athlete with more activities than two windows take
+        site = Site(world, activities=230)
+        source = streams_source()
+        app = await site.app("streams", source=source)
+        items = SqlItems(app.database)
+        source.fetching = Fetching(items=items, clock=world.clock, worker="worker_1")
+        connection = await site.connect(app)
+        job = await submit(app, connection, "streams", lane="cold")
+        await app.supervisor().start()
+
+        # When the backfill runs to its end
+        asleep = 0
+        while (job := await app.get(job.id)).state not in (JobState.SUCCESS, JobState.FAILED):
+            if job.state is JobState.PENDING and job.reason is Reason.RATE_LIMITED:
+                asleep += 1
+                assert await items.next_expiry_s() is None
+            await world.clock.sleep(20)
+
+        # Then every activity has its streams, or none to have, and no request was refused
+        assert job.state is JobState.SUCCESS, job.error
+        counted = await items.census(STREAMS)
+        assert counted.states[ItemState.SUCCESS] + counted.states[ItemState.UNAVAILABLE] == 230
+        assert counted.states[ItemState.UNAVAILABLE] > 0
+        assert asleep > 0
+        assert await items.limited(STREAMS, within=timedelta(days=1)) == 0
+        [use] = [each for each in await app.budgets() if each.source == "strava"]
+        assert use.answers_429_24h == 0
+        fetches = [each for each in site.wire.sent if "/streams" in each.url]
+        # One request for each that has streams, and none for what was entered by hand.
+        assert len(fetches) == counted.states[ItemState.SUCCESS]
+
+    in_world(tmp_path, main)
+
+
+def test_credentials_that_are_refused_end_the_job_and_leave_the_items_pending(
+    tmp_path: Path,
+) -> None:
+    async def main(world: World) -> None:
+        # Given a job whose third item meets credentials that are no longer good
+        app_items: list[SqlItems] = []
+        provider = Provider(c=AuthExpired())
+
+        async def read(ctx: Context) -> Chunk:
+            fetching = Fetching(items=app_items[0], clock=world.clock, worker="worker_1")
+            await fetch_due(
+                fetching,
+                ctx,
+                provider.fetch,
+                collection=STREAMS,
+                connection_id=CONNECTION,
+                limit=10,
+            )
+            return Chunk()
+
+        app = await world.app(Sync(name="streams", source=ScriptedSource(read)))
+        app_items.append(SqlItems(app.database))
+        place = Place(world, app_items[0])
+        await place.register("a", "b", "c", "d")
+        await app.supervisor().start()
+
+        # When it runs
+        submitted = await app.submit("streams", user_id="ada", connection_id=CONNECTION)
+        job = await world.until(app, submitted.job.id)
+
+        # Then the job asks for the account to be connected again, and no item has suffered
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+        assert list((await place.states()).values()) == ["success"] * 2 + ["pending"] * 2
+        assert (await place.items.get("c")).retry_count == 0
+
+    in_world(tmp_path, main)

@@ -1,0 +1,315 @@
+"""Items: every change of the table, from stale reads too, and documents of channels."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+from msgspec.structs import replace
+
+from headgate.base.errors import IllegalTransition, Malformed, NoData
+from headgate.model import item as change
+from headgate.model.item import Item, ItemChange, document_of
+from headgate.model.job import Lane
+from headgate.model.states import ITEM, ItemState
+from headgate.policy.items import RETRIES_MAX
+from tests.unit.values import NOW
+
+MINUTE = timedelta(minutes=1)
+#: As the design draws them, with a reset from everywhere.
+CHANGES = {
+    ("pending", "fetching"),
+    ("failed", "fetching"),
+    ("deferred", "fetching"),
+    ("fetching", "success"),
+    ("fetching", "failed"),
+    ("fetching", "deferred"),
+    ("fetching", "unavailable"),
+    ("fetching", "pending"),
+    ("unavailable", "pending"),
+    ("pending", "pending"),
+    ("success", "pending"),
+    ("failed", "pending"),
+    ("deferred", "pending"),
+}
+CONSTRUCTORS: dict[str, Callable[[Item], ItemChange]] = {
+    "succeed": change.succeed,
+    "fail": lambda item: change.fail(item, error="Transient: x", after=_after(item)),
+    "defer": lambda item: change.defer(item, until=NOW + MINUTE, error="429", limited=True),
+    "give_up": lambda item: change.give_up(item, error="429", limited=True),
+    "find_nothing": lambda item: change.find_nothing(item, reason="NoData"),
+    "release": change.release,
+    "rescue": lambda item: change.rescue(item, after=MINUTE),
+    "abandon": change.abandon,
+    "appear": lambda item: change.appear(item, "external_1"),
+    "reset": change.reset,
+}
+CLAIMABLE = ITEM.edge("claim").sources
+
+
+def _after(item: Item) -> timedelta | None:
+    return None if item.retry_count + 1 >= RETRIES_MAX else MINUTE
+
+
+def make_item(**fields: object) -> Item:
+    """An item that was just registered, but for `fields`."""
+    given = {
+        "id": "item_1",
+        "collection": "strava.streams",
+        "user_id": "user_1",
+        "connection_id": "connection_1",
+        "external_id": "external_1",
+        "lane": Lane.COLD,
+        "start_time": NOW,
+        "state": ItemState.PENDING,
+        "next_attempt_at": NOW,
+        "created_at": NOW,
+        "updated_at": NOW,
+        **fields,
+    }
+    return Item(**given)  # type: ignore[arg-type]
+
+
+def claimed(item: Item) -> Item:
+    """A worker takes the item, as the store's claim does."""
+    return replace(
+        item,
+        state=ItemState.FETCHING,
+        token=item.token + 1,
+        lease_until=NOW + MINUTE * item.token,
+        next_attempt_at=None,
+        deferred_until=None,
+    )
+
+
+def is_due(item: Item) -> bool:
+    return (
+        item.state in CLAIMABLE
+        and item.next_attempt_at is not None
+        and item.retry_count < RETRIES_MAX
+    )
+
+
+def applied(row: Item, made: ItemChange) -> Item | None:
+    """The guarded write without a database."""
+    same_lease = made.lease_seen in (None, row.lease_until)
+    if (row.token, row.state) != (made.before.token, made.before.state) or not same_lease:
+        return None
+    wake = made.wake
+    return replace(
+        made.after,
+        token=row.token + made.fences,
+        next_attempt_at=NOW + wake if isinstance(wake, timedelta) else wake,
+    )
+
+
+class Walk(RuleBasedStateMachine):
+    """One item, workers and operators, each acting on what it read some time ago."""
+
+    reads = Bundle[Item]("reads")
+
+    @initialize(target=reads, known=st.booleans())
+    def register(self, known: bool) -> Item:
+        self.row = make_item() if known else unknown()
+        self.highest_token = 0
+        return self.row
+
+    @rule(target=reads)
+    def read(self) -> Item:
+        return self.row
+
+    @precondition(lambda self: is_due(self.row))
+    @rule(target=reads)
+    def claim(self) -> Item:
+        self.row = claimed(self.row)
+        return self.row
+
+    @rule(name=st.sampled_from(sorted(CONSTRUCTORS)))
+    def change_now(self, name: str) -> None:
+        self.row = tried(self.row, name, read=self.row) or self.row
+
+    @rule(name=st.sampled_from(sorted(CONSTRUCTORS)), read=reads)
+    def change_what_was_read(self, name: str, read: Item) -> None:
+        self.row = tried(self.row, name, read=read) or self.row
+
+    @invariant()
+    def the_token_never_falls(self) -> None:
+        assert self.row.token >= self.highest_token
+        self.highest_token = self.row.token
+
+    @invariant()
+    def the_row_is_sound(self) -> None:
+        check(self.row)
+
+
+def check(row: Item) -> None:
+    """What is true of every item, however it came about: what the table's CHECKs say."""
+    assert min(row.retry_count, row.deferrals, row.crashes, row.token) >= 0
+    assert row.external_id is not None or row.state is ItemState.UNAVAILABLE
+    assert (row.lease_until is not None) == (row.state is ItemState.FETCHING)
+    assert (row.deferred_until is not None) == (row.state is ItemState.DEFERRED)
+    if row.state in (ItemState.PENDING, ItemState.DEFERRED):
+        assert row.next_attempt_at is not None
+    if row.next_attempt_at is not None:
+        assert is_due(row)
+    # Nothing that waits is forgotten: it is due some time, or it is stuck and says so.
+    if row.state in ITEM.active and row.state is not ItemState.FETCHING:
+        assert is_due(row) != row.stuck
+
+
+def tried(before: Item, name: str, *, read: Item) -> Item | None:
+    """The row after a change made from what was read, checked against the table."""
+    try:
+        made = CONSTRUCTORS[name](read)
+    except IllegalTransition:
+        return None
+    after = applied(before, made)
+    if after is None:
+        return None
+    assert before.state in made.edge.sources
+    assert ITEM.allows(before.state, after.state)
+    assert after.token == before.token + made.fences
+    # Whoever is not the holder shuts the holder out.
+    if name in ("release", "rescue", "abandon", "reset", "appear"):
+        assert after.token > before.token
+    return after
+
+
+def unknown() -> Item:
+    """An item without an id at the provider."""
+    return make_item(external_id=None, state=ItemState.UNAVAILABLE, next_attempt_at=None)
+
+
+Walk.TestCase.settings = settings(max_examples=200, stateful_step_count=40)
+TestWalk = Walk.TestCase
+
+
+def test_the_constructors_bring_about_every_change_of_the_table_and_no_other() -> None:
+    # Given everything that can become of an item, tokens aside
+    seen: set[tuple[object, ...]] = set()
+    changes: set[tuple[str, str]] = set()
+    ahead = [make_item(), unknown()]
+    while ahead:
+        item = ahead.pop()
+        kind = (item.state, item.external_id, min(item.retry_count, RETRIES_MAX), is_due(item))
+        if kind in seen:
+            continue
+        seen.add(kind)
+        check(item)
+
+        # When every change is tried on it
+        after = [tried(item, name, read=item) for name in CONSTRUCTORS]
+        if is_due(item):
+            after.append(claimed(item))
+        possible = [each for each in after if each is not None]
+        changes |= {(item.state.value, each.state.value) for each in possible}
+        ahead += possible
+
+    # Then every state was reached, by all the ways of the table and by nothing else
+    assert {kind[0] for kind in seen} == set(ItemState)
+    told = {(each.value, edge.target.value) for edge in ITEM.edges for each in edge.sources}
+    assert changes == told == CHANGES
+
+
+@pytest.mark.parametrize("name", sorted(set(CONSTRUCTORS) - {"reset", "appear"}))
+def test_only_the_holder_and_who_outlives_it_change_what_is_being_fetched(name: str) -> None:
+    with pytest.raises(IllegalTransition, match="pending"):
+        CONSTRUCTORS[name](make_item())
+
+
+def test_a_success_clears_the_error_and_keeps_the_counters() -> None:
+    item = claimed(make_item(retry_count=2, crashes=1, error="Transient: x"))
+
+    after = change.succeed(item).after
+
+    assert (after.state, after.error) == (ItemState.SUCCESS, None)
+    assert (after.retry_count, after.crashes) == (2, 1)
+
+
+def test_a_failure_a_deferral_and_a_crash_each_count_for_themselves() -> None:
+    item = claimed(make_item())
+
+    failed = change.fail(item, error="x", after=MINUTE).after
+    deferred = change.defer(item, until=NOW + MINUTE, error="x").after
+    rescued = change.rescue(item, after=MINUTE).after
+
+    assert (failed.retry_count, failed.deferrals, failed.crashes) == (1, 0, 0)
+    assert (deferred.retry_count, deferred.deferrals, deferred.crashes) == (0, 1, 0)
+    assert (rescued.retry_count, rescued.deferrals, rescued.crashes) == (0, 0, 1)
+
+
+def test_what_we_hold_back_ourselves_does_not_even_count_as_a_deferral() -> None:
+    item = claimed(make_item())
+
+    made = change.defer(item, until=NOW + MINUTE, error="spent", counts=False)
+
+    assert made.after.deferrals == 0
+    assert made.wake == made.after.deferred_until == NOW + MINUTE
+
+
+def test_an_item_that_takes_down_its_workers_ends_in_the_designed_words() -> None:
+    item = claimed(make_item(crashes=4))
+
+    made = change.abandon(item)
+
+    assert made.after.error == "fetching_timeout_cleanup"
+    assert (made.after.crashes, made.wake, made.after.stuck) == (5, None, True)
+    assert made.lease_seen == item.lease_until
+
+
+def test_a_reset_wipes_the_sheet_and_shuts_the_holder_out() -> None:
+    item = claimed(make_item(retry_count=2, deferrals=7, crashes=3, error="x"))
+
+    made = change.reset(item)
+
+    after = made.after
+    assert (after.retry_count, after.deferrals, after.crashes, after.error) == (0, 0, 0, None)
+    assert (after.state, made.fences) == (ItemState.PENDING, True)
+
+
+def test_what_has_no_id_at_the_provider_cannot_be_reset() -> None:
+    with pytest.raises(IllegalTransition, match="nothing to fetch"):
+        change.reset(unknown())
+
+
+def test_an_id_appears_once() -> None:
+    assert change.appear(unknown(), "ext_9").after.external_id == "ext_9"
+    with pytest.raises(IllegalTransition, match="all along"):
+        change.appear(make_item(state=ItemState.UNAVAILABLE, next_attempt_at=None), "ext_9")
+
+
+# ---- documents ---------------------------------------------------------------------------------
+
+
+def test_a_document_knows_its_channels_and_how_many_points_they_have() -> None:
+    document = document_of({"time": [0, 1, 2], "heartrate": [90, 91, 92]}, source="strava")
+
+    assert document.channels == ("heartrate", "time")
+    assert (document.point_count, document.source) == (3, "strava")
+    assert document.data == {"time": [0, 1, 2], "heartrate": [90, 91, 92]}
+
+
+def test_a_document_may_be_wrapped_in_what_is_served() -> None:
+    document = document_of({"time": [0]}, source="strava", wrap={"status": "success"})
+
+    assert document.data == {"status": "success", "stream_data": {"time": [0]}}
+
+
+@pytest.mark.parametrize("channels", [{}, {"time": []}, {"time": [], "heartrate": []}])
+def test_without_points_there_is_no_document(channels: dict[str, list[int]]) -> None:
+    with pytest.raises(NoData):
+        document_of(channels, source="strava")
+
+
+def test_channels_of_different_lengths_are_malformed() -> None:
+    with pytest.raises(Malformed, match="heartrate 2, time 3"):
+        document_of({"time": [0, 1, 2], "heartrate": [90, 91]}, source="strava")
