@@ -202,9 +202,9 @@ def test_items_are_fetched_one_by_one_the_oldest_first(tmp_path: Path) -> None:
             "NoData: there are no points",
         ),
         (
-            document_of({"time": [object()]}, source="strava"),
+            document_of({"time": [1j]}, source="strava"),
             ItemState.FAILED,
-            "TypeError: Encoding objects of type object is unsupported",
+            "TypeError: Encoding objects of type complex is unsupported",
         ),
     ],
     ids=str,

@@ -3,12 +3,15 @@
 It names times, not how far off they are, so that it stays the same until something happens.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import assert_never
 
 from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JobState
+
+_CLASS = re.compile(r"^[A-Z]\w*: ")
 
 
 def explain(job: Job, *, now: datetime, titles: Mapping[str, str] | None = None) -> str:
@@ -43,7 +46,7 @@ def _running(job: Job) -> str:
 
 #: While it waits for its time.
 _WAITS = {
-    Reason.RETRYING: "The last try failed ({error}); trying again {when}.",
+    Reason.RETRYING: "The last try failed; trying again {when}.",
     Reason.RATE_LIMITED: "{who} lets us do only so much at a time; going on {when}.",
     Reason.NO_LIMITER: "The rate limiter for {who} cannot be reached; looking again {when}.",
     Reason.CONNECTION_PAUSED: "The connection to {who} is paused; looking again {when}.",
@@ -59,7 +62,7 @@ def _pending(job: Job, now: datetime, who: str) -> str:
     if job.wake_at is not None and job.wake_at > now:
         text = _WAITS.get(job.reason, "Scheduled to start {when}.")
         when = _until(job.wake_at, now)
-        return text.format(who=who, when=when, error=_error(job), sync=job.sync)
+        return text.format(who=who, when=when, sync=job.sync)
     if job.mode is Mode.HISTORY and job.started_at is not None and job.progress.at:
         return f"In line to go on with {job.progress.at}."
     return "In line for a worker."
@@ -102,7 +105,9 @@ def _failed(job: Job, who: str) -> str:
 
 
 def _error(job: Job) -> str:
-    return (job.error or "no reason given").rstrip(".")
+    # The class of the error is for whoever reads logs.
+    said = _CLASS.sub("", job.error or "") or job.error or "no reason given"
+    return said.rstrip(".")
 
 
 def _until(at: datetime | None, now: datetime) -> str:

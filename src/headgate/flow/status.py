@@ -6,6 +6,7 @@ it stays the same until something happens.
 
 import msgspec
 
+from headgate.base.encoding import JsonObject
 from headgate.flow.explain import explain
 from headgate.flow.runtime import Runtime
 from headgate.model.forecast import Finish
@@ -82,3 +83,64 @@ def _reconnect(job: Job) -> dict[str, str | None]:
     at_destination = job.provider == job.destination
     connection = job.destination_connection_id if at_destination else job.connection_id
     return {"reconnect": job.provider, "reconnect_id": connection}
+
+
+def document(status: JobStatus) -> JsonObject:
+    """The same as a document: what the API answers and what `--json` prints."""
+    reconnect = None
+    if status.reconnect is not None:
+        reconnect = {"provider": status.reconnect, "connection_id": status.reconnect_id}
+    rest = {
+        "finish": status.finish,
+        "late": status.late,
+        "gaps": [
+            {"day": gap.day, "status": gap.status, "reason": gap.error} for gap in status.gaps
+        ],
+        "poll_after_s": status.poll_after_s,
+        "reconnect": reconnect,
+    }
+    return {**line(status.job, status.sentence), **msgspec.to_builtins(rest)}
+
+
+def line(job: Job, sentence: str) -> JsonObject:
+    """A job in a list: as much of the document as its row and its sentence tell."""
+    summary, progress = job.summary, job.progress
+    stored = summary.inserted + summary.updated + summary.unchanged
+    told = {
+        "id": job.id,
+        "user_id": job.user_id,
+        "sync": job.sync,
+        "source": job.source,
+        "destination": job.destination,
+        "connection_id": job.connection_id,
+        "destination_connection_id": job.destination_connection_id,
+        "mode": job.mode,
+        "lane": job.lane,
+        "state": job.state,
+        "reason": job.reason,
+        "sentence": sentence,
+        "percent": progress.percent,
+        "progress": {"done": progress.done, "total": progress.total, "at": progress.at},
+        "start_date": job.start_date,
+        "end_date": job.end_date,
+        "cursor_date": job.cursor_date,
+        "wake_at": job.wake_at,
+        "counts": {
+            "found": summary.records,
+            "imported": stored if job.destination is None else summary.delivered,
+            "refused": summary.refused,
+            "days_held": summary.days_held,
+            "days_empty": summary.days_empty,
+            "days_failed": summary.days_failed,
+            "errors": summary.errors,
+        },
+        "error": job.error,
+        "error_count": len(job.recent_errors),
+        "last_attempt_at": job.attempted_at,
+        "created_at": job.created_at,
+        "updated_at": job.updated_at,
+        "started_at": job.started_at,
+        "finished_at": job.finished_at,
+    }
+    shown: dict[str, object] = msgspec.to_builtins(told)
+    return shown

@@ -224,7 +224,7 @@ class ItemWork(Protocol):
     """Items of the job's connection, as its source works on them."""
 
     async def register(self, found: Sequence[NewItem]) -> Registered:
-        """Note things that were found and are to be fetched; those that are known stay as they are."""
+        """Note things that were found and are to be fetched; known ones stay as they are."""
         ...
 
     async def fetch_due(

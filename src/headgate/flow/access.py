@@ -1,0 +1,89 @@
+"""API keys: making them, knowing them again, taking them back.
+
+A key is `hg_<id>_<secret>`. The id finds the row; of the secret we keep a hash. It is random, so
+there is nothing to slow down: whoever has the hash cannot try what it might be.
+"""
+
+import hmac
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+
+from headgate.base.errors import InvalidInput
+from headgate.base.ids import Ids
+from headgate.base.log import get_logger
+from headgate.base.secret import Secret, random_secret
+from headgate.flow.runtime import Runtime
+from headgate.flow.submit import check_name
+from headgate.model.access import ApiKey, Role
+from headgate.ports.access import Access, NewApiKey
+
+LIST_MAX = 1000
+_KEY = re.compile(r"hg_(key_[0-9A-Z]{26})_([0-9a-f]{64})", re.ASCII)
+#: No secret has this hash: what an unknown id is compared with, so that it takes as long.
+_NOBODY = "0" * 64
+
+_log = get_logger(__name__)
+
+
+class ApiKeys:
+    """The keys of an application's HTTP API."""
+
+    def __init__(self, access: Access, rt: Runtime) -> None:
+        """Keep them in `access`."""
+        self._access = access
+        self._ids: Ids = rt.ids
+        self._rng = rt.rng
+
+    async def make(
+        self, name: str, *, role: Role | str, user_id: str | None = None
+    ) -> tuple[ApiKey, Secret]:
+        """A new key, and the text to hand to its owner: it is told once and kept nowhere."""
+        if role not in list(Role):
+            raise InvalidInput("role", f"{str(role)!r} is not one of {', '.join(Role)}")
+        role = Role(role)
+        if role is Role.ADMIN and user_id is not None:
+            raise InvalidInput("user_id", "an admin's key is nobody's own; leave it out")
+        if role is not Role.ADMIN and user_id is None:
+            raise InvalidInput("user_id", f"say whose the key is; role {role} sees only its own")
+        secret = random_secret(self._rng)
+        key = await self._access.add_key(
+            NewApiKey(
+                id=self._ids.new("key"),
+                hash=_hash(secret.reveal()),
+                name=check_name("name", name),
+                user_id=None if user_id is None else check_name("user_id", user_id),
+                role=role,
+            )
+        )
+        _log.info("api key made", key=key.id, role=role.value, user=user_id)
+        return key, Secret(f"hg_{key.id}_{secret.reveal()}")
+
+    async def know(self, presented: Secret) -> ApiKey | None:
+        """The key, if it is one and still good. An unknown id costs what a wrong secret does."""
+        parts = _KEY.fullmatch(presented.reveal())
+        if parts is None:
+            return None
+        kept = await self._access.find_key(parts[1])
+        # On bytes: with other than ASCII letters, texts are refused.
+        wanted = (_NOBODY if kept is None else kept.hash).encode()
+        same = hmac.compare_digest(_hash(parts[2]).encode(), wanted)
+        if kept is None or not same or kept.key.revoked_at is not None:
+            return None
+        return kept.key
+
+    async def list(self, *, limit: int = 50, after: str | None = None) -> Sequence[ApiKey]:
+        """Keys, the oldest first; go on with `after`, the last id of the page before."""
+        if not 1 <= limit <= LIST_MAX:
+            raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
+        return await self._access.list_keys(limit=limit, after=after)
+
+    async def revoke(self, key_id: str) -> ApiKey:
+        """From now on the key opens nothing."""
+        key = await self._access.revoke_key(key_id)
+        _log.info("api key revoked", key=key.id)
+        return key
+
+
+def _hash(secret: str) -> str:
+    return sha256(secret.encode()).hexdigest()

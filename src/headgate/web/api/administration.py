@@ -1,0 +1,115 @@
+"""What only an admin's key may do: users' plans, and how the budgets stand."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from fastapi import Path
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from headgate.flow.plans import PLAN_LENGTH_MAX
+from headgate.model.budget import Scope
+from headgate.web.api import answers, examples
+from headgate.web.api.documents import Name, shows, takes
+from headgate.web.api.route import TheAdmin, TheApp, reads, router, writes
+
+UserId = Annotated[Name, Path(description="The user.")]
+
+routes = router("/v1", "Administration")
+
+
+class SetPlan(BaseModel):
+    """The plan that a user has from now on."""
+
+    model_config = takes(examples.PLAN)
+
+    plan: Name = Field(max_length=PLAN_LENGTH_MAX)
+
+
+class UserDocument(BaseModel):
+    """What is known of a user."""
+
+    model_config = shows(examples.USER)
+
+    id: str
+    plan: str | None = Field(description="null where none was set.")
+
+
+class WindowDocument(BaseModel):
+    """How one window of a limit stands."""
+
+    limit: str
+    scope: Scope
+    amount: int
+    used: int
+    remaining: int
+    reserved: int = Field(description="What of the remaining is kept for live work.")
+    resets_at: datetime
+    hot: int
+    cold: int
+    retries: int
+    theirs: int | None = Field(description="The provider's own count.")
+    unknown: bool
+
+
+class BudgetDocument(BaseModel):
+    """How a provider's budget stands."""
+
+    model_config = shows(examples.BUDGET)
+
+    source: str
+    windows: list[WindowDocument]
+    closed_until: datetime | None
+    next_cold_at: datetime | None
+    slots_used: int
+    slots: int | None
+    refused_24h: dict[str, int]
+    answers_429_24h: int
+
+
+class Budgets(BaseModel):
+    """Every declared budget."""
+
+    model_config = shows({"data": [examples.BUDGET]})
+
+    data: list[BudgetDocument]
+
+
+@routes.get(
+    "/users/{user_id}",
+    operation_id="get_user",
+    summary="A user's plan",
+    response_model=UserDocument,
+    responses=reads("not_found"),
+)
+async def get_user(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
+    """Who was never told of has no plan."""
+    plan = await app.runtime.store.plan_of(user_id)
+    return answers.document(UserDocument(id=user_id, plan=plan))
+
+
+@routes.put(
+    "/users/{user_id}",
+    operation_id="set_user_plan",
+    summary="Set a user's plan",
+    response_model=UserDocument,
+    responses=writes("not_found"),
+)
+async def set_user(app: TheApp, caller: TheAdmin, user_id: UserId, body: SetPlan) -> Response:
+    """What the plan includes is the application's to say."""
+    await app.set_plan(user_id, body.plan)
+    return answers.document(UserDocument(id=user_id, plan=body.plan))
+
+
+@routes.get(
+    "/budgets",
+    operation_id="list_budgets",
+    summary="How the providers' budgets stand",
+    response_model=Budgets,
+    responses=reads(),
+)
+async def budgets(app: TheApp, caller: TheAdmin) -> Response:
+    """What is used, what is left, and what is kept for live work."""
+    uses = [msgspec.to_builtins(each, builtin_types=(datetime,)) for each in await app.budgets()]
+    return answers.document(Budgets(data=[BudgetDocument(**each) for each in uses]))

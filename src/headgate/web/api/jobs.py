@@ -1,0 +1,347 @@
+"""Jobs under /v1: starting, following and steering imports of history."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date, timedelta
+from typing import Annotated, Any
+
+from fastapi import Body, Path, Query, Request
+from starlette.responses import Response
+
+from headgate.app import App
+from headgate.base.errors import InvalidInput
+from headgate.flow.backfill import BackfillRequest
+from headgate.model.job import Job
+from headgate.model.states import JobState
+from headgate.web.api import answers
+from headgate.web.api.documents import (
+    Day,
+    DayDocument,
+    DayPage,
+    EventDocument,
+    EventPage,
+    ForecastDocument,
+    JobDocument,
+    JobPage,
+    LinkDocument,
+    MakeLink,
+    Name,
+    StartJob,
+    foreseen,
+    listed,
+    shown,
+)
+from headgate.web.api.route import (
+    REPEATABLE,
+    IfNoneMatch,
+    JobKey,
+    TheApp,
+    TheCaller,
+    TheSite,
+    posts,
+    reads,
+    router,
+)
+from headgate.web.auth import Caller
+from headgate.web.links import PROGRESS_PATH
+
+PAGE_MAX = 200
+DAYS_MAX = 1000
+#: What an id may look like; others are NotFound without a look.
+JOB_ID = r"^[A-Za-z0-9_-]{1,100}$"
+JobId = Annotated[str, Path(pattern=JOB_ID, description="The job.")]
+Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many, at most.")]
+After = Annotated[Name | None, Query(description="`next_cursor` of the page before.")]
+
+_EVENT_ID_MAX = 2**63 - 1
+_ENGINE_WORDS = {"start": "start_date", "end": "end_date"}
+_CONTROLS = ("not_found", "illegal_transition", "conflict")
+_TAGGED = {
+    "headers": {
+        "ETag": {"description": "Of this very document.", "schema": {"type": "string"}},
+    }
+}
+NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
+    304: {"description": "You have the newest already."}
+}
+
+routes = router("/v1/jobs", "Jobs")
+
+
+# ---- starting ----------------------------------------------------------------------------------
+
+
+@routes.post(
+    "",
+    operation_id="start_job",
+    summary="Start an import of history, or forecast one",
+    status_code=202,
+    response_model=JobDocument,
+    dependencies=[REPEATABLE],
+    responses={
+        200: {"model": ForecastDocument, "description": "The forecast, for `dry_run`."},
+        202: {
+            "description": "The job is stored, and starts by itself.",
+            "headers": {"Location": {"schema": {"type": "string"}}},
+        },
+        **posts("plan_required", "active_job_exists", "not_connected", "not_found"),
+    },
+)
+async def start(
+    request: Request, app: TheApp, caller: TheCaller, key: JobKey, body: StartJob
+) -> Response:
+    """Store a job that reads each day of the range, the newest first."""
+    wanted = BackfillRequest(
+        user_id=caller.acting_for(body.user_id),
+        source=body.source,
+        destination=body.destination,
+        start=body.start_date,
+        end=body.end_date,
+        reprocess=body.reprocess,
+        connection_id=body.connection_id,
+        destination_connection_id=body.destination_connection_id,
+        key=key,
+    )
+    with saying(_ENGINE_WORDS):
+        if body.dry_run:
+            check_connections(app, caller, wanted)
+            return answers.document(foreseen(await app.backfills.forecast(wanted)))
+        job = await started(app, caller, wanted)
+    status = await app.backfills.status(job.id, user_id=job.user_id)
+    return answers.polled(
+        request, shown(status), status=202, headers={"Location": f"/v1/jobs/{job.id}"}
+    )
+
+
+async def started(app: App, caller: Caller, wanted: BackfillRequest) -> Job:
+    """The job that was made, or that the same key made before."""
+    check_connections(app, caller, wanted)
+    return (await app.backfills.start(wanted)).job
+
+
+def check_connections(app: App, caller: Caller, wanted: BackfillRequest) -> None:
+    """Where users have no accounts, a connection is a mere name: theirs is their own id.
+
+    Where they have accounts, the store knows whose each is.
+    """
+    named, auths = wanted.connection_id, app.runtime.registry.auths
+    if caller.is_admin or wanted.source in auths or named in (None, wanted.user_id):
+        return
+    raise InvalidInput("connection_id", f"users have no accounts at {wanted.source}: leave it out")
+
+
+@contextmanager
+def saying(words: Mapping[str, str]) -> Iterator[None]:
+    """Name fields as the caller knows them, where the engine has other words."""
+    try:
+        yield
+    except InvalidInput as error:
+        if error.field not in words:
+            raise
+        raise InvalidInput(words[error.field], error.problem) from None
+
+
+# ---- following ---------------------------------------------------------------------------------
+
+
+@routes.get(
+    "",
+    operation_id="list_jobs",
+    summary="List jobs, the newest first",
+    response_model=JobPage,
+    responses=reads(),
+)
+async def list_jobs(
+    app: TheApp,
+    caller: TheCaller,
+    user_id: Annotated[Name | None, Query(description="Of this user.")] = None,
+    state: Annotated[list[JobState] | None, Query(description="In one of these states.")] = None,
+    sync: Annotated[Name | None, Query(description="Of this sync.")] = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> Response:
+    """A user's key lists that user's jobs, an admin's everybody's."""
+    jobs = await app.jobs(
+        user_id=caller.looking_at(user_id),
+        sync=sync,
+        states=state or (),
+        limit=limit + 1,
+        before=after,
+    )
+    page = [listed(app, job) for job in jobs[:limit]]
+    more = page[-1].id if len(jobs) > limit else None
+    return answers.document(JobPage(data=page, next_cursor=more))
+
+
+async def _status(
+    request: Request,
+    app: TheApp,
+    caller: TheCaller,
+    job_id: JobId,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
+    status = await app.backfills.status(job_id, user_id=caller.owner)
+    return answers.polled(request, shown(status))
+
+
+for _path, _id in (("/{job_id}", "get_job"), ("/{job_id}/status", "get_job_status")):
+    routes.get(
+        _path,
+        operation_id=_id,
+        summary="How a job stands",
+        response_model=JobDocument,
+        responses={200: _TAGGED, **NOT_MODIFIED, **reads("not_found")},
+    )(_status)
+
+
+@routes.get(
+    "/{job_id}/events",
+    operation_id="list_job_events",
+    summary="A job's story, in order",
+    response_model=EventPage,
+    responses=reads("not_found"),
+)
+async def events(
+    app: TheApp,
+    caller: TheCaller,
+    job_id: JobId,
+    limit: Limit = PAGE_MAX,
+    after: Annotated[int, Query(ge=0, le=_EVENT_ID_MAX, description="`next_cursor`.")] = 0,
+) -> Response:
+    """What happened to the job, event by event."""
+    job = await app.get(job_id, user_id=caller.owner)
+    told = await app.events(job.id, after=after, limit=limit + 1)
+    page = [
+        EventDocument(id=each.id, at=each.at, kind=each.kind, data=dict(each.data))
+        for each in told[:limit]
+    ]
+    more = str(page[-1].id) if len(told) > limit else None
+    return answers.document(EventPage(data=page, next_cursor=more))
+
+
+@routes.get(
+    "/{job_id}/days",
+    operation_id="list_job_days",
+    summary="What is known of each day of a job's range",
+    response_model=DayPage,
+    responses=reads("not_found"),
+)
+async def days(
+    app: TheApp,
+    caller: TheCaller,
+    job_id: JobId,
+    limit: Annotated[int, Query(ge=1, le=DAYS_MAX, description="How many, at most.")] = 366,
+    after: Annotated[Day | None, Query(description="`next_cursor` of the page before.")] = None,
+) -> Response:
+    """Every day in order; one that nobody has read yet has no status."""
+    job = await app.get(job_id, user_id=caller.owner)
+    if job.start_date is None or job.end_date is None:
+        return answers.document(DayPage(data=[], next_cursor=None))
+    wanted = _days(max(job.start_date, after or date.min), job.end_date, limit, skip=after)
+    if not wanted:
+        return answers.document(DayPage(data=[], next_cursor=None))
+    rows = await app.coverage(job.sync, job.connection_id, start=wanted[0], end=wanted[-1])
+    known = {row.day: row for row in rows}
+    page = []
+    for day in wanted:
+        row = known.get(day)
+        page.append(
+            DayDocument(day=day, status=None, records=0, reason=None)
+            if row is None
+            else DayDocument(day=day, status=row.status, records=row.records, reason=row.error)
+        )
+    more = wanted[-1].isoformat() if wanted[-1] < job.end_date else None
+    return answers.document(DayPage(data=page, next_cursor=more))
+
+
+def _days(first: date, last: date, limit: int, *, skip: date | None) -> list[date]:
+    """Up to `limit` days from `first` to `last`, without `skip`."""
+    count = min(limit + 1, (last - first).days + 1)
+    found = [first + timedelta(days=each) for each in range(max(0, count))]
+    return [day for day in found if day != skip][:limit]
+
+
+# ---- steering ----------------------------------------------------------------------------------
+
+
+async def _steered(
+    request: Request, app: App, steer: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
+) -> Response:
+    job = await steer(job_id, user_id=caller.owner)
+    status = await app.backfills.status(job.id, user_id=caller.owner)
+    return answers.polled(request, shown(status))
+
+
+@routes.post(
+    "/{job_id}/retry",
+    operation_id="retry_job",
+    summary="Try a paused or failed job again at once",
+    response_model=JobDocument,
+    dependencies=[REPEATABLE],
+    responses=posts(*_CONTROLS, "active_job_exists"),
+)
+async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
+    """A job that is under way already is left as it is."""
+    return await _steered(request, app, app.retry_now, job_id, caller)
+
+
+@routes.post(
+    "/{job_id}/pause",
+    operation_id="pause_job",
+    summary="Let a job stand still until it is resumed",
+    response_model=JobDocument,
+    dependencies=[REPEATABLE],
+    responses=posts(*_CONTROLS),
+)
+async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
+    """A running job stops at its next checkpoint."""
+    return await _steered(request, app, app.pause, job_id, caller)
+
+
+@routes.post(
+    "/{job_id}/resume",
+    operation_id="resume_job",
+    summary="Let a paused job go on",
+    response_model=JobDocument,
+    dependencies=[REPEATABLE],
+    responses=posts(*_CONTROLS),
+)
+async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
+    """It goes on from where it stopped."""
+    return await _steered(request, app, app.resume, job_id, caller)
+
+
+@routes.post(
+    "/{job_id}/cancel",
+    operation_id="cancel_job",
+    summary="End a job",
+    response_model=JobDocument,
+    dependencies=[REPEATABLE],
+    responses=posts(*_CONTROLS),
+)
+async def cancel(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
+    """A running one is `cancelling` until its worker lets go. What is imported stays."""
+    return await _steered(request, app, app.cancel, job_id, caller)
+
+
+@routes.post(
+    "/{job_id}/link",
+    operation_id="make_job_link",
+    summary="A link to the page that shows a job to its user",
+    response_model=LinkDocument,
+    dependencies=[REPEATABLE],
+    responses=posts("not_found"),
+)
+async def link(
+    site: TheSite,
+    caller: TheCaller,
+    job_id: JobId,
+    body: Annotated[MakeLink | None, Body()] = None,
+) -> Response:
+    """Whoever has the link may look at the job, and retry it, without a login."""
+    job = await site.app.get(job_id, user_id=caller.owner)
+    ttl = timedelta(hours=(body or MakeLink()).ttl_hours)
+    path = site.links.progress(job_id=job.id, user_id=job.user_id, ttl=ttl)
+    made = site.links.open_progress(path.removeprefix(PROGRESS_PATH))
+    return answers.secret(LinkDocument(url=f"{site.public_url}{path}", expires_at=made.expires_at))

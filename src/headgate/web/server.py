@@ -1,0 +1,119 @@
+"""The HTTP face put together: the API, the pages, and what every answer has in common.
+
+The caller opens the application before it serves, and closes it after.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from fastapi import FastAPI, Request
+from starlette.datastructures import MutableHeaders
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headgate.app import App
+from headgate.base.errors import HeadgateError
+from headgate.base.log import get_logger
+from headgate.base.redact import describe
+from headgate.connectors.keys import KeyRing
+from headgate.flow.access import ApiKeys
+from headgate.store.sql.access_store import SqlAccess
+from headgate.web import problems
+from headgate.web.api import administration, connections, description, historical, jobs
+from headgate.web.api.route import Api
+from headgate.web.idempotency import Once
+from headgate.web.limits import BodyLimit, Limits
+from headgate.web.links import Links
+from headgate.web.pages.router import pages_router
+from headgate.web.site import Site
+
+#: A database that takes longer to answer counts as one that does not.
+HEALTH_S_MAX = 5.0
+#: Where an answer does not say otherwise. The pages have a policy of their own.
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_HSTS = {"Strict-Transport-Security": "max-age=31536000"}
+
+_log = get_logger(__name__)
+
+
+def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080") -> FastAPI:
+    """The whole site of `app`, reached by users at `public_url`; links are signed with `keys`."""
+    public_url = public_url.rstrip("/")
+    site = Site(app=app, links=Links(keys, app.clock), public_url=public_url)
+    access = SqlAccess(app.database)
+    # Neither /docs nor /redoc: they load scripts from elsewhere. The document itself needs a key.
+    web = FastAPI(
+        title="Headgate",
+        version="1",
+        description="Durable imports of history from rate-limited APIs.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    web.state.api = Api(
+        site=site, keys=ApiKeys(access, app.runtime), limits=Limits(app.clock), once=Once(access)
+    )
+    for each in (jobs, historical, connections, administration):
+        web.include_router(each.routes)
+    description.install(web)
+    web.include_router(pages_router(site))
+    web.add_api_route("/healthz", _health(access), include_in_schema=False)
+    problems.install(web)
+    https = public_url.startswith("https://")
+    web.add_middleware(BodyLimit)
+    web.add_middleware(Hardened, headers={**_HEADERS, **(_HSTS if https else {})})
+    return web
+
+
+def _health(access: SqlAccess) -> Callable[[], Awaitable[Response]]:
+    async def healthz() -> Response:
+        """Whether requests can be served; anonymous, so it says nothing else."""
+        try:
+            async with asyncio.timeout(HEALTH_S_MAX):
+                await access.ping()
+        except (HeadgateError, TimeoutError) as error:
+            _log.error("not healthy", error=describe(error))
+            return PlainTextResponse("unavailable", status_code=503)
+        return PlainTextResponse("ok")
+
+    return healthz
+
+
+class Hardened:
+    """Gives every answer its security headers, and an answer to every failure."""
+
+    def __init__(self, app: ASGIApp, *, headers: Mapping[str, str]) -> None:
+        """Stand before `app`; what an answer says of these headers itself goes first."""
+        self._app = app
+        self._headers = headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def hardened(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, hardened)
+        except Exception as error:
+            if begun:
+                raise
+            response = problems.answer(Request(scope), error)
+            await response(scope, receive, hardened)

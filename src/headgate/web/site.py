@@ -1,0 +1,15 @@
+"""What the pages and the API share: the application, signed links, and where we are reached."""
+
+import msgspec
+
+from headgate.app import App
+from headgate.web.links import Links
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """One application on the web."""
+
+    app: App
+    links: Links
+    #: Where users reach it, without a slash at its end.
+    public_url: str

@@ -1,0 +1,170 @@
+"""The first specification's own paths: a client that was written to it works."""
+
+from pathlib import Path
+from typing import Any
+
+from headgate import Chunk, Context, Transient
+from headgate.model.states import JobState
+from headgate.web.api.historical import STATUS_OF, Status
+from tests.web.callers import Served, history, problem, serving
+from tests.worlds import World
+
+SEED_FIELDS = {
+    "jobId",
+    "userId",
+    "source",
+    "destination",
+    "startDate",
+    "endDate",
+    "cursorDate",
+    "status",
+    "errorCount",
+    "lastAttempt",
+}
+OUR_FIELDS = {"percent", "sentence", "reason", "wake_at", "finish", "gaps", "poll_after_s"}
+WANTED = {"source": "fitbit", "startDate": "2025-12-01", "endDate": "2025-12-10"}
+
+
+class Phone:
+    """An app that knows the specification, and nothing else."""
+
+    def __init__(self, served: Served, client: Any) -> None:
+        self.served = served
+        self.client = client
+
+    async def start(self) -> dict[str, Any]:
+        answer = await self.client.post("/jobs", json=WANTED)
+        assert answer.status_code == 202, answer.text
+        told: dict[str, Any] = answer.json()
+        assert answer.headers["location"] == f"/jobs/{told['jobId']}/status"
+        return told
+
+    async def status(self, job_id: str) -> dict[str, Any]:
+        answer = await self.client.get(f"/jobs/{job_id}/status")
+        assert answer.status_code == 200, answer.text
+        told: dict[str, Any] = answer.json()
+        return told
+
+    async def until(self, world: World, job_id: str, status: str) -> dict[str, Any]:
+        for _ in range(1000):
+            told = await self.status(job_id)
+            if told["status"] == status:
+                return told
+            await world.clock.sleep(told["poll_after_s"] or 10)
+        raise AssertionError(f"it never came to be {status}")
+
+
+def test_a_job_is_started_and_followed_to_its_end(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        phone = Phone(served, await served.client())
+
+        told = await phone.start()
+
+        assert told.keys() == SEED_FIELDS | OUR_FIELDS
+        assert {name: told[name] for name in SEED_FIELDS - {"jobId"}} == {
+            "userId": "ada",
+            "source": "fitbit",
+            "destination": None,
+            "startDate": "2025-12-01",
+            "endDate": "2025-12-10",
+            "cursorDate": "2025-12-10",
+            "status": "PENDING",
+            "errorCount": 0,
+            "lastAttempt": None,
+        }
+        assert (told["percent"], told["sentence"]) == (0.0, "In line for a worker.")
+        await served.app.supervisor().start()
+        done = await phone.until(world, told["jobId"], "COMPLETED")
+        assert done.keys() == SEED_FIELDS | OUR_FIELDS
+        assert (done["percent"], done["reason"], done["poll_after_s"]) == (100.0, "done", None)
+        assert done["lastAttempt"].endswith("Z")
+        assert done["cursorDate"] == "2025-12-01"
+
+    serving(tmp_path, main)
+
+
+def test_a_job_that_the_breaker_paused_is_retried(tmp_path: Path) -> None:
+    async def read(ctx: Context) -> Chunk:
+        raise Transient("503")
+
+    async def main(world: World, served: Served) -> None:
+        phone = Phone(served, await served.client())
+        job_id = (await phone.start())["jobId"]
+        supervisor = served.app.supervisor()
+        await supervisor.start()
+
+        paused = await phone.until(world, job_id, "PAUSED")
+        await supervisor.stop()
+
+        assert (paused["errorCount"], paused["reason"]) == (6, "breaker")
+        assert paused["wake_at"] > paused["lastAttempt"]
+        assert "servers are busy" in paused["sentence"] and "resume" in paused["sentence"]
+        assert paused["cursorDate"] == "2025-12-10"
+        again = (await phone.client.post(f"/jobs/{job_id}/retry")).json()
+        assert (again["status"], again["reason"]) == ("PENDING", "retry_now")
+
+    serving(tmp_path, main, history(read=read))
+
+
+def test_a_job_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        phone = Phone(served, await served.client())
+        job_id = (await phone.start())["jobId"]
+
+        said = []
+        for verb in ("pause", "resume", "cancel"):
+            answer = await phone.client.post(f"/jobs/{job_id}/{verb}")
+            assert answer.status_code == 200, answer.text
+            said.append((answer.json()["status"], answer.json()["reason"]))
+
+        assert said == [("PAUSED", "operator"), ("PENDING", "resumed"), ("FAILED", "cancelled")]
+        problem(await phone.client.post(f"/jobs/{job_id}/retry"), 409, "illegal_transition")
+        assert (await phone.status(job_id))["status"] == "FAILED"
+
+    serving(tmp_path, main)
+
+
+def test_a_users_jobs_are_listed(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        ada, bob = await served.client(), await served.client(user_id="bob")
+        told = await Phone(served, ada).start()
+        await Phone(served, bob).start()
+
+        page = (await ada.get("/jobs")).json()
+
+        assert [line["jobId"] for line in page["data"]] == [told["jobId"]]
+        assert page["data"][0].keys() >= SEED_FIELDS
+        everybody = (await (await served.admin()).get("/jobs")).json()["data"]
+        assert [line["userId"] for line in everybody] == ["bob", "ada"]
+
+    serving(tmp_path, main)
+
+
+def test_fields_are_named_as_the_caller_spells_them(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+
+        for wrong, field in (
+            ({"endDate": "2099-01-01"}, "endDate"),
+            ({"endDate": "2025-11-01"}, "endDate"),
+            ({"startDate": "yesterday"}, "startDate"),
+            ({"source": "nowhere"}, "source"),
+            ({"status": "COMPLETED"}, "status"),
+        ):
+            told = problem(
+                await client.post("/jobs", json={**WANTED, **wrong}), 422, "invalid_input"
+            )
+            assert told["field"] == field
+        told = problem(
+            await (await served.admin()).post("/jobs", json=WANTED), 422, "invalid_input"
+        )
+        assert told["field"] == "userId"
+        assert (await client.get("/jobs")).json()["data"] == []
+
+    serving(tmp_path, main)
+
+
+def test_every_state_has_one_of_the_five_words() -> None:
+    assert set(STATUS_OF) == set(JobState)
+    assert set(STATUS_OF.values()) == set(Status)
+    assert {Status(word) for word in ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED")}

@@ -1,0 +1,195 @@
+"""Requests that mean no good, or no anything: refused with a reason, and never a 500."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate import StoreUnavailable
+from headgate.store.sql.access_store import SqlAccess
+from tests.web.callers import DAYS, Served, history, problem, serving, start
+from tests.worlds import World
+
+JSON = {"Content-Type": "application/json"}
+BODY = {"source": "fitbit", **DAYS}
+
+
+def test_json_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        for body in (
+            b"{",
+            b"\xff\xfe",
+            b"NaN",
+            b'{"source": Infinity}',
+            b'{"source": 1e999}',
+            b'{"source": ' + b"9" * 5000 + b"}",
+            b'{"source": 99999999999999999999}',
+            b'{"source": "fitbit", "source": "strava"}',
+            b'{"source": "fit\\u0000bit"}',
+            b'{"source": "\\ud800"}',
+            b'{"sou\\u0000rce": 1}',
+            b"[" * 30_000,
+            b'{"a":' * 5000 + b"1" + b"}" * 5000,
+            b"[" * 25 + b"]" * 25,
+        ):
+            for path in ("/v1/jobs", "/jobs", "/v1/connections", "/v1/jobs/x/pause"):
+                problem(await client.post(path, content=body, headers=JSON), 400, "malformed_json")
+        for body in (b"null", b"[]", b'"text"', b"7", b"", b"{}"):
+            problem(await client.post("/v1/jobs", content=body, headers=JSON), 422, "invalid_input")
+        assert await served.app.jobs() == []
+
+    serving(tmp_path, main)
+
+
+def test_only_json_is_taken(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        body = json.dumps(BODY).encode()
+        # What a form on another site can send.
+        for media_type in ("text/plain", "application/x-www-form-urlencoded", "", "a/b; json"):
+            headers = {"Content-Type": media_type, "Origin": "https://evil.example"}
+            answer = await client.post("/v1/jobs", content=body, headers=headers)
+            problem(answer, 415, "unsupported_media_type")
+        assert await served.app.jobs() == []
+        fine = {"Content-Type": "Application/JSON; charset=utf-8"}
+        assert (await client.post("/v1/jobs", content=body, headers=fine)).status_code == 202
+
+    serving(tmp_path, main)
+
+
+def test_a_large_body_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        large = json.dumps({**BODY, "source": "x" * 70_000}).encode()
+
+        async def parts() -> Any:
+            for begin in range(0, len(large), 1000):
+                yield large[begin : begin + 1000]
+
+        for content in (large, parts()):
+            answer = await client.post("/v1/jobs", content=content, headers=JSON)
+            problem(answer, 413, "payload_too_large")
+
+    serving(tmp_path, main)
+
+
+@pytest.mark.parametrize("bad", ["%00", "a%0d%0ab", "..%2f..", "%f0%28%8c%28", "x" * 300, "a'--"])
+def test_ids_that_cannot_be_are_not_found(bad: str, tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client, admin = await served.client(), await served.admin()
+        for path in (f"/v1/jobs/{bad}", f"/v1/jobs/{bad}/events", f"/jobs/{bad}/status"):
+            problem(await client.get(path), 404, "not_found")
+        for verb in ("pause", "retry"):
+            problem(await client.post(f"/v1/jobs/{bad}/{verb}"), 404, "not_found")
+        problem(await client.post(f"/v1/connections/{bad}/pause"), 404, "not_found")
+        problem(await client.delete(f"/v1/connections/{bad}"), 404, "not_found")
+        for params in ("user_id", "sync", "after"):
+            assert (await admin.get(f"/v1/jobs?{params}={bad}")).status_code in (200, 422)
+        assert (await admin.get(f"/v1/users/{bad}")).status_code in (200, 404)
+
+    serving(tmp_path, main)
+
+
+def test_what_people_call_things_comes_back_inert(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        name = "<img src=x onerror=alert(1)>"
+        client = await served.client(user_id=name)
+
+        job_id = (await start(client))["id"]
+        answer = await client.get(f"/v1/jobs/{job_id}")
+
+        assert answer.json()["user_id"] == name
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+    serving(tmp_path, main)
+
+
+def test_every_answer_has_its_security_headers(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        job_id = (await start(client))["id"]
+        answers = [
+            await client.get(f"/v1/jobs/{job_id}", headers={"Origin": "https://evil.example"}),
+            await client.get("/v1/jobs"),
+            await client.get("/nowhere"),
+            await client.post("/healthz"),
+            await client.get("/healthz"),
+            await client.post("/v1/jobs", content=b"x" * 100_000),
+            await client.options("/v1/jobs", headers={"Origin": "https://evil.example"}),
+            await served.with_headers().get("/v1/jobs"),
+        ]
+
+        for answer in answers:
+            headers = answer.headers
+            assert "default-src 'none'" in headers["content-security-policy"]
+            assert "frame-ancestors 'none'" in headers["content-security-policy"]
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["cache-control"] in ("no-store", "private, no-cache")
+            assert not [name for name in headers if name.startswith("access-control")]
+        assert problem(answers[3], 405, "method_not_allowed")
+        assert answers[3].headers["allow"] == "GET"
+
+    serving(tmp_path, main)
+
+
+def test_a_failure_of_ours_is_a_problem_without_details(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+
+        def broken(*_: Any, **__: Any) -> None:
+            raise RuntimeError("postgres://user:hunter2@db")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(type(served.app), "jobs", broken)
+            answer = await client.get("/v1/jobs")
+            assert problem(answer, 500, "internal_error")
+            assert "hunter2" not in answer.text and "RuntimeError" not in answer.text
+
+        async def down(*_: Any) -> None:
+            raise StoreUnavailable("the database did not answer: hunter2")
+
+        # Even while it is being found out who calls.
+        with monkeypatch.context() as patched:
+            patched.setattr(SqlAccess, "find_key", down)
+            patched.setattr(SqlAccess, "ping", down)
+            answer = await client.get("/v1/jobs")
+            told = problem(answer, 503, "store_unavailable")
+            assert told["retryable"] and "hunter2" not in answer.text
+            assert int(answer.headers["retry-after"]) > 0
+            health = await served.with_headers().get("/healthz")
+            assert (health.status_code, health.text) == (503, "unavailable")
+
+    serving(tmp_path, main)
+
+
+def test_too_many_requests_of_one_key(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client, other = await served.client(), await served.client()
+        for _ in range(600):
+            assert (await client.get("/v1/connections")).status_code == 200
+
+        refused = await client.get("/v1/connections")
+
+        assert problem(refused, 429, "too_many_requests")["retryable"]
+        assert (await other.get("/v1/connections")).status_code == 200
+        await world.clock.sleep(int(refused.headers["retry-after"]))
+        assert (await client.get("/v1/connections")).status_code == 200
+
+    serving(tmp_path, main)
+
+
+def test_sources_say_nothing_that_is_not_theirs(tmp_path: Path) -> None:
+    """A source whose name is odd is still found, and told as it is."""
+
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        answer = await client.post("/v1/jobs", json={**BODY, "source": "späh & söhne"})
+        assert answer.json()["source"] == "späh & söhne"
+
+    serving(tmp_path, main, history("späh & söhne"))

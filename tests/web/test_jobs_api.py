@@ -1,0 +1,340 @@
+"""Jobs under /v1: starting, forecasting, following, steering, and what a free plan gets."""
+
+from pathlib import Path
+from typing import Any
+
+from headgate import (
+    AuthExpired,
+    Budget,
+    Chunk,
+    Context,
+    Limit,
+    Malformed,
+    RetryPolicy,
+    Sync,
+    paid_history,
+)
+from headgate.model.forecast import DayCost
+from tests.web.callers import DAYS, Served, history, problem, read_day, serving, start
+from tests.worlds import World
+
+
+def budgeted() -> Sync:
+    """A sync that knows what a day costs."""
+    sync = history(day_costs=[DayCost(provider="fitbit", least=1, most=2)])
+    sync.source.budget = Budget("fitbit", [Limit(150, per="hour", reserve=30)])  # type: ignore[attr-defined]
+    return Sync(name="fitbit-days", source=sync.source, modes=sync.modes, day_costs=sync.day_costs)
+
+
+# ---- starting ----------------------------------------------------------------------------------
+
+
+def test_a_job_is_started_and_told_whole(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+
+        answer = await client.post("/v1/jobs", json={"source": "fitbit", **DAYS})
+
+        told = answer.json()
+        assert answer.status_code == 202
+        assert answer.headers["location"] == f"/v1/jobs/{told['id']}"
+        assert told == (await client.get(answer.headers["location"])).json()
+        assert (told["user_id"], told["connection_id"], told["sync"]) == (
+            "ada",
+            "ada",
+            "fitbit-days",
+        )
+        assert told["progress"] == {"done": 0, "total": 10, "at": "2025-12-10"}
+        assert (await served.app.get(told["id"])).user_id == "ada"
+
+    serving(tmp_path, main)
+
+
+def test_a_forecast_starts_nothing(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+
+        answer = await client.post("/v1/jobs", json={"source": "fitbit", **DAYS, "dry_run": True})
+
+        assert answer.status_code == 200, answer.text
+        told = answer.json()
+        assert (told["days"], told["days_held"]) == (10, 0)
+        assert told["requests"] == [{"provider": "fitbit", "least": 10, "most": 20}]
+        [left] = told["left_for_live"]
+        assert (left["provider"], left["limit"], left["amount"]) == ("fitbit", "hour", 150)
+        assert told["finish"]["earliest"] <= told["finish"]["latest"]
+        assert await served.app.jobs() == []
+
+    serving(tmp_path, main, budgeted())
+
+
+def test_an_admin_starts_a_job_for_the_user_it_names(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        admin = await served.admin()
+
+        told = problem(
+            await admin.post("/v1/jobs", json={"source": "fitbit", **DAYS}), 422, "invalid_input"
+        )
+
+        assert told["field"] == "user_id"
+        assert await served.app.jobs() == []
+        assert (await start(admin, user_id="bob"))["user_id"] == "bob"
+
+    serving(tmp_path, main)
+
+
+def test_the_same_import_is_not_started_twice(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        first = await start(client)
+
+        again = await client.post("/v1/jobs", json={"source": "fitbit", **DAYS})
+
+        told = problem(again, 409, "active_job_exists")
+        assert (told["job_id"], told["retryable"]) == (first["id"], True)
+
+    serving(tmp_path, main)
+
+
+def test_a_free_plan_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client, admin = await served.client(), await served.admin()
+
+        for wanted in ({}, {"dry_run": True}):
+            answer = await client.post("/v1/jobs", json={"source": "fitbit", **DAYS, **wanted})
+            told = problem(answer, 402, "plan_required")
+            assert "paid plans" in told["detail"] and not told["retryable"]
+        seeds = {"source": "fitbit", "startDate": "2025-12-01", "endDate": "2025-12-10"}
+        problem(await client.post("/jobs", json=seeds), 402, "plan_required")
+        assert await served.app.jobs() == []
+
+        put = await admin.put("/v1/users/ada", json={"plan": "premium"})
+        assert put.json() == {"id": "ada", "plan": "premium"}
+        assert (await admin.get("/v1/users/ada")).json() == put.json()
+        await start(client)
+
+    serving(tmp_path, main, entitlement=paid_history)
+
+
+def test_fields_that_are_not_the_callers_to_set_are_refused(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+
+        for field, value in {
+            "state": "success",
+            "token": 7,
+            "attempts": 0,
+            "owner_id": "bob",
+            "lane": "hot",
+            "key": "mine",
+            "options": {"a": 1},
+        }.items():
+            answer = await client.post("/v1/jobs", json={"source": "fitbit", **DAYS, field: value})
+            assert problem(answer, 422, "invalid_input")["field"] == field
+        assert await served.app.jobs() == []
+
+    serving(tmp_path, main)
+
+
+def test_a_user_cannot_name_a_connection_that_is_not_theirs(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        bob = await served.client(user_id="bob")
+        await start(bob)
+        ada = await served.client()
+
+        for wanted in ({}, {"dry_run": True}):
+            body = {"source": "fitbit", **DAYS, "connection_id": "bob", **wanted}
+            told = problem(await ada.post("/v1/jobs", json=body), 422, "invalid_input")
+            assert told["field"] == "connection_id" and "job_id" not in told
+        assert (await start(ada, connection_id="ada"))["connection_id"] == "ada"
+
+    serving(tmp_path, main)
+
+
+# ---- following ---------------------------------------------------------------------------------
+
+
+def test_an_unchanged_status_is_not_sent_again(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        path = f"/v1/jobs/{(await start(client))['id']}"
+        first = await client.get(path)
+        tag = first.headers["etag"]
+        assert first.headers["cache-control"] == "private, no-cache"
+
+        for given in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            same = await client.get(path, headers={"If-None-Match": given})
+            assert (same.status_code, same.content) == (304, b"")
+            assert same.headers["etag"] == tag
+        await world.clock.sleep(3600)
+        # Time passing alone changes nothing.
+        assert (await client.get(path, headers={"If-None-Match": tag})).status_code == 304
+
+        await client.post(f"{path}/pause")
+
+        changed = await client.get(path, headers={"If-None-Match": tag})
+        assert changed.status_code == 200 and changed.headers["etag"] != tag
+        # The other spelling has a tag of its own.
+        job_id = path.rpartition("/")[2]
+        historical = await client.get(f"/jobs/{job_id}/status")
+        answer = await client.get(
+            f"/jobs/{job_id}/status", headers={"If-None-Match": historical.headers["etag"]}
+        )
+        assert answer.status_code == 304
+
+    serving(tmp_path, main)
+
+
+def test_progress_events_days_and_gaps_are_told(tmp_path: Path) -> None:
+    async def read(ctx: Context) -> Chunk:
+        assert ctx.day is not None
+        if ctx.day.day == 4:
+            raise Malformed("no JSON")
+        return await read_day(ctx)
+
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        job_id = (await start(client))["id"]
+        await served.app.supervisor().start()
+        await world.until(served.app, job_id)
+
+        told = (await client.get(f"/v1/jobs/{job_id}/status")).json()
+        assert (told["state"], told["reason"], told["percent"]) == (
+            "success",
+            "done_with_gaps",
+            100.0,
+        )
+        counts = told["counts"]
+        assert (counts["found"], counts["imported"], counts["days_held"]) == (8, 8, 8)
+        assert (counts["days_empty"], counts["days_failed"]) == (1, 1)
+        [gap] = told["gaps"]
+        assert (gap["day"], gap["status"]) == ("2025-12-04", "failed")
+        assert "no JSON" in gap["reason"]
+        assert told["poll_after_s"] is None and told["finished_at"] is not None
+
+        path = f"/v1/jobs/{job_id}/days"
+        days = (await client.get(path)).json()
+        assert [each["day"][-2:] for each in days["data"]] == [f"{n:02}" for n in range(1, 11)]
+        assert {each["status"] for each in days["data"]} == {"held", "empty", "failed"}
+        walked = await _walked(client, path, limit=3)
+        assert walked == days["data"]
+        assert (await client.get(path, params={"after": "2026-01-01"})).json()["data"] == []
+
+        events = await _walked(client, f"/v1/jobs/{job_id}/events", limit=4)
+        assert [each["kind"] for each in events] == [
+            each.kind for each in await served.app.events(job_id)
+        ]
+
+    serving(tmp_path, main, history(read=read, retry=RetryPolicy(errors_max=1, pauses_max=0)))
+
+
+async def _walked(client: Any, path: str, **params: Any) -> list[dict[str, Any]]:
+    """Every page of a list, one after another."""
+    found: list[dict[str, Any]] = []
+    for _ in range(100):
+        page = (await client.get(path, params=params)).json()
+        assert len(page["data"]) <= params["limit"]
+        found += page["data"]
+        if page["next_cursor"] is None:
+            return found
+        params["after"] = page["next_cursor"]
+    raise AssertionError("the list does not end")
+
+
+def test_jobs_are_listed_in_pages_and_by_what_they_are(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        admin = await served.admin()
+        ids = [(await start(admin, user_id=f"user {n}"))["id"] for n in range(5)]
+        await admin.post(f"/v1/jobs/{ids[1]}/cancel")
+        await admin.post(f"/v1/jobs/{ids[2]}/pause")
+
+        listed = await _walked(admin, "/v1/jobs", limit=2)
+
+        assert [each["id"] for each in listed] == ids[::-1]
+
+        async def found(**params: Any) -> list[str]:
+            page = (await admin.get("/v1/jobs", params=params)).json()
+            return [each["id"] for each in page["data"]]
+
+        assert await found(state="paused") == [ids[2]]
+        assert await found(state=["paused", "cancelled"]) == [ids[2], ids[1]]
+        assert await found(user_id="user 3") == [ids[3]]
+        assert await found(sync="other") == []
+        for wrong in ({"limit": 0}, {"limit": 201}, {"state": "lost"}, {"after": ""}):
+            answer = await admin.get("/v1/jobs", params=wrong)
+            told = problem(answer, 422, "invalid_input")
+            assert told["field"].partition(".")[0] in wrong
+
+    serving(tmp_path, main)
+
+
+def test_whom_to_sign_in_to_again_is_told(tmp_path: Path) -> None:
+    async def read(ctx: Context) -> Chunk:
+        raise AuthExpired
+
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        job_id = (await start(client))["id"]
+        await served.app.supervisor().start()
+        await world.until(served.app, job_id)
+
+        told = (await client.get(f"/v1/jobs/{job_id}")).json()
+
+        assert (told["state"], told["reason"]) == ("failed", "needs_reauth")
+        assert told["reconnect"] == {"provider": "fitbit", "connection_id": "ada"}
+
+    serving(tmp_path, main, history(read=read))
+
+
+# ---- steering ----------------------------------------------------------------------------------
+
+
+def test_retry_is_for_what_stands_still(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        job_id = (await start(client))["id"]
+
+        async def post(verb: str) -> Any:
+            return await client.post(f"/v1/jobs/{job_id}/{verb}")
+
+        # In line already: nothing to do, and no harm done.
+        assert (await post("retry")).json()["state"] == "pending"
+        assert (await post("pause")).json()["state"] == "paused"
+        assert (await post("retry")).json()["reason"] == "retry_now"
+        assert (await post("cancel")).json()["state"] == "cancelled"
+        for verb in ("retry", "pause", "resume"):
+            problem(await post(verb), 409, "illegal_transition")
+        assert (await post("cancel")).status_code == 200
+
+    serving(tmp_path, main)
+
+
+def test_a_link_opens_the_page_of_its_job(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        job_id = (await start(client))["id"]
+
+        answer = await client.post(f"/v1/jobs/{job_id}/link", json={"ttl_hours": 2})
+
+        told = answer.json()
+        assert told["expires_at"] == "2026-01-01T02:00:00Z"
+        assert told["url"].startswith("http://127.0.0.1:8080/p/")
+        assert answer.headers["cache-control"] == "no-store"
+        page = await served.with_headers().get(told["url"].removeprefix("http://127.0.0.1:8080"))
+        assert page.status_code == 200 and "text/html" in page.headers["content-type"]
+        assert (await client.post(f"/v1/jobs/{job_id}/link")).status_code == 200
+        for ttl in (0, 90 * 24 + 1, "2", 1.5, True):
+            answer = await client.post(f"/v1/jobs/{job_id}/link", json={"ttl_hours": ttl})
+            assert problem(answer, 422, "invalid_input")["field"] == "ttl_hours"
+
+    serving(tmp_path, main)
+
+
+def test_budgets_are_for_admins(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        [told] = (await (await served.admin()).get("/v1/budgets")).json()["data"]
+
+        assert (told["source"], told["windows"][0]["amount"]) == ("fitbit", 150)
+        problem(await (await served.client()).get("/v1/budgets"), 403, "forbidden")
+
+    serving(tmp_path, main, budgeted())

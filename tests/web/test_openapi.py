@@ -1,0 +1,136 @@
+"""The OpenAPI document: complete, exact, with examples that hold."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from headgate.web.api import administration, connections, documents, historical
+from headgate.web.problems import KINDS
+from tests.web.callers import Served, serving
+from tests.worlds import World
+
+#: Clients are generated from these names: one that changes breaks them.
+OPERATIONS = {
+    "start_job",
+    "list_jobs",
+    "get_job",
+    "get_job_status",
+    "list_job_events",
+    "list_job_days",
+    "retry_job",
+    "pause_job",
+    "resume_job",
+    "cancel_job",
+    "make_job_link",
+    "start_historical_job",
+    "list_historical_jobs",
+    "get_historical_job_status",
+    "retry_historical_job",
+    "pause_historical_job",
+    "resume_historical_job",
+    "cancel_historical_job",
+    "list_connections",
+    "make_connect_link",
+    "pause_connection",
+    "resume_connection",
+    "remove_connection",
+    "get_user",
+    "set_user_plan",
+    "list_budgets",
+}
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The document, as a caller gets it."""
+    found: dict[str, Any] = {}
+
+    async def main(world: World, served: Served) -> None:
+        answer = await (await served.client()).get("/openapi.json")
+        assert answer.headers["content-type"] == "application/json"
+        found.update(answer.json())
+
+    serving(tmp_path_factory.mktemp("document"), main)
+    return found
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (method, operation)
+        for methods in document["paths"].values()
+        for method, operation in methods.items()
+    ]
+
+
+def test_operations_have_names_that_stay(document: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, operation in operations(document)]
+
+    assert sorted(names) == sorted(OPERATIONS)
+
+
+def test_every_operation_is_documented_whole(document: dict[str, Any]) -> None:
+    for method, operation in operations(document):
+        name = operation["operationId"]
+        assert operation["summary"] and operation["description"], name
+        assert operation["security"] == [{"ApiKey": []}], name
+        if "requestBody" in operation:
+            assert operation["requestBody"]["content"]["application/json"]["examples"], name
+        good = [code for code in operation["responses"] if code.startswith("2")]
+        assert good, name
+        for code in good:
+            if code != "204":
+                content = operation["responses"][code]["content"]["application/json"]
+                assert content["schema"]["$ref"] and content["examples"], name
+        wanted = {"401", "403", "422", "429", "500", "503"}
+        if method == "post":
+            wanted |= {"400", "409", "413", "415"}
+            headers = [each["name"] for each in operation["parameters"] if each["in"] == "header"]
+            assert "Idempotency-Key" in headers, name
+        assert wanted <= set(operation["responses"]), name
+        for code, response in operation["responses"].items():
+            if code[0] in "45":
+                problem = response["content"]["application/problem+json"]
+                assert problem["schema"] == {"$ref": "#/components/schemas/Problem"}
+                for each, example in problem["examples"].items():
+                    assert example["value"]["status"] == int(code) == KINDS[each].status
+
+
+def test_no_model_is_left_out_and_none_is_of_the_framework(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+
+    assert "Problem" in schemas
+    assert not {"HTTPValidationError", "ValidationError"} & set(schemas)
+    for name in ("StartJob", "MakeLink", "StartHistorical", "Connect", "SetPlan"):
+        assert schemas[name]["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("module", [documents, historical, connections, administration])
+def test_examples_are_what_the_models_hold(module: Any) -> None:
+    models = [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, BaseModel)
+    ]
+    seen = 0
+    for model in models:
+        extra = model.model_config.get("json_schema_extra")
+        for example in extra["examples"] if isinstance(extra, dict) else ():  # type: ignore[union-attr]
+            assert isinstance(example, dict)
+            told = model.model_validate(example).model_dump(mode="json")
+            assert {name: told[name] for name in example} == example, model
+            seen += 1
+    assert seen
+
+
+def test_what_is_answered_has_the_fields_of_the_brief(document: dict[str, Any]) -> None:
+    fields = document["components"]["schemas"]["JobDocument"]
+
+    assert set(fields["required"]) == set(fields["properties"])
+    assert set(fields["properties"]) == {
+        *("id", "user_id", "sync", "source", "destination", "connection_id"),
+        *("destination_connection_id", "mode", "lane", "state", "reason", "sentence", "percent"),
+        *("progress", "start_date", "end_date", "cursor_date", "wake_at", "finish", "late"),
+        *("counts", "gaps", "error", "error_count", "last_attempt_at", "poll_after_s"),
+        *("reconnect", "created_at", "updated_at", "started_at", "finished_at"),
+    }

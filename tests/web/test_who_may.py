@@ -1,0 +1,290 @@
+"""Who may do what: keys, roles, owners. A route that is added later is held to the same."""
+
+import hmac
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from headgate.base import log
+from headgate.base.clock import SystemClock
+from headgate.base.secret import Secret
+from headgate.model.access import Role
+from headgate.web.api.route import ApiRoute
+from tests.stores import contents
+from tests.web.callers import DAYS, Served, problem, serving, start
+from tests.worlds import World
+
+START_BODY = {"source": "fitbit", **DAYS}
+#: A body for each route that needs one.
+BODIES: dict[str, Any] = {
+    "start_job": START_BODY,
+    "start_historical_job": {
+        "source": "fitbit",
+        "startDate": "2025-12-01",
+        "endDate": "2025-12-10",
+    },
+    "make_connect_link": {"source": "strava"},
+    "set_user_plan": {"plan": "premium"},
+}
+ADMINS_ONLY = {"get_user", "set_user_plan", "list_budgets"}
+#: Routes without a thing of somebody's in their path.
+NO_OBJECT = {
+    "start_job",
+    "list_jobs",
+    "start_historical_job",
+    "list_historical_jobs",
+    "list_connections",
+    "make_connect_link",
+}
+
+
+def operations(web: FastAPI) -> list[tuple[str, str, str]]:
+    """Every route of the API: its id, its method and its path."""
+    return [
+        (operation["operationId"], method.upper(), path)
+        for path, methods in web.openapi()["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+async def call(client: Any, operation: str, method: str, path: str, the_id: str = "x") -> Any:
+    for name in ("job_id", "jobId", "connection_id", "user_id"):
+        path = path.replace(f"{{{name}}}", the_id)
+    return await client.request(method, path, json=BODIES.get(operation))
+
+
+# ---- the door ----------------------------------------------------------------------------------
+
+
+def test_nothing_but_health_and_pages_is_anonymous(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        for operation, method, path in operations(served.web):
+            answer = await call(served.with_headers(), operation, method, path)
+            problem(answer, 401, "unauthorized")
+        problem(await served.with_headers().get("/openapi.json"), 401, "unauthorized")
+        assert (await served.with_headers().get("/healthz")).text == "ok"
+        for path in ("/docs", "/redoc", "/v1/jobs/", "/v1"):
+            problem(await (await served.admin()).get(path), 404, "not_found")
+
+        # And by construction: whatever is not one of these is a route for those who hold a key.
+        open_to_all = ("/healthz", "/p/", "/connect/", "/connected/", "/static/")
+        for route in _routes(served.web.routes):
+            assert isinstance(route, ApiRoute) or route.path.startswith(open_to_all), route.path
+
+    serving(tmp_path, main)
+
+
+def _routes(routes: Any) -> list[Any]:
+    """Every route, those of included routers too."""
+    found: list[Any] = []
+    for each in routes:
+        inside = getattr(each, "original_router", None)
+        found += _routes(inside.routes) if inside is not None else [each]
+    return [each for each in found if isinstance(each, APIRoute)]
+
+
+def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        good = await served.token()
+        revoked = await served.token()
+        await served.keys.revoke(revoked[3:].rpartition("_")[0])
+        secret = good.rpartition("_")[2]
+        unknown = "key_" + "0" * 26
+        wrong: list[list[tuple[str, str | bytes]]] = [
+            [],
+            [("Authorization", "")],
+            [("Authorization", "Bearer")],
+            [("Authorization", "Bearer ")],
+            [("Authorization", good)],
+            [("Authorization", f"Basic {good}")],
+            [("Authorization", f"Bearer {good[:-1]}")],
+            [("Authorization", f"Bearer {good}0")],
+            [("Authorization", f"Bearer {good[:-1]}{'0' if good[-1] != '0' else '1'}")],
+            [("Authorization", f"Bearer hg_{unknown}_{secret}")],
+            [("Authorization", f"Bearer {good.upper()}")],
+            [("Authorization", f"Bearer {revoked}")],
+            [("Authorization", f"Bearer {good} {good}")],
+            [("Authorization", f"Bearer {good},")],
+            [("Authorization", "Bearer hg_é_ü".encode())],
+            [("Authorization", b"Bearer hg_\xff\xfe")],
+            [("Authorization", f"Bearer {'hg_' * 5000}")],
+            [("Authorization", f"Bearer {good}"), ("Authorization", f"Bearer {good}")],
+            [("Authorization", f"Bearer {good}"), ("authorization", "Bearer other")],
+        ]
+
+        answers = [await served.with_headers(each).get("/v1/jobs") for each in wrong]
+
+        for answer in answers:
+            problem(answer, 401, "unauthorized")
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert len({(each.content, str(each.headers)) for each in answers}) == 1
+        fine = served.with_headers({"Authorization": f"bEaReR {good}"})
+        assert (await fine.get("/v1/jobs")).status_code == 200
+
+    serving(tmp_path, main)
+
+
+def test_an_unknown_id_is_looked_up_and_compared_as_a_wrong_secret_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[bool] = []
+
+    async def main(world: World, served: Served) -> None:
+        compare = hmac.compare_digest
+
+        def watched(one: bytes, other: bytes) -> bool:
+            same = compare(one, other)
+            compared.append(same)
+            return same
+
+        monkeypatch.setattr(hmac, "compare_digest", watched)
+        good = await served.token()
+        secret = good.rpartition("_")[2]
+
+        for token in (good, good[:-4] + "0000", f"hg_key_{'0' * 26}_{secret}"):
+            await served.keys.know(Secret(token))
+
+        assert compared == [True, False, False]
+
+    serving(tmp_path, main)
+
+
+def test_a_revoked_key_opens_nothing_from_then_on(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        assert (await client.get("/v1/jobs")).status_code == 200
+        [key] = await served.keys.list()
+
+        await served.keys.revoke(key.id)
+
+        problem(await client.get("/v1/jobs"), 401, "unauthorized")
+
+    serving(tmp_path, main)
+
+
+def test_only_the_hash_of_a_key_is_kept_and_failures_are_logged(tmp_path: Path) -> None:
+    told = io.StringIO()
+
+    async def main(world: World, served: Served) -> None:
+        log.configure(SystemClock(), json=True, level="info", stream=told)
+        token = await served.token()
+        secret = token.rpartition("_")[2]
+
+        await served.with_headers({"Authorization": f"Bearer {token[:-1]}"}).get("/v1/jobs")
+        reader = await served.client(Role.READER)
+        await reader.post("/v1/jobs", json=START_BODY)
+
+        lines = [json.loads(line)["event"] for line in told.getvalue().splitlines()]
+        assert lines.count("authentication failed") == 1
+        assert lines.count("access denied") == 1
+        rows = await served.app.database.read(contents)
+        assert secret[:-1] not in told.getvalue()
+        assert secret not in repr(rows)
+
+    serving(tmp_path, main)
+
+
+# ---- roles -------------------------------------------------------------------------------------
+
+
+def test_a_reader_reads_and_changes_nothing(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        job_id = (await start(await served.client()))["id"]
+        reader = await served.client(Role.READER)
+        before = await served.app.database.read(contents)
+
+        for operation, method, path in operations(served.web):
+            answer = await call(reader, operation, method, path, job_id)
+            if method != "GET" or operation in ADMINS_ONLY:
+                problem(answer, 403, "forbidden")
+            else:
+                assert answer.status_code == 200, (operation, answer.text)
+
+        assert await served.app.database.read(contents) == before
+
+    serving(tmp_path, main)
+
+
+def test_admins_routes_are_for_admins(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        user, admin = await served.client(), await served.admin()
+
+        for operation, method, path in operations(served.web):
+            if operation in ADMINS_ONLY:
+                problem(await call(user, operation, method, path, "ada"), 403, "forbidden")
+                assert (await call(admin, operation, method, path, "ada")).status_code == 200
+
+    serving(tmp_path, main)
+
+
+# ---- owners ------------------------------------------------------------------------------------
+
+
+def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        theirs = (await start(await served.client(user_id="bob")))["id"]
+        nobodys = theirs[:-1] + ("0" if theirs[-1] != "0" else "1")
+        ada = await served.client()
+        before = await served.app.database.read(contents)
+
+        covered = set()
+        for operation, method, path in operations(served.web):
+            if operation in ADMINS_ONLY | NO_OBJECT:
+                continue
+            told = []
+            for the_id in (theirs, nobodys):
+                answer = await call(ada, operation, method, path, the_id)
+                problem(answer, 404, "not_found")
+                told.append((answer.text.replace(the_id, "ID"), set(answer.headers)))
+            assert told[0] == told[1], operation
+            covered.add(operation)
+
+        assert {"get_job", "retry_job", "cancel_job", "make_job_link", "list_job_days"} <= covered
+        assert await served.app.database.read(contents) == before
+        # Its owner and an admin do find it.
+        assert (await (await served.admin()).get(f"/v1/jobs/{theirs}")).status_code == 200
+
+    serving(tmp_path, main)
+
+
+def test_lists_hold_only_what_is_the_callers_own(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await start(await served.client(user_id="bob"))
+        ada = await served.client()
+
+        for path in ("/v1/jobs", "/jobs"):
+            assert (await ada.get(path)).json() == {"data": [], "next_cursor": None}
+        # Naming another user is refused alike, whether or not there is one.
+        told = []
+        for user in ("bob", "eve"):
+            for path, name in (("/v1/jobs", "user_id"), ("/jobs", "userId")):
+                answer = await ada.get(path, params={name: user})
+                told.append(problem(answer, 403, "forbidden")["detail"])
+            answer = await ada.get("/v1/connections", params={"user_id": user})
+            told.append(problem(answer, 403, "forbidden")["detail"])
+        assert len(set(told)) == 1
+
+    serving(tmp_path, main)
+
+
+def test_nothing_is_started_for_another_user(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        ada = await served.client()
+
+        answers = [
+            await ada.post("/v1/jobs", json={**START_BODY, "user_id": "bob"}),
+            await ada.post("/v1/jobs", json={**START_BODY, "user_id": "bob", "dry_run": True}),
+            await ada.post("/jobs", json={**BODIES["start_historical_job"], "userId": "bob"}),
+            await ada.post("/v1/connections", json={"source": "strava", "user_id": "bob"}),
+        ]
+
+        for answer in answers:
+            problem(answer, 403, "forbidden")
+        assert await served.app.jobs() == []
+
+    serving(tmp_path, main)
