@@ -1,0 +1,410 @@
+"""Imports as people ask for them: plans, connections, destinations, forecasts, how it stands."""
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from headgate import (
+    App,
+    AuthExpired,
+    BackfillRequest,
+    Batch,
+    Budget,
+    Chunk,
+    Context,
+    DayCost,
+    InvalidInput,
+    Job,
+    JobState,
+    Limit,
+    NotConnected,
+    NotFound,
+    PlanRequired,
+    RateLimited,
+    Reason,
+    Record,
+    Refusal,
+    RetryPolicy,
+    Sync,
+    Transient,
+    Written,
+    paid_history,
+)
+from headgate.flow.explain import moment
+from headgate.flow.status import POLL_RESTING_S, POLL_WORKING_S, document
+from headgate.policy.forecast import SAMPLES_MIN
+from tests.connecting import Site
+from tests.worlds import START, ScriptedSource, World, in_world
+
+FIRST, LAST = date(2025, 12, 1), date(2025, 12, 30)
+HASTY = RetryPolicy(backoff_s=1.0, errors_max=1, cooldown_s=600.0, pauses_max=1, stagger_s=1.0)
+
+
+class Shelf:
+    """A destination that takes what it is given, as the test says."""
+
+    name, title = "shelf", "Shelf"
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.errors: list[Exception] = []
+        self.refuses: set[str] = set()
+
+    async def write(self, batch: Batch) -> Written:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.batches.append(batch)
+        taken = [each for each in batch.records if each.key not in self.refuses]
+        refused = [each for each in batch.records if each.key in self.refuses]
+        return Written(
+            receipts=[Record(each.key, {"shelf": len(self.batches)}) for each in taken],
+            refused=[Refusal(each.key, f"{each.key} does not fit") for each in refused],
+        )
+
+
+async def a_day(ctx: Context) -> Chunk:
+    kept = [Record(f"day {ctx.day}", {"steps": 1})]
+    return Chunk(records=[Record(f"run {ctx.day}", {"km": 5})], kept=kept)
+
+
+def sync(source: Any = None, destination: Any = None, **more: Any) -> Sync:
+    return Sync(
+        name="history",
+        source=source or ScriptedSource(a_day, "watch"),
+        destination=destination,
+        retry=HASTY,
+        **more,
+    )
+
+
+def asked(**fields: Any) -> BackfillRequest:
+    given = {"user_id": "ada", "source": "watch", "start": FIRST, "end": LAST, **fields}
+    return BackfillRequest(**given)
+
+
+async def stored(app: App, job: Job) -> dict[str, object]:
+    records = await app.records(job.sync, job.connection_id)
+    return {each.key: each.data for each in records}
+
+
+# ---- a destination -----------------------------------------------------------------------------
+
+
+def test_records_go_to_the_destination_and_receipts_stay_with_what_is_kept(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        shelf = Shelf()
+        app = await world.app(sync(destination=shelf))
+        await app.supervisor().start()
+        started = await app.backfills.start(asked(destination="shelf", start=LAST))
+        assert (started.job.destination, started.job.provider) == ("shelf", "watch")
+
+        job = await world.until(app, started.job.id)
+
+        assert [each.key for each in shelf.batches[0].records] == [f"run {LAST}"]
+        assert await stored(app, job) == {
+            f"run {LAST}": {"shelf": 1},
+            f"day {LAST}": {"steps": 1},
+        }
+        assert (job.summary.records, job.summary.delivered) == (1, 1)
+
+    in_world(tmp_path, main)
+
+
+def test_what_a_destination_refuses_is_told_with_its_day_and_stops_nothing(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        shelf = Shelf()
+        shelf.refuses = {"run 2025-12-29"}
+        app = await world.app(sync(destination=shelf))
+        await app.supervisor().start()
+        started = await app.backfills.start(asked(destination="shelf"))
+
+        job = await world.until(app, started.job.id)
+        status = await app.backfills.status(job.id)
+
+        assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
+        assert status.sentence == "Done, but 1 record was refused."
+        assert [(gap.day, gap.error) for gap in status.gaps] == [
+            (date(2025, 12, 29), "run 2025-12-29 does not fit")
+        ]
+        told: Any = document(status)
+        assert (told["counts"]["imported"], told["counts"]["refused"]) == (29, 1)
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    "error", [Transient("503"), ValueError("a bug in the connector")], ids=["transient", "bug"]
+)
+def test_a_destination_that_fails_is_the_one_to_blame(tmp_path: Path, error: Exception) -> None:
+    async def main(world: World) -> None:
+        # Given a destination that is down
+        shelf = Shelf()
+        shelf.errors = [error, error]
+        app = await world.app(sync(destination=shelf))
+        await app.supervisor().start()
+        started = await app.backfills.start(asked(destination="shelf"))
+
+        # Then the breaker opens and names it, with the failures and the time that it ends
+        paused = await world.until(app, started.job.id, JobState.PAUSED)
+        assert (paused.reason, paused.provider) == (Reason.BREAKER, "shelf")
+        assert len(paused.recent_errors) == 2
+        assert paused.wake_at is not None
+        assert app.explain(paused) == (
+            "Syncing is temporarily paused because the Shelf servers are busy. "
+            f"We will automatically resume at {moment(paused.wake_at)}."
+        )
+
+        # and after its cool-down it goes on, and every record arrives once
+        job = await world.until(app, started.job.id)
+        assert job.state is JobState.SUCCESS
+        keys = [each.key for batch in shelf.batches for each in batch.records]
+        assert len(keys) == len(set(keys)) == 30
+
+    in_world(tmp_path, main)
+
+
+def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        shelf = Shelf()
+        until = START + timedelta(minutes=15)
+        shelf.errors = [RateLimited(until)]
+        app = await world.app(sync(destination=shelf))
+        await app.supervisor().start()
+        started = await app.backfills.start(asked(destination="shelf"))
+        await world.clock.sleep(5)
+
+        waiting = await app.get(started.job.id)
+
+        assert (waiting.reason, waiting.provider) == (Reason.RATE_LIMITED, "shelf")
+        assert app.explain(waiting) == (
+            "Shelf lets us do only so much at a time; going on at 2026-01-01 00:15 UTC."
+        )
+        assert (await world.until(app, started.job.id)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        shelf = Shelf()
+        shelf.errors = [AuthExpired()]
+        app = await world.app(sync(destination=shelf))
+        await app.supervisor().start()
+        started = await app.backfills.start(asked(destination="shelf"))
+
+        job = await world.until(app, started.job.id)
+        status = await app.backfills.status(job.id)
+
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+        assert status.reconnect == "shelf"
+        assert status.sentence == "Shelf needs you to sign in again. Nothing is lost."
+        assert status.poll_after_s is None
+
+    in_world(tmp_path, main)
+
+
+# ---- asking for it -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "said"),
+    [
+        ({"source": "clock"}, "source", "there are: from watch"),
+        ({"destination": "attic"}, "destination", "no history can be imported from watch to attic"),
+        ({"user_id": ""}, "user_id", "must be a text that is not empty"),
+        ({"end": FIRST - timedelta(days=1)}, "end", "lies before start"),
+        ({"reprocess": "some"}, "reprocess", "is not one of none, failed, all"),
+    ],
+)
+def test_a_wrong_request_names_the_field_and_starts_nothing(
+    tmp_path: Path, fields: dict[str, Any], field: str, said: str
+) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(sync())
+        for ask in (app.backfills.start, app.backfills.forecast):
+            with pytest.raises(InvalidInput, match=said) as refused:
+                await ask(asked(**fields))
+            assert refused.value.field == field
+        assert await app.jobs() == []
+
+    in_world(tmp_path, main)
+
+
+def test_a_plan_that_does_not_include_it_starts_nothing(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(sync(), entitlement=paid_history)
+        for plan in (None, "free"):
+            if plan is not None:
+                await app.set_plan("ada", plan)
+            with pytest.raises(PlanRequired, match="part of the paid plans"):
+                await app.backfills.start(asked())
+            with pytest.raises(PlanRequired):
+                await app.backfills.forecast(asked())
+        assert await app.jobs() == []
+
+        # What is not history is for everybody, and a plan that includes it lets it in
+        await app.submit("history", user_id="ada", connection_id="other", mode="full")
+        await app.set_plan("ada", "premium")
+        assert (await app.backfills.start(asked())).created
+
+    in_world(tmp_path, main)
+
+
+def test_an_application_may_have_a_rule_of_its_own(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(
+            sync(), entitlement=lambda plan, mode: None if plan == "gold" else "Only gold."
+        )
+        await app.set_plan("ada", "premium")
+        with pytest.raises(PlanRequired, match="Only gold"):
+            await app.backfills.start(asked())
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("plan", ["", "x" * 51, "pre\nmium"])
+def test_a_plan_is_a_short_word(tmp_path: Path, plan: str) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(sync())
+        with pytest.raises(InvalidInput, match="plan"):
+            await app.set_plan("ada", plan)
+
+    in_world(tmp_path, main)
+
+
+def test_the_user_s_own_connection_is_found(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        request = asked(source="strava")
+
+        with pytest.raises(NotConnected, match="has not connected strava yet") as refused:
+            await app.backfills.start(request)
+        assert refused.value.provider == "strava"
+
+        connection = await site.connect(app)
+        started = await app.backfills.start(request)
+        assert started.job.connection_id == connection.id
+
+        # Another user's is as if it were not there
+        theirs = msgspec.structs.replace(request, user_id="eve", connection_id=connection.id)
+        with pytest.raises(NotFound):
+            await app.backfills.start(theirs)
+
+    in_world(tmp_path, main)
+
+
+# ---- what it will cost, and how it stands ------------------------------------------------------
+
+
+def test_a_forecast_counts_the_gaps_and_changes_nothing(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        source: Any = ScriptedSource(a_day, "watch")
+        source.budget = Budget("watch", [Limit(100, per="15min", reserve=20)])
+        costs = [DayCost(provider="watch", least=2, most=4)]
+        app = await world.app(sync(source, day_costs=costs))
+
+        before = await app.backfills.forecast(asked())
+        assert (before.days, before.days_held) == (30, 0)
+        assert [(each.least, each.most) for each in before.requests] == [(60, 120)]
+        assert [(each.amount, each.left) for each in before.left_for_live] == [(100, 20)]
+        assert before.finish is not None and START < before.finish.earliest
+        assert await app.jobs() == []
+
+        await app.supervisor().start()
+        started = await app.backfills.start(asked(start=date(2025, 12, 21)))
+        await world.until(app, started.job.id)
+        after = await app.backfills.forecast(asked())
+        # The day before yesterday was over everywhere; yesterday and the one before are not
+        assert after.days + after.days_held == 30
+        assert after.days_held == len([d for d in _days(date(2025, 12, 21), LAST) if _settled(d)])
+
+        # What it said holds
+        job = await world.until(app, (await app.backfills.start(asked())).job.id)
+        assert job.progress.total == after.days
+
+    in_world(tmp_path, main)
+
+
+def _days(first: date, last: date) -> Sequence[date]:
+    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
+
+
+def _settled(day: date) -> bool:
+    return datetime.combine(day, datetime.min.time(), START.tzinfo) + timedelta(days=2) <= START
+
+
+def test_how_it_stands_is_told_as_it_goes_on(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def slowly(ctx: Context) -> Chunk:
+            await ctx.clock.sleep(10)
+            return await a_day(ctx)
+
+        app = await world.app(sync(ScriptedSource(slowly, "watch")))
+        started = await app.backfills.start(asked())
+        waiting = await app.backfills.status(started.job.id, user_id="ada")
+        assert (waiting.percent, waiting.finish, waiting.poll_after_s) == (
+            0.0,
+            None,
+            POLL_RESTING_S,
+        )
+
+        await app.supervisor().start()
+        await world.clock.sleep(10 * SAMPLES_MIN + 5)
+        running = await app.backfills.status(started.job.id)
+        assert running.sentence == "Syncing data for 2025-12-25…"
+        assert running.poll_after_s == POLL_WORKING_S
+        # 25 days are left, at ten seconds each
+        assert running.finish is not None
+        truly = START + timedelta(seconds=300)
+        assert running.finish.earliest < truly < running.finish.latest
+
+        done = await world.until(app, started.job.id)
+        ended = await app.backfills.status(done.id)
+        assert (ended.percent, ended.finish, ended.poll_after_s) == (100.0, None, None)
+
+        with pytest.raises(NotFound):
+            await app.backfills.status(done.id, user_id="eve")
+
+    in_world(tmp_path, main)
+
+
+def test_a_job_that_should_have_ended_is_late(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def stuck_at_the_end(ctx: Context) -> Chunk:
+            await ctx.clock.sleep(100 if ctx.day == FIRST else 1)
+            return await a_day(ctx)
+
+        app = await world.app(sync(ScriptedSource(stuck_at_the_end, "watch")))
+        await app.supervisor().start()
+        started = await app.backfills.start(asked())
+        await world.clock.sleep(90)
+
+        status = await app.backfills.status(started.job.id)
+
+        assert (status.late, status.finish) == (True, None)
+
+    in_world(tmp_path, main)
+
+
+def test_a_sentence_and_its_document_stay_the_same_until_something_happens(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def down(ctx: Context) -> Chunk:
+            raise Transient("503")
+
+        app = await world.app(sync(ScriptedSource(down, "watch")))
+        await app.supervisor().start()
+        started = await app.backfills.start(asked())
+        await world.until(app, started.job.id, JobState.PAUSED)
+
+        first = document(await app.backfills.status(started.job.id))
+        await world.clock.sleep(60)
+
+        assert document(await app.backfills.status(started.job.id)) == first
+        assert first["error_count"] == 2
+
+    in_world(tmp_path, main)

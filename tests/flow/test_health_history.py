@@ -1,0 +1,643 @@
+"""The health history as a whole: from Google Health to Strava, in virtual time.
+
+What is true is what the two sandboxes know: who did what, which activities there are, and how many
+requests came in.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+import headgate.systems.health_history as system
+from headgate import (
+    App,
+    ConnectionReason,
+    ConnectionState,
+    DayStatus,
+    InvalidInput,
+    JobState,
+    PlanRequired,
+    Reason,
+    paid_history,
+)
+from headgate.flow.explain import moment
+from headgate.sandbox.google_health import access as google_access
+from headgate.sandbox.google_health.world import NewExercise
+from headgate.sandbox.kit.faults import Fault, FaultKind
+from headgate.sandbox.strava import access as strava_access
+from headgate.systems.health_history import DAY_COSTS, NAME
+from tests.connecting import key_entries
+from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start, user_id
+from tests.worlds import World, in_world, kinds, lanes
+
+UPLOADS = "/api/v3/uploads"
+
+
+def days_read(site: Site) -> list[str]:
+    """The days whose exercises were listed, in order, repeats included."""
+    urls = [urlsplit(each.url) for each in site.wire.sent]
+    listed = [parse_qs(url.query) for url in urls if url.path.endswith("exercise/dataPoints")]
+    return [asked["filter"][0].split('"')[1] for asked in listed]
+
+
+def uploads(site: Site) -> int:
+    """Files that Strava took in."""
+    return site.strava.requests.count(method="POST", path=UPLOADS, status=201)
+
+
+async def until(world: World, done: Callable[[], bool]) -> None:
+    """Let virtual time pass until a function says so."""
+    async with asyncio.timeout(1e6):
+        while not done():
+            await world.clock.sleep(0.05)
+
+
+# ---- the whole way -----------------------------------------------------------------------------
+
+
+def test_sixty_days_are_imported_newest_first_each_exercise_once(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given somebody with both accounts
+        site = Site(world)
+        days = days_back(60)
+        app = await site.app()
+        fitbit, strava = await site.connect_both(app)
+
+        # When sixty days are imported
+        job = await start(app, 60)
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+
+        # Then it is done, day by day from the newest to the oldest
+        assert (job.state, job.provider) == (JobState.SUCCESS, "fitbit")
+        assert days_read(site) == [str(day) for day in days]
+        assert (job.connection_id, job.destination_connection_id) == (fitbit.id, strava.id)
+
+        # Every exercise is at Strava exactly once, with what the file told of it
+        exercises = {str(each.id): each for day in days for each in site.exercises(day)}
+        assert len(exercises) > 20
+        assert site.external_ids() == site.expected_ids(days)
+        assert uploads(site) == len(exercises) == job.summary.delivered
+        records = await all_records(app, fitbit.id)
+        for activity in site.activities():
+            record = records[f"exercise:{(activity.external_id or '').split('-')[2][:-4]}"]
+            exercise = exercises[str(record.data["id"])]
+            assert record.data["strava_activity_id"] == activity.id
+            assert (activity.start_s, activity.elapsed_s) == (
+                exercise.start_s,
+                exercise.duration_s,
+            )
+            assert "tcx" not in record.data
+
+        # The days are covered: held with a summary, or empty without one
+        coverage = await app.coverage(NAME, fitbit.id, start=days[-1], end=days[0])
+        assert sorted(row.day for row in coverage) == sorted(days)
+        empty = {row.day for row in coverage if row.status is DayStatus.EMPTY}
+        assert 0 < len(empty) == job.summary.days_empty < 10
+        assert all(row.error is None for row in coverage)
+        summaries = {key for key in records if key.startswith("day:")}
+        assert summaries == {f"day:{day}" for day in days if day not in empty}
+        assert all(not site.exercises(day) for day in empty)
+        for day in set(days) - empty:
+            summary = records[f"day:{day}"].data
+            assert summary["steps"] == site.steps(day)
+            assert summary.keys() >= {"distance_m", "heart_rate", "calories_kcal"}
+
+        # And both providers were asked within their limits, by their own count
+        for sandbox in (site.google, site.strava):
+            assert sandbox.meter.overshoot() == 0
+            assert sandbox.requests.count(status=429) == 0
+
+        # As often as the forecast says
+        costs = {(cost.provider, cost.kind): cost for cost in DAY_COSTS}
+        asked = {
+            ("fitbit", "read"): site.google.requests.total - 2,
+            ("strava", "upload"): uploads(site),
+            ("strava", "read"): site.strava.requests.count(method="GET", path=f"{UPLOADS}/{{id}}"),
+        }
+        assert costs.keys() == asked.keys()
+        for what, count in asked.items():
+            assert costs[what].least * 60 <= count <= costs[what].most * 60
+
+    in_world(tmp_path, main)
+
+
+def test_a_busy_day_takes_its_time_and_stays_within_the_limits(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a day with more exercises than a page has, one of them entered by hand
+        site = Site(world, google={"shares": SPORTY})
+        for number in range(29):
+            moment = world.clock.now() - timedelta(days=2) + timedelta(minutes=30 * number)
+            site.google.add_exercise(
+                NewExercise(start=moment, duration_s=600, manual=number == 0, has_gps=number > 5)
+            )
+        app = await site.app()
+        await site.connect_both(app)
+
+        # When it is imported
+        job = await start(app, 2)
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+
+        # Then that is one chunk, which was never cut short
+        days = days_back(2)
+        assert (job.state, job.summary.errors, job.summary.chunks) == (JobState.SUCCESS, 0, 2)
+        assert site.external_ids() == site.expected_ids(days)
+        assert len(site.external_ids()) == 31 == uploads(site)
+        assert site.strava.meter.overshoot() == 0
+
+    in_world(tmp_path, main)
+
+
+def test_two_users_take_turns_day_by_day(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given two users, and a worker with room for one job and little time for each
+        site = Site(world, users=2, google={"shares": SPORTY})
+        app = await site.app(worker=lanes(cold=1))
+        for user in range(2):
+            await site.connect_both(app, user)
+
+        # When the second comes a while after the first
+        first = await start(app, 12, 0)
+        await app.supervisor().start()
+        await until(world, lambda: len(site.activities(0)) == 2)
+        second = await start(app, 12, 1)
+        jobs = [await world.until(app, job.id) for job in (first, second)]
+
+        # Then from there on they take turns
+        assert [job.state for job in jobs] == [JobState.SUCCESS] * 2
+        sent = site.strava.requests.matching(method="POST", path=UPLOADS)
+        turns = [str(site.strava.world.athlete_ids.index(int(each.user or 0))) for each in sent]
+        assert "".join(turns) == "00" + "10" * 10 + "11"
+        for user in range(2):
+            assert site.external_ids(user) == site.expected_ids(days_back(12), user)
+
+    in_world(tmp_path, main)
+
+
+def test_many_at_once_share_the_budget_and_nobody_uploads_twice(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given six users at once, and room for four of them
+        site = Site(world, users=6, google={"shares": SPORTY})
+        app = await site.app(worker=lanes(cold=4))
+        for user in range(6):
+            await site.connect_both(app, user)
+        jobs = [await start(app, 6, user) for user in range(6)]
+        await app.supervisor().start()
+        jobs = [await world.until(app, job.id) for job in jobs]
+
+        # Then each exercise is with its own athlete, and was sent once: who has begun waits
+        assert {job.state for job in jobs} == {JobState.SUCCESS}
+        for user in range(6):
+            assert site.external_ids(user) == site.expected_ids(days_back(6), user)
+        assert uploads(site) == 36
+        for sandbox in (site.google, site.strava):
+            assert sandbox.meter.overshoot() == 0
+            assert sandbox.requests.count(status=429) == 0
+
+    in_world(tmp_path, main)
+
+
+# ---- outages -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("provider", ["fitbit", "strava"])
+def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
+    tmp_path: Path, provider: str
+) -> None:
+    async def main(world: World) -> None:
+        # Given a provider that is down for twenty minutes, after the first few days
+        site = Site(world, google={"shares": SPORTY})
+        app = await site.app()
+        await site.connect_both(app)
+        job = await start(app, 8)
+        await app.supervisor().start()
+        await until(world, lambda: len(site.activities()) >= 3)
+        sandbox = site.google if provider == "fitbit" else site.strava
+        ends = world.clock.now() + timedelta(minutes=20)
+        sandbox.faults.add(Fault(kind=FaultKind.OUTAGE, ends_at=ends))
+
+        # When the breaker opens
+        job = await world.until(app, job.id, JobState.PAUSED)
+
+        # Then the job says who is to blame, and exactly when it goes on
+        assert (job.reason, job.provider) == (Reason.BREAKER, provider)
+        assert job.summary.errors == 6
+        assert job.wake_at is not None
+        busy = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
+        assert app.explain(job) == (
+            f"Syncing is temporarily paused because the {busy} servers are busy. "
+            f"We will automatically resume at {moment(job.wake_at)}."
+        )
+        asked = len(site.wire.sent)
+        await world.clock.sleep((job.wake_at - world.clock.now()).total_seconds() - 1)
+        assert len(site.wire.sent) == asked
+
+        # And after the cool-down it goes on, and loses nothing
+        job = await world.until(app, job.id)
+        assert job.state is JobState.SUCCESS
+        assert job.finished_at is not None
+        assert job.finished_at > ends
+        assert site.external_ids() == site.expected_ids(days_back(8))
+        assert kinds(await app.events(job.id)).count("thawed") == 1
+
+    in_world(tmp_path, main)
+
+
+def test_a_day_that_can_never_be_read_is_a_gap_and_can_be_read_later(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given an exercise whose file Google never gives out
+        site = Site(world, google={"shares": SPORTY})
+        poison = days_back(4)[1]
+        [exercise] = site.exercises(poison)
+        path = f"*/{exercise.id}:exportExerciseTcx"
+        site.google.faults.add(Fault(kind=FaultKind.SERVER_ERROR, path=path))
+        app = await site.app()
+        fitbit, _ = await site.connect_both(app)
+        job = await start(app, 4)
+        await app.supervisor().start()
+
+        # When the job ends
+        job = await world.until(app, job.id)
+
+        # Then that day is a gap with its reason, and the others are there
+        assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
+        [row] = await app.coverage(NAME, fitbit.id, start=poison, end=poison)
+        assert row.status is DayStatus.FAILED
+        assert "500" in (row.error or "")
+        others = [day for day in days_back(4) if day != poison]
+        assert site.external_ids() == site.expected_ids(others)
+        status = await app.backfills.status(job.id)
+        assert status.sentence == "Done, but 1 day could not be read."
+        assert [gap.day for gap in status.gaps] == [poison]
+
+        # And once Google gives it out, only that day is read again
+        site.google.faults.clear()
+        site.wire.sent.clear()
+        again = await world.until(app, (await start(app, 4, reprocess="failed")).id)
+        assert (again.state, again.progress.total) == (JobState.SUCCESS, 1)
+        assert days_read(site) == [str(poison)]
+        assert site.external_ids() == site.expected_ids(days_back(4))
+
+    in_world(tmp_path, main)
+
+
+# ---- credentials -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("provider", ["fitbit", "strava"])
+def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_back(
+    tmp_path: Path, provider: str
+) -> None:
+    async def main(world: World) -> None:
+        # Given a user who takes back what they allowed, in the middle of an import
+        site = Site(world, google={"shares": SPORTY})
+        app = await site.app()
+        fitbit, strava = await site.connect_both(app)
+        lost = fitbit if provider == "fitbit" else strava
+        job = await start(app, 6)
+        await app.supervisor().start()
+        await until(world, lambda: len(site.activities()) >= 2)
+        sandbox = site.google if provider == "fitbit" else site.strava
+        user = sandbox.find_user(None)
+        assert user is not None
+        sandbox.tokens.revoke(user, sandbox.client_id)
+
+        # When the job meets that
+        job = await world.until(app, job.id)
+
+        # Then it ends at once and blames the right one; no try was burnt on it
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+        assert job.provider == provider
+        assert job.summary.errors == 1
+        assert "retry" not in kinds(await app.events(job.id))
+        title = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
+        assert app.explain(job) == f"{title} needs you to sign in again. Nothing is lost."
+        status = await app.backfills.status(job.id)
+        assert (status.reconnect, status.reconnect_id) == (provider, lost.id)
+        connection = await app.connections.get(lost.id)
+        assert connection.state is ConnectionState.NEEDS_REAUTH
+        assert connection.reason is ConnectionReason.GRANT_REFUSED
+
+        # And when they have signed in again, it goes on from there and loses nothing
+        await site.connect(app, provider, connection_id=lost.id)
+        await app.retry_now(job.id)
+        job = await world.until(app, job.id)
+        assert job.state is JobState.SUCCESS
+        assert site.external_ids() == site.expected_ids(days_back(6))
+        days = Counter(days_read(site))
+        assert set(days) == {str(day) for day in days_back(6)}
+        assert days.total() <= 7
+
+    in_world(tmp_path, main)
+
+
+def test_a_user_who_did_not_allow_the_track_is_asked_again(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a user who unticked a box on Google's page
+        site = Site(world, google={"shares": SPORTY})
+        site.google.oauth.unticked = {google_access.SCOPES[3]}
+        app = await site.app()
+        fitbit, _ = await site.connect_both(app)
+        job = await start(app, 1)
+        await app.supervisor().start()
+
+        job = await world.until(app, job.id)
+
+        assert (job.reason, job.provider) == (Reason.NEEDS_REAUTH, "fitbit")
+        assert "every box ticked" in (job.error or "")
+        assert (await app.connections.get(fitbit.id)).state is ConnectionState.NEEDS_REAUTH
+
+    in_world(tmp_path, main)
+
+
+def test_an_application_that_strava_has_shut_off_ends_the_job(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world, google={"shares": SPORTY})
+        app = await site.app()
+        _, strava = await site.connect_both(app)
+        site.strava.faults.add(Fault(kind=FaultKind.FORBIDDEN, path="/api/v3/*"))
+        job = await start(app, 3)
+        await app.supervisor().start()
+
+        job = await world.until(app, job.id)
+
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
+        assert job.provider == "strava"
+        assert "inactive" in (job.error or "")
+        assert uploads(site) == 0
+        # It is not the user who has to do something.
+        assert (await app.connections.get(strava.id)).state is ConnectionState.ACTIVE
+
+    in_world(tmp_path, main)
+
+
+# ---- files that Strava does not take -----------------------------------------------------------
+
+
+def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a file that is no good, on the second of three days
+        site = Site(world, google={"shares": SPORTY})
+        day = days_back(3)[1]
+        [exercise] = site.exercises(day)
+        site.spoilt.add(str(exercise.id))
+        app = await site.app()
+        fitbit, _ = await site.connect_both(app)
+        job = await start(app, 3)
+        await app.supervisor().start()
+
+        job = await world.until(app, job.id)
+
+        # Then it is counted as refused, and the day tells why
+        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
+        assert (job.summary.delivered, job.summary.refused) == (2, 1)
+        [row] = await app.coverage(NAME, fitbit.id, start=day, end=day)
+        assert row.status is DayStatus.HELD
+        assert "malformed: no activity with a time" in (row.error or "")
+        assert str(exercise.id) in (row.error or "")
+        assert app.explain(job) == "Done, but 1 record was refused."
+        assert [gap.day for gap in (await app.backfills.status(job.id)).gaps] == [day]
+        assert site.external_ids() == site.expected_ids([LAST, days_back(3)[2]])
+
+        # And it is not remembered as an activity
+        records = await all_records(app, fitbit.id)
+        assert f"exercise:{exercise.id}" not in records
+        assert f"day:{day}" in records
+
+    in_world(tmp_path, main)
+
+
+# ---- crashes and races -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["uploaded", "before_commit"])
+def test_a_crash_after_an_upload_never_makes_a_second_activity(tmp_path: Path, moment: str) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that dies after its second upload, before that day is committed
+        site = Site(world, google={"shares": SPORTY})
+        first, second = await site.app(), await site.app()
+        fitbit, _ = await site.connect_both(first)
+        job = await start(first, 4)
+        host = world.loop.host("first")
+        if moment == "before_commit":
+            settle, settled = first.store.settle, 0
+
+            async def dying(*args: object, **named: object) -> object:
+                nonlocal settled
+                settled += 1
+                if settled == 2:
+                    await host.crash_here()
+                return await settle(*args, **named)  # type: ignore[arg-type]
+
+            first.store.settle = dying  # type: ignore[assignment, method-assign]
+        await host.spawn(first.supervisor().start())
+        await until(world, lambda: uploads(site) == 2)
+        if moment == "uploaded":
+            host.crash()
+        await until(world, lambda: host.crashed)
+        made = {each.external_id: each.id for each in site.activities()}
+        assert (await second.get(job.id)).steps == 1
+
+        # When another takes over
+        await second.supervisor().start()
+        job = await world.until(second, job.id)
+
+        # Then the day was repeated, and Strava has no second activity
+        assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
+        assert uploads(site) == 5
+        assert site.external_ids() == site.expected_ids(days_back(4))
+        # And what is remembered is the first activity's id
+        records = await all_records(second, fitbit.id)
+        for activity in site.activities():
+            number = (activity.external_id or "").split("-")[2].removesuffix(".tcx")
+            assert records[f"exercise:{number}"].data["strava_activity_id"] == activity.id
+        assert made.items() <= {each.external_id: each.id for each in site.activities()}.items()
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("late_s", [-0.001, 0.0, 0.0005, 0.001, 0.002, 0.01, 0.3, 3.0])
+def test_retry_now_racing_the_automatic_resume_starts_the_job_once(
+    tmp_path: Path, late_s: float
+) -> None:
+    async def main(world: World) -> None:
+        # Given a job that an outage has paused, and two workers
+        site = Site(world, google={"shares": SPORTY})
+        app, other = await site.app(), await site.app()
+        await site.connect_both(app)
+        ends = world.clock.now() + timedelta(minutes=10)
+        site.google.faults.add(Fault(kind=FaultKind.OUTAGE, path="/v4/*", ends_at=ends))
+        job = await start(app, 4)
+        await app.supervisor().start()
+        await other.supervisor().start()
+        job = await world.until(app, job.id, JobState.PAUSED)
+        assert job.wake_at is not None
+        site.wire.sent.clear()
+
+        # When somebody taps "retry now" twice, around the moment at which it resumes by itself
+        await world.clock.sleep((job.wake_at - world.clock.now()).total_seconds() + late_s)
+        await asyncio.gather(app.retry_now(job.id), other.retry_now(job.id), return_exceptions=True)
+        job = await world.until(app, job.id)
+
+        # Then it was started once: each day was read once, each file was sent once
+        assert job.state is JobState.SUCCESS
+        assert days_read(site) == [str(day) for day in days_back(4)]
+        assert uploads(site) == 4
+        starts = Counter(kinds(await app.events(job.id)))
+        assert starts["thawed"] + starts["retry_now"] == 1
+
+    in_world(tmp_path, main)
+
+
+# ---- which days, and for whom ------------------------------------------------------------------
+
+
+def test_days_that_are_held_are_read_again_only_when_asked(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given an import of five days
+        site = Site(world, google={"shares": SPORTY})
+        app = await site.app()
+        fitbit, _ = await site.connect_both(app)
+        await app.supervisor().start()
+        await world.until(app, (await start(app, 5)).id)
+        records = await all_records(app, fitbit.id)
+        made = [each.id for each in site.activities()]
+
+        # When a longer range is asked for, then only the days before are read
+        site.wire.sent.clear()
+        longer = await world.until(app, (await start(app, 7, reprocess="failed")).id)
+        assert longer.progress.total == 2
+        assert days_read(site) == [str(day) for day in days_back(7)[5:]]
+
+        # When nothing is missing, nobody is asked
+        site.wire.sent.clear()
+        nothing = await world.until(app, (await start(app, 7, reprocess="none")).id)
+        assert (nothing.state, nothing.progress.total) == (JobState.SUCCESS, 0)
+        assert app.explain(nothing) == "Done: every day was held already."
+        assert site.wire.sent == []
+
+        # When all are to be read again, they are, and Strava has the same activities as before
+        everything = await world.until(app, (await start(app, 5, reprocess="all")).id)
+        assert (everything.state, everything.progress.total) == (JobState.SUCCESS, 5)
+        assert days_read(site) == [str(day) for day in days_back(5)]
+        assert [each.id for each in site.activities()][:5] == made
+        assert site.external_ids() == site.expected_ids(days_back(7))
+        again = await all_records(app, fitbit.id)
+        assert records.items() <= again.items()
+        assert everything.summary.unchanged == len(records)
+
+    in_world(tmp_path, main)
+
+
+def test_the_past_is_for_those_who_pay(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app(entitlement=paid_history)
+        await site.connect_both(app)
+        await app.set_plan(user_id(0), "free")
+
+        # When somebody on the free plan asks, then nothing is made
+        with pytest.raises(PlanRequired, match="paid plans"):
+            await start(app, 3)
+        assert await app.jobs() == []
+
+        # And when they pay, the same request is fine
+        await app.set_plan(user_id(0), "premium")
+        assert (await start(app, 3)).state is JobState.PENDING
+
+    in_world(tmp_path, main)
+
+
+def test_what_an_import_will_take_is_told_before(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        await site.connect_both(app)
+
+        forecast = await app.backfills.forecast(request(300))
+
+        told = {each.provider: (each.least, each.most) for each in forecast.requests}
+        assert forecast.days == 300
+        assert told == {"fitbit": (2160, 2550), "strava": (120, 900)}
+        assert {each.provider for each in forecast.left_for_live} == {"fitbit", "strava"}
+        assert forecast.finish is not None
+
+    in_world(tmp_path, main)
+
+
+# ---- as an application -------------------------------------------------------------------------
+
+ENVIRONMENT = {
+    "HEADGATE_FITBIT_CLIENT_ID": google_access.CLIENT_ID,
+    "HEADGATE_FITBIT_CLIENT_SECRET": google_access.CLIENT_SECRET,
+    "HEADGATE_STRAVA_CLIENT_ID": strava_access.CLIENT_ID,
+    "HEADGATE_STRAVA_CLIENT_SECRET": strava_access.CLIENT_SECRET,
+}
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An environment in which nothing is set but the database, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    for name in [each for each in os.environ if each.startswith("HEADGATE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HEADGATE_DATABASE", f"sqlite:///{tmp_path}/history.db")
+    system._app.cache_clear()
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.parametrize("missing", sorted(ENVIRONMENT))
+def test_what_is_missing_in_the_environment_is_named(missing: str) -> None:
+    given = {**ENVIRONMENT, missing: " "}
+
+    with pytest.raises(InvalidInput, match=f"{missing}: is not set"):
+        system.from_environment(given)
+
+
+@pytest.mark.usefixtures("settled")
+def test_the_module_has_no_app_until_it_is_set_up() -> None:
+    assert not hasattr(system, "app")
+    with pytest.raises(AttributeError, match="HEADGATE_FITBIT_CLIENT_ID: is not set"):
+        _ = system.app
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        _ = system.other
+
+
+@pytest.mark.usefixtures("settled")
+async def test_the_app_is_made_when_it_is_first_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HEADGATE_KEYS", key_entries("k1")[0])
+    monkeypatch.setenv("HEADGATE_STRAVA_URL", "http://127.0.0.1:8001/")
+    monkeypatch.setenv("HEADGATE_PAID_HISTORY", "1")
+
+    app = system.app
+
+    assert isinstance(app, App)
+    assert app is system.app
+    [sync] = app.runtime.registry
+    assert (sync.name, sync.source.name) == (NAME, "fitbit")
+    assert app.runtime.entitlement is paid_history
+    addresses = [getattr(auth, "token_url", "") for auth in app.runtime.registry.auths.values()]
+    assert addresses == [
+        "https://oauth2.googleapis.com/token",
+        "http://127.0.0.1:8001/oauth/token",
+    ]
+    async with app:
+        assert await app.jobs() == []
+    assert (tmp_path / "history.db").exists()
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="HEADGATE_PAID_HISTORY"):
+        system.from_environment({**ENVIRONMENT, "HEADGATE_PAID_HISTORY": "perhaps"})
