@@ -8,11 +8,12 @@ import random
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import msgspec
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -22,10 +23,12 @@ from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.ids import UlidIds, system_random
 from headgate.connectors.addresses import HTTPS_PORT, AddressRules
 from headgate.flow import control
+from headgate.flow.access import ApiKeys
 from headgate.flow.backfill import Backfills
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
 from headgate.flow.explain import explain
+from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
 from headgate.flow.plans import set_plan
 from headgate.flow.registry import Registry, Sync, has_api
@@ -45,8 +48,10 @@ from headgate.ports.signal import Signal
 from headgate.ports.store import JobFilter, Submitted
 from headgate.ports.transport import Transport
 from headgate.store.sql import schema
+from headgate.store.sql.access_store import SqlAccess
 from headgate.store.sql.account_store import SqlAccounts
 from headgate.store.sql.database import Database
+from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
@@ -91,6 +96,7 @@ class App:
             open_database(database, self.clock) if isinstance(database, str) else database
         )
         self.store = SqlStore(self.database)
+        self.items = SqlItems(self.database)
         self.limiter: Limiter = SqlLimiter(self.database)
         if redis is not None:
             with _of_extra("redis", "redis"):
@@ -115,6 +121,12 @@ class App:
             rng=self._rng,
             registry=registry,
             gates=Gates(self.limiter, MemoryLimiter(self.clock), self.clock, self._ids),
+            fetching=Fetching(
+                items=self.items,
+                clock=self.clock,
+                worker=self.name,
+                lease=timedelta(seconds=self._worker_settings.lease_s),
+            ),
             transport=transport,
             credentials=self._credentials(vault, transport),
             entitlement=entitlement,
@@ -216,6 +228,7 @@ class App:
         user_id: str | None = None,
         sync: str | None = None,
         connection_id: str | None = None,
+        mode: Mode | None = None,
         states: Sequence[JobState] = (),
         limit: int = 50,
         before: str | None = None,
@@ -224,7 +237,11 @@ class App:
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
         wanted = JobFilter(
-            user_id=user_id, sync=sync, connection_id=connection_id, states=tuple(states)
+            user_id=user_id,
+            sync=sync,
+            connection_id=connection_id,
+            mode=mode,
+            states=tuple(states),
         )
         return await self.store.list_jobs(wanted, limit=limit, before=before)
 
@@ -272,6 +289,11 @@ class App:
         return [await self.limiter.use(each, connection_id=connection_id) for each in wanted]
 
     @property
+    def api_keys(self) -> ApiKeys:
+        """Who may call the HTTP API."""
+        return ApiKeys(SqlAccess(self.database), self.runtime)
+
+    @property
     def backfills(self) -> Backfills:
         """Imports of a user's past: forecasting, starting and following them."""
         return Backfills(self.runtime)
@@ -297,9 +319,13 @@ class App:
         """Why the job is where it is, what frees it, and when."""
         return explain(job, now=self.clock.now(), titles=self.runtime.registry.titles)
 
-    def supervisor(self) -> Supervisor:
-        """A worker for this process; `run_until_asked` runs it."""
-        return Supervisor(self.runtime, self._worker_settings, worker=self.name)
+    def supervisor(self, lanes: Sequence[Lane] = tuple(Lane)) -> Supervisor:
+        """A worker on these lanes for this process; `run_until_asked` runs it."""
+        sizes = self._worker_settings.lanes
+        settings = msgspec.structs.replace(
+            self._worker_settings, lanes={lane: sizes[lane] for lane in sizes if lane in lanes}
+        )
+        return Supervisor(self.runtime, settings, worker=self.name)
 
 
 def open_database(address: str, clock: Clock) -> Database:

@@ -51,6 +51,10 @@ class Settings(BaseSettings):
     key_file: Path | None = None
     #: Networks that may be called though they are not public: `127.0.0.0/8, ::1/128`.
     private_networks: str | None = None
+    #: Where `headgate serve` listens, and what others call it: `https://sync.example`.
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65_535)
+    public_url: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "text"] = "text"
     hot_concurrency: int = Field(default=_HOT.concurrency, ge=1)

@@ -4,15 +4,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import servers, stores
+from tests.e2e.processes import headgate, started
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,34 +53,10 @@ def environment(
     return environment
 
 
-def headgate(environment: Environment, folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "headgate", *arguments],
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return done.stdout
-
-
-@contextmanager
-def worker(environment: Environment, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "headgate", "worker"],
-        env=environment,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+def worker(
+    environment: Environment, folder: Path, *arguments: str
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    return started(environment, folder, "worker", *arguments)
 
 
 def submit(environment: Environment, folder: Path, days: str = "2024-01-10") -> str:
@@ -110,7 +85,7 @@ def test_a_worker_hears_of_a_job_submitted_by_another_process(
 ) -> None:
     with worker(environment, tmp_path) as process:
         assert process.stderr is not None
-        assert "working as" in process.stderr.readline()
+        assert "working on hot and cold as" in process.stderr.readline()
         job_id = submit(environment, tmp_path)
         assert "reading 2024-01-10" in read_line(process)
         for _ in range(9):
@@ -144,15 +119,30 @@ def test_a_second_sigterm_hands_the_chunk_back_at_once(
     assert (job["state"], job["reason"], job["steps"]) == ("pending", "released", 0)
 
 
+def test_a_worker_keeps_to_its_lane(environment: Environment, tmp_path: Path) -> None:
+    # Given a backfill that waits in the cold lane, and a worker for live work alone
+    cold = submit(environment, tmp_path)
+    asked = ("job", "submit", "slow", "--user", "u", "--connection", "live", "--json")
+    hot = json.loads(headgate(environment, tmp_path, *asked))["job"]["id"]
+    with worker(environment, tmp_path, "--lane", "hot") as process:
+        assert process.stderr is not None
+        assert "working on hot as" in process.stderr.readline()
+        while show(environment, tmp_path, hot)["state"] != "success":
+            assert process.poll() is None
+    assert show(environment, tmp_path, cold)["state"] == "pending"
+    with worker(environment, tmp_path, "--lane", "cold") as process:
+        while show(environment, tmp_path, cold)["state"] != "success":
+            assert process.poll() is None
+
+
 def test_the_demo_imports_and_tells(tmp_path: Path) -> None:
-    told = json.loads(headgate({**os.environ}, tmp_path, "demo", "--days", "40", "--json"))
-    assert told["state"] == "success"
-    assert told["reason"] == "done_with_gaps"
-    assert told["summary"]["days_failed"] == 1
-    assert told["percent"] == 100
-    again = headgate({**os.environ}, tmp_path, "demo", "--days", "40")
-    assert "1 day could not be read" in again
-    assert "0 new" in again
+    given = ("demo", "--days", "12", "--speed", "1000")
+    told = json.loads(headgate({**os.environ}, tmp_path, *given, "--json"))
+    assert (told["state"], told["percent"]) == ("success", 100)
+    assert told["counts"]["imported"] == told["counts"]["found"] > 0
+    shown = headgate({**os.environ}, tmp_path, *given)
+    assert "fitbit → strava  user ada  SUCCESS" in shown
+    assert "0 requests over a limit" in shown
 
 
 def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:

@@ -1,237 +1,201 @@
-"""`headgate demo`: two years of history, imported day by day while live syncs pass it by.
+"""`headgate demo`: a premium user's two years of Fitbit data go to Strava while you watch.
 
-Everything is real but the provider: the engine, the SQLite file, the worker. Stop it with Ctrl-C,
-or kill it, and run it again: it goes on from where it was.
+Everything is real but the providers, which are sandboxes on this machine with the real ones'
+limits: the accounts are connected on their pages, a worker imports in its cold lane, and the
+progress page is served, all in one process. Time alone is not: it runs `--speed` times as fast.
 """
 
-import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
-from datetime import date, timedelta
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import parse_qsl, urlsplit
 
 import typer
-from rich.console import Group
-from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
-from headgate.app import App
 from headgate.base.clock import SystemClock
-from headgate.base.errors import ActiveJobExists
 from headgate.base.log import configure
-from headgate.cli.loading import JsonOption, run
-from headgate.cli.output import job_json, messages, out, print_json
-from headgate.flow.registry import Sync
-from headgate.loops.supervisor import WorkerSettings
+from headgate.cli.http_server import asked_to_stop, http_server
+from headgate.cli.loading import CONFIG, JsonOption, fail, run
+from headgate.cli.output import messages, out, print_json
+from headgate.cli.stage import Stage, staged
+from headgate.cli.watching import ENDED_BADLY, LOOK_EVERY_S, Screen, print_status, span_of
+from headgate.flow.backfill import BackfillRequest
+from headgate.flow.status import JobStatus, document
 from headgate.model.job import Job
-from headgate.model.record import CoverageRow
-from headgate.model.states import JOB, DayStatus
-from headgate.policy.retry import RetryPolicy
-from headgate.sandbox.synthetic import SyntheticHealth
+from headgate.model.states import JOB, JobState
 
-HISTORY, LIVE = "history", "live"
-USER, CONNECTION = "ada", "ada-synthetic"
-LOOK_EVERY_S = 0.1
-LIVE_EVERY_S = 0.4
-
-#: A demonstration cannot wait an hour for a breaker to cool down.
-IMPATIENT = RetryPolicy(
-    backoff_s=0.1, backoff_s_max=0.4, cooldown_s=1.0, pauses_max=1, stagger_s=0.05
-)
-
-_SIGNS = {DayStatus.HELD: "█", DayStatus.EMPTY: "░", DayStatus.FAILED: "✘"}
+USER, PLAN = "ada", "premium"
+SESSION = "ada's browser"
+#: How far the import is when a provider goes down; it is up again once the breaker has opened.
+OUTAGE_AT_PERCENT = 30.0
 
 
 def demo(
     days: Annotated[int, typer.Option(help="How many days to import.", min=1, max=3650)] = 730,
-    file: Annotated[Path, typer.Option(help="The SQLite file.")] = Path("headgate-demo.db"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin with an empty file.")] = False,
+    speed: Annotated[
+        float, typer.Option(help="How many times as fast time runs.", min=1, max=1000)
+    ] = 240.0,
+    port: Annotated[int, typer.Option(help="Of the progress page; 0 takes a free one.")] = 0,
+    stay: Annotated[
+        bool | None,
+        typer.Option(help="Keep serving the page at the end. By default: in a terminal."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Import a synthetic history on an embedded database, with live syncs passing it by."""
+    """Import two years of history between two sandboxes, with a progress bar and a page."""
     configure(SystemClock(), json=False, level="error")
-    if fresh:
-        for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
-            file.with_name(name).unlink(missing_ok=True)
-    yesterday = SystemClock().now().date() - timedelta(days=1)
-    start = yesterday - timedelta(days=days - 1)
-    # One day in the middle can never be read: it ends as a visible gap, not as a stuck import.
-    source = SyntheticHealth(
-        seed=7, latency_s=0.004, failure_share=0.02, poison_days=[start + timedelta(days=days // 2)]
-    )
-    app = App(
-        f"sqlite:///{file}",
-        syncs=[
-            Sync(name=HISTORY, source=source, retry=IMPATIENT),
-            Sync(name=LIVE, source=SyntheticHealth(latency_s=0.002)),
-        ],
-        # A short lease: after a kill -9 the next run need not wait long to take the job over.
-        worker=WorkerSettings(lease_s=5.0, grace_s=3.0),
-    )
-    run(app, lambda opened: _Demo(opened, file, start, yesterday, quiet=json).play(), json=json)
+    stays = (messages.is_terminal and not json) if stay is None else stay
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="headgate-demo-") as folder,
+            staged(Path(folder), port, days=days, speed=speed) as stage,
+        ):
+            show = _Show(stage, days, speed, quiet=json, stays=stays)
+            code = run(stage.app, lambda _: show.play(), json=json)
+    except ImportError as error:
+        fail(f"{error.name} is missing: install headgate[web,sandbox]", code=CONFIG)
+    raise typer.Exit(code)
 
 
-class _Demo:
-    """One performance."""
+class _Show:
+    """One import, watched from beginning to end."""
 
-    def __init__(self, app: App, file: Path, start: date, end: date, *, quiet: bool) -> None:
-        self._app = app
-        self._file = file
-        self._start = start
-        self._end = end
+    def __init__(self, stage: Stage, days: int, speed: float, *, quiet: bool, stays: bool) -> None:
+        self._stage = stage
+        self._app = stage.app
+        self._days = days
+        self._speed = speed
         self._quiet = quiet
-        self._live = Counter[str]()
-        self._slowest_live_s = 0.0
+        self._stays = stays
 
-    async def play(self) -> None:
-        """Import, watch, sum up; Ctrl-C ends it in peace at any point."""
-        job = await self._begin()
-        supervisor = self._app.supervisor()
-        working = asyncio.create_task(supervisor.run_until_asked(handle_signals=True))
-        watching = asyncio.create_task(self._watch(job))
-        async with self._live_syncs():
-            await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            supervisor.ask_to_stop()
-        await working
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
-        await self._sum_up(await self._app.get(job.id))
+    async def play(self) -> int:
+        from headgate.web.server import build
 
-    async def _begin(self) -> Job:
-        try:
-            submitted = await self._app.submit(
-                HISTORY,
-                user_id=USER,
-                connection_id=CONNECTION,
-                mode="history",
-                start=self._start,
-                end=self._end,
-            )
-        except ActiveJobExists as exists:
-            job = await self._app.get(exists.job_id)
-            self._say(f"Going on with {job.id}, which had reached {job.cursor_date}.")
-            return job
-        days = (self._end - self._start).days + 1
         self._say(
-            f"Importing {days} days of history for {USER}, newest first, into one SQLite file."
+            f"Ada has {self._days:,} days of Fitbit data and a premium plan. Her past goes to "
+            "Strava now, the newest day first."
         )
-        return submitted.job
+        self._say(
+            "Both providers are sandboxes on this machine with the real ones' limits; "
+            f"time runs {self._speed:g} times as fast."
+        )
+        await self._app.set_plan(USER, PLAN)
+        for source in ("fitbit", "strava"):
+            await self._connect(source)
+        await self._tell_forecast()
+        web = build(self._app, keys=self._stage.keys, public_url=self._stage.public_url)
+        async with http_server(web, self._stage.listener, stop_s=1), self._working():
+            submitted = await self._app.backfills.start(self._asked())
+            status = await self._watch(submitted.job)
+            await self._sum_up(status)
+            if self._stays:
+                self._say("The page stays up; Ctrl-C ends it.")
+                await asked_to_stop()
+        return 0 if status.job.state is JobState.SUCCESS else ENDED_BADLY
 
-    async def _watch(self, job: Job) -> None:
-        bar = Progress(
-            TextColumn("history"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("days"),
-            TimeRemainingColumn(),
+    def _asked(self) -> BackfillRequest:
+        yesterday = self._app.clock.now().date() - timedelta(days=1)
+        return BackfillRequest(
+            user_id=USER,
+            source="fitbit",
+            destination="strava",
+            start=yesterday - timedelta(days=self._days - 1),
+            end=yesterday,
         )
-        task = bar.add_task("history", total=job.progress.total)
-        shows = messages.is_terminal and not self._quiet
-        with Live(console=messages, transient=True) if shows else nullcontext() as live:
-            while True:
-                job = await self._app.get(job.id)
-                bar.update(task, completed=job.progress.done)
-                if live is not None:
-                    live.update(Group(bar, *self._lines(job)))
-                if job.state in JOB.terminal:
-                    return
-                await self._app.clock.sleep(LOOK_EVERY_S)
 
-    def _lines(self, job: Job) -> tuple[Text, Text]:
-        count, slowest_ms = self._live["done"], self._slowest_live_s * 1000
-        return (
-            Text(f"  {self._app.explain(job)}", no_wrap=True, overflow="ellipsis"),
-            Text(f"  live syncs meanwhile: {count}, the slowest in {slowest_ms:.0f} ms", "dim"),
+    async def _connect(self, source: str) -> None:
+        """As Ada's browser does: out to the provider's page, which agrees at once, and back."""
+        import aiohttp
+
+        back = f"{self._stage.public_url}/connected/{source}"
+        connections = self._app.connections
+        page = await connections.start(source, user_id=USER, session=SESSION, redirect_uri=back)
+        async with aiohttp.ClientSession() as browser:
+            async with browser.get(page, allow_redirects=False) as answer:
+                answered = dict(parse_qsl(urlsplit(answer.headers["Location"]).query))
+        await connections.finish(
+            user_id=USER, session=SESSION, redirect_uri=back, answered=answered
         )
+
+    async def _tell_forecast(self) -> None:
+        made = await self._app.backfills.forecast(self._asked())
+        requests = " and ".join(
+            f"{each.least:,} to {each.most:,} requests to {each.provider}" for each in made.requests
+        )
+        assert made.finish is not None
+        when = span_of(made.finish.earliest, made.finish.latest)
+        self._say(f"Forecast: {made.days:,} days, {requests}, done {when}.")
 
     @asynccontextmanager
-    async def _live_syncs(self) -> AsyncIterator[None]:
-        """Other users' live syncs keep coming; each is timed from submit to done."""
-        coming = asyncio.create_task(self._keep_coming())
+    async def _working(self) -> AsyncIterator[None]:
+        supervisor = self._app.supervisor()
+        await supervisor.start()
         try:
             yield
         finally:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
+            await supervisor.stop()
 
-    async def _keep_coming(self) -> None:
-        while True:
-            number = self._live["asked"]
-            self._live["asked"] += 1
-            began = self._app.clock.monotonic()
-            submitted = await self._app.submit(
-                LIVE,
-                user_id=f"visitor-{number % 5}",
-                connection_id=f"visitor-{number}-{self._app.name}",
-                mode="limit",
-                limit=20,
-            )
-            await self._until_done(submitted.job)
-            self._live["done"] += 1
-            self._slowest_live_s = max(self._slowest_live_s, self._app.clock.monotonic() - began)
-            await self._app.clock.sleep(LIVE_EVERY_S)
+    async def _watch(self, job: Job) -> JobStatus:
+        self._say(f"Ada's page: {self._page(job)}")
+        outage = _Outage(self._stage)
+        with Screen() as screen:
+            while True:
+                status = await self._app.backfills.status(job.id)
+                if not self._quiet:
+                    screen.show(status)
+                if status.job.state in JOB.terminal:
+                    return status
+                if note := outage.goes_on(status):
+                    self._say(note)
+                # In real time: this is for whoever watches.
+                await SystemClock().sleep(LOOK_EVERY_S / 2)
 
-    async def _until_done(self, job: Job) -> None:
-        while (await self._app.get(job.id)).state not in JOB.terminal:
-            await self._app.clock.sleep(0.005)
+    def _page(self, job: Job) -> str:
+        from headgate.web.links import Links
 
-    async def _sum_up(self, job: Job) -> None:
+        links = Links(self._stage.keys, self._app.clock)
+        return self._stage.public_url + links.progress(job_id=job.id, user_id=USER)
+
+    async def _sum_up(self, status: JobStatus) -> None:
         if self._quiet:
-            print_json(job_json(self._app, job))
+            print_json(document(status))
             return
-        if job.state not in JOB.terminal:
-            self._say(
-                f"Stopped at {job.progress.percent:g} %. Nothing is lost: "
-                "run it again and it goes on from there."
-            )
-            return
-        days = await self._app.coverage(HISTORY, CONNECTION, start=self._start, end=self._end)
-        self._print_strip(days)
-        done = job.summary
+        print_status(status)
+        google, strava = self._stage.google, self._stage.strava
+        [athlete] = strava.world.athlete_ids
+        activities = strava.world.archive(athlete).size
+        refused = sum(each.requests.count(status=429) for each in (google, strava))
+        over = google.meter.overshoot() + strava.meter.overshoot()
         out.print(
-            f"{self._app.explain(job)} {done.records:,} records: {done.inserted:,} new, "
-            f"{done.updated:,} changed, {done.unchanged:,} as before. "
-            f"{done.errors} failed reads were retried, {done.pauses} breaker pauses."
+            f"By the providers' own count: {activities:,} activities at Strava, {over} requests "
+            f"over a limit, {refused} answers of 429."
         )
-        out.print(
-            f"Meanwhile {self._live['done']} live syncs went by, "
-            f"the slowest in {self._slowest_live_s * 1000:.0f} ms."
-        )
-        out.print(f"next: headgate job events {job.id} -d sqlite:///{self._file}")
-
-    def _print_strip(self, days: Sequence[CoverageRow]) -> None:
-        """The history as a strip: a line a year, a mark a week, the worst day of the week."""
-        out.print("a mark a week: █ held  ░ empty  ✘ has a day that could not be read")
-        weeks: dict[tuple[int, int], list[DayStatus]] = {}
-        for row in days:
-            weeks.setdefault((row.day.year, row.day.timetuple().tm_yday // 7), []).append(
-                row.status
-            )
-        for year in sorted({year for year, _ in weeks}):
-            marks = (
-                _week_mark(weeks[year, week]) if (year, week) in weeks else " "
-                for week in range(53)
-            )
-            out.print(f"{year}  {''.join(marks)}")
 
     def _say(self, text: str) -> None:
         if not self._quiet:
             messages.print(text, markup=False)
 
 
-def _week_mark(days: Sequence[DayStatus]) -> str:
-    for status in (DayStatus.FAILED, DayStatus.HELD):
-        if status in days:
-            return _SIGNS[status]
-    return _SIGNS[DayStatus.EMPTY]
+class _Outage:
+    """Fitbit goes down once on the way, and the breaker shows what it is for."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._faults = stage.google.faults
+        self._begun = self._over = False
+
+    def goes_on(self, status: JobStatus) -> str | None:
+        """Begin it, end it; what there is to say about it."""
+        from headgate.sandbox.kit.faults import Fault, FaultKind
+
+        if not self._begun and (status.percent or 0.0) >= OUTAGE_AT_PERCENT:
+            self._begun = True
+            self._faults.add(Fault(kind=FaultKind.OUTAGE))
+            return "(Fitbit's servers go down now.)"
+        if self._begun and not self._over and status.job.state is JobState.PAUSED:
+            self._over = True
+            self._faults.clear()
+            return "(The breaker has opened: nobody knocks any more. Fitbit comes back meanwhile.)"
+        return None

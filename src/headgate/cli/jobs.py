@@ -1,14 +1,11 @@
 """`headgate job …`: submit, watch and steer jobs."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, date, datetime
 from typing import Annotated
 
 import typer
 
 from headgate.app import App
-from headgate.base.encoding import from_json
-from headgate.base.errors import InvalidInput
 from headgate.cli.loading import AppOption, DatabaseOption, JsonOption, load_app, run
 from headgate.cli.output import (
     job_json,
@@ -18,6 +15,7 @@ from headgate.cli.output import (
     print_jobs,
     print_json,
 )
+from headgate.cli.reading import day, json_object, moment
 from headgate.model.job import Job, Lane, Mode
 from headgate.model.states import JobState
 from headgate.ports.store import Submitted
@@ -53,13 +51,13 @@ def submit(
             user_id=user,
             connection_id=connection,
             mode=mode,
-            start=_day("from", start),
-            end=_day("to", end),
-            since=_moment("since", since),
+            start=None if start is None else day("from", start),
+            end=None if end is None else day("to", end),
+            since=None if since is None else moment("since", since),
             limit=limit,
             lane=lane,
             key=key,
-            options=_object("options", options),
+            options=None if options is None else json_object("options", options),
             delay_s=delay,
         )
 
@@ -196,35 +194,3 @@ def _one(
         print_json(job_json(loaded, job))
     else:
         print_job(loaded, job)
-
-
-def _day(field: str, text: str | None) -> date | None:
-    if text is None:
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(field, f"{text!r} is not a day, such as 2024-01-31") from None
-
-
-def _moment(field: str, text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidInput(
-            field, f"{text!r} is not a moment, such as {datetime(2024, 1, 31, tzinfo=UTC)}"
-        ) from None
-
-
-def _object(field: str, text: str | None) -> dict[str, object] | None:
-    if text is None:
-        return None
-    try:
-        value = from_json(text)
-    except ValueError as error:
-        raise InvalidInput(field, f"is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise InvalidInput(field, 'must be a JSON object, such as {"clear": true}')
-    return value

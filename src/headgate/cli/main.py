@@ -1,5 +1,6 @@
 """`headgate`: the entry point, and the commands that run or prepare the engine."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ from headgate.app import App, open_database
 from headgate.base import event_loop
 from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError
-from headgate.cli import budgets, demo, jobs, keys, sandboxes
+from headgate.cli import api_keys, backfills, budgets, demo, jobs, keys, sandboxes, serving
 from headgate.cli.loading import (
     AppOption,
     DatabaseOption,
@@ -21,6 +22,7 @@ from headgate.cli.loading import (
     run,
 )
 from headgate.cli.output import messages, out, print_json
+from headgate.model.job import Lane
 from headgate.store.sql import schema
 
 cli = typer.Typer(
@@ -31,10 +33,14 @@ cli = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 cli.add_typer(jobs.commands, name="job")
+cli.add_typer(backfills.commands, name="backfill")
 cli.add_typer(keys.commands, name="keys")
+cli.add_typer(api_keys.commands, name="api-key")
 cli.command("budget")(budgets.budget)
 cli.command("sandbox")(sandboxes.sandbox)
 cli.command("demo")(demo.demo)
+cli.command("serve")(serving.serve)
+cli.command("openapi")(serving.openapi)
 
 
 def main() -> None:
@@ -52,8 +58,22 @@ def version(
         raise typer.Exit
 
 
+class Lanes(StrEnum):
+    """Which lanes a worker works on."""
+
+    HOT = "hot"
+    COLD = "cold"
+    ALL = "all"
+
+
 @cli.command()
-def worker(app: AppOption = None, database: DatabaseOption = None) -> None:
+def worker(
+    lane: Annotated[
+        Lanes, typer.Option(help="Live work, backfill, or both.", case_sensitive=False)
+    ] = Lanes.ALL,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+) -> None:
     """Work on jobs until told to stop.
 
     Ctrl-C or SIGTERM finishes the chunks under way, within HEADGATE_GRACE_S; a second one hands
@@ -62,8 +82,10 @@ def worker(app: AppOption = None, database: DatabaseOption = None) -> None:
     loaded = load_app(app, database, needs_syncs=True)
 
     async def work(opened: App) -> None:
-        supervisor = opened.supervisor()
-        messages.print(f"working as {opened.name}; Ctrl-C stops", markup=False)
+        lanes = tuple(Lane) if lane is Lanes.ALL else (Lane(lane.value),)
+        supervisor = opened.supervisor(lanes)
+        on = " and ".join(each.value for each in lanes)
+        messages.print(f"working on {on} as {opened.name}; Ctrl-C stops", markup=False)
         await supervisor.run_until_asked(handle_signals=True)
 
     run(loaded, work)

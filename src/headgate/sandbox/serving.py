@@ -1,13 +1,12 @@
 """Sandboxes over HTTP on this machine: alone until stopped, or beside a test in a thread."""
 
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headgate.base.clock import Clock, SystemClock
-from headgate.base.errors import InvalidInput
+from headgate.base.listening import address_of, listening
 from headgate.sandbox.registry import Options, build
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ def serve(
     """Serve one sandbox until Ctrl-C; port 0 picks a free one."""
     options = Options(seed=seed, users=users, records=records)
     sandbox = build(name, clock or SystemClock(), options)
-    with _listening(port) as listener:
-        base_url = _address(listener)
+    with listening(HOST, port) as listener:
+        base_url = address_of(listener)
         say(f"{name} sandbox  {base_url}")
         for line in sandbox.greeting(base_url):
             say(line)
@@ -44,13 +43,13 @@ def serve(
 @contextmanager
 def serving(sandbox: "Provider", port: int = 0) -> Iterator[str]:
     """Serve a sandbox in a thread for the length of a block; gives its address."""
-    with _listening(port) as listener:
+    with listening(HOST, port) as listener:
         server = _server(sandbox)
         # The socket listens already, so a client that is faster than the thread just waits.
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         try:
-            yield _address(listener)
+            yield address_of(listener)
         finally:
             server.should_exit = True
             thread.join(STOP_S)
@@ -62,18 +61,3 @@ def _server(sandbox: "Provider") -> "uvicorn.Server":
     return uvicorn.Server(
         uvicorn.Config(sandbox, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
     )
-
-
-@contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
-    try:
-        listener = socket.create_server((HOST, port))
-    except (OSError, OverflowError) as error:
-        raise InvalidInput("port", f"cannot listen on {HOST}:{port}: {error}") from error
-    with listener:
-        yield listener
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://{host}:{port}"

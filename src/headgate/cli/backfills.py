@@ -1,0 +1,262 @@
+"""`headgate backfill …`: forecast, start, follow and steer imports of a user's past."""
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+import msgspec
+import typer
+
+from headgate.app import App
+from headgate.base.errors import InvalidInput
+from headgate.cli.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.cli.output import messages, out, print_json, state_text
+from headgate.cli.reading import day
+from headgate.cli.watching import print_status, span_of, watch, watch_json
+from headgate.flow.backfill import BackfillRequest
+from headgate.flow.status import document, line
+from headgate.model.forecast import Forecast
+from headgate.model.job import Job, Mode, Reprocess
+from headgate.model.states import JobState
+from headgate.ports.store import Submitted
+
+commands = typer.Typer(help="Import a user's past, day by day.", no_args_is_help=True)
+
+JobArgument = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB")]
+JobsArgument = Annotated[
+    list[str], typer.Argument(help="Jobs' ids; - reads them from stdin.", metavar="JOB...")
+]
+UserOption = Annotated[str | None, typer.Option("--user", help="Only this user's.")]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Follow it until it ends.")]
+TimeoutOption = Annotated[
+    float | None, typer.Option("--timeout", help="Stop watching after so many seconds.", min=0)
+]
+
+
+@commands.command()
+def start(
+    sync: Annotated[str, typer.Argument(help="The sync to run, such as health-history.")],
+    user: Annotated[str, typer.Option("--user", help="Whose data it is.")],
+    first: Annotated[str, typer.Option("--from", help="The first day.")],
+    last: Annotated[str, typer.Option("--to", help="The last day.")],
+    reprocess: Annotated[
+        Reprocess, typer.Option(help="Which days to read again, beside those never read.")
+    ] = Reprocess.FAILED,
+    connection: Annotated[
+        str | None, typer.Option(help="Where the user has several: the source's.")
+    ] = None,
+    destination_connection: Annotated[
+        str | None, typer.Option(help="Where the user has several: the destination's.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Idempotency key.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
+    follow: WatchOption = False,
+    timeout: TimeoutOption = None,
+    app: AppOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Start an import, or say what it would cost."""
+
+    def asked(opened: App) -> BackfillRequest:
+        known = opened.runtime.registry.get(sync)
+        return BackfillRequest(
+            user_id=user,
+            source=known.source.name,
+            destination=None if known.destination is None else known.destination.name,
+            start=day("from", first),
+            end=day("to", last),
+            reprocess=reprocess,
+            connection_id=connection,
+            destination_connection_id=destination_connection,
+            key=key,
+        )
+
+    loaded = load_app(app, None, needs_syncs=True)
+    if dry_run:
+        made = run(loaded, lambda opened: opened.backfills.forecast(asked(opened)), json=json)
+        _print_forecast(made, json=json)
+        return
+
+    async def begin(opened: App) -> tuple[Submitted, int]:
+        submitted = await opened.backfills.start(asked(opened))
+        if not json and not submitted.created:
+            messages.print("the key was used before: this is the job it made")
+        return submitted, await _tell(
+            opened, submitted.job.id, None, follow=follow, timeout_s=timeout, json=json
+        )
+
+    submitted, code = run(loaded, begin, json=json)
+    if not json and not follow:
+        messages.print(f"next: headgate backfill status {submitted.job.id} --watch", markup=False)
+    raise typer.Exit(code)
+
+
+@commands.command()
+def status(
+    job_id: JobArgument,
+    user: UserOption = None,
+    follow: WatchOption = False,
+    timeout: TimeoutOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Say how an import stands; with --watch, until it ends."""
+    loaded = load_app(app, database, needs_syncs=False)
+
+    async def tell(opened: App) -> int:
+        return await _tell(opened, job_id, user, follow=follow, timeout_s=timeout, json=json)
+
+    raise typer.Exit(run(loaded, tell, json=json))
+
+
+@commands.command("list")
+def list_backfills(
+    user: UserOption = None,
+    sync: Annotated[str | None, typer.Option(help="Only this sync's.")] = None,
+    state: Annotated[list[JobState] | None, typer.Option(help="Only these states.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
+    before: Annotated[str | None, typer.Option(help="Older than this job.")] = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List imports, newest first."""
+    loaded = load_app(app, database, needs_syncs=False)
+
+    async def find(opened: App) -> tuple[list[Job], bool]:
+        found = await opened.jobs(
+            user_id=user,
+            sync=sync,
+            mode=Mode.HISTORY,
+            states=state or (),
+            limit=limit,
+            before=before,
+        )
+        return list(found), len(found) == limit
+
+    found, more = run(loaded, find, json=json)
+    if json:
+        shown = [line(job, loaded.explain(job)) for job in found]
+        print_json({"data": shown, "next_before": found[-1].id if more else None})
+        return
+    if not found:
+        messages.print("no imports; start one with: headgate backfill start --help")
+    for job in found:
+        text = state_text(job).plain if not out.is_terminal else state_text(job)
+        out.print(job.id, text, job.sync, job.user_id, loaded.explain(job), sep="  ", markup=False)
+
+
+@commands.command()
+def retry(
+    job_ids: JobsArgument,
+    user: UserOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Try paused or failed imports again now, from where they stopped."""
+    _each(app, database, json, job_ids, lambda opened, one: opened.retry_now(one, user_id=user))
+
+
+@commands.command()
+def pause(
+    job_ids: JobsArgument,
+    user: UserOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Pause imports until they are resumed; a running one stops at its next checkpoint."""
+    _each(app, database, json, job_ids, lambda opened, one: opened.pause(one, user_id=user))
+
+
+@commands.command()
+def resume(
+    job_ids: JobsArgument,
+    user: UserOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let paused imports go on from where they stopped."""
+    _each(app, database, json, job_ids, lambda opened, one: opened.resume(one, user_id=user))
+
+
+@commands.command()
+def cancel(
+    job_ids: JobsArgument,
+    user: UserOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Cancel imports; what they brought stays."""
+    _each(app, database, json, job_ids, lambda opened, one: opened.cancel(one, user_id=user))
+
+
+async def _tell(
+    opened: App,
+    job_id: str,
+    user: str | None,
+    *,
+    follow: bool,
+    timeout_s: float | None,
+    json: bool,
+) -> int:
+    code = 0
+    if follow:
+        follower = watch_json if json else watch
+        code = await follower(opened, job_id, user_id=user, timeout_s=timeout_s)
+    standing = await opened.backfills.status(job_id, user_id=user)
+    if not json:
+        print_status(standing)
+    elif not follow:
+        print_json(document(standing))
+    return code
+
+
+def _each(
+    app: str | None,
+    database: str | None,
+    json: bool,
+    job_ids: list[str],
+    act: Callable[[App, str], Awaitable[Job]],
+) -> None:
+    """Do the same to several jobs, one after another; the first that refuses ends it."""
+    loaded = load_app(app, database, needs_syncs=False)
+    wanted = [one for each in job_ids for one in (_lines() if each == "-" else [each])]
+
+    async def use(opened: App) -> list[Job]:
+        if not wanted:
+            raise InvalidInput("job", "stdin named none")
+        return [await act(opened, one) for one in wanted]
+
+    for job in run(loaded, use, json=json):
+        if json:
+            shown = {"id": job.id, "state": job.state.value, "sentence": loaded.explain(job)}
+            print_json(shown)
+        else:
+            out.print(f"{job.id}  {loaded.explain(job)}", markup=False)
+
+
+def _lines() -> list[str]:
+    return [line.strip() for line in sys.stdin if line.strip()]
+
+
+def _print_forecast(made: Forecast, *, json: bool) -> None:
+    if json:
+        print_json(msgspec.to_builtins(made))
+        return
+    held = f"; {made.days_held:,} of the range are held already" if made.days_held else ""
+    out.print(f"{made.days:,} days to read{held}")
+    for each in made.requests:
+        out.print(f"{each.least:,} to {each.most:,} requests to {each.provider}")
+    if made.finish is not None:
+        out.print(f"done {span_of(made.finish.earliest, made.finish.latest)}")
+    for limit in made.left_for_live:
+        out.print(
+            f"leaves {limit.left:,} of every {limit.amount:,} ({limit.provider}, {limit.limit}) "
+            "for live work"
+        )
+    messages.print("nothing was started; leave out --dry-run to start it")

@@ -1,0 +1,116 @@
+"""`headgate serve` and `headgate openapi`: the HTTP API and the pages."""
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headgate.app import App
+from headgate.base.errors import HeadgateError, InvalidInput
+from headgate.base.listening import address_of, listening
+from headgate.cli.http_server import asked_to_stop, http_server
+from headgate.cli.loading import (
+    CONFIG,
+    AppOption,
+    DatabaseOption,
+    fail,
+    load_app,
+    load_settings,
+    run,
+)
+from headgate.cli.output import messages, print_json
+from headgate.connectors.keys import KeyRing
+from headgate.flow.access import LIST_MAX
+from headgate.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+STOP_S = 10
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Where to listen. [env: HEADGATE_HOST]")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="The port; 0 takes a free one. [env: HEADGATE_PORT]")
+    ] = None,
+    with_worker: Annotated[
+        bool, typer.Option("--with-worker", help="Work on jobs in the same process.")
+    ] = False,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Serve the HTTP API and the progress pages until told to stop.
+
+    It listens on this machine alone unless told otherwise, and on a public address only where there
+    are API keys: make one with `headgate api-key new`.
+    """
+    settings = load_settings()
+    keys = _keys(settings)
+    loaded = load_app(app, database, needs_syncs=with_worker)
+    address = host or settings.host, settings.port if port is None else port
+    run(loaded, lambda opened: _serve(opened, settings, keys, address, with_worker=with_worker))
+
+
+def openapi(app: AppOption = None, database: DatabaseOption = None) -> None:
+    """Print the OpenAPI document of the HTTP API."""
+    from random import Random
+
+    from headgate.base.clock import SystemClock
+    from headgate.base.secret import Secret
+    from headgate.connectors.keys import new_entry
+
+    # The document does not depend on the keys, so none need to be set to print it.
+    _, entry = new_entry(Random(0), SystemClock().now(), "document")
+    loaded = load_app(app, database, needs_syncs=False)
+    print_json(_build(loaded, KeyRing.parse(Secret(entry.reveal())), "/").openapi())
+
+
+async def _serve(
+    app: App, settings: Settings, keys: KeyRing, address: tuple[str, int], *, with_worker: bool
+) -> None:
+    host, port = address
+    if not _is_loopback(host) and not await _has_keys(app):
+        raise InvalidInput(
+            "host",
+            f"{host} may be reached by others, and there is no API key yet; "
+            "make one with: headgate api-key new operator --role admin",
+        )
+    with listening(host, port) as listener:
+        public_url = settings.public_url or address_of(listener)
+        web = _build(app, keys, public_url)
+        messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
+        async with http_server(web, listener, stop_s=STOP_S):
+            if with_worker:
+                await app.supervisor().run_until_asked(handle_signals=True)
+            else:
+                await asked_to_stop()
+
+
+def _build(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
+    try:
+        from headgate.web.server import build
+    except ImportError as error:
+        fail(f"{error.name} is missing: install headgate[web]", code=CONFIG)
+    return build(app, keys=keys, public_url=public_url)
+
+
+def _keys(settings: Settings) -> KeyRing:
+    """What links are signed with."""
+    try:
+        return settings.key_ring()
+    except HeadgateError as error:
+        fail(f"{error} (make one with: headgate keys new)", code=CONFIG)
+
+
+async def _has_keys(app: App) -> bool:
+    return any(key.revoked_at is None for key in await app.api_keys.list(limit=LIST_MAX))
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

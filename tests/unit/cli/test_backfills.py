@@ -1,0 +1,150 @@
+"""`headgate backfill …`: data on stdout, messages on stderr, exit codes as promised."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headgate.cli.main import cli
+
+APP = """
+import headgate
+
+class Watch:
+    name = "watch"
+    title = "Watch"
+    async def read(self, ctx):
+        if ctx.options.get("broken") or (ctx.user_id == "eve"):
+            raise headgate.Terminal("no such watch")
+        return headgate.Chunk(records=[headgate.Record(str(ctx.day), {"steps": 1})])
+
+app = headgate.App(
+    "sqlite:///jobs.db",
+    syncs=[
+        headgate.Sync(
+            name="history",
+            source=Watch(),
+            day_costs=[headgate.DayCost(provider="watch", least=1, most=2)],
+        )
+    ],
+    entitlement=lambda plan, mode: "Not on this plan." if plan == "free" else None,
+)
+"""
+
+Run = Callable[..., Result]
+RANGE = ("--from", "2025-01-01", "--to", "2025-01-10")
+
+
+@pytest.fixture
+def headgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command line in a folder with an application of its own."""
+    module = f"cli_app_{abs(hash(tmp_path))}"
+    (tmp_path / f"{module}.py").write_text(APP, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADGATE_APP", f"{module}:app")
+    runner = CliRunner()
+    return lambda *arguments, **more: runner.invoke(cli, list(arguments), **more)
+
+
+def start(headgate: Run, *more: str, user: str = "ada") -> dict[str, Any]:
+    result = headgate("backfill", "start", "history", "--user", user, *RANGE, "--json", *more)
+    assert result.exit_code == 0, result.output
+    told: dict[str, Any] = json.loads(result.stdout)
+    return told
+
+
+def test_start_and_status_tell_the_same_document(headgate: Run) -> None:
+    told = start(headgate)
+
+    assert (told["state"], told["percent"], told["progress"]["total"]) == ("pending", 0.0, 10)
+    assert told["sentence"] == "In line for a worker."
+    again = headgate("backfill", "status", told["id"], "--json")
+    assert json.loads(again.stdout) == told
+
+
+def test_a_person_is_told_what_comes_next(headgate: Run) -> None:
+    result = headgate("backfill", "start", "history", "--user", "ada", *RANGE)
+
+    assert result.exit_code == 0
+    assert "watch  user ada  PENDING" in result.stdout
+    assert "0/10 days · 0 %" in result.stdout
+    assert "next: headgate backfill status job_" in result.stderr
+
+
+def test_a_dry_run_starts_nothing(headgate: Run) -> None:
+    given = ("backfill", "start", "history", "--user", "ada", *RANGE, "--dry-run")
+
+    result = headgate(*given)
+    assert "10 days to read\n10 to 20 requests to watch\n" in result.stdout
+    told = json.loads(headgate(*given, "--json").stdout)
+    assert (told["days"], told["days_held"]) == (10, 0)
+    assert json.loads(headgate("backfill", "list", "--json").stdout)["data"] == []
+
+
+def test_several_are_steered_at_once_from_the_line_or_from_stdin(headgate: Run) -> None:
+    ids = [start(headgate, user=user)["id"] for user in ("ada", "bob")]
+
+    paused = headgate("backfill", "pause", *ids)
+    assert paused.stdout.count("Paused until it is resumed.") == 2
+    resumed = headgate("backfill", "resume", "-", "--json", input="\n".join(ids))
+    assert [json.loads(line)["state"] for line in resumed.stdout.splitlines()] == ["pending"] * 2
+    headgate("backfill", "cancel", ids[0])
+    listed = json.loads(headgate("backfill", "list", "--state", "cancelled", "--json").stdout)
+    assert [job["id"] for job in listed["data"]] == [ids[0]]
+    refused = headgate("backfill", "retry", ids[0])
+    assert refused.exit_code == 1
+    assert "is cancelled and cannot be retried" in refused.stderr
+    assert headgate("backfill", "retry", "-", input="").exit_code == 2
+
+
+def test_another_user_s_is_not_there(headgate: Run) -> None:
+    job_id = start(headgate)["id"]
+
+    for command in ("status", "pause", "cancel"):
+        result = headgate("backfill", command, job_id, "--user", "eve")
+        assert result.exit_code == 1
+        assert "there is no job" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        (("--from", "2025-02-30"), 2, "from: '2025-02-30' is not a day"),
+        (("--from", "2025-01-11"), 2, "end: 2025-01-10 lies before start"),
+        (("--reprocess", "some"), 2, "reprocess"),
+    ],
+)
+def test_bad_input_names_the_field(
+    headgate: Run, more: tuple[str, ...], code: int, said: str
+) -> None:
+    result = headgate("backfill", "start", "history", "--user", "ada", *RANGE, *more)
+
+    assert result.exit_code == code
+    assert said in result.stderr
+
+
+def test_watching_ends_when_its_time_is_up(headgate: Run) -> None:
+    # Nobody works here
+    job_id = start(headgate)["id"]
+
+    result = headgate("backfill", "status", job_id, "--watch", "--timeout", "0", "--json")
+
+    assert result.exit_code == 8
+    assert json.loads(result.stdout)["id"] == job_id
+    shown = headgate("backfill", "status", job_id, "--watch", "--timeout", "0")
+    assert shown.exit_code == 8
+    assert "0/10 days · 0 %  In line for a worker." in shown.stderr
+
+
+def test_a_list_tells_only_imports(headgate: Run) -> None:
+    job_id = start(headgate)["id"]
+    headgate("job", "submit", "history", "--user", "ada", "--connection", "other")
+
+    listed = json.loads(headgate("backfill", "list", "--user", "ada", "--json").stdout)
+
+    assert [job["id"] for job in listed["data"]] == [job_id]
+    assert job_id in headgate("backfill", "list").stdout
+    assert "no imports" in headgate("backfill", "list", "--user", "nobody").stderr
