@@ -86,6 +86,11 @@ class Settings(BaseSettings):
             raise InvalidInput("keys", "are set, and a key_file too; leave one of the two out")
         return KeyRing.read(self.key_file)
 
+    @property
+    def site_url(self) -> str:
+        """What users' browsers call the pages."""
+        return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
+
     def networks(self) -> tuple[Network, ...]:
         """The networks that may be called besides the public one."""
         return parse_networks(self.private_networks or "")

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Annotated
 
 import msgspec
@@ -9,6 +10,7 @@ import typer
 
 from headgate.app import App
 from headgate.base.errors import InvalidInput
+from headgate.cli.linking import links, site_url
 from headgate.cli.loading import AppOption, DatabaseOption, JsonOption, load_app, run
 from headgate.cli.output import messages, out, print_json, state_text
 from headgate.cli.reading import day
@@ -193,6 +195,31 @@ def cancel(
 ) -> None:
     """Cancel imports; what they brought stays."""
     _each(app, database, json, job_ids, lambda opened, one: opened.cancel(one, user_id=user))
+
+
+@commands.command()
+def link(
+    job_id: JobArgument,
+    user: UserOption = None,
+    hours: Annotated[float, typer.Option(help="How long it is good for.", min=0.1)] = 168.0,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print the address of an import's progress page; `headgate serve` answers it."""
+    loaded = load_app(app, database, needs_syncs=False)
+    signed = links(loaded)
+
+    async def made(opened: App) -> str:
+        job = await opened.get(job_id, user_id=user)
+        lasts = timedelta(hours=hours)
+        return site_url() + signed.progress(job_id=job.id, user_id=job.user_id, ttl=lasts)
+
+    url = run(loaded, made, json=json)
+    if json:
+        print_json({"url": url})
+    else:
+        out.print(url, markup=False, soft_wrap=True)
 
 
 async def _tell(

@@ -10,7 +10,18 @@ from headgate.app import App, open_database
 from headgate.base import event_loop
 from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError
-from headgate.cli import api_keys, backfills, budgets, demo, jobs, keys, sandboxes, serving
+from headgate.cli import (
+    api_keys,
+    backfills,
+    budgets,
+    connections,
+    demo,
+    jobs,
+    keys,
+    sandboxes,
+    serving,
+    users,
+)
 from headgate.cli.loading import (
     AppOption,
     DatabaseOption,
@@ -34,6 +45,8 @@ cli = typer.Typer(
 )
 cli.add_typer(jobs.commands, name="job")
 cli.add_typer(backfills.commands, name="backfill")
+cli.add_typer(connections.commands, name="connection")
+cli.add_typer(users.commands, name="user")
 cli.add_typer(keys.commands, name="keys")
 cli.add_typer(api_keys.commands, name="api-key")
 cli.command("budget")(budgets.budget)

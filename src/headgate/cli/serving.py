@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headgate.app import App
-from headgate.base.errors import HeadgateError, InvalidInput
+from headgate.base.errors import InvalidInput
 from headgate.base.listening import address_of, listening
 from headgate.cli.http_server import asked_to_stop, http_server
+from headgate.cli.linking import signing_keys
 from headgate.cli.loading import (
     CONFIG,
     AppOption,
@@ -46,7 +47,7 @@ def serve(
     are API keys: make one with `headgate api-key new`.
     """
     settings = load_settings()
-    keys = _keys(settings)
+    keys = signing_keys(settings)
     loaded = load_app(app, database, needs_syncs=with_worker)
     address = host or settings.host, settings.port if port is None else port
     run(loaded, lambda opened: _serve(opened, settings, keys, address, with_worker=with_worker))
@@ -93,14 +94,6 @@ def _build(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
     except ImportError as error:
         fail(f"{error.name} is missing: install headgate[web]", code=CONFIG)
     return build(app, keys=keys, public_url=public_url)
-
-
-def _keys(settings: Settings) -> KeyRing:
-    """What links are signed with."""
-    try:
-        return settings.key_ring()
-    except HeadgateError as error:
-        fail(f"{error} (make one with: headgate keys new)", code=CONFIG)
 
 
 async def _has_keys(app: App) -> bool:

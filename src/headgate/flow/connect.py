@@ -196,6 +196,10 @@ class Connections:
             raise Conflict(f"connection {there} is to another account; connect that one, or a new")
         return again
 
+    def check_source(self, source: str) -> None:
+        """Raise InvalidInput where users do not connect to that source on a page."""
+        self._code_auth(source)
+
     def _auth(self, source: str) -> object:
         auth = self._registry.auths.get(source)
         if auth is None:

@@ -28,9 +28,6 @@ NAME = "health-history"
 #: A day with fifty exercises takes eleven minutes at the pace that Strava's quarter of an hour
 #: allows, and longer while others share it.
 CHUNK_S_MAX = 1800.0
-#: Where users come back to from the providers' pages, unless the environment says otherwise.
-REDIRECT_URI = "http://127.0.0.1:8080/connected"
-
 #: One list of exercises and a roll-up of each kind, and a file for each exercise; at Strava, an
 #: upload for each, and a look at what became of it. People who move have an exercise on every
 #: fifth day, or three in two days; the sandbox's have one in two. `tests/flow/test_health_history`
@@ -61,23 +58,22 @@ def health_history(*, fitbit: FitbitApi, strava: StravaApi, name: str = NAME) ->
 
 def from_environment(environ: Mapping[str, str]) -> App:
     """The application that the environment asks for; InvalidInput where something is missing."""
-    back = environ.get("HEADGATE_REDIRECT_URI") or REDIRECT_URI
+    settings = Settings()
     sync = health_history(
         fitbit=fitbit(
             client_id=_needed(environ, "HEADGATE_FITBIT_CLIENT_ID"),
             client_secret=Secret(_needed(environ, "HEADGATE_FITBIT_CLIENT_SECRET")),
-            redirect_uris=(back,),
+            redirect_uris=(f"{settings.site_url}/connected/fitbit",),
             url=_url(environ, "HEADGATE_FITBIT_URL"),
         ),
         strava=strava(
             client_id=_needed(environ, "HEADGATE_STRAVA_CLIENT_ID"),
             client_secret=Secret(_needed(environ, "HEADGATE_STRAVA_CLIENT_SECRET")),
-            redirect_uris=(back,),
+            redirect_uris=(f"{settings.site_url}/connected/strava",),
             scopes=UPLOAD_SCOPES,
             url=_url(environ, "HEADGATE_STRAVA_URL") or STRAVA_URL,
         ),
     )
-    settings = Settings()
     return App(
         settings.database,
         syncs=[sync],

@@ -1,0 +1,32 @@
+"""Signed links to the pages, made where the pages themselves are not served."""
+
+from typing import TYPE_CHECKING
+
+from headgate.app import App
+from headgate.base.errors import HeadgateError
+from headgate.cli.loading import CONFIG, fail, load_settings
+from headgate.connectors.keys import KeyRing
+from headgate.settings import Settings
+
+if TYPE_CHECKING:
+    from headgate.web.links import Links
+
+
+def links(app: App) -> "Links":
+    """Signs with the keys in the settings, as `headgate serve` does."""
+    from headgate.web.links import Links
+
+    return Links(signing_keys(load_settings()), app.clock)
+
+
+def signing_keys(settings: Settings) -> KeyRing:
+    """What links are signed with."""
+    try:
+        return settings.key_ring()
+    except HeadgateError as error:
+        fail(f"{error} (make one with: headgate keys new)", code=CONFIG)
+
+
+def site_url() -> str:
+    """Where the pages are."""
+    return load_settings().site_url

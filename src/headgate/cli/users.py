@@ -1,0 +1,36 @@
+"""`headgate user …`: which plan a user has."""
+
+from typing import Annotated
+
+import typer
+
+from headgate.app import App
+from headgate.cli.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.cli.output import out, print_json
+
+commands = typer.Typer(help="Say which plan a user has.", no_args_is_help=True)
+
+
+@commands.command()
+def plan(
+    user: Annotated[str, typer.Argument(help="The user's id.")],
+    to: Annotated[
+        str | None, typer.Argument(help="The plan to give them; without, show it.", metavar="PLAN")
+    ] = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a user's plan, or give them one, such as premium."""
+    loaded = load_app(app, database, needs_syncs=False)
+
+    async def use(opened: App) -> str | None:
+        if to is not None:
+            await opened.set_plan(user, to)
+        return await opened.store.plan_of(user)
+
+    known = run(loaded, use, json=json)
+    if json:
+        print_json({"user_id": user, "plan": known})
+    else:
+        out.print(f"{user}: {known or 'no plan'}", markup=False)

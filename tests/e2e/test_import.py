@@ -1,0 +1,184 @@
+"""A whole import as a product does it: over HTTP, in a browser's steps, on each database.
+
+Everything is real but the providers and their hurry: no pacing, and limits wide enough not to wait.
+"""
+
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from headgate import App, Budget, Limit, Secret, paid_history
+from headgate.base.clock import SystemClock
+from headgate.base.listening import address_of, listening
+from headgate.cli.http_server import http_server
+from headgate.connectors.addresses import AddressRules, parse_networks
+from headgate.connectors.aiohttp_transport import AiohttpTransport
+from headgate.connectors.fitbit import fitbit
+from headgate.connectors.keys import KeyRing
+from headgate.connectors.strava import strava
+from headgate.connectors.vault import AesVault
+from headgate.model.access import Role
+from headgate.sandbox.google_health import access as google_access
+from headgate.sandbox.google_health.sandbox import GoogleHealth
+from headgate.sandbox.serving import serving
+from headgate.sandbox.strava import access as strava_access
+from headgate.sandbox.strava.limits import Limits
+from headgate.sandbox.strava.sandbox import Strava
+from headgate.store.sql import schema
+from headgate.systems.health_history import health_history
+from headgate.web.server import build
+from tests import servers, stores
+from tests.connecting import key_entries
+from tests.health import SPORTY
+
+DAYS = 6
+
+
+class Product:
+    """A served application, both its providers, and a client with an admin's key."""
+
+    def __init__(self, app: App, url: str, google: GoogleHealth, strava: Strava, key: str) -> None:
+        self.app = app
+        self.url = url
+        self.google = google
+        self.strava = strava
+        self.session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"})
+
+    async def call(self, method: str, path: str, **more: Any) -> tuple[int, Any, Any]:
+        async with self.session.request(method, self.url + path, **more) as answer:
+            return answer.status, await answer.json() if answer.content_length else None, answer
+
+    async def connect(self, source: str) -> None:
+        """Open the link in a browser of its own: to the provider, and back."""
+        body = {"source": source, "user_id": "ada"}
+        status, told, _ = await self.call("POST", "/v1/connections", json=body)
+        assert status == 200, told
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as browser:
+            async with browser.get(told["url"]) as page:
+                assert (page.status, "is connected" in await page.text()) == (200, True)
+
+    async def page(self, url: str) -> str:
+        async with aiohttp.ClientSession() as browser, browser.get(url) as page:
+            assert page.status == 200
+            return await page.text()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: servers.PostgresServer
+) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/import.db"
+    name = f"import_{uuid.uuid5(uuid.NAMESPACE_URL, str(tmp_path)).hex}"
+    return stores.run_async(stores.create_postgres(postgres_server.url, name))
+
+
+@asynccontextmanager
+async def product(address: str) -> AsyncIterator[Product]:
+    clock = SystemClock()
+    google = GoogleHealth(clock, days=DAYS + 3, shares=SPORTY)
+    wide = Limits(overall_15min=2000, overall_day=20_000, read_15min=2000, read_day=20_000)
+    there = Strava(clock, activities=0, processing_s=0.0, limits=wide)
+    keys = KeyRing.parse(Secret(",".join(key_entries("k1"))))
+    with (
+        serving(google) as google_url,
+        serving(there) as strava_url,
+        listening("127.0.0.1", 0) as listener,
+    ):
+        url = address_of(listener)
+        sync = health_history(
+            fitbit=fitbit(
+                client_id=google_access.CLIENT_ID,
+                client_secret=Secret(google_access.CLIENT_SECRET),
+                redirect_uris=(f"{url}/connected/fitbit",),
+                budget=Budget("fitbit", [Limit(300, per="min")], paced=False),
+                url=google_url,
+            ),
+            strava=strava(
+                client_id=strava_access.CLIENT_ID,
+                client_secret=Secret(strava_access.CLIENT_SECRET),
+                redirect_uris=(f"{url}/connected/strava",),
+                budget=Budget("strava", [Limit(2000, per="15min")], paced=False),
+                url=strava_url,
+            ),
+        )
+        ports = frozenset(
+            port for each in (google_url, strava_url) if (port := urlsplit(each).port)
+        )
+        rules = AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
+        app = App(
+            address,
+            syncs=[sync],
+            entitlement=paid_history,
+            vault=AesVault(keys),
+            transport=AiohttpTransport(rules),
+        )
+        await app.database.open()
+        await schema.migrate(app.database)
+        async with app, http_server(build(app, keys=keys, public_url=url), listener, stop_s=1):
+            _, key = await app.api_keys.make("product", role=Role.ADMIN)
+            here = Product(app, url, google, there, key.reveal())
+            try:
+                yield here
+            finally:
+                await here.session.close()
+
+
+async def test_a_user_s_past_is_imported_and_followed(address: str) -> None:
+    async with product(address) as site:
+        yesterday = site.app.clock.now().date() - timedelta(days=1)
+        asked = {
+            "userId": "ada",
+            "source": "fitbit",
+            "destination": "strava",
+            "startDate": str(yesterday - timedelta(days=DAYS - 1)),
+            "endDate": str(yesterday),
+        }
+
+        # Given a user who pays, and has connected both accounts
+        status, problem, _ = await site.call("POST", "/jobs", json=asked)
+        assert (status, problem["code"]) == (409, "not_connected")
+        for source in ("fitbit", "strava"):
+            await site.connect(source)
+        status, problem, _ = await site.call("POST", "/jobs", json=asked)
+        assert (status, problem["code"]) == (402, "plan_required")
+        assert (await site.call("GET", "/jobs"))[1]["data"] == []
+        await site.call("PUT", "/v1/users/ada", json={"plan": "premium"})
+
+        # When the import is started, by a client that lost the first answer
+        started = [
+            await site.call("POST", "/jobs", json=asked, headers={"Idempotency-Key": "once"})
+            for _ in range(2)
+        ]
+        assert [status for status, _, _ in started] == [202, 202]
+        assert started[0][1]["jobId"] == started[1][1]["jobId"]
+        job_id = started[0][1]["jobId"]
+        supervisor = site.app.supervisor()
+        await supervisor.start()
+        try:
+            status, job, _ = await site.call("GET", f"/jobs/{job_id}/status")
+            while job["status"] in ("PENDING", "RUNNING"):
+                await site.app.clock.sleep(0.2)
+                status, job, _ = await site.call("GET", f"/jobs/{job_id}/status")
+        finally:
+            await supervisor.stop()
+
+        # Then every exercise is at Strava once, the days' sums are here, and the page says so
+        assert (job["status"], job["percent"], job["gaps"]) == ("COMPLETED", 100, [])
+        [athlete] = site.strava.world.athlete_ids
+        assert site.strava.world.archive(athlete).size == DAYS
+        status, ours, _ = await site.call("GET", f"/v1/jobs/{job_id}")
+        assert (ours["counts"]["found"], ours["counts"]["imported"]) == (DAYS, DAYS)
+        records = await site.app.records(ours["sync"], ours["connection_id"])
+        assert len([each for each in records if each.key.startswith("day:")]) == DAYS
+        _, link, _ = await site.call("POST", f"/v1/jobs/{job_id}/link", json={})
+        page = await site.page(link["url"])
+        assert "Done." in page
+        assert "100%" in page
