@@ -176,7 +176,8 @@ class _Show:
 
     def _say(self, text: str) -> None:
         if not self._quiet:
-            messages.print(text, markup=False)
+            # A link that is wrapped cannot be copied.
+            messages.print(text, markup=False, soft_wrap=True)
 
 
 class _Outage:
