@@ -47,6 +47,7 @@ class SqliteDatabase(Database):
         super().__init__(StoreTime(clock, server=False))
         self.path = path
         self._engine = _engine(path, synchronous)
+        self._reading = _engine(path, synchronous, query_only=True)
         self.dialect = self._engine.dialect
         self._writer: _Writer | None = None
         self._readers: ThreadPoolExecutor | None = None
@@ -72,6 +73,7 @@ class SqliteDatabase(Database):
         if writer is not None and readers is not None:
             await writer.stop()
             readers.shutdown()
+            self._reading.dispose()
             self._engine.dispose()
 
     async def write(self, operation: Operation[T]) -> T:
@@ -85,7 +87,7 @@ class SqliteDatabase(Database):
         if self._readers is None:
             raise StoreError("the database is not open")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, read_now, self._engine, operation)
+        return await loop.run_in_executor(self._readers, read_now, self._reading, operation)
 
     async def migrate(self, operation: Operation[T]) -> T:
         """A write like any other: BEGIN IMMEDIATE shuts everybody else out."""
@@ -114,6 +116,7 @@ class InlineSqliteDatabase(Database):
         self.path = path
         self._clock = clock
         self._engine = _engine(path, synchronous)
+        self._reading = _engine(path, synchronous, query_only=True)
         self.dialect = self._engine.dialect
         self._connection: Connection | None = None
 
@@ -128,6 +131,7 @@ class InlineSqliteDatabase(Database):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            self._reading.dispose()
             self._engine.dispose()
 
     async def write(self, operation: Operation[T]) -> T:
@@ -142,7 +146,7 @@ class InlineSqliteDatabase(Database):
     async def read(self, operation: Operation[T]) -> T:
         """Run at once, between two points where others may run."""
         await self._clock.sleep(0)
-        value = read_now(self._engine, operation)
+        value = read_now(self._reading, operation)
         await self._clock.sleep(0)
         return value
 
@@ -276,18 +280,16 @@ def _run_one(raw: sqlite3.Connection, connection: Connection, operation: Operati
 
 
 def read_now(engine: Engine, operation: Operation[T]) -> T:
-    """Run a read in the calling thread, on a connection that cannot write."""
+    """Run a read in the calling thread; `engine` gives connections that cannot write."""
     try:
         with engine.connect() as connection:
             raw = connection.connection.dbapi_connection
             assert isinstance(raw, sqlite3.Connection)
-            raw.execute("PRAGMA query_only = ON")
             raw.execute("BEGIN")
             try:
                 return operation(connection)
             finally:
                 raw.execute("ROLLBACK")
-                raw.execute("PRAGMA query_only = OFF")
     except StopIteration as error:
         raise RuntimeError(repr(error)) from error
     except Exception as error:
@@ -327,7 +329,7 @@ def _use_wal(raw: sqlite3.Connection) -> None:
             raw.execute("COMMIT")
 
 
-def _engine(path: Path, synchronous: Synchronous) -> Engine:
+def _engine(path: Path, synchronous: Synchronous, *, query_only: bool = False) -> Engine:
     # AUTOCOMMIT keeps SQLAlchemy from opening transactions: this module opens them, IMMEDIATE.
     engine = create_engine(
         f"sqlite:///{path}",
@@ -340,7 +342,10 @@ def _engine(path: Path, synchronous: Synchronous) -> Engine:
     @event.listens_for(engine, "connect")
     def prepare(raw: sqlite3.Connection, _: object) -> None:
         _use_wal(raw)
-        for pragma in (f"synchronous = {synchronous}", "foreign_keys = ON"):
+        # Whether it may write is said once: to change it makes SQLite prepare every statement anew,
+        # which took twice as long as a small read itself.
+        only = f"query_only = {'ON' if query_only else 'OFF'}"
+        for pragma in (f"synchronous = {synchronous}", "foreign_keys = ON", only):
             raw.execute(f"PRAGMA {pragma}").close()
 
     return engine
