@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.base.clock import ManualClock, SystemClock
+from headgate.base.clock import FastClock, ManualClock, SystemClock
 from headgate.simulation import SimulationLoop, run
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -58,3 +58,25 @@ async def test_sleeping_moves_a_manual_clock_at_once() -> None:
     await clock.sleep(3600)
 
     assert clock.now() == START + timedelta(hours=1)
+
+
+async def test_a_fast_clock_runs_as_many_times_as_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given real time that goes by in quarters of a second
+    real_s = [100.0]
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("headgate.base.clock.time.monotonic", lambda: real_s[0])
+    monkeypatch.setattr("headgate.base.clock.asyncio.sleep", sleep)
+    clock = FastClock(240)
+    began = clock.now()
+
+    real_s[0] += 0.25
+    await clock.sleep(60)
+
+    # Then each is a minute, and a minute's sleep is as short
+    assert clock.monotonic() == 60.0
+    assert clock.now() - began == timedelta(minutes=1)
+    assert slept == [0.25]
