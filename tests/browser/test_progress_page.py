@@ -109,7 +109,7 @@ STATES: dict[Reach, tuple[str, str, str | None, str | None]] = {
     ),
     failed: (
         "Failed",
-        "Failed: Forbidden: fitbit refuses access to this.",
+        "Failed: fitbit refuses access to this.",
         "Retry now",
         "What was imported so far is safe.",
     ),

@@ -1,5 +1,6 @@
 """Requests that mean no good, or no anything: refused with a reason, and never a 500."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from headgate import StoreUnavailable
 from headgate.store.sql.access_store import SqlAccess
+from headgate.web.limits import FAILURES_PER_MIN
 from tests.web.callers import DAYS, Served, history, problem, serving, start
 from tests.worlds import World
 
@@ -193,3 +195,29 @@ def test_sources_say_nothing_that_is_not_theirs(tmp_path: Path) -> None:
         assert answer.json()["source"] == "späh & söhne"
 
     serving(tmp_path, main, history("späh & söhne"))
+
+
+def test_whoever_keeps_guessing_keys_is_not_looked_up_any_more(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        stranger = served.with_headers({"Authorization": "Bearer guess"})
+        for _ in range(FAILURES_PER_MIN):
+            problem(await stranger.get("/v1/jobs"), 401, "unauthorized")
+
+        refused = await stranger.get("/v1/jobs")
+        assert problem(refused, 429, "too_many_requests")["retryable"]
+        assert int(refused.headers["retry-after"]) >= 1
+
+        # It passes.
+        await world.clock.sleep(60)
+        problem(await stranger.get("/v1/jobs"), 401, "unauthorized")
+
+    serving(tmp_path, main)
+
+
+def test_a_token_that_goes_too_deep_opens_nothing(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        deep = base64.urlsafe_b64encode(b"[" * 3000).decode().rstrip("=")
+        for path in ("/p/", "/connect/", "/a/"):
+            assert (await served.with_headers().get(f"{path}{deep}.x")).status_code == 404
+
+    serving(tmp_path, main)

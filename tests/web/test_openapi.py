@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate.web.api import administration, connections, documents, historical
+from headgate.web.api.activities import documents as activity_documents
 from headgate.web.problems import KINDS
 from tests.web.callers import Served, serving
 from tests.worlds import World
@@ -38,6 +39,15 @@ OPERATIONS = {
     "get_user",
     "set_user_plan",
     "list_budgets",
+    "list_activities",
+    "get_activity",
+    "get_activity_streams",
+    "sync_activities",
+    "backfill_activities",
+    "make_activity_link",
+    "reset_activity_streams",
+    "reset_stream_fetch",
+    "get_stream_stats",
 }
 
 
@@ -105,7 +115,9 @@ def test_no_model_is_left_out_and_none_is_of_the_framework(document: dict[str, A
         assert schemas[name]["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("module", [documents, historical, connections, administration])
+@pytest.mark.parametrize(
+    "module", [documents, historical, connections, administration, activity_documents]
+)
 def test_examples_are_what_the_models_hold(module: Any) -> None:
     models = [
         each

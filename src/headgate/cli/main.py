@@ -16,6 +16,7 @@ from headgate.cli import (
     budgets,
     connections,
     demo,
+    items,
     jobs,
     keys,
     sandboxes,
@@ -45,6 +46,7 @@ cli = typer.Typer(
 )
 cli.add_typer(jobs.commands, name="job")
 cli.add_typer(backfills.commands, name="backfill")
+cli.add_typer(items.commands, name="items")
 cli.add_typer(connections.commands, name="connection")
 cli.add_typer(users.commands, name="user")
 cli.add_typer(keys.commands, name="keys")
@@ -107,7 +109,7 @@ def worker(
 @cli.command()
 def migrate(database: DatabaseOption = None, json: JsonOption = False) -> None:
     """Bring a database's tables up to date. SQLite files do this by themselves."""
-    address = database or load_settings().database
+    address = database or load_settings(json=json).database
 
     async def bring_up_to_date() -> tuple[str | None, str]:
         opened = open_database(address, SystemClock())

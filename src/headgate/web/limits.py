@@ -11,6 +11,8 @@ from headgate.web.problems import ProblemError
 #: A body of ours is a few hundred bytes.
 BODY_BYTES_MAX = 64 * 1024
 REQUESTS_PER_MIN = 600
+#: From one address, without a key that is good.
+FAILURES_PER_MIN = 300
 #: Keys that are counted at once; the one that was used the longest ago is forgotten first.
 BUCKETS_MAX = 10_000
 
@@ -32,6 +34,12 @@ class Limits:
         self._rate = per_min / 60
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
+    def check(self, key_id: str) -> None:
+        """Refuse, without counting anything, what `spend` would refuse."""
+        if key_id in self._buckets:
+            self.spend(key_id)
+            self._buckets[key_id].left += 1
+
     def spend(self, key_id: str) -> None:
         """Count a request, or refuse it and say when to come again."""
         now = self._clock.monotonic()
@@ -45,7 +53,7 @@ class Limits:
             wait_s = max(1, round((1 - bucket.left) / self._rate + 0.5))
             raise ProblemError(
                 "too_many_requests",
-                f"this key may make {self._per_min} requests a minute",
+                f"no more than {self._per_min} a minute",
                 headers={"Retry-After": str(wait_s)},
             )
         bucket.left -= 1

@@ -20,6 +20,8 @@ from headgate.connectors.keys import KeyRing
 PROGRESS_PATH, CONNECT_PATH = "/p/", "/connect/"
 #: How long a link is good for, unless it is told otherwise.
 LINK_TERM = timedelta(days=7)
+#: To connect an account; short, because it is meant for one person, now.
+CONNECT_TERM = timedelta(hours=1)
 #: A browser that was sent to a provider's page is known for so long when it comes back. The page
 #: has to be answered much sooner; but until then a late answer can still be told what to do.
 SESSION_TERM = timedelta(hours=1)
@@ -111,7 +113,7 @@ class Links:
         user_id: str,
         connection_id: str | None = None,
         retry_job: str | None = None,
-        ttl: timedelta = LINK_TERM,
+        ttl: timedelta = CONNECT_TERM,
     ) -> str:
         """The path that sends a user to a provider's page, to connect an account or do so again."""
         link = ConnectLink(
@@ -195,5 +197,5 @@ def _decoded(payload: bytes) -> _Signed:
     try:
         plain = urlsafe_b64decode(payload + b"=" * (-len(payload) % 4))
         return msgspec.json.decode(plain, type=_Signed)
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, RecursionError, msgspec.MsgspecError):
         raise LinkInvalid from None

@@ -18,11 +18,19 @@ from headgate.base.redact import describe
 from headgate.connectors.keys import KeyRing
 from headgate.flow.access import ApiKeys
 from headgate.store.sql.access_store import SqlAccess
-from headgate.web import problems
-from headgate.web.api import administration, connections, description, historical, jobs
+from headgate.web import metrics, problems
+from headgate.web.api import (
+    activities,
+    administration,
+    connections,
+    description,
+    historical,
+    jobs,
+    webhooks,
+)
 from headgate.web.api.route import Api
 from headgate.web.idempotency import Once
-from headgate.web.limits import BodyLimit, Limits
+from headgate.web.limits import FAILURES_PER_MIN, BodyLimit, Limits
 from headgate.web.links import Links
 from headgate.web.pages.router import pages_router
 from headgate.web.site import Site
@@ -58,9 +66,13 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         redirect_slashes=False,
     )
     web.state.api = Api(
-        site=site, keys=ApiKeys(access, app.runtime), limits=Limits(app.clock), once=Once(access)
+        site=site,
+        keys=ApiKeys(access, app.runtime),
+        limits=Limits(app.clock),
+        strangers=Limits(app.clock, per_min=FAILURES_PER_MIN),
+        once=Once(access),
     )
-    for each in (jobs, historical, connections, administration):
+    for each in (jobs, historical, connections, administration, activities, webhooks, metrics):
         web.include_router(each.routes)
     description.install(web)
     web.include_router(pages_router(site))

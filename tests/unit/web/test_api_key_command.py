@@ -41,7 +41,7 @@ def test_everything_is_told_as_json(headgate: Run) -> None:
     assert (made["role"], made["user_id"], made["name"]) == ("admin", None, "console")
     assert made["key"].startswith(f"hg_{made['id']}_")
 
-    [listed] = json.loads(headgate("list", "--json").stdout)
+    [listed] = json.loads(headgate("list", "--json").stdout)["data"]
     assert listed["id"] == made["id"] and "key" not in listed and "hash" not in listed
 
     revoked = json.loads(headgate("revoke", made["id"], "--json").stdout)

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from headgate.flow.status import JobStatus
+from headgate.flow.status import GAPS_MAX, JobStatus
 from headgate.model.forecast import Finish
 from headgate.model.job import Mode, Progress, Reason, Summary
 from headgate.model.record import CoverageRow
@@ -40,7 +41,8 @@ def test_every_state_is_told_by_word_icon_and_tone(state: JobState, reason: Reas
     shown = seen(state, reason)
     assert all((shown.mark.word, shown.mark.icon, shown.mark.tone))
     assert shown.can_retry == (state in (JobState.PAUSED, JobState.FAILED))
-    goes_on = state in (JobState.PENDING, JobState.RUNNING, JobState.PAUSED)
+    stands_still = state is JobState.PAUSED and reason is Reason.OPERATOR
+    goes_on = state in (JobState.PENDING, JobState.RUNNING, JobState.PAUSED) and not stands_still
     assert (shown.closing or "").endswith("the import goes on.") == goes_on
     assert shown.what.startswith("Import of" if state in JOB.terminal else "Importing")
 
@@ -161,7 +163,24 @@ def test_gaps_are_told_with_their_days_and_whether_there_are_more() -> None:
         ("2022-01-01", True),
     ]
     assert not shown.more_gaps
-    assert seen(status={"gaps": rows}, summary=Summary(days_failed=60)).more_gaps
+    many = tuple(
+        replace(rows[0], day=date(2022, 1, 1) + timedelta(days=n)) for n in range(GAPS_MAX)
+    )
+    assert seen(status={"gaps": many}, summary=Summary(refused=60)).more_gaps
+
+
+def test_reasons_are_told_without_the_class_of_the_error() -> None:
+    row = CoverageRow(
+        day=date(2022, 1, 2),
+        status=DayStatus.FAILED,
+        error="Transient: fitbit said 503",
+        sync="days",
+        connection_id="c",
+        job_id="j",
+        updated_at=NOW,
+    )
+    [gap] = seen(status={"gaps": (row,)}, summary=Summary(days_failed=1)).gaps
+    assert gap.reason == "fitbit said 503"
 
 
 def test_times_in_a_sentence_are_marked_and_the_rest_is_escaped() -> None:

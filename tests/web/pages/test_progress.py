@@ -98,7 +98,7 @@ def test_every_answer_locks_the_browser_down(tmp_path: Path) -> None:
             assert "base-uri 'none'; frame-ancestors 'none'" in policy
             assert "unsafe" not in policy
             assert answer.headers.get("x-content-type-options") == "nosniff"
-            assert answer.headers.get("referrer-policy") == "no-referrer"
+            assert answer.headers.get("referrer-policy") == "same-origin"
             assert answer.headers.get("x-robots-tag") == "noindex, nofollow"
             assert answer.headers.get("access-control-allow-origin") is None
             assert " style=" not in answer.text

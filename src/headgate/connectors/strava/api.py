@@ -31,8 +31,8 @@ BUDGET = Budget(
     limits=[
         Limit(100, per="15min", only="read", reserve=20),
         Limit(1000, per="day", only="read", reserve=240),
-        Limit(200, per="15min"),
-        Limit(2000, per="day"),
+        Limit(200, per="15min", reserve=40),
+        Limit(2000, per="day", reserve=400),
     ],
 )
 #: A header may be missing, or be nothing but a comma: our own count goes on without it.

@@ -6,7 +6,6 @@ drivers read it three to six times as fast as the text, and twelve times as fast
 is what every HTTP client takes: to serve it, nothing is decoded, nor encoded again.
 """
 
-import gzip
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
@@ -18,6 +17,7 @@ from sqlalchemy import Connection, Dialect, Select, and_, bindparam, select
 
 from headgate.base.encoding import to_json
 from headgate.base.errors import NotFound
+from headgate.base.splicing import packed
 from headgate.model.item import Document
 from headgate.model.states import ItemState
 from headgate.ports.items import Served, StoredDocument
@@ -43,8 +43,8 @@ class Packed(msgspec.Struct, frozen=True):
 def pack(document: Document) -> Packed:
     """Encode a document. It takes milliseconds: do it before the transaction, not in it."""
     text = to_json(document.data).encode()
-    # Without the time of day in it, equal documents are equal bytes.
-    body = gzip.compress(text, LEVEL, mtime=0)
+    # Without the time of day in it, equal documents are equal bytes; and words fit around it.
+    body = packed(text, LEVEL)
     return Packed(document, blake2b(text, digest_size=16).hexdigest(), body)
 
 

@@ -21,6 +21,7 @@ from headgate.web.api import bodies
 from headgate.web.auth import Caller, authenticate
 from headgate.web.idempotency import Once
 from headgate.web.limits import Limits
+from headgate.web.problems import ProblemError
 from headgate.web.site import Site
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -32,6 +33,8 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
     site: Site
     keys: ApiKeys
     limits: Limits
+    #: Of those who come without a good key, by their address.
+    strangers: Limits
     once: Once
 
 
@@ -53,7 +56,13 @@ class ApiRoute(APIRoute):
 
 async def _admit(request: Request, handler: Handler) -> Response:
     api: Api = request.app.state.api
-    caller = await authenticate(request, api.keys)
+    host = request.client.host if request.client is not None else ""
+    api.strangers.check(host)
+    try:
+        caller = await authenticate(request, api.keys)
+    except ProblemError:
+        api.strangers.spend(host)
+        raise
     api.limits.spend(caller.key.id)
     request.state.caller = caller
     if request.method == "GET":

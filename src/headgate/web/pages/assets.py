@@ -27,7 +27,7 @@ class Assets:
     def __init__(self, base: str) -> None:
         """Serve them below `base`."""
         self._base = base
-        self._files = {path.name: _read(path) for path in STATIC.iterdir() if path.suffix in TYPES}
+        self._files = {path.name: _read(path) for path in STATIC.rglob("*") if path.suffix in TYPES}
 
     def url(self, name: str) -> str:
         """Where the file is, as long as it has the content that it has now."""

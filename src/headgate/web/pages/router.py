@@ -6,7 +6,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from headgate.base.errors import NotFound, StoreUnavailable
+from headgate.web.api.activities.links import ACTIVITY_PATH
 from headgate.web.links import CONNECT_PATH, PROGRESS_PATH, LinkExpired
+from headgate.web.pages.activity import ActivityPage
 from headgate.web.pages.connect import BACK_PATH, ConnectPages
 from headgate.web.pages.progress import ProgressPage
 from headgate.web.pages.rendering import Pages
@@ -19,6 +21,7 @@ def pages_router(site: Site) -> APIRouter:
     """The pages for end users, on `site`."""
     pages = Pages(site.public_url)
     progress, connect = ProgressPage(site, pages), ConnectPages(site, pages)
+    activity = ActivityPage(site, pages)
     router = APIRouter()
 
     def add(path: str, handler: Handler, *methods: str) -> None:
@@ -31,6 +34,8 @@ def pages_router(site: Site) -> APIRouter:
     add(f"{PROGRESS_PATH}{{token}}/retry", progress.retry, "POST")
     add(f"{CONNECT_PATH}{{token}}", connect.start, "GET")
     add(f"{BACK_PATH}{{source}}", connect.finish, "GET")
+    add(f"{ACTIVITY_PATH}{{token}}", activity.show, "GET", "HEAD")
+    add(f"{ACTIVITY_PATH}{{token}}/streams", activity.streams, "GET", "HEAD")
     add("/static/{version}/{name}", pages.assets.serve, "GET", "HEAD")
     return router
 

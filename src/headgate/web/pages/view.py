@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from headgate.flow.explain import moment
-from headgate.flow.status import JobStatus
+from headgate.flow.explain import moment, plain
+from headgate.flow.status import GAPS_MAX, JobStatus
 from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JOB, DayStatus, JobState
 
@@ -99,10 +99,10 @@ def view(
         finish=finish,
         tiles=_tiles(job),
         gaps=tuple(
-            Gap(each.day.isoformat(), each.error or "", each.status is not DayStatus.FAILED)
+            Gap(each.day.isoformat(), plain(each.error), each.status is not DayStatus.FAILED)
             for each in status.gaps
         ),
-        more_gaps=bool(status.gaps) and len(status.gaps) < job.summary.days_failed,
+        more_gaps=len(status.gaps) >= GAPS_MAX,
         can_retry=job.state in (JobState.PAUSED, JobState.FAILED) and again is None,
         reconnect_path=reconnect_path if again else None,
         reconnect_title=titles.get(again, again) if again else None,
@@ -222,6 +222,8 @@ def _closing(job: Job) -> str | None:
             return "What was imported so far is safe."
         case JobState.CANCELLING:
             return None
+        case JobState.PAUSED if job.reason is Reason.OPERATOR:
+            return "You can close this page; the import waits."
         case _:
             return "You can close this page; the import goes on."
 

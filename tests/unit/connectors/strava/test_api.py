@@ -45,8 +45,8 @@ def test_both_families_of_limits_are_declared_and_backfill_leaves_something_of_t
     assert limits == {
         "read 15min": (100, 20),
         "read day": (1000, 240),
-        "15min": (200, 0),
-        "day": (2000, 0),
+        "15min": (200, 40),
+        "day": (2000, 400),
     }
     assert all(limit.scope is Scope.APP for limit in BUDGET.limits)
     # Reads are spread over their own limit: it comes first of those that are equally long.

@@ -1,0 +1,154 @@
+"""What Strava's webhooks tell, and what is noted of it.
+
+An event is durable before it is acknowledged: an activity that was created or changed becomes due
+to be read, and that is a row. Then a live job is asked for. Nothing is asked of Strava meanwhile.
+
+**What guarantees that it is read, and when.** A new job begins at once. Where a job is active
+already, it reads whatever is due until nothing is, and ends only in a chunk that found nothing,
+which takes milliseconds: `Submitting` waits that out, and submits again if the job has ended. A job
+that rests looks again within half a minute, or when Strava's budget opens. Where the worker dies,
+the job and the row come back with their leases. Two things are left to the connection's next job:
+an event that met the last milliseconds of one while the database stood still for longer than
+`Submitting` waits; and streams whose activity was read by a worker that died before that was
+committed. Both are rows that are due, and first in line.
+
+Strava does not sign its events. Whoever knows the callback's address can have an activity read
+again, forgotten, or a connection closed, so the address has to be a secret.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from headgate import App, Connection, ConnectionReason, ConnectionState, Lane
+from headgate.flow.fetch_item import reset_item
+from headgate.model.item import Item
+from headgate.model.states import ItemState
+from headgate.ports.items import NewItem
+from headgate.systems.activity_streams import kept
+from headgate.systems.activity_streams.names import ACTIVITIES, LIVE, activity_id, details_id
+from headgate.systems.activity_streams.submitting import Submitting
+
+#: Where the time of an event is not believed: before Strava had webhooks.
+EVENT_TIME_MIN = 1_000_000_000
+_SECOND = timedelta(seconds=1)
+WITHDRAWN = "the athlete has withdrawn the authorization at Strava"
+
+
+class StravaEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event, exactly as Strava sends it."""
+
+    object_type: str
+    object_id: int
+    aspect_type: str
+    owner_id: int
+    subscription_id: int = 0
+    event_time: int = 0
+    updates: dict[str, object] = {}
+
+    @property
+    def withdraws(self) -> bool:
+        """Whether the athlete no longer lets us in. Strava writes the word, not the value."""
+        return self.object_type == "athlete" and (
+            str(self.updates.get("authorized", "")).lower() == "false"
+        )
+
+    def at(self, now: datetime) -> datetime:
+        """When it happened, in whole seconds; now, where it does not say or cannot be."""
+        if not EVENT_TIME_MIN <= self.event_time <= now.timestamp():
+            return now
+        return datetime.fromtimestamp(self.event_time, UTC)
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What an event was about."""
+
+    #: Connections that it concerned.
+    connections: int
+
+
+class Hearing:
+    """Takes events in."""
+
+    def __init__(self, app: App) -> None:
+        """Note them in `app`."""
+        self._app = app
+        credentials = app.runtime.credentials
+        assert credentials is not None, "Strava's athletes have credentials"
+        self._accounts = credentials.accounts
+        self._submitting = Submitting(app)
+
+    async def hear(self, event: StravaEvent, source: str) -> Heard:
+        """Note what it says for each connection to that account; the same again changes nothing."""
+        found = await self._accounts.of_account(source, str(event.owner_id))
+        if found and event.aspect_type == "update":
+            await self._past(event)
+        for connection in found:
+            await self._concerns(connection, event)
+        return Heard(len(found))
+
+    async def _concerns(self, connection: Connection, event: StravaEvent) -> None:
+        if event.withdraws:
+            await self._withdrawn(connection, event)
+        elif event.object_type == "activity":
+            match event.aspect_type:
+                case "create" | "update":
+                    await self._changed(connection, event)
+                case "delete":
+                    strava_id = str(event.object_id)
+                    await self._app.database.write(
+                        lambda tx: kept.forget(tx, connection.id, strava_id)
+                    )
+
+    async def _changed(self, connection: Connection, event: StravaEvent) -> None:
+        item = await self._noted(connection, event)
+        if event.aspect_type == "update" and not _is_read_since(item, event):
+            item = await reset_item(self._app.items, item.id)
+        waits = item.next_attempt_at is not None
+        if waits and connection.state is not ConnectionState.NEEDS_REAUTH:
+            await self._submitting.look(LIVE, connection, lane=Lane.HOT, options={"listing": False})
+
+    async def _past(self, event: StravaEvent) -> None:
+        """Let the second of the event pass: what is read later is told from what was before."""
+        left_s = event.event_time + 1 - self._app.clock.now().timestamp()
+        if 0 < left_s <= 1:
+            await self._app.clock.sleep(left_s)
+
+    async def _noted(self, connection: Connection, event: StravaEvent) -> Item:
+        new = NewItem(
+            id=details_id(activity_id(connection.id, event.object_id)),
+            collection=ACTIVITIES,
+            user_id=connection.user_id,
+            connection_id=connection.id,
+            external_id=str(event.object_id),
+            start_time=event.at(self._app.clock.now()),
+            lane=Lane.HOT,
+        )
+        await self._app.items.register([new])
+        return await self._app.items.get(new.id)
+
+    async def _withdrawn(self, connection: Connection, event: StravaEvent) -> None:
+        """Its jobs end at their next chunk, without a request.
+
+        An event that is older than the credentials says nothing about them.
+        """
+        if connection.updated_at >= event.at(self._app.clock.now()) + _SECOND:
+            return
+        await self._accounts.refuse(
+            connection.id,
+            version=connection.version,
+            reason=ConnectionReason.GRANT_REFUSED,
+            error=WITHDRAWN,
+        )
+
+
+def _is_read_since(item: Item, event: StravaEvent) -> bool:
+    """Whether the activity was, or will be, read after the event: then it says nothing new."""
+    if item.state is ItemState.PENDING:
+        return True
+    # An event's time is in whole seconds: what began in the same one may have been before it.
+    return (
+        item.attempted_at is not None
+        and event.event_time >= EVENT_TIME_MIN
+        and item.attempted_at.timestamp() >= event.event_time + 1
+    )

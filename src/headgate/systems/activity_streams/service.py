@@ -1,0 +1,212 @@
+"""Activities and their streams, as an application asks for them."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from headgate import (
+    ActiveJobExists,
+    App,
+    Connection,
+    InvalidInput,
+    Job,
+    JobState,
+    Lane,
+    NotFound,
+    Submitted,
+    WindowUse,
+)
+from headgate.base.encoding import JsonObject
+from headgate.connectors.strava.api import NAME
+from headgate.flow.fetch_item import reset_item
+from headgate.model.item import Item
+from headgate.model.states import ItemState
+from headgate.ports.items import StoredDocument
+from headgate.systems.activity_streams import kept
+from headgate.systems.activity_streams.events import Heard, Hearing, StravaEvent
+from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS
+from headgate.systems.activity_streams.submitting import Submitting
+
+LIST_MAX = 1000
+#: How far before the last list the next one begins: activities come in late.
+OVERLAP = timedelta(days=7)
+#: Live jobs among which the last list is looked for; where it is not, everything is listed.
+JOBS_MAX = 50
+_DAY = timedelta(days=1)
+#: Nothing more happens to these.
+_ENDED = (ItemState.SUCCESS, ItemState.UNAVAILABLE)
+
+
+class Activity(msgspec.Struct, frozen=True, kw_only=True):
+    """An activity: where its streams stand, and what is known of it."""
+
+    item: Item
+    #: What the live sync stored of it (name, sport_type, start_date, distance, moving_time, laps,
+    #: …); None where only the stream item is known.
+    details: JsonObject | None
+
+
+class Streams(msgspec.Struct, frozen=True, kw_only=True):
+    """An activity with its streams, where they were fetched."""
+
+    activity: Activity
+    document: StoredDocument | None
+
+
+class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How the streams of everybody stand."""
+
+    #: How many are in each state.
+    states: dict[str, int]
+    #: Of the failed: how many have failed so often.
+    retries: dict[int, int]
+    #: Refused by Strava's limit in the last 24 hours.
+    limited_24h: int
+    #: Failed for good, until they are reset.
+    stuck: int
+    #: How Strava's budget is used; empty while the limiter is away.
+    windows: tuple[WindowUse, ...]
+    #: By user, where it was asked for: how many are in each state.
+    athletes: dict[str, dict[str, int]] | None
+
+
+class ActivityStreams:
+    """What an application can ask about activities and do to them."""
+
+    def __init__(self, app: App) -> None:
+        """Ask `app`, which must be open, and have the syncs of `activity_streams`."""
+        self._app = app
+        self._submitting = Submitting(app)
+
+    # ---- looking -------------------------------------------------------------------------------
+
+    async def find(self, activity_id: str, *, user_id: str | None = None) -> Activity:
+        """The activity; NotFound where it is not there or not theirs."""
+        return (await self._with_details([await self._item(activity_id, user_id)]))[0]
+
+    async def list(
+        self, *, user_id: str, limit: int = 50, after: str | None = None
+    ) -> Sequence[Activity]:
+        """A user's activities in the order of their ids, those after the id `after`."""
+        if not 1 <= limit <= LIST_MAX:
+            raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
+        found = await self._app.items.list_items(
+            COLLECTION, user_id=user_id, limit=limit, after=after
+        )
+        return await self._with_details(found)
+
+    async def streams(self, activity_id: str, *, user_id: str | None = None) -> Streams:
+        """The activity with its streams; NotFound likewise."""
+        activity = await self.find(activity_id, user_id=user_id)
+        served = await self._app.items.serve(activity_id, user_id=user_id)
+        if served.state is not activity.item.state:
+            # It moved between the two looks: the document and the state belong together.
+            item = msgspec.structs.replace(activity.item, state=served.state)
+            activity = msgspec.structs.replace(activity, item=item)
+        return Streams(activity=activity, document=served.document)
+
+    async def stats(self, *, user_id: str | None = None) -> StreamStats:
+        """How the streams stand; with a user, that user's progress too."""
+        items = self._app.items
+        census = await items.census(COLLECTION)
+        runtime = self._app.runtime
+        use = await runtime.gates.use(runtime.registry.budgets[NAME])
+        athletes = None
+        if user_id is not None:
+            athletes = {user_id: _by_name(await items.progress(COLLECTION, user_id))}
+        return StreamStats(
+            states=_by_name(census.states),
+            retries=dict(census.retries),
+            limited_24h=await items.limited(COLLECTION, within=_DAY),
+            stuck=await items.stuck(COLLECTION),
+            windows=() if use is None else tuple(use.windows),
+            athletes=athletes,
+        )
+
+    # ---- doing ---------------------------------------------------------------------------------
+
+    async def reset(self, activity_id: str) -> Item:
+        """Fetch an activity's streams afresh, whatever became of them, in the cold lane."""
+        item = await self._item(activity_id, None)
+        reset = await reset_item(self._app.items, item.id)
+        connection = await self._app.connections.get(item.connection_id)
+        await self._fetch_the_rest(connection, listing=False)
+        return reset
+
+    async def sync_now(self, *, user_id: str, connection_id: str | None = None) -> Submitted:
+        """Look for new activities now, in the hot lane; everything, where nobody has yet.
+
+        ActiveJobExists while an event is being seen to, which takes seconds.
+        """
+        connection = await self._submitting.connection(
+            NAME, user_id=user_id, connection_id=connection_id
+        )
+        submitted = await self._submitting.look(
+            LIVE,
+            connection,
+            lane=Lane.HOT,
+            since=await self._listed_until(connection),
+            options={},
+        )
+        if not _lists(submitted.job):
+            raise ActiveJobExists(submitted.job.id)
+        return submitted
+
+    async def backfill(self, *, user_id: str, connection_id: str | None = None) -> Submitted:
+        """Fetch the streams of everything, in the cold lane; the active job, where there is one."""
+        connection = await self._submitting.connection(
+            NAME, user_id=user_id, connection_id=connection_id
+        )
+        listing = await self._listed_until(connection) is None
+        return await self._fetch_the_rest(connection, listing=listing)
+
+    async def heard(self, event: StravaEvent) -> Heard:
+        """Take an event in: durable before this returns, once however often it comes.
+
+        Nothing is asked of Strava here. See `events.py` for what guarantees the rest.
+        """
+        return await Hearing(self._app).hear(event, NAME)
+
+    # ---- parts ---------------------------------------------------------------------------------
+
+    async def _item(self, activity_id: str, user_id: str | None) -> Item:
+        item = await self._app.items.get(activity_id, user_id=user_id)
+        if item.collection != COLLECTION:
+            raise NotFound(f"there is no activity {activity_id!r}")
+        return item
+
+    async def _with_details(self, found: Sequence[Item]) -> Sequence[Activity]:
+        details = await self._app.database.read(lambda tx: kept.details_of(tx, found))
+        return [Activity(item=item, details=details.get(item.id)) for item in found]
+
+    async def _fetch_the_rest(self, connection: Connection, *, listing: bool) -> Submitted:
+        progress = await self._app.items.progress(COLLECTION, connection.user_id)
+        options: JsonObject = {
+            "listing": listing,
+            "known": sum(progress.values()),
+            "ended": sum(progress[state] for state in _ENDED),
+        }
+        return await self._submitting.look(STREAMS, connection, lane=Lane.COLD, options=options)
+
+    async def _listed_until(self, connection: Connection) -> datetime | None:
+        """Up to when activities have been listed, but for those that come late; None: never."""
+        done = await self._app.jobs(
+            user_id=connection.user_id,
+            sync=LIVE,
+            connection_id=connection.id,
+            states=(JobState.SUCCESS,),
+            limit=JOBS_MAX,
+        )
+        last = next((job for job in done if _lists(job)), None)
+        return None if last is None else last.created_at - OVERLAP
+
+
+def _lists(job: Job) -> bool:
+    """Whether it looks for activities, and not only at those that events named."""
+    options = job.params.get("options")
+    return not (isinstance(options, dict) and options.get("listing") is False)
+
+
+def _by_name(counts: Mapping[ItemState, int]) -> dict[str, int]:
+    return {state.value: count for state, count in counts.items()}

@@ -1,0 +1,61 @@
+"""The two syncs, and the application that the environment asks for."""
+
+from collections.abc import Mapping
+
+from headgate import App, InvalidInput, Mode, RetryPolicy, Secret, Sync
+from headgate.connectors.strava import StravaApi, strava
+from headgate.connectors.strava.api import URL
+from headgate.settings import Settings
+from headgate.systems.activity_streams.backfill import StravaStreams
+from headgate.systems.activity_streams.live import StravaLive
+from headgate.systems.activity_streams.names import LIVE, STREAMS
+
+#: A batch at the pace of backfill takes two minutes, and longer while others share it; live work
+#: waits for a place in the budget only for seconds.
+LIVE_CHUNK_S_MAX, STREAMS_CHUNK_S_MAX = 600.0, 1800.0
+#: An item that takes down worker after worker is given up after five: its job must outlive that.
+RETRY = RetryPolicy(crashes_max=30)
+
+
+def activity_streams(strava: StravaApi) -> tuple[Sync, Sync]:
+    """The live sync and the streams sync of one application at Strava."""
+    return (
+        Sync(
+            name=LIVE,
+            source=StravaLive(**strava),
+            modes=(Mode.FULL, Mode.SINCE, Mode.LIMIT),
+            retry=RETRY,
+            chunk_s_max=LIVE_CHUNK_S_MAX,
+        ),
+        Sync(
+            name=STREAMS,
+            source=StravaStreams(**strava),
+            modes=(Mode.FULL,),
+            retry=RETRY,
+            chunk_s_max=STREAMS_CHUNK_S_MAX,
+        ),
+    )
+
+
+def from_environment(environ: Mapping[str, str]) -> App:
+    """The application that the environment asks for; InvalidInput where something is missing."""
+    settings = Settings()
+    api = strava(
+        client_id=_needed(environ, "HEADGATE_STRAVA_CLIENT_ID"),
+        client_secret=Secret(_needed(environ, "HEADGATE_STRAVA_CLIENT_SECRET")),
+        redirect_uris=(f"{settings.site_url}/connected/strava",),
+        url=environ.get("HEADGATE_STRAVA_URL", "").strip().rstrip("/") or URL,
+    )
+    return App(
+        settings.database,
+        syncs=activity_streams(api),
+        redis=settings.redis,
+        worker=settings.worker(),
+    )
+
+
+def _needed(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name, "").strip()
+    if not value:
+        raise InvalidInput(name, "is not set; Strava's developer pages give it out")
+    return value

@@ -1,0 +1,346 @@
+"""Events from Strava: each is seen to once, whenever it comes; nothing is lost, nothing doubled."""
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from headgate import (
+    ConnectionState,
+    JobState,
+    NotFound,
+    Reason,
+)
+from headgate.model.job import Lane
+from headgate.model.states import ItemState
+from headgate.sandbox.kit.faults import FaultKind
+from headgate.sandbox.strava.world import NewActivity
+from headgate.systems.activity_streams import (
+    LIVE,
+    StravaEvent,
+)
+from tests.streaming import ACTIVE, Place, in_place
+
+
+def test_a_new_activity_is_fetched_in_the_hot_lane_while_a_backfill_runs(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given a backfill that takes hours
+        job = (await place.streams.backfill(user_id="ada")).job
+        await place.clock.sleep(1200)
+
+        # When something happens, and Strava tells
+        added = place.strava.world.add(NewActivity(name="Evening Run"))
+        heard = await place.streams.heard(place.event(added))
+
+        # Then it is here within seconds: details, laps and streams
+        assert heard.connections == 1
+        item = await place.until_fetched(added, within_s=10)
+        assert item.lane is Lane.HOT
+        assert await place.fetched(added) == place.channels(added)
+        details = (await place.streams.find(item.id)).details
+        assert details is not None and details["name"] == "Evening Run" and details["laps"]
+        assert item.start_time == datetime.fromisoformat(added.start_date())
+        # And the backfill goes on
+        assert (await place.app.get(job.id)).state in ACTIVE
+        assert place.strava.requests.count(status=429) == 0
+
+    in_place(tmp_path, main, activities=300)
+
+
+def test_what_was_entered_by_hand_is_known_without_streams(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        added = place.strava.world.add(NewActivity(manual=True, name="Gym"))
+        await place.streams.heard(place.event(added))
+        await place.quiet()
+
+        found = await place.streams.find(place.id_of(added))
+        assert found.item.state is ItemState.UNAVAILABLE
+        assert found.details is not None and found.details["name"] == "Gym"
+        assert (place.asked("/streams"), place.asked("/laps")) == (0, 0)
+
+    in_place(tmp_path, main, activities=0)
+
+
+def test_events_that_come_while_a_job_is_active_are_not_lost(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # When events come in at every moment of a job's life, its end included
+        late: list[float] = []
+        for tenths in range(24):
+            first, second = (place.strava.world.add(NewActivity()) for _ in range(2))
+            await place.streams.heard(place.event(first))
+            await place.clock.sleep(tenths * 0.05)
+            began = place.clock.monotonic()
+            await place.streams.heard(place.event(second))
+            assert place.clock.monotonic() - began < 1.0
+            await place.until_fetched(second, within_s=60)
+            late.append(place.clock.monotonic() - began)
+            await place.until_fetched(first, within_s=1)
+            await place.clock.sleep(900)
+
+        # Then each was seen to at once
+        assert max(late) < 5
+
+    in_place(tmp_path, main, activities=0)
+
+
+def test_many_events_at_once_are_all_seen_to(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        added = [place.strava.world.add(NewActivity()) for _ in range(25)]
+
+        await asyncio.gather(*(place.streams.heard(place.event(each)) for each in added))
+        await place.quiet()
+
+        assert await place.states() == {"success": 25}
+        assert place.asked("/streams") == place.asked("/laps") == 25
+
+    in_place(tmp_path, main, activities=0)
+
+
+def test_an_event_during_the_list_is_seen_to_by_that_job(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        listing = (await place.streams.sync_now(user_id="ada")).job
+        added = place.strava.world.add(NewActivity())
+
+        await place.streams.heard(place.event(added))
+        await place.until_fetched(added, within_s=30)
+
+        jobs = await place.app.jobs(sync=LIVE)
+        assert [job.id for job in jobs] == [listing.id]
+
+    in_place(tmp_path, main, activities=250)
+
+
+def test_while_one_waits_to_be_tried_again_a_new_one_is_read_within_half_a_minute(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place) -> None:
+        # Given an activity whose streams fail, so that its job waits for them
+        poor = place.strava.world.add(NewActivity())
+        path = f"/api/v3/activities/{poor.id}/streams"
+        place.strava.faults.next(FaultKind.MALFORMED, times=2, path=path)
+        await place.streams.heard(place.event(poor))
+        await place.clock.sleep(100)
+        assert (await place.item(poor)).state is ItemState.FAILED
+
+        # When another comes in
+        added = place.strava.world.add(NewActivity())
+        await place.streams.heard(place.event(added))
+
+        # Then it is not held up for long, and the first one comes in the end
+        await place.until_fetched(added, within_s=35)
+        await place.until_fetched(poor, within_s=400)
+
+    in_place(tmp_path, main, activities=0)
+
+
+def test_the_same_event_again_costs_nothing(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        added = place.strava.world.add(NewActivity())
+        event = place.event(added)
+        await place.streams.heard(event)
+        await place.quiet()
+        requests, jobs = len(place.site.wire.sent), await place.app.jobs()
+
+        # When Strava tells it twice more, a minute apart
+        for _ in range(2):
+            await place.clock.sleep(60)
+            assert (await place.streams.heard(event)).connections == 1
+
+        # Then nothing is asked for, and no job is made
+        await place.quiet()
+        assert len(place.site.wire.sent) == requests
+        assert await place.app.jobs() == jobs
+
+    in_place(tmp_path, main, activities=0)
+
+
+def test_an_event_whose_job_was_never_made_makes_it_when_it_comes_again(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given an event that was noted just before its process died
+        added = place.strava.world.add(NewActivity())
+        event = place.event(added)
+        await place.streams.heard(event)
+        [job] = await place.app.jobs()
+        await place.app.cancel(job.id)
+
+        await place.streams.heard(event)
+
+        assert len(await place.app.jobs()) == 2
+
+    in_place(tmp_path, main, works=False, activities=0)
+
+
+def test_an_update_is_read_again_once_and_what_was_known_stays_until_then(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place) -> None:
+        # Given an activity that is renamed
+        added = place.strava.world.add(NewActivity(name="Run"))
+        await place.streams.heard(place.event(added))
+        await place.quiet()
+        await place.clock.sleep(60)
+        place.change(added, name="Race")
+        streams = place.asked("/streams")
+
+        # When Strava tells
+        event = place.event(added, "update", updates={"title": "Race"})
+        await place.streams.heard(event)
+        details = (await place.streams.find(place.id_of(added))).details
+        assert details is not None and details["name"] == "Run"
+        await place.quiet()
+
+        # Then it is read again, but for its streams; and once, however often it is told
+        details = (await place.streams.find(place.id_of(added))).details
+        assert details is not None and details["name"] == "Race"
+        assert place.asked("/streams") == streams
+        assert place.asked("/laps") == 2
+        await place.clock.sleep(60)
+        await place.streams.heard(event)
+        await place.quiet()
+        assert place.asked("/laps") == 2
+
+    in_place(tmp_path, main, activities=0)
+
+
+def test_a_newer_list_tells_what_an_older_reading_does_not(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        added = place.strava.world.add(NewActivity(name="Run"))
+        await place.streams.heard(place.event(added))
+        await place.quiet()
+        place.change(added, name="Race")
+        await place.clock.sleep(60)
+
+        await place.until((await place.streams.sync_now(user_id="ada")).job)
+
+        details = (await place.streams.find(place.id_of(added))).details
+        assert details is not None and details["name"] == "Race" and details["laps"]
+
+    in_place(tmp_path, main, activities=0)
+
+
+def test_a_deleted_activity_is_forgotten_with_everything(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.import_all()
+        gone, kept = place.sports()[-2:]
+        await place.streams.heard(place.event(gone, "delete"))
+
+        with pytest.raises(NotFound):
+            await place.streams.find(place.id_of(gone))
+        with pytest.raises(NotFound):
+            await place.streams.streams(place.id_of(gone))
+        left = {each.item.id for each in await place.streams.list(user_id="ada")}
+        assert place.id_of(gone) not in left and len(left) == 9
+        assert str(gone.id) not in {
+            record.key for record in await place.app.records(LIVE, place.connection.id)
+        }
+        assert await place.fetched(kept) == place.channels(kept)
+        # And the same again is nothing
+        await place.streams.heard(place.event(gone, "delete"))
+
+    in_place(tmp_path, main)
+
+
+def test_an_activity_that_is_gone_before_it_is_read_is_nothing(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        nobody = msgspec.structs.replace(place.sports()[0], id=10_009_999_999)
+        await place.streams.heard(place.event(nobody))
+        await place.quiet()
+
+        [job] = await place.app.jobs()
+        assert job.state is JobState.SUCCESS
+        with pytest.raises(NotFound):
+            await place.streams.find(place.id_of(nobody))
+
+    in_place(tmp_path, main, activities=1)
+
+
+def test_a_withdrawn_authorization_ends_what_waits_without_a_request(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given a backfill that waits for the next window
+        job = (await place.streams.backfill(user_id="ada")).job
+        while (job := await place.app.get(job.id)).reason is not Reason.RATE_LIMITED:
+            await place.clock.sleep(10)
+        requests = len(place.site.wire.sent)
+
+        # When the athlete no longer lets us in
+        event = withdrawal(place)
+        assert (await place.streams.heard(event)).connections == 1
+
+        # Then the connection says so, and the job ends at its time without asking anything
+        connection = await place.app.connections.get(place.connection.id)
+        assert connection.state is ConnectionState.NEEDS_REAUTH
+        job = await place.until(job)
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+        assert len(place.site.wire.sent) == requests
+        # And an event about an activity is noted, but asks for nothing
+        added = place.strava.world.add(NewActivity())
+        await place.streams.heard(place.event(added))
+        assert not await place.app.jobs(states=ACTIVE)
+
+        # Until the athlete has connected again: then the late event does no harm
+        await place.clock.sleep(60)
+        await place.site.connect(place.app)
+        await place.streams.heard(event)
+        connection = await place.app.connections.get(place.connection.id)
+        assert connection.state is ConnectionState.ACTIVE
+        await place.until((await place.streams.sync_now(user_id="ada")).job)
+        assert await place.fetched(added) == place.channels(added)
+
+    in_place(tmp_path, main, activities=150)
+
+
+def withdrawal(place: Place) -> StravaEvent:
+    athlete = place.strava.world.athlete_ids[0]
+    return StravaEvent(
+        object_type="athlete",
+        object_id=athlete,
+        aspect_type="update",
+        owner_id=athlete,
+        event_time=int(place.clock.now().timestamp()),
+        updates={"authorized": "false"},
+    )
+
+
+def test_events_about_nobody_and_about_nothing_that_matters_change_nothing(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place) -> None:
+        [sport] = place.sports()
+        stranger = msgspec.structs.replace(sport, athlete_id=7)
+
+        assert (await place.streams.heard(place.event(stranger))).connections == 0
+        athlete = {"object_type": "athlete", "updates": {"weight": "70"}}
+        assert (await place.streams.heard(place.event(sport, "update", **athlete))).connections == 1
+        await place.streams.heard(place.event(sport, "admired"))
+
+        assert not await place.app.jobs()
+        assert await place.states() == {}
+
+    in_place(tmp_path, main, activities=1)
+
+
+def test_strava_tells_the_system_itself(tmp_path: Path) -> None:
+    """The sandbox's own events, as its webhooks send them."""
+
+    async def main(place: Place) -> None:
+        added = place.strava.add_activity(NewActivity())
+        event = msgspec.json.decode(
+            msgspec.json.encode(
+                {
+                    "object_type": "activity",
+                    "object_id": added.id,
+                    "aspect_type": "create",
+                    "owner_id": added.athlete_id,
+                    "subscription_id": 120_001,
+                    "event_time": 1_767_225_600,
+                    "updates": {},
+                }
+            ),
+            type=StravaEvent,
+        )
+        await place.streams.heard(event)
+        await place.until_fetched(added, within_s=10)
+
+    in_place(tmp_path, main, activities=0)

@@ -1,0 +1,550 @@
+"""Activity streams against the emulated Strava: fetched once, never lost, within every limit."""
+
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import headgate.systems.activity_streams as system
+from headgate import (
+    ActiveJobExists,
+    ApiSource,
+    App,
+    IllegalTransition,
+    InvalidInput,
+    JobState,
+    NotConnected,
+    NotFound,
+    Reason,
+    Secret,
+)
+from headgate.model.job import Lane
+from headgate.model.states import ItemState
+from headgate.ports.transport import Request, Response
+from headgate.sandbox.kit.faults import Fault, FaultKind
+from headgate.sandbox.strava import access
+from headgate.sandbox.strava.activity import Shares
+from headgate.sandbox.strava.world import NewActivity
+from headgate.systems.activity_streams import (
+    COLLECTION,
+    LIVE,
+    activity_id,
+)
+from tests.connecting import key_entries
+from tests.streaming import ACTIVE, ALL_STREAMS, MANY, Place, in_place
+
+# ---- everything --------------------------------------------------------------------------------
+
+
+def test_every_activity_gets_its_streams_or_is_known_to_have_none(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # When an athlete's activities are listed, and then the rest is fetched
+        live = await place.until((await place.streams.sync_now(user_id="ada")).job)
+        job = await place.until((await place.streams.backfill(user_id="ada")).job)
+
+        # Then each that has streams has them here, as Strava has measured them
+        assert (live.state, job.state) == (JobState.SUCCESS, JobState.SUCCESS)
+        assert (live.lane, job.lane) == (Lane.HOT, Lane.COLD)
+        sports = place.sports()
+        measured = [sport for sport in sports if not sport.manual]
+        for sport in measured:
+            assert await place.fetched(sport) == place.channels(sport)
+        # And each that was entered by hand is known to have none, without a request
+        by_hand = [sport for sport in sports if sport.manual]
+        assert {(await place.item(sport)).state for sport in by_hand} == {ItemState.UNAVAILABLE}
+        assert place.asked("/streams") == len(measured) < len(sports)
+        # And the job says how far it has come, and Strava has refused nothing
+        assert (job.progress.done, job.progress.total) == (len(sports), len(sports))
+        assert place.strava.requests.count(status=429) == 0
+
+    in_place(tmp_path, main, activities=60, shares=MANY)
+
+
+def test_the_newest_are_read_in_full_in_the_hot_lane_and_history_as_listed(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place) -> None:
+        await place.until((await place.streams.sync_now(user_id="ada")).job)
+
+        oldest, *_, newest = place.sports()
+        recent = await place.streams.streams(place.id_of(newest), user_id="ada")
+        past = await place.streams.streams(place.id_of(oldest), user_id="ada")
+        assert recent.document is not None
+        assert recent.activity.item.lane is Lane.HOT
+        assert recent.activity.details is not None and past.activity.details is not None
+        assert recent.activity.details["laps"]
+        assert recent.activity.details["calories"]
+        assert (past.document, past.activity.item.state) == (None, ItemState.PENDING)
+        assert past.activity.details["name"] == oldest.name
+        assert "laps" not in past.activity.details
+
+    in_place(tmp_path, main, activities=20)
+
+
+def test_a_backfill_alone_lists_what_nobody_has_listed(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        job = await place.until((await place.streams.backfill(user_id="ada")).job)
+
+        assert job.state is JobState.SUCCESS
+        assert await place.states() == {"success": 30}
+        assert (job.progress.done, job.progress.total) == (30, 30)
+        details = [each.details for each in await place.streams.list(user_id="ada")]
+        assert all(each is not None and each["name"] for each in details)
+
+    in_place(tmp_path, main, activities=30)
+
+
+def test_streams_are_fetched_the_oldest_first(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.until((await place.streams.backfill(user_id="ada")).job)
+
+        paths = [urlsplit(each.url).path for each in place.site.wire.sent]
+        fetched = [path.split("/")[-2] for path in paths if path.endswith("/streams")]
+        assert fetched == [str(sport.id) for sport in place.sports()]
+
+    in_place(tmp_path, main, activities=15)
+
+
+def test_lists_are_read_page_by_page_and_nothing_is_missed(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given more than two pages, and three activities that began in the second of an edge
+        edge = place.sports()[-200]
+        for _ in range(3):
+            start = datetime.fromisoformat(edge.start_date())
+            place.strava.world.add(NewActivity(start=start, manual=True))
+
+        # When only the list is read, while an activity is added
+        job = (await place.streams.sync_now(user_id="ada")).job
+        await place.clock.sleep(0.3)
+        place.strava.world.add(NewActivity(manual=True))
+        await place.until(job)
+
+        # Then every one but that is known
+        assert sum((await place.states()).values()) >= 453
+
+    in_place(tmp_path, main, activities=450, shares=Shares(manual=1.0))
+
+
+def test_the_next_sync_lists_only_what_is_new(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.import_all()
+        listed = place.asked("/athlete/activities")
+
+        # When an hour later there is one more
+        await place.clock.sleep(3_600)
+        added = place.strava.world.add(NewActivity())
+        job = await place.until((await place.streams.sync_now(user_id="ada")).job)
+
+        # Then it is found by one page and the look after it, and fetched at once
+        assert place.asked("/athlete/activities") == listed + 2
+        assert job.summary.records < 20
+        assert await place.fetched(added) == place.channels(added)
+        assert place.asked("/streams") == 31
+
+    in_place(tmp_path, main, activities=30)
+
+
+@pytest.mark.parametrize(
+    ("mode", "known"), [({"mode": "limit", "limit": 7}, 7), ({"mode": "full"}, 30)]
+)
+def test_a_live_job_lists_as_much_as_it_is_told(
+    tmp_path: Path, mode: dict[str, Any], known: int
+) -> None:
+    async def main(place: Place) -> None:
+        job = (
+            await place.app.submit(LIVE, user_id="ada", connection_id=place.connection.id, **mode)
+        ).job
+        await place.until(job)
+
+        assert sum((await place.states()).values()) == known
+
+    in_place(tmp_path, main, activities=30)
+
+
+def test_what_was_fetched_is_never_fetched_again(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.import_all()
+        before = place.asked("/streams")
+
+        await place.import_all()
+        again = await place.until((await place.streams.backfill(user_id="ada")).job)
+
+        assert again.state is JobState.SUCCESS
+        assert place.asked("/streams") == before == 10
+
+    in_place(tmp_path, main)
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------
+
+
+def test_a_429_defers_until_the_reset_and_burns_no_retry(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given a Strava that refuses the fourth request for streams
+        job = (await place.streams.backfill(user_id="ada")).job
+        while place.asked("/streams") < 3:
+            await place.clock.sleep(1)
+        place.strava.faults.next(FaultKind.RATE_LIMITED, path=ALL_STREAMS)
+
+        # When the job sleeps
+        job = await place.until(job, JobState.PENDING)
+        assert job.reason is Reason.RATE_LIMITED
+
+        # Then that one is deferred until the next quarter of an hour, and nothing is held
+        [deferred] = await place.app.items.list_items(
+            COLLECTION, states=[ItemState.DEFERRED], limit=10
+        )
+        assert deferred.deferred_until is not None and job.wake_at is not None
+        quarter = deferred.deferred_until.timestamp() % 900
+        assert 0 <= quarter < 10, deferred.deferred_until
+        assert (deferred.retry_count, deferred.deferrals) == (0, 1)
+        assert "429" in (deferred.error or "")
+        assert (await place.states()).get("fetching") is None
+        stats = await place.streams.stats()
+        assert stats.limited_24h == 1
+        asked = place.asked("/streams")
+        await place.clock.sleep((job.wake_at - place.clock.now()).total_seconds() - 1)
+        assert place.asked("/streams") == asked
+
+        # And after it everything is fetched
+        assert (await place.until(job)).state is JobState.SUCCESS
+        assert await place.states() == {"success": 10}
+        assert (await place.app.items.get(deferred.id)).retry_count == 0
+
+    in_place(tmp_path, main)
+
+
+def test_malformed_streams_fail_three_times_and_then_wait_for_a_reset(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given one activity whose streams are nonsense
+        poor = place.sports()[2]
+        path = f"/api/v3/activities/{poor.id}/streams"
+        place.strava.faults.next(FaultKind.MALFORMED, times=3, path=path)
+
+        # When a backfill meets it
+        job = await place.until((await place.streams.backfill(user_id="ada")).job)
+
+        # Then it was tried three times, a minute and five minutes apart, and the job is done
+        assert job.state is JobState.SUCCESS
+        assert place.site.wire.count(path) == 3
+        item = await place.item(poor)
+        assert (item.state, item.retry_count, item.stuck) == (ItemState.FAILED, 3, True)
+        assert "Malformed" in (item.error or "")
+        stats = await place.streams.stats()
+        assert (stats.stuck, stats.retries) == (1, {3: 1})
+        assert await place.states() == {"success": 9, "failed": 1}
+
+        # And no backfill touches it again
+        await place.until((await place.streams.backfill(user_id="ada")).job)
+        assert place.site.wire.count(path) == 3
+
+        # Until it is reset: then it is fetched without more ado
+        reset = await place.streams.reset(place.id_of(poor))
+        assert (reset.state, reset.retry_count, reset.error) == (ItemState.PENDING, 0, None)
+        await place.quiet()
+        assert await place.fetched(poor) == place.channels(poor)
+
+    in_place(tmp_path, main)
+
+
+def test_the_waits_after_a_failure_are_one_minute_and_five(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        poor = place.sports()[0]
+        path = f"/api/v3/activities/{poor.id}/streams"
+        place.strava.faults.next(FaultKind.TRUNCATED, times=2, path=path)
+        tries: list[datetime] = []
+
+        def note(request: Request, response: Response) -> None:
+            if urlsplit(request.url).path == path:
+                tries.append(place.clock.now())
+
+        place.site.wire.after = note
+        await place.until((await place.streams.backfill(user_id="ada")).job)
+
+        first, second, third = tries
+        assert timedelta(seconds=60) <= second - first < timedelta(seconds=90)
+        assert timedelta(seconds=300) <= third - second < timedelta(seconds=330)
+        assert await place.states() == {"success": 1}
+
+    in_place(tmp_path, main, activities=1)
+
+
+def test_an_outage_costs_nothing_but_time(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        now = place.clock.now()
+        outage = Fault(
+            kind=FaultKind.OUTAGE, starts_at=now, ends_at=now + timedelta(minutes=4), path="/api/*"
+        )
+        place.strava.faults.add(outage)
+
+        await place.import_all()
+        await place.quiet()
+
+        assert await place.states() == {"success": 10}
+
+    in_place(tmp_path, main)
+
+
+def test_streams_that_strava_has_not_are_unavailable(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given an activity that the list does not call manual, and that has none all the same
+        [sport] = place.sports()
+        await place.note(sport, external_id=str(sport.id))
+        place.change(sport, manual=True)
+
+        job = await place.fetch_noted()
+
+        assert job.state is JobState.SUCCESS
+        item = await place.item(sport)
+        assert (item.state, item.retry_count) == (ItemState.UNAVAILABLE, 0)
+        assert place.asked("/streams") == 1
+
+    in_place(tmp_path, main, activities=1)
+
+
+def test_without_an_id_nothing_is_asked_and_with_one_it_is_fetched(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given an activity whose id at Strava is not known
+        [sport] = place.sports()
+        await place.note(sport, external_id=None)
+        await place.fetch_noted()
+        assert (await place.item(sport)).state is ItemState.UNAVAILABLE
+        assert place.asked("/streams") == 0
+        with pytest.raises(IllegalTransition):
+            await place.streams.reset(place.id_of(sport))
+
+        # When it appears
+        await place.streams.heard(place.event(sport))
+        await place.quiet()
+
+        # Then it is fetched
+        assert await place.fetched(sport) == place.channels(sport)
+
+    in_place(tmp_path, main, activities=1)
+
+
+def test_what_a_dead_worker_held_is_fetched_when_its_lease_is_over(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given items in the hands of a worker that has died
+        supervisor = place.app.supervisor()
+        await supervisor.start()
+        await place.until((await place.streams.sync_now(user_id="ada")).job)
+        await supervisor.stop()
+        lease = timedelta(seconds=60)
+        held = await place.app.items.claim(
+            COLLECTION, place.connection.id, limit=50, lease=lease, worker="dead"
+        )
+        job = (await place.streams.backfill(user_id="ada")).job
+
+        # When their job is taken up again before they are back
+        await place.clock.sleep(30)
+        supervisor = place.app.supervisor()
+        await supervisor.start()
+        job = await place.until(job)
+        await supervisor.stop()
+
+        # Then it has not ended without them
+        assert job.state is JobState.SUCCESS
+        assert len(held) > 10
+        assert await place.states() == {"success": 20}
+        assert {(await place.app.items.get(item.id)).crashes for item in held} == {1}
+
+    in_place(tmp_path, main, works=False, activities=20)
+
+
+def test_nothing_is_held_while_a_backfill_sleeps_to_the_next_window(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given more than a window allows
+        job = (await place.streams.backfill(user_id="ada")).job
+
+        # When it has to wait for the next, again and again
+        slept = 0
+        while (job := await place.app.get(job.id)).state in ACTIVE:
+            if job.state is JobState.PENDING and job.reason is Reason.RATE_LIMITED:
+                slept += 1
+                assert "fetching" not in await place.states()
+            await place.clock.sleep(20)
+
+        # Then it has, and is done in the end
+        assert slept > 0
+        assert job.state is JobState.SUCCESS
+        assert await place.states() == {"success": 190}
+        assert place.strava.requests.count(status=429) == 0
+        assert place.strava.meter.overshoot() == 0
+
+    in_place(tmp_path, main, activities=190)
+
+
+def test_credentials_that_are_refused_end_the_job_and_leave_everything_pending(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place) -> None:
+        job = (await place.streams.backfill(user_id="ada")).job
+        while place.asked("/streams") < 3:
+            await place.clock.sleep(1)
+        place.strava.tokens.revoke(str(place.strava.world.athlete_ids[0]), access.CLIENT_ID)
+
+        job = await place.until(job)
+
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+        assert await place.states() == {"success": 3, "pending": 7}
+
+    in_place(tmp_path, main)
+
+
+# ---- whose it is -------------------------------------------------------------------------------
+
+
+def test_an_activity_is_its_owners_and_nobody_elses(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.import_all()
+        theirs = place.id_of(place.sports()[0])
+
+        for ask in (place.streams.find, place.streams.streams):
+            assert await ask(theirs, user_id="ada")
+            with pytest.raises(NotFound):
+                await ask(theirs, user_id="bob")
+            with pytest.raises(NotFound):
+                await ask(f"{theirs}-details")
+        assert await place.streams.list(user_id="bob") == []
+        with pytest.raises(NotFound):
+            await place.streams.reset("nothing")
+        with pytest.raises(NotConnected):
+            await place.streams.sync_now(user_id="bob")
+        with pytest.raises(NotFound):
+            await place.streams.backfill(user_id="bob", connection_id=place.connection.id)
+
+    in_place(tmp_path, main, activities=2)
+
+
+def test_two_users_of_one_account_each_have_their_own(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        other = await place.site.connect(place.app, "bob")
+        added = place.strava.world.add(NewActivity())
+
+        assert (await place.streams.heard(place.event(added))).connections == 2
+        await place.quiet()
+
+        for user, connection in (("ada", place.connection), ("bob", other)):
+            [mine] = await place.streams.list(user_id=user)
+            assert mine.item.id == activity_id(connection.id, added.id)
+            assert mine.item.state is ItemState.SUCCESS
+
+    in_place(tmp_path, main, activities=0)
+
+
+def test_a_page_of_a_list_goes_on_after_the_one_before(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.import_all()
+        first = await place.streams.list(user_id="ada", limit=6)
+        rest = await place.streams.list(user_id="ada", limit=6, after=first[-1].item.id)
+
+        ids = [each.item.id for each in (*first, *rest)]
+        assert ids == sorted({place.id_of(sport) for sport in place.sports()})
+        with pytest.raises(InvalidInput):
+            await place.streams.list(user_id="ada", limit=0)
+
+    in_place(tmp_path, main)
+
+
+def test_of_several_accounts_one_must_be_named(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        accounts = place.app.runtime.credentials
+        assert accounts is not None
+        second = place.strava.add_athlete(activities=3)
+        grant = place.strava.grant(second.id)
+        other = await place.app.connections.hand_over(
+            "strava", Secret(grant.access_token), user_id="ada", external_id=str(second.id)
+        )
+
+        with pytest.raises(InvalidInput, match="connection_id"):
+            await place.streams.sync_now(user_id="ada")
+        job = (await place.streams.sync_now(user_id="ada", connection_id=other.id)).job
+        assert (await place.until(job)).state is JobState.SUCCESS
+        assert len(await place.streams.list(user_id="ada")) == 3
+
+    in_place(tmp_path, main)
+
+
+# ---- asking twice ------------------------------------------------------------------------------
+
+
+def test_asking_again_while_a_job_is_active_gives_that_job(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        first = await place.streams.backfill(user_id="ada")
+        again = await place.streams.backfill(user_id="ada")
+        assert (first.created, again.created) == (True, False)
+        assert again.job.id == first.job.id
+
+        first = await place.streams.sync_now(user_id="ada")
+        again = await place.streams.sync_now(user_id="ada")
+        assert (first.created, again.created) == (True, False)
+        assert again.job.id == first.job.id
+
+    in_place(tmp_path, main, works=False)
+
+
+def test_a_list_is_refused_while_only_an_event_is_seen_to(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.streams.heard(place.event(place.sports()[0]))
+
+        with pytest.raises(ActiveJobExists):
+            await place.streams.sync_now(user_id="ada")
+
+    in_place(tmp_path, main, works=False)
+
+
+def test_the_numbers_tell_how_everything_stands(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.import_all()
+
+        stats = await place.streams.stats(user_id="ada")
+
+        assert stats.states["success"] == 10
+        assert set(stats.states) == {state.value for state in ItemState}
+        assert stats.athletes == {"ada": stats.states}
+        assert (stats.stuck, stats.limited_24h, stats.retries) == (0, 0, {})
+        used = {window.limit: window.used for window in stats.windows}
+        assert used["read 15min"] == place.strava.meter.read().used["read_15min"]
+        assert (await place.streams.stats()).athletes is None
+
+    in_place(tmp_path, main)
+
+
+# ---- set up by the environment -----------------------------------------------------------------
+
+ENVIRONMENT = {"HEADGATE_STRAVA_CLIENT_ID": "4242", "HEADGATE_STRAVA_CLIENT_SECRET": "s3cret"}
+
+
+@pytest.mark.parametrize("missing", sorted(ENVIRONMENT))
+def test_what_is_not_set_is_named(missing: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{missing}: is not set"):
+        system.from_environment({**ENVIRONMENT, missing: " "})
+
+
+async def test_the_app_is_made_when_it_is_first_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(system, "_app", cache(system._app.__wrapped__))
+    with pytest.raises(AttributeError, match="HEADGATE_STRAVA_CLIENT_ID: is not set"):
+        _ = system.app
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        _ = system.other
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HEADGATE_KEYS", key_entries("k1")[0])
+    monkeypatch.setenv("HEADGATE_STRAVA_URL", "http://127.0.0.1:8001/")
+
+    app = system.app
+
+    assert isinstance(app, App)
+    assert app is system.app
+    assert {sync.name for sync in app.runtime.registry} == {LIVE, system.STREAMS}
+    source = app.runtime.registry.get(LIVE).source
+    assert isinstance(source, ApiSource)
+    assert source.api.base_url == "http://127.0.0.1:8001/api/v3"
+    await app.close()

@@ -1,0 +1,186 @@
+"""`headgate items …`: the numbers, the list and the reset, for people and for programs."""
+
+import asyncio
+import importlib
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from headgate import App
+from headgate.cli import items
+from headgate.cli.loading import FAILED
+from headgate.model import item as change
+from headgate.systems.activity_streams import activity_id
+from tests.connecting import key_entries
+from tests.web.test_activities import add_connection, claim, put, settle, stuck, success
+
+APP = """
+import headgate
+from headgate.connectors.strava import strava
+from headgate.systems.activity_streams import activity_streams
+
+app = headgate.App(
+    "sqlite:///items.db",
+    syncs=activity_streams(strava(client_id="1", client_secret=headgate.Secret("s"))),
+)
+"""
+ID = activity_id("ada-1", 101)
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A folder with an application in it; the module's name."""
+    name = f"items_app_{abs(hash(tmp_path))}"
+    (tmp_path / f"{name}.py").write_text(APP, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("HEADGATE_KEYS", ",".join(key_entries("k1")))
+    monkeypatch.setenv("HEADGATE_APP", f"{name}:app")
+    yield name
+    sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def headgate(module: str) -> Run:
+    """Runs `headgate items …`; each call is a process of its own, as far as the app can tell."""
+    root = typer.Typer()
+    root.add_typer(items.commands, name="items")
+    runner = CliRunner()
+
+    def run(*arguments: str) -> Result:
+        sys.modules.pop(module, None)
+        return runner.invoke(root, ["items", *arguments])
+
+    return run
+
+
+@pytest.fixture
+def given(module: str) -> Callable[[Callable[[App], Awaitable[Any]]], None]:
+    """Puts things into the application's store."""
+
+    def fill(make: Callable[[App], Awaitable[Any]]) -> None:
+        sys.modules.pop(module, None)
+        app: App = importlib.import_module(module).app
+
+        async def opened() -> None:
+            async with app:
+                await add_connection(app, "ada")
+                await make(app)
+
+        asyncio.run(opened())
+
+    return fill
+
+
+Given = Callable[[Callable[[App], Awaitable[Any]]], None]
+
+
+async def a_few(app: App) -> None:
+    """One that is stuck, one in line, and one that the provider put off."""
+    await stuck(app)
+    await put(app, number=102)
+    limited = await claim(app, await put(app, number=103))
+    until = app.clock.now() + timedelta(minutes=15)
+    await settle(app, change.defer(limited, until=until, error="429", limited=True))
+
+
+def test_the_numbers_are_told_to_programs(headgate: Run, given: Given) -> None:
+    given(a_few)
+
+    told = json.loads(headgate("stats", "--user", "ada", "--json").stdout)
+
+    counts = {"pending": 1, "fetching": 0, "success": 0, "failed": 1, "deferred": 1}
+    assert told["states"] == {**counts, "unavailable": 0} == told["athletes"]["ada"]
+    assert (told["retries"], told["stuck"], told["limited_24h"]) == ({"1": 1}, 1, 1)
+    assert told["windows"][0]["limit"] == "read 15min"
+
+
+def test_the_numbers_are_told_to_people(headgate: Run, given: Given) -> None:
+    given(a_few)
+
+    told = headgate("stats", "--user", "ada")
+
+    assert told.exit_code == 0
+    for words in (
+        "✘ failed",
+        "failed, by tries: 1 after 1",
+        "stuck until they are reset: 1; see headgate items list --state failed",
+        "429 from the provider in the last 24 hours: 1",
+        "read 15min: 0 of 100 used",
+        "of ada",
+    ):
+        assert words in told.stdout, told.stdout
+
+
+def test_a_list_by_state_is_a_line_each(headgate: Run, given: Given) -> None:
+    given(a_few)
+
+    told = headgate("list", "--state", "failed", "--state", "pending")
+
+    rows = [line.split("\t") for line in told.stdout.splitlines()]
+    assert [row[:4] for row in rows] == [
+        [ID, "failed", "ada", "1"],
+        [activity_id("ada-1", 102), "pending", "ada", "0"],
+    ]
+    assert rows[0][4:] == ["when it is reset", "Malformed: no JSON"]
+
+
+def test_a_long_list_goes_on_where_it_ended(headgate: Run, given: Given) -> None:
+    given(a_few)
+
+    first = json.loads(headgate("list", "--limit", "2", "--json").stdout)
+    rest = json.loads(headgate("list", "--after", first["next_after"], "--json").stdout)
+
+    listed = [each["id"] for each in first["data"] + rest["data"]]
+    assert listed == [activity_id("ada-1", number) for number in (101, 102, 103)]
+    assert first["data"][0]["stuck"] is True
+    assert rest["next_after"] is None
+    assert "no items" in headgate("list", "--user", "nobody").stderr
+
+
+def test_a_reset_sets_them_going_again(headgate: Run, given: Given) -> None:
+    given(a_few)
+
+    told = headgate("reset", ID)
+
+    assert (told.exit_code, told.stdout) == (0, f"{ID} is pending again\n")
+    [item] = json.loads(headgate("list", "--limit", "1", "--json").stdout)["data"]
+    assert (item["state"], item["retry_count"], item["stuck"]) == ("pending", 0, False)
+
+
+def test_what_cannot_be_reset_does_not_keep_the_others_back(headgate: Run, given: Given) -> None:
+    given(success)
+
+    told = headgate("reset", "nobodys", ID, "--json")
+
+    answer = json.loads(told.stdout)
+    assert told.exit_code == FAILED
+    assert [each["id"] for each in answer["data"]] == [ID]
+    assert list(answer["refused"]) == ["nobodys"]
+    again = headgate("reset", "nobodys")
+    assert again.exit_code == FAILED and "nobodys" in again.stderr
+
+
+def test_an_application_without_streams_says_so(
+    headgate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bare_app.py").write_text(
+        'import headgate\napp = headgate.App("sqlite:///bare.db")\n', encoding="utf-8"
+    )
+    monkeypatch.setenv("HEADGATE_APP", "bare_app:app")
+
+    told = headgate("stats", "--json")
+
+    assert told.exit_code != 0
+    assert json.loads(told.stdout)["error"]["type"] == "UnknownSync"
+    # A list needs no syncs.
+    assert headgate("list").exit_code == 0

@@ -1,0 +1,713 @@
+"""Activities over HTTP: the streams by their state, whole and in part, and who may see them.
+
+The items are put into the store by hand, with nobody working: their states are what is asked about.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate import App, Secret, Sync
+from headgate.base.encoding import to_json
+from headgate.base.splicing import packed, spliced
+from headgate.connectors.keys import KeyRing
+from headgate.connectors.strava import strava
+from headgate.flow.sealing import seal
+from headgate.model import item as change
+from headgate.model.access import Role
+from headgate.model.item import Document, Item, ItemChange, document_of
+from headgate.model.states import ItemState
+from headgate.ports.accounts import NewConnection
+from headgate.ports.items import NewItem
+from headgate.sandbox.strava import access
+from headgate.store.sql import documents as stored_documents
+from headgate.store.sql import item_store
+from headgate.store.sql.documents import LEVEL, Packed
+from headgate.systems.activity_streams import (
+    COLLECTION,
+    LIVE,
+    STREAMS,
+    activity_id,
+    activity_streams,
+)
+from headgate.web.api.activities import documents
+from headgate.web.api.activities.links import ACTIVITY_PATH
+from headgate.web.api.activities.serving import CHANNELS, takes_gzip
+from headgate.web.server import build
+from tests.connecting import BACK, Site, named_tokens, vault
+from tests.web import test_openapi
+from tests.web.callers import Client, Served, history, problem
+from tests.worlds import START, World, in_world
+
+LEASE = timedelta(minutes=5)
+BEGAN = datetime(2025, 12, 30, 6, 30, tzinfo=UTC)
+ID = activity_id("ada-1", 101)
+SIZE = 3601
+#: What Strava calls them.
+ATHLETES = {"ada": 1001, "bob": 1002}
+
+
+def strava_syncs() -> tuple[Sync, Sync]:
+    """The two syncs, of an application that the emulated Strava knows."""
+    return activity_streams(
+        strava(
+            client_id=access.CLIENT_ID,
+            client_secret=Secret(access.CLIENT_SECRET),
+            redirect_uris=(BACK,),
+        )
+    )
+
+
+async def add_connection(app: App, user: str) -> None:
+    """An account of that user's; nobody asks Strava for it."""
+    credentials = app.runtime.credentials
+    assert credentials is not None
+    the_id = f"{user}-1"
+    sealed = seal(credentials.vault, named_tokens(user), the_id, user_id=user, source="strava")
+    await credentials.accounts.add(
+        NewConnection(
+            id=the_id,
+            user_id=user,
+            source="strava",
+            external_id=str(ATHLETES[user]),
+            scopes=(),
+            expires_at=START + timedelta(hours=6),
+            sealed=sealed,
+        )
+    )
+
+
+def serving_activities(
+    folder: Path, main: Callable[[World, Served], Awaitable[None]], **parts: Any
+) -> None:
+    """Run `main` with the two syncs on the web, and two connected athletes; nobody works."""
+
+    async def opened(world: World) -> None:
+        wire_to = Site(world).wire
+        app = await world.app(*strava_syncs(), transport=wire_to, vault=vault(), **parts)
+        for user in ATHLETES:
+            await add_connection(app, user)
+        await main(world, Served(app, build(app, keys=KeyRing.for_demo())))
+        assert wire_to.sent == [], "nothing is asked of Strava by a request to us"
+
+    in_world(folder, opened)
+
+
+# ---- items in any state ------------------------------------------------------------------------
+
+
+def channels(size: int = SIZE) -> dict[str, list[Any]]:
+    """An hour, with a sprint in its middle, and places."""
+    return {
+        "time": list(range(size)),
+        "heartrate": [185 if at == size // 2 else 120 + at % 7 for at in range(size)],
+        "altitude": [round(100 + at / 50 + at % 3 / 10, 1) for at in range(size)],
+        "latlng": [[round(52 + at / 1e5, 5), 4.5] for at in range(size)],
+        "moving": [at % 600 != 0 for at in range(size)],
+    }
+
+
+DOCUMENT = document_of(channels(), source="strava")
+
+
+async def put(
+    app: App, *, user: str = "ada", number: int = 101, external: bool = True, connection: str = ""
+) -> Item:
+    """An activity of that user's, to be fetched."""
+    connection = connection or f"{user}-1"
+    new = NewItem(
+        id=activity_id(connection, number),
+        collection=COLLECTION,
+        user_id=user,
+        connection_id=connection,
+        external_id=str(number) if external else None,
+        start_time=BEGAN,
+    )
+    await app.items.register([new])
+    return await app.items.get(new.id)
+
+
+async def claim(app: App, item: Item) -> Item:
+    [claimed] = await app.items.claim_these([item.id], lease=LEASE, worker="worker-1")
+    return claimed
+
+
+async def settle(app: App, wanted: ItemChange, document: Document | None = None) -> Item:
+    [item] = await app.items.settle([(wanted, document)])
+    assert item is not None
+    return item
+
+
+async def pending(app: App) -> Item:
+    return await put(app)
+
+
+async def fetching(app: App) -> Item:
+    return await claim(app, await put(app))
+
+
+async def success(app: App, document: Document = DOCUMENT) -> Item:
+    return await settle(app, change.succeed(await claim(app, await put(app))), document)
+
+
+async def failed(app: App) -> Item:
+    item = await claim(app, await put(app))
+    after = timedelta(minutes=1)
+    return await settle(app, change.fail(item, error="Transient: strava said 503", after=after))
+
+
+async def stuck(app: App) -> Item:
+    item = await claim(app, await put(app))
+    return await settle(app, change.fail(item, error="Malformed: no JSON", after=None))
+
+
+async def deferred(app: App) -> Item:
+    until = app.clock.now() + timedelta(minutes=15)
+    item = await claim(app, await put(app))
+    return await settle(app, change.defer(item, until=until, error="429", limited=True))
+
+
+async def unavailable(app: App) -> Item:
+    item = await claim(app, await put(app))
+    return await settle(app, change.find_nothing(item, reason="NoData: there are no points"))
+
+
+Reach = Callable[[App], Awaitable[Item]]
+#: As the specification has them.
+TABLE: dict[Reach, tuple[str, str]] = {
+    success: ("success", "render"),
+    pending: ("pending", "spinner"),
+    fetching: ("fetching", "spinner"),
+    failed: ("failed", "retry"),
+    stuck: ("failed", "retry"),
+    deferred: ("deferred", "spinner"),
+    unavailable: ("unavailable", "hidden"),
+}
+
+
+# ---- streams, by state -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reach", TABLE, ids=lambda reach: reach.__name__)
+def test_every_state_is_told_as_the_table_has_it(tmp_path: Path, reach: Reach) -> None:
+    status, hint = TABLE[reach]
+
+    async def main(world: World, served: Served) -> None:
+        item = await reach(served.app)
+        answer = await (await served.client()).get(f"/v1/activities/{item.id}/streams")
+
+        told = answer.json()
+        assert answer.status_code == 200
+        assert (told["status"], told["hint"]) == (status, hint)
+        assert told["activity_id"] == ID
+        assert (told["stream_data"] is not None) == (status == "success")
+        assert set(told) == set(documents.StreamsDocument.model_fields)
+        assert (told["error"], told["retry_count"]) == (item.error, item.retry_count)
+        documents.StreamsDocument.model_validate(told)
+
+    serving_activities(tmp_path, main)
+
+
+def test_a_deferred_one_says_until_when(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await deferred(served.app)
+        told = (await (await served.client()).get(f"/v1/activities/{ID}/streams")).json()
+
+        assert told["deferred_until"] == "2026-01-01T00:15:00Z"
+
+    serving_activities(tmp_path, main)
+
+
+def test_what_was_fetched_is_told_with_where_it_is_from(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await success(served.app)
+        told = (await (await served.client()).get(f"/v1/activities/{ID}/streams")).json()
+
+        assert told["stream_data"] == channels()
+        assert told["channels_available"] == sorted(channels())
+        assert (told["point_count"], told["source"]) == (SIZE, "strava")
+        assert told["fetched_at"] == "2026-01-01T00:00:00Z"
+        assert told["downsampled"] is None
+
+    serving_activities(tmp_path, main)
+
+
+def test_one_that_is_not_there_and_one_that_is_anothers_are_the_same(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await success(served.app)
+        bob = await served.client(user_id="bob")
+
+        told = []
+        for path in ("", "/streams", "/streams?channels=time"):
+            for the_id in (ID, activity_id("ada-1", 102)):
+                answer = await bob.get(f"/v1/activities/{the_id}{path}")
+                problem(answer, 404, "not_found")
+                told.append(answer.text.replace(the_id, "ID").replace(path.split("?")[0], ""))
+        assert len({each.replace("/streams", "") for each in told}) == 1
+        problem(await bob.post(f"/v1/activities/{ID}/link"), 404, "not_found")
+        # An admin's key sees everybody's.
+        assert (await (await served.admin()).get(f"/v1/activities/{ID}/streams")).is_success
+
+    serving_activities(tmp_path, main)
+
+
+# ---- the bytes ---------------------------------------------------------------------------------
+
+
+async def raw(client: Client, path: str, **headers: str) -> tuple[Any, bytes]:
+    """The answer, and its body as it came over the wire."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = client.build_request("GET", path, headers=named)
+    answer = await client.send(request, stream=True)
+    return answer, b"".join([chunk async for chunk in answer.aiter_raw()])
+
+
+def test_the_stored_bytes_go_out_as_they_are(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await success(served.app)
+        stored = (await served.app.items.serve(ID)).document
+        assert stored is not None
+        client = await served.client()
+
+        answer, body = await raw(client, f"/v1/activities/{ID}/streams", accept_encoding="gzip")
+
+        assert answer.headers["content-encoding"] == "gzip"
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["vary"] == "Accept-Encoding"
+        # All but the header, and the mark of the end and the check sum after it.
+        assert stored.body[10:-10] in body
+        assert json.loads(gzip.decompress(body))["stream_data"] == channels()
+        # One member, for those who read no more than one.
+        reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        told = b"".join(reader.decompress(body[at : at + 100]) for at in range(0, len(body), 100))
+        assert reader.eof and not reader.unused_data
+        assert json.loads(told)["stream_data"] == channels()
+
+    serving_activities(tmp_path, main)
+
+
+def test_whoever_takes_no_gzip_gets_the_same_as_plain_text(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await success(served.app)
+        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+
+        packed_answer, body = await raw(client, path, accept_encoding="gzip")
+        plain_answer, text = await raw(client, path, accept_encoding="identity")
+
+        assert "content-encoding" not in plain_answer.headers
+        assert json.loads(text) == json.loads(gzip.decompress(body))
+        # Other bytes, another tag: a strong one stands for these very bytes.
+        tags = [answer.headers["etag"] for answer in (packed_answer, plain_answer)]
+        assert len(set(tags)) == 2 and not any(tag.startswith("W/") for tag in tags)
+
+    serving_activities(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("said", "taken"),
+    [
+        ("gzip", True),
+        ("GZIP;q=0.5, br", True),
+        ("br, deflate", False),
+        ("gzip;q=0", False),
+        ("gzip;q=0.0, *", False),
+        ("*", True),
+        ("*;q=0", False),
+        ("x-gzip", True),
+        ("gzip;q=nonsense", False),
+        ("", False),
+        ("identity", False),
+    ],
+)
+def test_what_a_client_takes_is_what_it_says(said: str, taken: bool) -> None:
+    from starlette.requests import Request
+
+    scope = {"type": "http", "headers": [(b"accept-encoding", said.encode())]}
+
+    assert takes_gzip(Request(scope)) is taken
+
+
+def test_an_answer_that_the_client_has_is_not_sent_again(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        item = await success(served.app)
+        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+        queries = ("", "?channels=time", "?points=10", "?channels=time&points=10")
+
+        tags = []
+        for query in queries:
+            tag = (await client.get(path + query)).headers["etag"]
+            again = await client.get(path + query, headers={"If-None-Match": f'"x", {tag}'})
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == tag
+            tags.append(tag)
+        assert len(set(tags)) == len(queries)
+
+        # Fetched anew, it is another answer, even with the same points.
+        await world.clock.sleep(60)
+        await settle(served.app, change.reset(item))
+        now = await client.get(path, headers={"If-None-Match": tags[0]})
+        assert now.json()["status"] == "pending"
+
+    serving_activities(tmp_path, main)
+
+
+def test_documents_that_nothing_fits_around_are_served_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plainly(document: Document) -> Packed:
+        made = stored_documents.pack(document)
+        return Packed(document, made.hash, gzip.compress(to_json(document.data).encode(), LEVEL))
+
+    async def main(world: World, served: Served) -> None:
+        # Wrapped in words of its own, or not flushed to a whole byte.
+        wrapped = document_of(channels(), source="strava", wrap={"status": "success"})
+        await success(served.app, wrapped)
+        client = await served.client()
+        told = [(await client.get(f"/v1/activities/{ID}/streams")).json()]
+        await settle(served.app, change.reset(await served.app.items.get(ID)))
+        monkeypatch.setattr(item_store, "pack", plainly)
+        await success(served.app)
+
+        told.append((await client.get(f"/v1/activities/{ID}/streams")).json())
+
+        assert [each["stream_data"] for each in told] == [channels()] * 2
+
+    serving_activities(tmp_path, main)
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=400), st.binary(max_size=60_000), st.binary(max_size=50))
+def test_words_fit_around_any_document(head: bytes, text: bytes, tail: bytes) -> None:
+    whole = spliced(head, packed(text, LEVEL), tail)
+
+    assert gzip.decompress(packed(text, LEVEL)) == text
+    assert whole is not None
+    assert gzip.decompress(whole) == head + text + tail
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    assert reader.decompress(whole) == head + text + tail
+    assert reader.eof and not reader.unused_data
+
+
+@given(st.binary(max_size=2000))
+def test_what_is_not_flushed_is_left_alone(text: bytes) -> None:
+    assert spliced(b"head", gzip.compress(text, mtime=0), b"tail") is None
+    assert spliced(b"head", text, b"tail") is None
+
+
+# ---- some of it --------------------------------------------------------------------------------
+
+
+def test_only_the_channels_that_were_asked_for(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await success(served.app)
+        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+
+        two = (await client.get(path, params={"channels": "heartrate,altitude,heartrate"})).json()
+        none = (await client.get(path, params={"channels": "watts"})).json()
+
+        whole = channels()
+        assert two["stream_data"] == {name: whole[name] for name in ("heartrate", "altitude")}
+        assert two["channels_available"] == sorted(whole)
+        # Strava knows it, this activity has none.
+        assert none["stream_data"] == {}
+
+    serving_activities(tmp_path, main)
+
+
+def test_an_unknown_channel_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await pending(served.app)
+        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+
+        told = problem(await client.get(path, params={"channels": "pulse"}), 422, "invalid_input")
+
+        assert told["field"] == "channels"
+        assert all(name in told["detail"] for name in ("'pulse'", *CHANNELS))
+        for bad in ("", ",", "time,", "Time", "a" * 600, "time;drop"):
+            problem(await client.get(path, params={"channels": bad}), 422, "invalid_input")
+
+    serving_activities(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("asked", "points"),
+    [
+        ({"resolution": "low"}, 100),
+        ({"resolution": "medium"}, 1000),
+        ({"points": "2"}, 2),
+        ({"points": "57"}, 57),
+    ],
+)
+def test_fewer_points_are_the_same_ones_in_every_channel(
+    tmp_path: Path, asked: dict[str, str], points: int
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        await success(served.app)
+        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+        wanted = {**asked, "channels": "latlng,heartrate,altitude,time,moving"}
+
+        told = (await client.get(path, params=wanted)).json()
+
+        assert told["downsampled"] == {
+            "method": "lttb",
+            "points": points,
+            "of": SIZE,
+            "by": "heartrate",
+        }
+        assert told["point_count"] == SIZE
+        kept = told["stream_data"]["time"]
+        assert (len(kept), kept[0], kept[-1]) == (points, 0, SIZE - 1)
+        whole = channels()
+        assert told["stream_data"] == {name: [whole[name][at] for at in kept] for name in whole}
+        # The sprint is there, though it took a second.
+        assert points == 2 or SIZE // 2 in kept
+
+    serving_activities(tmp_path, main)
+
+
+def test_where_there_are_no_more_points_all_are_sent(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await success(served.app)
+        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+
+        told = (await client.get(path, params={"resolution": "high"})).json()
+
+        assert told["downsampled"] is None
+        assert told["stream_data"] == channels()
+
+    serving_activities(tmp_path, main)
+
+
+def test_a_choice_of_points_that_is_none_is_refused(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await success(served.app)
+        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+
+        for bad in ("points=1", "points=10001", "points=x", "resolution=best"):
+            problem(await client.get(f"{path}?{bad}"), 422, "invalid_input")
+        both = problem(await client.get(f"{path}?points=5&resolution=low"), 422, "invalid_input")
+        assert both["field"] == "points"
+
+    serving_activities(tmp_path, main)
+
+
+# ---- activities --------------------------------------------------------------------------------
+
+
+def test_activities_are_listed_page_by_page_and_only_ones_own(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        for number in range(101, 106):
+            await put(served.app, number=number)
+        await put(served.app, user="bob", number=7)
+        ada = await served.client()
+
+        first = (await ada.get("/v1/activities", params={"limit": 3})).json()
+        rest = (await ada.get("/v1/activities", params={"after": first["next_cursor"]})).json()
+
+        listed = [each["id"] for each in first["data"] + rest["data"]]
+        assert listed == [activity_id("ada-1", number) for number in range(101, 106)]
+        assert rest["next_cursor"] is None
+        problem(await ada.get("/v1/activities", params={"user_id": "bob"}), 403, "forbidden")
+        admin = await served.admin()
+        problem(await admin.get("/v1/activities"), 422, "invalid_input")
+        bobs = (await admin.get("/v1/activities", params={"user_id": "bob"})).json()
+        assert [each["user_id"] for each in bobs["data"]] == ["bob"]
+
+    serving_activities(tmp_path, main)
+
+
+def test_an_activity_says_where_its_streams_stand(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await stuck(served.app)
+        ada = await served.client()
+
+        answer = await ada.get(f"/v1/activities/{ID}")
+
+        told = answer.json()
+        assert (told["status"], told["hint"], told["stuck"]) == ("failed", "retry", True)
+        assert (told["error"], told["next_attempt_at"]) == ("Malformed: no JSON", None)
+        assert told["external_id"] == "101"
+        tag = answer.headers["etag"]
+        again = await ada.get(f"/v1/activities/{ID}", headers={"If-None-Match": tag})
+        assert again.status_code == 304
+
+    serving_activities(tmp_path, main)
+
+
+# ---- operating ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", ["/v1/admin", "/admin"])
+def test_an_operator_sets_a_stuck_one_going_again(tmp_path: Path, prefix: str) -> None:
+    path = f"{prefix}/activities/{ID}/reset-stream-fetch"
+
+    async def main(world: World, served: Served) -> None:
+        await stuck(served.app)
+        admin = await served.admin()
+        problem(await (await served.client()).post(path), 403, "forbidden")
+        problem(await (await served.client(Role.READER)).post(path), 403, "forbidden")
+
+        told = (await admin.post(path)).json()
+
+        assert (told["status"], told["retry_count"], told["error"]) == ("pending", 0, None)
+        item = await served.app.items.get(ID)
+        assert item.state is ItemState.PENDING and item.next_attempt_at is not None
+        problem(await admin.post(path.replace(ID, "nobodys")), 404, "not_found")
+
+    serving_activities(tmp_path, main)
+
+
+def test_a_reset_shuts_out_whoever_held_it(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        held = await fetching(served.app)
+        path = f"/admin/activities/{ID}/reset-stream-fetch"
+
+        assert (await (await served.admin()).post(path)).is_success
+
+        assert await served.app.items.settle([(change.succeed(held), DOCUMENT)]) == [None]
+
+    serving_activities(tmp_path, main)
+
+
+def test_one_without_an_id_at_the_provider_cannot_be_reset(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await put(served.app, external=False)
+        path = f"/admin/activities/{ID}/reset-stream-fetch"
+
+        problem(await (await served.admin()).post(path), 409, "illegal_transition")
+
+    serving_activities(tmp_path, main)
+
+
+def test_the_numbers_of_everybody_and_of_one(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await stuck(served.app)
+        for number in (102, 103):
+            await put(served.app, number=number)
+        limited = await claim(served.app, await put(served.app, user="bob", number=7))
+        until = world.clock.now() + timedelta(minutes=15)
+        await settle(served.app, change.defer(limited, until=until, error="429", limited=True))
+        admin, path = await served.admin(), "/v1/admin/streams/stats"
+
+        everybody = (await admin.get(path)).json()
+        adas = (await admin.get(path, params={"user_id": "ada"})).json()
+
+        assert {name: n for name, n in everybody["states"].items() if n} == {
+            "pending": 2,
+            "failed": 1,
+            "deferred": 1,
+        }
+        assert everybody["retries"] == {"1": 1}
+        assert (everybody["stuck"], everybody["limited_24h"]) == (1, 1)
+        assert everybody["athletes"] is None
+        counts = {name: n for name, n in adas["athletes"]["ada"].items() if n}
+        assert counts == {"pending": 2, "failed": 1}
+        problem(await (await served.client()).get(path), 403, "forbidden")
+
+    serving_activities(tmp_path, main)
+
+
+# ---- asking for more ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "sync", "lane"),
+    [("/v1/activities/sync", LIVE, "hot"), ("/v1/activities/backfill", STREAMS, "cold")],
+)
+def test_a_job_is_stored_and_followed_like_any_other(
+    tmp_path: Path, path: str, sync: str, lane: str
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        ada = await served.client()
+
+        answer = await ada.post(path, json={"connection_id": "ada-1"})
+
+        told = answer.json()
+        assert answer.status_code == 202
+        assert (told["sync"], told["lane"], told["user_id"]) == (sync, lane, "ada")
+        assert (await ada.get(answer.headers["location"])).json()["id"] == told["id"]
+        # The same again is the same job.
+        assert (await ada.post(path)).json()["id"] == told["id"]
+        # For others, and with others' connections, there is nothing.
+        problem(await ada.post(path, json={"user_id": "bob"}), 403, "forbidden")
+        theirs = await ada.post(path, json={"connection_id": "bob-1"})
+        assert theirs.status_code in (404, 409), theirs.text
+        problem(await (await served.admin()).post(path), 422, "invalid_input")
+        problem(await (await served.client(Role.READER)).post(path), 403, "forbidden")
+        assert len(await served.app.jobs()) == 1
+
+    serving_activities(tmp_path, main)
+
+
+def test_an_application_without_these_syncs_says_so(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(history())
+        served = Served(app, build(app, keys=KeyRing.for_demo()))
+        ada, admin = await served.client(), await served.admin()
+
+        for path in ("/v1/activities/sync", "/v1/activities/backfill"):
+            problem(await ada.post(path), 422, "unknown_sync")
+        problem(await admin.get("/v1/admin/streams/stats"), 422, "unknown_sync")
+        assert (await ada.get("/v1/activities")).json() == {"data": [], "next_cursor": None}
+        problem(await ada.get(f"/v1/activities/{ID}/streams"), 404, "not_found")
+
+    in_world(tmp_path, main)
+
+
+# ---- links -------------------------------------------------------------------------------------
+
+
+def test_a_link_opens_the_page_of_that_activity_and_nothing_else(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await success(served.app)
+        made = await (await served.client()).post(f"/v1/activities/{ID}/link")
+        assert made.headers["cache-control"] == "no-store"
+        path = made.json()["url"].removeprefix("http://127.0.0.1:8080")
+        anyone = served.with_headers()
+
+        page = await anyone.get(path)
+        data = await anyone.get(f"{path}/streams")
+
+        assert page.status_code == 200 and ID in page.text
+        assert data.json()["downsampled"]["points"] == 1000
+        token = path.removeprefix(ACTIVITY_PATH)
+        assert (await anyone.get(f"/p/{token}")).status_code == 404
+        job = served.web.state.api.site.links.progress(job_id=ID, user_id="ada")
+        assert (await anyone.get(job.replace("/p/", ACTIVITY_PATH))).status_code == 404
+        assert (await anyone.get(path[:-1])).status_code == 404
+        await world.clock.sleep(8 * 24 * 3600)
+        assert (await anyone.get(path)).status_code == 410
+
+    serving_activities(tmp_path, main)
+
+
+# ---- the document ------------------------------------------------------------------------------
+
+
+def test_the_routes_are_documented_whole(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        document = served.web.openapi()
+
+        test_openapi.test_every_operation_is_documented_whole(document)
+        names = {operation["operationId"] for _, operation in test_openapi.operations(document)}
+        assert names >= {
+            *("list_activities", "get_activity", "get_activity_streams", "sync_activities"),
+            *("backfill_activities", "make_activity_link", "reset_activity_streams"),
+            *("reset_stream_fetch", "get_stream_stats"),
+        }
+
+    serving_activities(tmp_path, main)
+
+
+def test_examples_are_what_the_models_hold() -> None:
+    test_openapi.test_examples_are_what_the_models_hold(documents)

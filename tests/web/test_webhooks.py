@@ -1,0 +1,379 @@
+"""Strava's webhooks: the handshake and the events, from the emulated Strava and from strangers."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate import ConnectionState, InvalidInput, Secret
+from headgate.base.errors import StoreUnavailable
+from headgate.connectors.keys import KeyRing
+from headgate.model.states import ItemState, JobState
+from headgate.sandbox.kit.outbound import Reply
+from headgate.sandbox.strava import access
+from headgate.systems.activity_streams import LIVE, ActivityStreams, activity_id
+from headgate.web.api import webhooks
+from headgate.web.api.webhooks import BODY_BYTES_MAX, PATH, WebhookSettings, from_environment
+from headgate.web.server import build
+from tests.connecting import Site, vault
+from tests.unit.sandbox.clients import Client as SandboxClient
+from tests.web.callers import ORIGIN, Served, history, problem
+from tests.web.test_activities import (
+    ATHLETES,
+    put,
+    serving_activities,
+    strava_syncs,
+    success,
+)
+from tests.worlds import World, in_world
+
+TOKEN = "a word that was agreed on"
+KEY = "Zx81_spectrum-QL-1984"
+AGREED = WebhookSettings(verify_token=Secret(TOKEN), subscription_id=120_001)
+CREATED = {
+    "object_type": "activity",
+    "object_id": 101,
+    "aspect_type": "create",
+    "owner_id": ATHLETES["ada"],
+    "subscription_id": 120_001,
+    "event_time": 1_767_225_600,
+    "updates": {},
+}
+WITHDRAWN = {
+    **CREATED,
+    "object_type": "athlete",
+    "object_id": ATHLETES["ada"],
+    "aspect_type": "update",
+    "updates": {"authorized": "false"},
+}
+
+
+def agree(served: Served, agreed: WebhookSettings = AGREED) -> None:
+    """These settings, in place of the environment's."""
+
+    async def settings() -> WebhookSettings:
+        return agreed
+
+    served.web.dependency_overrides[webhooks.settings] = settings
+
+
+def with_webhooks(
+    folder: Path,
+    main: Callable[[World, Served], Awaitable[None]],
+    agreed: WebhookSettings = AGREED,
+) -> None:
+    """Run `main` where that was agreed on with Strava."""
+
+    async def agreeing(world: World, served: Served) -> None:
+        agree(served, agreed)
+        await main(world, served)
+
+    serving_activities(folder, agreeing)
+
+
+def asking(**changed: str) -> dict[str, str]:
+    """The handshake's query."""
+    hub = {"mode": "subscribe", "challenge": "15f7d1a91c1f40f8", "verify_token": TOKEN, **changed}
+    return {f"hub.{name}": value for name, value in hub.items()}
+
+
+# ---- the handshake -----------------------------------------------------------------------------
+
+
+def test_the_challenge_is_returned_to_whoever_knows_the_word(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        answer = await served.with_headers().get(PATH, params=asking())
+
+        assert answer.status_code == 200
+        assert answer.json() == {"hub.challenge": "15f7d1a91c1f40f8"}
+        assert answer.headers["content-type"] == "application/json"
+
+    with_webhooks(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        asking(verify_token="another word"),
+        asking(verify_token=""),
+        asking(verify_token=TOKEN + " "),
+        asking(verify_token="wört \udcff".encode("utf-8", "replace").decode()),
+        asking(mode="unsubscribe"),
+        asking(challenge="x" * 201),
+        {},
+        {"hub.mode": "subscribe", "hub.challenge": "x"},
+        [*asking().items(), ("hub.verify_token", TOKEN)],
+    ],
+    ids=str,
+)
+def test_nobody_else_gets_anything(tmp_path: Path, query: Any) -> None:
+    async def main(world: World, served: Served) -> None:
+        answer = await served.with_headers().get(PATH, params=query)
+
+        problem(answer, 403, "forbidden")
+        assert TOKEN not in answer.text
+
+    with_webhooks(tmp_path, main)
+
+
+def test_a_word_that_is_no_text_is_refused_like_any_other(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        path = f"{PATH}?hub.mode=subscribe&hub.challenge=x&hub.verify_token=%ff%fe%00"
+
+        problem(await served.with_headers().get(path), 403, "forbidden")
+
+    with_webhooks(tmp_path, main)
+
+
+def test_without_a_word_there_are_no_webhooks(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        anyone = served.with_headers()
+
+        problem(await anyone.get(PATH, params=asking(verify_token="")), 404, "not_found")
+        problem(await anyone.post(PATH, json=CREATED), 404, "not_found")
+        problem(await anyone.post(f"{PATH}/{KEY}", json=CREATED), 404, "not_found")
+
+    with_webhooks(tmp_path, main, WebhookSettings())
+
+
+def test_an_application_without_the_syncs_has_no_webhooks(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(history())
+        served = Served(app, build(app, keys=KeyRing.for_demo()))
+        agree(served)
+
+        problem(await served.with_headers().get(PATH, params=asking()), 404, "not_found")
+
+    in_world(tmp_path, main)
+
+
+def test_with_a_key_the_address_is_a_secret(tmp_path: Path) -> None:
+    agreed = WebhookSettings(verify_token=Secret(TOKEN), key=Secret(KEY))
+
+    async def main(world: World, served: Served) -> None:
+        anyone = served.with_headers()
+
+        for path in (PATH, f"{PATH}/", f"{PATH}/{KEY}x", f"{PATH}/{KEY[:-1]}", f"{PATH}/%ff"):
+            problem(await anyone.get(path, params=asking()), 404, "not_found")
+            problem(await anyone.post(path, json=CREATED), 404, "not_found")
+        assert (await anyone.get(f"{PATH}/{KEY}", params=asking())).status_code == 200
+        assert (await anyone.post(f"{PATH}/{KEY}", json=CREATED)).status_code == 200
+
+    with_webhooks(tmp_path, main, agreed)
+
+
+# ---- events ------------------------------------------------------------------------------------
+
+
+def test_an_event_is_stored_and_acted_on_later(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        anyone = served.with_headers()
+
+        answers = [await anyone.post(PATH, json=CREATED) for _ in range(3)]
+
+        assert [answer.status_code for answer in answers] == [200] * 3
+        # One job, which nobody has begun; that Strava was asked nothing is seen to elsewhere.
+        [job] = await served.app.jobs(sync=LIVE)
+        assert (job.state, job.user_id, job.connection_id) == (JobState.PENDING, "ada", "ada-1")
+
+    with_webhooks(tmp_path, main)
+
+
+def test_a_deleted_activity_is_forgotten(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await success(served.app)
+        other = await put(served.app, user="bob", number=101)
+        ada = await served.client()
+
+        event = {**CREATED, "aspect_type": "delete"}
+        assert (await served.with_headers().post(PATH, json=event)).status_code == 200
+
+        problem(
+            await ada.get(f"/v1/activities/{activity_id('ada-1', 101)}/streams"), 404, "not_found"
+        )
+        assert (await served.app.items.get(other.id)).state is ItemState.PENDING
+
+    with_webhooks(tmp_path, main)
+
+
+def test_an_athlete_who_withdraws_has_to_sign_in_again(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await world.clock.sleep(60)
+        event = {**WITHDRAWN, "event_time": int(world.clock.now().timestamp())}
+
+        assert (await served.with_headers().post(PATH, json=event)).status_code == 200
+
+        connections = served.app.connections
+        ada, bob = await connections.get("ada-1"), await connections.get("bob-1")
+        assert (ada.state, bob.state) == (ConnectionState.NEEDS_REAUTH, ConnectionState.ACTIVE)
+
+    with_webhooks(tmp_path, main)
+
+
+def test_the_answer_does_not_tell_whether_anybody_was_concerned(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        anyone = served.with_headers()
+
+        known = await anyone.post(PATH, json=CREATED)
+        unknown = await anyone.post(PATH, json={**CREATED, "owner_id": 999})
+
+        assert (known.status_code, known.content) == (unknown.status_code, unknown.content)
+
+    with_webhooks(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"", 400, "malformed_json"),
+        (b"[]", 422, "invalid_input"),
+        (b"{", 400, "malformed_json"),
+        (b'{"object_type": "activity", "object_type": "athlete"}', 400, "malformed_json"),
+        ({**CREATED, "object_id": "101"}, 422, "invalid_input"),
+        ({**CREATED, "object_id": 1.5}, 422, "invalid_input"),
+        ({**CREATED, "object_id": -1}, 422, "invalid_input"),
+        ({**CREATED, "object_id": 2**63}, 422, "invalid_input"),
+        ({**CREATED, "owner_id": 10**30}, 400, "malformed_json"),
+        ({**CREATED, "object_type": "club"}, 422, "invalid_input"),
+        ({**CREATED, "aspect_type": "drop"}, 422, "invalid_input"),
+        ({**CREATED, "updates": "x"}, 422, "invalid_input"),
+        ({"object_type": "activity"}, 422, "invalid_input"),
+        ({**CREATED, "subscription_id": 120_002}, 403, "forbidden"),
+        ({name: value for name, value in CREATED.items() if name[0] != "s"}, 403, "forbidden"),
+        ({**CREATED, "updates": {"title": "x" * BODY_BYTES_MAX}}, 413, "payload_too_large"),
+        ({**CREATED, "updates": {"title": "x" * 70_000}}, 413, "payload_too_large"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_no_event_is_refused(tmp_path: Path, body: Any, status: int, code: str) -> None:
+    async def main(world: World, served: Served) -> None:
+        anyone = served.with_headers({"Content-Type": "application/json"})
+        sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
+
+        problem(await anyone.post(PATH, **sent), status, code)
+
+        assert await served.app.jobs() == []
+
+    with_webhooks(tmp_path, main)
+
+
+def test_what_is_not_said_to_be_json_is_not_read(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        answer = await served.with_headers().post(PATH, data={"object_type": "activity"})
+
+        problem(answer, 415, "unsupported_media_type")
+
+    with_webhooks(tmp_path, main)
+
+
+def test_fields_that_strava_adds_one_day_do_no_harm(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        answer = await served.with_headers().post(PATH, json={**CREATED, "new_field": {"a": 1}})
+
+        assert answer.status_code == 200
+
+    with_webhooks(tmp_path, main)
+
+
+def test_what_could_not_be_stored_in_time_is_to_be_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        async def stands_still(self: ActivityStreams, event: Any) -> Any:
+            await world.clock.sleep(3600)
+
+        async def is_away(self: ActivityStreams, event: Any) -> Any:
+            raise StoreUnavailable
+
+        began = world.clock.monotonic()
+        for fault in (stands_still, is_away):
+            monkeypatch.setattr(ActivityStreams, "heard", fault)
+            problem(await served.with_headers().post(PATH, json=CREATED), 503, "store_unavailable")
+        # Within the two seconds that Strava waits.
+        assert world.clock.monotonic() - began < 2
+
+    with_webhooks(tmp_path, main)
+
+
+# ---- with Strava itself ------------------------------------------------------------------------
+
+
+def test_the_emulated_strava_subscribes_and_its_events_bring_the_streams(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        made: list[Served] = []
+
+        async def outbound(method: str, url: str, body: bytes | None) -> Reply:
+            client = made[0].with_headers({"Content-Type": "application/json"})
+            answer = await client.request(method, url, content=body)
+            return Reply(answer.status_code, answer.content)
+
+        site = Site(world, outbound=outbound, activities=3)
+        app = await world.app(*strava_syncs(), transport=site.wire, vault=vault())
+        connection = await site.connect(app)
+        made.append(Served(app, build(app, keys=KeyRing.for_demo())))
+        agree(made[0], WebhookSettings(verify_token=Secret(TOKEN), key=Secret(KEY)))
+        worker = app.supervisor()
+        await worker.start()
+
+        # When Strava is told where to send events, and sends one
+        client = SandboxClient(site.strava, "")
+        form = {
+            "client_id": access.CLIENT_ID,
+            "client_secret": access.CLIENT_SECRET,
+            "callback_url": f"{ORIGIN}{PATH}/{KEY}",
+            "verify_token": TOKEN,
+        }
+        assert (await client.post("/api/v3/push_subscriptions", form=form)).status == 201
+        sport = site.strava.add_activity()
+        await world.clock.sleep(120)
+
+        # Then the activity and its streams are there, by the first attempt
+        [delivery] = site.strava.webhooks.deliveries
+        assert (delivery.status, delivery.attempt) == (200, 1)
+        ada = await made[0].client()
+        the_id = activity_id(connection.id, sport.id)
+        told = (await ada.get(f"/v1/activities/{the_id}/streams")).json()
+        assert (told["status"], told["source"]) == ("success", "strava"), told
+        assert told["point_count"] == len(told["stream_data"]["time"]) > 0
+
+        # And when the athlete goes, the connection is closed
+        token = site.strava.grant().access_token
+        await SandboxClient(site.strava, token).post("/oauth/deauthorize")
+        await world.clock.sleep(10)
+        assert (await app.connections.get(connection.id)).state is ConnectionState.NEEDS_REAUTH
+        assert [each.status for each in site.strava.webhooks.deliveries] == [200, 200]
+        await worker.stop()
+
+    in_world(tmp_path, main)
+
+
+# ---- settings ----------------------------------------------------------------------------------
+
+
+def test_settings_come_from_the_environment() -> None:
+    assert from_environment({}) == WebhookSettings()
+    found = from_environment(
+        {
+            "HEADGATE_STRAVA_VERIFY_TOKEN": TOKEN,
+            "HEADGATE_STRAVA_WEBHOOK_KEY": KEY,
+            "HEADGATE_STRAVA_SUBSCRIPTION_ID": " 120001 ",
+        }
+    )
+    assert found.verify_token is not None and found.verify_token.reveal() == TOKEN
+    assert found.key is not None and found.key.reveal() == KEY
+    assert found.subscription_id == 120_001
+    assert TOKEN not in repr(found) and KEY not in repr(found)
+    for name, value in (("SUBSCRIPTION_ID", "x1"), ("WEBHOOK_KEY", "short"), ("WEBHOOK_KEY", "/")):
+        with pytest.raises(InvalidInput, match=name):
+            from_environment({f"HEADGATE_STRAVA_{name}": value})
+
+
+def test_the_settings_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_STRAVA_SUBSCRIPTION_ID", "7")
+    webhooks._settings.cache_clear()
+    try:
+        assert webhooks._settings().subscription_id == 7
+        assert webhooks._settings() is webhooks._settings()
+    finally:
+        webhooks._settings.cache_clear()
