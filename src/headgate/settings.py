@@ -54,7 +54,7 @@ class Settings(BaseSettings):
     #: Where `headgate serve` listens, and what others call it: `https://sync.example`.
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65_535)
-    public_url: str | None = None
+    public_url: str | None = Field(default=None, pattern=r"^https?://[^/?#\s]+/?$")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "text"] = "text"
     hot_concurrency: int = Field(default=_HOT.concurrency, ge=1)
@@ -89,7 +89,8 @@ class Settings(BaseSettings):
     @property
     def site_url(self) -> str:
         """What users' browsers call the pages."""
-        return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (self.public_url or f"http://{host}:{self.port}").rstrip("/")
 
     def networks(self) -> tuple[Network, ...]:
         """The networks that may be called besides the public one."""

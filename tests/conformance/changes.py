@@ -58,7 +58,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 CASES: dict[str, Case] = {
     "advance": Case(
         make=lambda job: change.advance(job, CHUNK, {"records": 7}),
-        becomes={"reason": Reason.WORKING, **FRESH},
+        becomes={"reason": Reason.WORKING, "attempted_at": NOW, **FRESH},
         event="chunk",
         data={"records": 7},
     ),
@@ -168,7 +168,7 @@ CASES: dict[str, Case] = {
     "thaw": Case(
         make=lambda job: change.thaw(job, probe=True),
         source=JobState.PAUSED,
-        becomes={"reason": Reason.PROBE, "probe": True},
+        becomes={"reason": Reason.PROBE, "probe": True, "recent_errors": ()},
         event="thawed",
         data={"probe": True},
         wake_s=0,

@@ -125,6 +125,8 @@ class Site:
                     mode=Mode.HISTORY,
                     start=END - timedelta(days=days - 1),
                     end=END,
+                    # Also what an earlier job has read.
+                    reprocess="all",
                 )
                 ids.append(submitted.job.id)
         return ids

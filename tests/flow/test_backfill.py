@@ -1,5 +1,6 @@
 """Imports as people ask for them: plans, connections, destinations, forecasts, how it stands."""
 
+import types
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -28,16 +29,21 @@ from headgate import (
     Reason,
     Record,
     Refusal,
+    Reprocess,
     RetryPolicy,
     Sync,
     Transient,
     Written,
     paid_history,
 )
+from headgate.flow.commit import chunk_done
 from headgate.flow.explain import moment
 from headgate.flow.status import POLL_RESTING_S, POLL_WORKING_S, document
+from headgate.flow.submit import JobRequest, check, planned
+from headgate.model import change
 from headgate.policy.forecast import SAMPLES_MIN
-from tests.connecting import Site
+from tests.connecting import Site, strava_source, vault
+from tests.unit.values import make_job
 from tests.worlds import START, ScriptedSource, World, in_world
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 30)
@@ -406,5 +412,176 @@ def test_a_sentence_and_its_document_stay_the_same_until_something_happens(tmp_p
 
         assert document(await app.backfills.status(started.job.id)) == first
         assert first["error_count"] == 2
+
+    in_world(tmp_path, main)
+
+
+# ---- a probe, and what it may say of whom ------------------------------------------------------
+
+
+def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a destination that is down for three users, whose other days are without records
+        shelf = Shelf()
+        shelf.errors = [Transient("503")] * 100
+        days_read: list[date] = []
+
+        async def read(ctx: Context) -> Chunk:
+            assert ctx.day is not None
+            if ctx.day == LAST:
+                return await a_day(ctx)
+            days_read.append(ctx.day)
+            return Chunk()
+
+        app = await world.app(sync(ScriptedSource(read, "watch"), shelf))
+        await app.supervisor().start()
+        jobs = [
+            (await app.backfills.start(asked(destination="shelf", user_id=user))).job
+            for user in ("ada", "bob", "eve")
+        ]
+        for job in jobs:
+            await world.until(app, job.id, JobState.PAUSED)
+
+        # When one of them finds its way past the bad day, and reads days without anything
+        first = await app.get(jobs[0].id)
+        probe = msgspec.structs.replace(first, probe=True, state=JobState.RUNNING)
+        after, _ = chunk_done(
+            msgspec.structs.replace(probe, cursor="2025-12-29"),
+            Chunk(),
+            Written(),
+            slice_over=False,
+        )
+
+        # Then it is still to try, and says nothing of the destination
+        assert after.after.probe
+        done, _ = chunk_done(
+            msgspec.structs.replace(probe, cursor="2025-12-29"),
+            await a_day(_context(LAST)),
+            Written(),
+            slice_over=False,
+        )
+        assert not done.after.probe
+
+        # and once the destination is up again, all of them come back
+        shelf.errors.clear()
+        for job in jobs:
+            assert (await world.until(app, job.id)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def _context(day: date) -> Any:
+    return types.SimpleNamespace(day=day)
+
+
+def test_a_probe_that_is_put_off_stays_with_whom_it_is_to_try() -> None:
+    job = make_job(
+        state=JobState.RUNNING, source="watch", destination="shelf", provider="shelf", probe=True
+    )
+
+    put_off = change.defer(
+        job, until=START, reason=Reason.RATE_LIMITED, note="", provider="watch"
+    ).after
+
+    assert (put_off.provider, put_off.probe) == ("shelf", True)
+    others = msgspec.structs.replace(job, probe=False)
+    elsewhere = change.defer(others, until=START, reason=Reason.RATE_LIMITED, note="")
+    assert elsewhere.after.provider == "watch"
+
+
+# ---- what the destination's account has to do with it ------------------------------------------
+
+
+def test_what_went_to_another_account_is_not_held_for_this_one(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        shelf = Shelf()
+        app = await world.app(sync(destination=shelf))
+        await app.supervisor().start()
+        for account in ("first", "second", "second"):
+            new = check(
+                JobRequest(
+                    sync="history",
+                    user_id="ada",
+                    connection_id="ada",
+                    mode="history",
+                    start=FIRST,
+                    end=date(2025, 12, 10),
+                ),
+                app.runtime.registry.get("history"),
+                job_id=app.runtime.ids.new("job"),
+                now=world.clock.now(),
+            )
+            new = msgspec.structs.replace(new, destination_connection_id=account)
+            job = await app.store.submit(await planned(app.runtime, new, Reprocess.FAILED))
+            await world.until(app, job.job.id)
+
+        # Ten days to the first, ten to the second, and then there is nothing left to do
+        assert len(shelf.batches) == 20
+
+    in_world(tmp_path, main)
+
+
+def test_a_destination_that_does_not_let_us_in_is_known_before_anything_is_read(
+    tmp_path: Path,
+) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        source = ScriptedSource(a_day, "watch")
+        uploads: Any = strava_source()
+        uploads.write = Shelf().write
+        app = await world.app(
+            sync(source, uploads), transport=site.wire, vault=vault(), worker=None
+        )
+        connection = await site.connect(app)
+        await app.connections.pause(connection.id)
+        started = await app.backfills.start(asked(destination="strava"))
+        await app.supervisor().start()
+        await world.clock.sleep(60)
+
+        waiting = await app.get(started.job.id)
+
+        assert (waiting.reason, waiting.provider) == (Reason.CONNECTION_PAUSED, "strava")
+        assert source.calls == []
+
+    in_world(tmp_path, main)
+
+
+def test_a_destination_that_takes_too_long_is_the_one_to_blame(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        class Slow(Shelf):
+            async def write(self, batch: Batch) -> Written:
+                await batch.clock.sleep(1000)
+                return Written()
+
+        app = await world.app(sync(destination=Slow(), chunk_s_max=5))
+        await app.supervisor().start()
+        started = await app.backfills.start(asked(destination="shelf"))
+
+        paused = await world.until(app, started.job.id, JobState.PAUSED)
+
+        assert paused.provider == "shelf"
+
+    in_world(tmp_path, main)
+
+
+def test_the_first_day_of_all_can_be_asked_for(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(sync())
+        with pytest.raises(InvalidInput, match="the range is longer"):
+            await app.backfills.start(asked(start=date.min))
+        forecast = await app.backfills.forecast(asked(start=date.min, end=date(1, 1, 10)))
+        assert forecast.days == 10
+
+    in_world(tmp_path, main)
+
+
+def test_of_two_ways_from_here_to_there_one_is_named(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        source = ScriptedSource(a_day, "watch")
+        app = await world.app(Sync(name="one", source=source), Sync(name="two", source=source))
+        with pytest.raises(InvalidInput, match="name one of those from watch: one, two"):
+            await app.backfills.start(asked())
+        started = await app.backfills.start(asked(sync="one"))
+        assert started.job.sync == "one"
 
     in_world(tmp_path, main)

@@ -31,7 +31,7 @@ def new(
     json: JsonOption = False,
 ) -> None:
     """Make a key. It is printed, once, and kept nowhere."""
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> tuple[ApiKey, Secret]:
         return await _keys(opened).make(name, role=role, user_id=user)
@@ -40,7 +40,8 @@ def new(
     if json:
         print_json({**_fields(key), "key": token.reveal()})
         return
-    out.print(token.reveal(), markup=False)
+    # On one line, whatever the width: it is to be copied.
+    out.print(token.reveal(), markup=False, soft_wrap=True)
     messages.print(
         f"next: send it as `Authorization: Bearer …`; take it back with "
         f"headgate api-key revoke {key.id}",
@@ -57,14 +58,14 @@ def list_keys(
     json: JsonOption = False,
 ) -> None:
     """List the keys, without what is secret about them."""
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> Sequence[ApiKey]:
         return await _keys(opened).list(limit=limit, after=after)
 
     keys = run(loaded, use, json=json)
     if json:
-        print_json([_fields(key) for key in keys])
+        print_json({"data": [_fields(key) for key in keys]})
         return
     for key in keys:
         state = "good" if key.revoked_at is None else f"revoked {key.revoked_at:%Y-%m-%d %H:%M} UTC"
@@ -80,7 +81,7 @@ def revoke(
     json: JsonOption = False,
 ) -> None:
     """Take a key back: from now on it opens nothing."""
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> ApiKey:
         return await _keys(opened).revoke(key_id)

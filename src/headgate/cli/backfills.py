@@ -9,9 +9,9 @@ import msgspec
 import typer
 
 from headgate.app import App
-from headgate.base.errors import InvalidInput
+from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.cli.linking import links, site_url
-from headgate.cli.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.cli.loading import FAILED, AppOption, DatabaseOption, JsonOption, load_app, run, told
 from headgate.cli.output import messages, out, print_json, state_text
 from headgate.cli.reading import day
 from headgate.cli.watching import print_status, span_of, watch, watch_json
@@ -67,13 +67,14 @@ def start(
             destination=None if known.destination is None else known.destination.name,
             start=day("from", first),
             end=day("to", last),
+            sync=sync,
             reprocess=reprocess,
             connection_id=connection,
             destination_connection_id=destination_connection,
             key=key,
         )
 
-    loaded = load_app(app, None, needs_syncs=True)
+    loaded = load_app(app, None, needs_syncs=True, json=json)
     if dry_run:
         made = run(loaded, lambda opened: opened.backfills.forecast(asked(opened)), json=json)
         _print_forecast(made, json=json)
@@ -104,7 +105,7 @@ def status(
     json: JsonOption = False,
 ) -> None:
     """Say how an import stands; with --watch, until it ends."""
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def tell(opened: App) -> int:
         return await _tell(opened, job_id, user, follow=follow, timeout_s=timeout, json=json)
@@ -124,7 +125,7 @@ def list_backfills(
     json: JsonOption = False,
 ) -> None:
     """List imports, newest first."""
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def find(opened: App) -> tuple[list[Job], bool]:
         found = await opened.jobs(
@@ -201,14 +202,16 @@ def cancel(
 def link(
     job_id: JobArgument,
     user: UserOption = None,
-    hours: Annotated[float, typer.Option(help="How long it is good for.", min=0.1)] = 168.0,
+    hours: Annotated[
+        float, typer.Option(help="How long it is good for.", min=0.1, max=2160)
+    ] = 168.0,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print the address of an import's progress page; `headgate serve` answers it."""
-    loaded = load_app(app, database, needs_syncs=False)
-    signed = links(loaded)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    signed = links(loaded, json=json)
 
     async def made(opened: App) -> str:
         job = await opened.get(job_id, user_id=user)
@@ -250,21 +253,31 @@ def _each(
     job_ids: list[str],
     act: Callable[[App, str], Awaitable[Job]],
 ) -> None:
-    """Do the same to several jobs, one after another; the first that refuses ends it."""
-    loaded = load_app(app, database, needs_syncs=False)
+    """Do the same to several jobs, one after another; those that refuse do not stop the rest."""
+    loaded = load_app(app, database, needs_syncs=False, json=json)
     wanted = [one for each in job_ids for one in (_lines() if each == "-" else [each])]
 
-    async def use(opened: App) -> list[Job]:
+    async def use(opened: App) -> int:
         if not wanted:
             raise InvalidInput("job", "stdin named none")
-        return [await act(opened, one) for one in wanted]
+        refused = 0
+        for one in wanted:
+            try:
+                _acted(opened, await act(opened, one), json)
+            except HeadgateError as error:
+                refused += 1
+                told(error, json=json)
+        return refused
 
-    for job in run(loaded, use, json=json):
-        if json:
-            shown = {"id": job.id, "state": job.state.value, "sentence": loaded.explain(job)}
-            print_json(shown)
-        else:
-            out.print(f"{job.id}  {loaded.explain(job)}", markup=False)
+    if run(loaded, use, json=json):
+        raise typer.Exit(FAILED)
+
+
+def _acted(opened: App, job: Job, json: bool) -> None:
+    if json:
+        print_json({"id": job.id, "state": job.state.value, "sentence": opened.explain(job)})
+    else:
+        out.print(f"{job.id}  {opened.explain(job)}", markup=False)
 
 
 def _lines() -> list[str]:
@@ -278,12 +291,13 @@ def _print_forecast(made: Forecast, *, json: bool) -> None:
     held = f"; {made.days_held:,} of the range are held already" if made.days_held else ""
     out.print(f"{made.days:,} days to read{held}")
     for each in made.requests:
-        out.print(f"{each.least:,} to {each.most:,} requests to {each.provider}")
+        out.print(f"{each.least:,} to {each.most:,} requests to {each.provider}", markup=False)
     if made.finish is not None:
         out.print(f"done {span_of(made.finish.earliest, made.finish.latest)}")
     for limit in made.left_for_live:
         out.print(
             f"leaves {limit.left:,} of every {limit.amount:,} ({limit.provider}, {limit.limit}) "
-            "for live work"
+            "for live work",
+            markup=False,
         )
     messages.print("nothing was started; leave out --dry-run to start it")

@@ -32,7 +32,7 @@ def budget(
         found = await opened.budgets(source, connection_id=connection)
         return found, opened.clock.now()
 
-    found, now = run(load_app(app, None, needs_syncs=True), use, json=json)
+    found, now = run(load_app(app, None, needs_syncs=True, json=json), use, json=json)
     if json:
         print_json({"data": msgspec.to_builtins(found, str_keys=True)})
         return

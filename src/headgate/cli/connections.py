@@ -28,8 +28,8 @@ def link(
     json: JsonOption = False,
 ) -> None:
     """Print a link on which a user connects an account; `headgate serve` answers it."""
-    loaded = load_app(app, None, needs_syncs=True)
-    signed = links(loaded)
+    loaded = load_app(app, None, needs_syncs=True, json=json)
+    signed = links(loaded, json=json)
 
     async def made(opened: App) -> str:
         if again is not None:
@@ -48,7 +48,7 @@ def link(
 @commands.command("list")
 def list_connections(user: UserOption, app: AppOption = None, json: JsonOption = False) -> None:
     """List a user's connections."""
-    loaded = load_app(app, None, needs_syncs=True)
+    loaded = load_app(app, None, needs_syncs=True, json=json)
     found = run(loaded, lambda opened: opened.connections.of_user(user), json=json)
     if json:
         print_json({"data": [msgspec.to_builtins(each) for each in found]})
@@ -64,7 +64,7 @@ def pause(
     connection_id: ConnectionArgument, app: AppOption = None, json: JsonOption = False
 ) -> None:
     """Let a connection's jobs wait until it is resumed."""
-    loaded = load_app(app, None, needs_syncs=True)
+    loaded = load_app(app, None, needs_syncs=True, json=json)
     _told(run(loaded, lambda opened: opened.connections.pause(connection_id), json=json), json)
 
 
@@ -73,7 +73,7 @@ def resume(
     connection_id: ConnectionArgument, app: AppOption = None, json: JsonOption = False
 ) -> None:
     """Let a connection's jobs go on."""
-    loaded = load_app(app, None, needs_syncs=True)
+    loaded = load_app(app, None, needs_syncs=True, json=json)
     _told(run(loaded, lambda opened: opened.connections.resume(connection_id), json=json), json)
 
 
@@ -82,12 +82,12 @@ def remove(
     connection_id: ConnectionArgument, app: AppOption = None, json: JsonOption = False
 ) -> None:
     """Forget a connection with its credentials."""
-    loaded = load_app(app, None, needs_syncs=True)
+    loaded = load_app(app, None, needs_syncs=True, json=json)
     run(loaded, lambda opened: opened.connections.remove(connection_id), json=json)
     if json:
         print_json({"removed": connection_id})
     else:
-        out.print(f"removed {connection_id}")
+        out.print(f"removed {connection_id}", markup=False)
 
 
 def _told(connection: Connection, json: bool) -> None:

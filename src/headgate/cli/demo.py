@@ -16,9 +16,10 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from headgate.base.clock import SystemClock
+from headgate.base.errors import HeadgateError
 from headgate.base.log import configure
 from headgate.cli.http_server import asked_to_stop, http_server
-from headgate.cli.loading import CONFIG, JsonOption, fail, run
+from headgate.cli.loading import CONFIG, JsonOption, exit_code, fail, run
 from headgate.cli.output import messages, out, print_json
 from headgate.cli.stage import Stage, staged
 from headgate.cli.watching import ENDED_BADLY, LOOK_EVERY_S, Screen, print_status, span_of
@@ -56,7 +57,9 @@ def demo(
             show = _Show(stage, days, speed, quiet=json, stays=stays)
             code = run(stage.app, lambda _: show.play(), json=json)
     except ImportError as error:
-        fail(f"{error.name} is missing: install headgate[web,sandbox]", code=CONFIG)
+        fail(f"{error.name} is missing: install headgate[web,sandbox]", code=CONFIG, json=json)
+    except HeadgateError as error:
+        fail(str(error), code=exit_code(error), json=json, kind=type(error).__name__)
     raise typer.Exit(code)
 
 

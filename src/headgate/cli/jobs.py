@@ -61,7 +61,7 @@ def submit(
             delay_s=delay,
         )
 
-    loaded = load_app(app, None, needs_syncs=True)
+    loaded = load_app(app, None, needs_syncs=True, json=json)
     submitted = run(loaded, use, json=json)
     if json:
         print_json({"job": job_json(loaded, submitted.job), "created": submitted.created})
@@ -84,7 +84,7 @@ def list_jobs(
     json: JsonOption = False,
 ) -> None:
     """List jobs, newest first."""
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
     found = run(
         loaded,
         lambda opened: opened.jobs(
@@ -124,7 +124,7 @@ def events(
     json: JsonOption = False,
 ) -> None:
     """Tell a job's story, in order."""
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> list[object]:
         await opened.get(job_id)
@@ -188,7 +188,7 @@ def cancel(
 def _one(
     app: str | None, database: str | None, json: bool, use: Callable[[App], Awaitable[Job]]
 ) -> None:
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
     job = run(loaded, use, json=json)
     if json:
         print_json(job_json(loaded, job))

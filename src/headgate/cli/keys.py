@@ -79,7 +79,7 @@ def rotate(
     It can be stopped at any moment and run again, and runs beside workers. An old key may be
     removed once every worker knows the new one and this finds nothing left.
     """
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> Rekeyed:
         with _bar(quiet=json) as progress:

@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from headgate.web.links import Links
 
 
-def links(app: App) -> "Links":
+def links(app: App, *, json: bool = False) -> "Links":
     """Signs with the keys in the settings, as `headgate serve` does."""
     from headgate.web.links import Links
 
-    return Links(signing_keys(load_settings()), app.clock)
+    return Links(signing_keys(load_settings(json=json), json=json), app.clock)
 
 
-def signing_keys(settings: Settings) -> KeyRing:
+def signing_keys(settings: Settings, *, json: bool = False) -> KeyRing:
     """What links are signed with."""
     try:
         return settings.key_ring()
     except HeadgateError as error:
-        fail(f"{error} (make one with: headgate keys new)", code=CONFIG)
+        fail(f"{error} (make one with: headgate keys new)", code=CONFIG, json=json)
 
 
 def site_url() -> str:

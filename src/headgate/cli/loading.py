@@ -32,7 +32,7 @@ AppOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 
-def load_settings() -> Settings:
+def load_settings(*, json: bool = False) -> Settings:
     """The settings, or a message that names the one that is wrong."""
     try:
         return Settings()
@@ -42,40 +42,54 @@ def load_settings() -> Settings:
         fail(
             f"{name}: {first['msg']}; set HEADGATE_{name.upper()} or `{name}` in headgate.toml",
             code=CONFIG,
+            json=json,
         )
 
 
-def load_app(app: str | None, database: str | None, *, needs_syncs: bool) -> App:
+def load_app(
+    app: str | None, database: str | None, *, needs_syncs: bool, json: bool = False
+) -> App:
     """The application that was named, or a bare one on the database where no syncs are needed."""
-    settings = load_settings()
+    settings = load_settings(json=json)
     configure(SystemClock(), json=settings.log_format == "json", level=settings.log_level)
     if app and database:
-        fail("--database: the app names its own database; leave one of the two out", code=USAGE)
+        fail(
+            "--database: the app names its own database; leave one of the two out",
+            code=USAGE,
+            json=json,
+        )
     # A database on the command line goes before an app in the settings.
     named = app or (None if database else settings.app)
     if named:
-        return _import(named)
+        return _import(named, json=json)
     if needs_syncs:
         fail(
             "--app: say where the syncs are declared, as module:attribute, "
             "or set HEADGATE_APP (for example: --app my_syncs:app)",
             code=CONFIG,
+            json=json,
         )
     return App(database or settings.database, redis=settings.redis, worker=settings.worker())
 
 
-def _import(named: str) -> App:
+def _import(named: str, *, json: bool) -> App:
     module_name, _, attribute = named.partition(":")
     if not module_name or not attribute:
-        fail(f"--app: {named!r} is not module:attribute, such as my_syncs:app", code=USAGE)
+        fail(
+            f"--app: {named!r} is not module:attribute, such as my_syncs:app", code=USAGE, json=json
+        )
     # As with `python -m`: what lies in the present folder can be imported.
     sys.path.insert(0, "")
     try:
         found: Any = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        fail(f"--app: {redact(str(error))}", code=CONFIG)
+    except (ImportError, AttributeError, HeadgateError) as error:
+        fail(f"--app: {redact(str(error))}", code=CONFIG, json=json)
     if not isinstance(found, App):
-        fail(f"--app: {named} is a {type(found).__name__}, not a headgate.App", code=CONFIG)
+        fail(
+            f"--app: {named} is a {type(found).__name__}, not a headgate.App",
+            code=CONFIG,
+            json=json,
+        )
     return found
 
 
@@ -105,11 +119,20 @@ def exit_code(error: HeadgateError) -> int:
             return FAILED
 
 
+def told(error: HeadgateError, *, json: bool) -> None:
+    """Say what is wrong, and go on."""
+    _say(str(error), json=json, kind=type(error).__name__)
+
+
 def fail(message: str, *, code: int, json: bool = False, kind: str = "Error") -> NoReturn:
     """Say what is wrong, and end."""
+    _say(message, json=json, kind=kind)
+    raise typer.Exit(code)
+
+
+def _say(message: str, *, json: bool, kind: str) -> None:
     if json:
         print_json({"error": {"type": kind, "message": message}})
     else:
         messages.print("[bold red]error[/]", end=" ")
         messages.print(message, markup=False)
-    raise typer.Exit(code)

@@ -1,5 +1,6 @@
 """`headgate serve` and `headgate openapi`: the HTTP API and the pages."""
 
+import os
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,10 +47,14 @@ def serve(
     It listens on this machine alone unless told otherwise, and on a public address only where there
     are API keys: make one with `headgate api-key new`.
     """
+    # What is said here goes for everything that is loaded: redirects come back to the same address.
+    for name, value in (("HEADGATE_HOST", host), ("HEADGATE_PORT", port)):
+        if value is not None:
+            os.environ[name] = str(value)
     settings = load_settings()
     keys = signing_keys(settings)
     loaded = load_app(app, database, needs_syncs=with_worker)
-    address = host or settings.host, settings.port if port is None else port
+    address = settings.host, settings.port
     run(loaded, lambda opened: _serve(opened, settings, keys, address, with_worker=with_worker))
 
 
@@ -76,6 +81,12 @@ async def _serve(
             "host",
             f"{host} may be reached by others, and there is no API key yet; "
             "make one with: headgate api-key new operator --role admin",
+        )
+    if not _is_loopback(host) and settings.public_url is None:
+        raise InvalidInput(
+            "public_url",
+            f"{host} may be reached by others: say what they call it, such as "
+            "HEADGATE_PUBLIC_URL=https://sync.example",
         )
     with listening(host, port) as listener:
         public_url = settings.public_url or address_of(listener)

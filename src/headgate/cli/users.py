@@ -22,7 +22,7 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Show a user's plan, or give them one, such as premium."""
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> str | None:
         if to is not None:

@@ -123,12 +123,14 @@ def print_status(status: JobStatus) -> None:
     """How an import stands, whole."""
     job, counted = status.job, status.job.summary
     to = "" if job.destination is None else f" → {job.destination}"
-    out.print(f"{job.source}{to}  user {job.user_id}  {job.state.value.upper()}  {job.id}")
+    out.print(
+        f"{job.source}{to}  user {job.user_id}  {job.state.value.upper()}  {job.id}", markup=False
+    )
     out.print(status.sentence, markup=False)
     if job.progress.total:
-        out.print(f"{_strip(status)}  {numbers(status)}")
+        out.print(f"{_strip(status)}  {numbers(status)}", markup=False)
     for line in _finish(status):
-        out.print(line)
+        out.print(line, markup=False)
     imported = counted.records if job.destination is None else counted.delivered
     out.print(
         f"found {counted.records:,} · imported {imported:,} · refused {counted.refused:,} · "

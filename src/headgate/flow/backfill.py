@@ -40,6 +40,8 @@ class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True):
     #: The first and the last day, both included.
     start: date
     end: date
+    #: Needed only where several syncs lead from there to there.
+    sync: str | None = None
     reprocess: Reprocess | str = Reprocess.FAILED
     #: Needed only where the user has several.
     connection_id: str | None = None
@@ -100,7 +102,7 @@ class Backfills:
     async def _resolved(self, request: BackfillRequest) -> JobRequest:
         """The same request in the engine's words."""
         check_name("user_id", request.user_id)
-        sync = self._sync(request.source, request.destination)
+        sync = self._sync(request)
         connection_id = await self._connection(
             sync.source, "connection_id", request.connection_id, request.user_id
         )
@@ -125,17 +127,22 @@ class Backfills:
             options=request.options,
         )
 
-    def _sync(self, source: str, destination: str | None) -> Sync:
-        ways = {_ends(sync): sync for sync in self._rt.registry if Mode.HISTORY in sync.modes}
-        found = ways.get((source, destination))
-        if found is None:
-            there_are = ", ".join(sorted(_way(*ends) for ends in ways)) or "none"
-            known = any(each == source for each, _ in ways)
+    def _sync(self, request: BackfillRequest) -> Sync:
+        source, destination = request.source, request.destination
+        there = [sync for sync in self._rt.registry if Mode.HISTORY in sync.modes]
+        found = [sync for sync in there if _ends(sync) == (source, destination)]
+        if not found:
+            there_are = ", ".join(sorted({_way(*_ends(sync)) for sync in there})) or "none"
+            known = any(sync.source.name == source for sync in there)
             raise InvalidInput(
                 "destination" if known else "source",
                 f"no history can be imported {_way(source, destination)}; there are: {there_are}",
             )
-        return found
+        named = [sync for sync in found if request.sync in (None, sync.name)]
+        if len(named) != 1:
+            names = ", ".join(sync.name for sync in found)
+            raise InvalidInput("sync", f"name one of those {_way(source, destination)}: {names}")
+        return named[0]
 
     async def _connection(
         self, end: Source | Destination, field: str, given: str | None, user_id: str

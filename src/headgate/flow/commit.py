@@ -2,6 +2,8 @@
 
 from datetime import date
 
+import msgspec
+
 from headgate.model import change
 from headgate.model.change import Change, Tally
 from headgate.model.job import Job, Progress, Summary
@@ -28,6 +30,9 @@ def chunk_done(
         tally, done, coverage = _after_page(job, chunk, summary)
     else:
         tally, done, coverage = _after_day(job, chunk, written, summary, day)
+    # A day that had nothing for the destination says nothing about the destination.
+    asked = job.provider != job.destination or job.provider == job.source or bool(chunk.records)
+    tally = msgspec.structs.replace(tally, answered=asked or done)
     data: dict[str, object] = {"records": len(chunk.records)}
     if day is not None:
         data["day"] = day.isoformat()

@@ -25,6 +25,7 @@ from headgate.base.errors import (
     NotFound,
     Retryable,
     StoreError,
+    Terminal,
 )
 from headgate.base.ids import Ids
 from headgate.base.log import get_logger
@@ -201,8 +202,10 @@ class Credentials:
         try:
             linked = await self.accounts.linked(connection_id, user_id=user_id)
         except NotFound:
-            raise AuthExpired(
-                f"there is no connection {connection_id} of user {user_id}: connect the account"
+            # Not to be connected again: a new connection is another one.
+            raise Terminal(
+                f"there is no connection {connection_id} of user {user_id} any more: connect the "
+                "account, and start anew"
             ) from None
         return unseal(self.vault, linked)
 

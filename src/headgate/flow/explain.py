@@ -105,15 +105,18 @@ def _failed(job: Job, who: str) -> str:
 
 
 def _error(job: Job) -> str:
-    # The class of the error is for whoever reads logs.
-    said = _CLASS.sub("", job.error or "") or job.error or "no reason given"
-    return said.rstrip(".")
+    return plain(job.error).rstrip(".") or "no reason given"
 
 
 def _until(at: datetime | None, now: datetime) -> str:
     if at is None:
         return "at once"
     return f"{'at' if at > now else 'since'} {moment(at)}"
+
+
+def plain(error: str | None) -> str:
+    """An error without its class, which is for whoever reads logs."""
+    return _CLASS.sub("", error or "") or error or ""
 
 
 def moment(at: datetime) -> str:

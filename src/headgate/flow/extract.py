@@ -1,7 +1,11 @@
 """Reading one chunk: open the provider's API, ask the source, check what it gave, hand it on."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, cast
+
+import msgspec
 
 from headgate.base.errors import Malformed, NoData, SourceError, Terminal, Transient
 from headgate.base.redact import describe
@@ -26,8 +30,23 @@ from headgate.ports.connector import (
 CHUNK_RECORDS_MAX = 10_000
 
 
-async def extract(rt: Runtime, sync: Sync, job: Job) -> tuple[Chunk, Written | None]:
+class Whereabouts:
+    """Whom a chunk is waiting for at the moment."""
+
+    def __init__(self, provider: str) -> None:
+        """Begin with `provider`."""
+        self.provider = provider
+
+
+async def extract(
+    rt: Runtime, sync: Sync, job: Job, at: Whereabouts
+) -> tuple[Chunk, Written | None]:
     """The next chunk of `job`, and what became of it at the sync's destination if it has one."""
+    deliver = None
+    if sync.destination is not None:
+        # Before anything is read: what could not be delivered need not be asked for.
+        with _blaming(sync.destination):
+            deliver = await _Delivery.open(rt, sync.destination, job)
     gate = rt.gates.of(budget_of(sync.source), job.lane, job.connection_id)
     api = await open_api(rt, sync.source, job.connection_id, job, gate)
     try:
@@ -35,30 +54,47 @@ async def extract(rt: Runtime, sync: Sync, job: Job) -> tuple[Chunk, Written | N
     except NoData:
         chunk = Chunk()
     _check(chunk, sync)
-    if sync.destination is None:
+    if deliver is None:
         return chunk, None
     if not chunk.records:
         return chunk, Written()
-    return chunk, await _deliver(rt, sync.destination, job, chunk)
+    at.provider = deliver.destination.name
+    with _blaming(deliver.destination):
+        return chunk, await deliver.write(rt, job, chunk)
 
 
-async def _deliver(rt: Runtime, destination: Destination, job: Job, chunk: Chunk) -> Written:
-    """Hand the chunk's records on. What goes wrong here is not the source's fault."""
-    connection_id = job.destination_connection_id
-    try:
+class _Delivery(msgspec.Struct, frozen=True):
+    """A destination that lets us in."""
+
+    destination: Destination
+    api: Http | None
+
+    @classmethod
+    async def open(cls, rt: Runtime, destination: Destination, job: Job) -> "_Delivery":
+        connection_id = job.destination_connection_id
         gate = rt.gates.of(budget_of(destination), job.lane, connection_id or job.connection_id)
+        return cls(destination, await open_api(rt, destination, connection_id, job, gate))
+
+    async def write(self, rt: Runtime, job: Job, chunk: Chunk) -> Written:
         batch = Batch(
             key=job.chunk_key,
             user_id=job.user_id,
             connection_id=job.connection_id,
-            destination_connection_id=connection_id,
+            destination_connection_id=job.destination_connection_id,
             sync=job.sync,
             day=job.cursor_date,
             records=chunk.records,
             clock=rt.clock,
-            api=await open_api(rt, destination, connection_id, job, gate),
+            api=self.api,
         )
-        return await destination.write(batch) or Written()
+        return await self.destination.write(batch) or Written()
+
+
+@contextmanager
+def _blaming(destination: Destination) -> Iterator[None]:
+    """What goes wrong in here is not the source's fault."""
+    try:
+        yield
     except SourceError as error:
         error.provider = error.provider or destination.name
         raise

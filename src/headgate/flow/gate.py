@@ -35,6 +35,8 @@ from headgate.ports.limiter import Limiter
 #: A wait up to this long is waited out; a longer one puts the job off. Well below the time that one
 #: chunk may take.
 PATIENCE_S = {Lane.HOT: 20.0, Lane.COLD: 15.0}
+#: So long in line for the pace, and a wait is not waited out any more.
+LINE_S_MAX = 45.0
 #: While the limiter is away, work that must wait for it looks again after this.
 LOOK_AGAIN = timedelta(seconds=30)
 
@@ -75,11 +77,16 @@ class Gates:
 
     async def enter(self, budget: Budget, ask: Ask, *, essential: bool) -> "Passed":
         """Wait for a grant, or raise BudgetSpent or LimiterUnreachable."""
+        patience_s = PATIENCE_S[ask.lane]
         line = self._line(budget, ask)
         if line is None:
-            return await self._pass(budget, ask, essential=essential)
+            return await self._pass(budget, ask, essential=essential, patience_s=patience_s)
+        came_s = self._clock.monotonic()
         async with line:
-            return await self._pass(budget, ask, essential=essential)
+            waited_s = self._clock.monotonic() - came_s
+            # Whoever stood in line for long is not kept any longer: one try.
+            left_s = patience_s if waited_s <= LINE_S_MAX else 0.0
+            return await self._pass(budget, ask, essential=essential, patience_s=left_s)
 
     def _line(self, budget: Budget, ask: Ask) -> asyncio.Lock | None:
         """Where paced work waits: first come, first served.
@@ -93,8 +100,10 @@ class Gates:
         key = budget.ledger_key(limit.scope, ask.connection_id)
         return self._lines.setdefault(key, asyncio.Lock())
 
-    async def _pass(self, budget: Budget, ask: Ask, *, essential: bool) -> "Passed":
-        gives_up = self._clock.monotonic() + PATIENCE_S[ask.lane]
+    async def _pass(
+        self, budget: Budget, ask: Ask, *, essential: bool, patience_s: float
+    ) -> "Passed":
+        gives_up = self._clock.monotonic() + patience_s
         while True:
             answer = await self._limiter.acquire(budget, ask, grant_id=self._ids.new("grant"))
             limiter = self._limiter

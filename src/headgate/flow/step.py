@@ -11,7 +11,7 @@ from headgate.base.errors import SourceError, StoreUnavailable, Transient
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.flow.commit import chunk_done, day_given_up, nothing_to_do
-from headgate.flow.extract import extract
+from headgate.flow.extract import Whereabouts, extract
 from headgate.flow.holding import Holding, Interrupt, Interrupted
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
@@ -55,9 +55,21 @@ async def step(rt: Runtime, holding: Holding, *, slice_ends: float) -> Job | Non
     outcome = await _attempt(rt, holding, slice_ends=slice_ends)
     after = None if outcome is None else await _settle(rt, job, outcome)
     _tell(job, outcome, after, duration_s=rt.clock.monotonic() - began)
-    if after is not None and job.probe and after.summary.chunks > job.summary.chunks:
+    if after is not None and job.probe and _answered(job, after):
         await _recovered(rt, job)
     return after
+
+
+def _answered(job: Job, after: Job) -> bool:
+    """Whether the provider that a probe was sent to has answered it."""
+    if job.provider == job.destination != job.source:
+        # A day without anything for the destination asked it nothing.
+        return _handed_on(after) > _handed_on(job)
+    return after.summary.chunks > job.summary.chunks
+
+
+def _handed_on(job: Job) -> int:
+    return job.summary.delivered + job.summary.refused
 
 
 async def _attempt(rt: Runtime, holding: Holding, *, slice_ends: float) -> Outcome | None:
@@ -68,18 +80,19 @@ async def _attempt(rt: Runtime, holding: Holding, *, slice_ends: float) -> Outco
         return change.park(job, after=PARK), None
     if job.mode is Mode.HISTORY and not job.plan:
         return nothing_to_do(job), None
+    at = Whereabouts(sync.source.name)
     try:
         with holding.interruptible(seconds=sync.chunk_s_max):
-            chunk, written = await extract(rt, sync, job)
+            chunk, written = await extract(rt, sync, job, at)
     except Interrupted as interrupted:
-        return _let_go(rt, sync, job, interrupted.why)
+        return _let_go(rt, sync, job, interrupted.why, at)
     except Exception as error:
         return _failed(rt, sync, job, error)
     slice_over = holding.stopping or rt.clock.monotonic() >= slice_ends
     return chunk_done(job, chunk, written, slice_over=slice_over)
 
 
-def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt) -> Outcome | None:
+def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, at: Whereabouts) -> Outcome | None:
     match why:
         case Interrupt.LOST:
             return None
@@ -89,6 +102,7 @@ def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt) -> Outcome | None
             return change.release(job), None
         case Interrupt.LATE:
             late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
+            late.provider = at.provider
             return _failed(rt, sync, job, late)
 
 

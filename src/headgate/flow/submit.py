@@ -121,8 +121,7 @@ async def planned(rt: Runtime, new: NewJob, reprocess: Reprocess) -> NewJob:
     start, end = new.start_date, new.end_date
     if start is None or end is None:
         return new
-    known = await rt.store.coverage(new.sync, new.connection_id, start, end)
-    plan = gaps(start, end, known, reprocess)
+    plan = gaps(start, end, await rt.store.brought(new), reprocess)
     cursor = plan[0][1] if plan else None
     whole = plan == ((start, end),)
     return msgspec.structs.replace(

@@ -52,6 +52,8 @@ class Tally(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     cursor: Json
     progress: Progress
     summary: Summary
+    #: The provider that a probe was sent to has answered: it was asked something.
+    answered: bool = True
 
 
 def _change(
@@ -84,7 +86,10 @@ def _change(
 
 
 def _after_chunk(job: Job, tally: Tally) -> Job:
-    """A chunk went through: its counters start anew, and the provider is known to answer."""
+    """A chunk went through: its counters start anew.
+
+    A probe stays one until the provider that it was sent to was asked, and has answered.
+    """
     return replace(
         job,
         cursor=tally.cursor,
@@ -96,7 +101,7 @@ def _after_chunk(job: Job, tally: Tally) -> Job:
         crashes=0,
         deferrals=0,
         pauses=0,
-        probe=False,
+        probe=job.probe and not tally.answered,
         error=None,
     )
 
@@ -161,7 +166,8 @@ def defer(
     """The chunk has to wait through no fault of its own: no attempt is burnt."""
     becomes = replace(
         job,
-        provider=provider or job.source,
+        # A probe stays with the provider that it is to try.
+        provider=job.provider if job.probe else provider or job.source,
         deferrals=job.deferrals + 1,
         summary=count(job.summary, deferrals=1),
     )

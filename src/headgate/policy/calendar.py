@@ -9,8 +9,9 @@ from headgate.model.record import CoverageRow
 from headgate.model.states import DayStatus
 
 DAY = timedelta(days=1)
-#: A day is over everywhere on Earth, and what was measured on it has come in.
-SETTLED_AFTER = timedelta(days=2)
+#: A day is over everywhere on Earth, and what was measured on it has come in; a day that seems to
+#: have been without anything may wait for a watch that is not in reach.
+SETTLED_AFTER = {DayStatus.HELD: timedelta(days=2), DayStatus.EMPTY: timedelta(days=7)}
 #: A plan in more pieces than this is simplified: held days in between are read once more.
 STRETCHES_MAX = 500
 
@@ -23,14 +24,15 @@ def gaps(
         return ((start, end),)
     done = {row.day for row in known if _is_done(row, reprocess)}
     stretches: list[tuple[date, date]] = []
-    day = end
-    while day >= start:
-        if day not in done:
-            if stretches and stretches[-1][0] - day == DAY:
-                stretches[-1] = (day, stretches[-1][1])
-            else:
-                stretches.append((day, day))
-        day -= DAY
+    # By number: the day before the first of all days is none.
+    for number in range(end.toordinal(), start.toordinal() - 1, -1):
+        day = date.fromordinal(number)
+        if day in done:
+            continue
+        if stretches and stretches[-1][0] - day == DAY:
+            stretches[-1] = (day, stretches[-1][1])
+        else:
+            stretches.append((day, day))
     return _simplified(stretches)
 
 
@@ -38,8 +40,8 @@ def _is_done(row: CoverageRow, reprocess: Reprocess) -> bool:
     if row.status is DayStatus.FAILED:
         return reprocess is Reprocess.NONE
     # What was read before the day was over may be a part of it.
-    over = datetime.combine(row.day, time(), UTC) + SETTLED_AFTER
-    return row.updated_at >= over
+    over = datetime.combine(row.day, time(), UTC)
+    return row.updated_at - over >= SETTLED_AFTER[row.status]
 
 
 def _simplified(stretches: list[tuple[date, date]]) -> Plan:

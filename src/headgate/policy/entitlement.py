@@ -16,7 +16,11 @@ Entitlement = Callable[[str | None, Mode], str | None]
 
 
 def paid_history(plan: str | None, mode: Mode) -> str | None:
-    """History is for those who pay; everything else is for everybody."""
-    if mode is not Mode.HISTORY or plan not in (None, FREE):
+    """History is for those who pay; everything else is for everybody.
+
+    Every plan but `free` counts as paid: one that has ended must be set to `free`, or removed.
+    """
+    free = plan is None or plan.strip().casefold() in ("", FREE)
+    if mode is not Mode.HISTORY or not free:
         return None
     return "Importing past data is part of the paid plans; the free plan syncs new data only."

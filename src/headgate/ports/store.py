@@ -140,6 +140,10 @@ class Store(Protocol):
         """What is known of each day from `start` to `end`, both included, in order."""
         ...
 
+    async def brought(self, new: NewJob) -> Sequence[CoverageRow]:
+        """The same for the days of a job to be, as far as they went to the same destination."""
+        ...
+
     async def gaps(
         self, job_id: str, sync: str, connection_id: str, *, limit: int
     ) -> Sequence[CoverageRow]:

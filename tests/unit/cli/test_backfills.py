@@ -148,3 +148,27 @@ def test_a_list_tells_only_imports(headgate: Run) -> None:
     assert [job["id"] for job in listed["data"]] == [job_id]
     assert job_id in headgate("backfill", "list").stdout
     assert "no imports" in headgate("backfill", "list", "--user", "nobody").stderr
+
+
+def test_one_that_refuses_does_not_stop_the_others(headgate: Run) -> None:
+    job_id = start(headgate)["id"]
+
+    result = headgate("backfill", "pause", "job_none", job_id)
+
+    assert result.exit_code == 1
+    assert "there is no job 'job_none'" in result.stderr
+    assert f"{job_id}  Paused until it is resumed." in result.stdout
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(headgate: Run) -> None:
+    result = headgate("backfill", "start", "history", "--user", "a[/b]", *RANGE)
+
+    assert result.exit_code == 0
+    assert "user a[/b]" in result.stdout
+
+
+def test_what_is_not_set_up_is_told_as_json_too(headgate: Run) -> None:
+    for given in (("--app", "nowhere:app"), ("--app", "nothing")):
+        result = headgate("backfill", "list", *given, "--json")
+        assert result.exit_code in (2, 4)
+        assert "--app" in json.loads(result.stdout)["error"]["message"]

@@ -56,10 +56,8 @@ class Recorder:
         self.plans: dict[str, str] = {}
         self.announced: list[str] = []
 
-    async def coverage(
-        self, sync: str, connection_id: str, start: date, end: date
-    ) -> list[CoverageRow]:
-        return [row for row in self.known if start <= row.day <= end]
+    async def brought(self, new: NewJob) -> list[CoverageRow]:
+        return self.known
 
     async def plan_of(self, user_id: str) -> str | None:
         return self.plans.get(user_id)

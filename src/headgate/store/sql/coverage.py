@@ -8,10 +8,10 @@ from sqlalchemy import Connection, literal_column, or_, select
 from headgate.model.job import Job
 from headgate.model.record import CoverageRow
 from headgate.model.states import DayStatus
-from headgate.ports.store import Work
+from headgate.ports.store import NewJob, Work
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import Insert
-from headgate.store.sql.tables import coverage
+from headgate.store.sql.tables import coverage, jobs
 
 _NEWS = ("status", "records", "error", "job_id", "updated_at")
 
@@ -63,6 +63,21 @@ def of_days(
             coverage.c.day.between(start, end),
         )
         .order_by(coverage.c.day)
+    )
+    return [CoverageRow(**row) for row in tx.execute(query).mappings()]
+
+
+def brought(tx: Connection, new: NewJob) -> list[CoverageRow]:
+    """What is known of the days of a job to be, as far as they went to the same account."""
+    query = (
+        select(coverage)
+        .join(jobs, jobs.c.id == coverage.c.job_id)
+        .where(
+            coverage.c.sync == new.sync,
+            coverage.c.connection_id == new.connection_id,
+            coverage.c.day.between(new.start_date, new.end_date),
+            jobs.c.destination_connection_id.is_not_distinct_from(new.destination_connection_id),
+        )
     )
     return [CoverageRow(**row) for row in tx.execute(query).mappings()]
 

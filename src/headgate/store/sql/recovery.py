@@ -28,7 +28,8 @@ def expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
     return list(found.values())[:limit]
 
 
-_PROBED = select(jobs.c.provider).where(PROBING)
+# Without NULL, which a worker of an older version may have written: it would hide all others.
+_PROBED = select(jobs.c.provider).where(PROBING, jobs.c.provider.is_not(None))
 _SHUT = jobs.c.reason == Reason.BREAKER
 _RECOVERING = jobs.c.reason == Reason.RECOVERING
 

@@ -121,6 +121,10 @@ class SqlStore:
             lambda tx: records.of_connection(tx, sync, connection_id, after=after, limit=limit)
         )
 
+    async def brought(self, new: NewJob) -> Sequence[CoverageRow]:
+        """What is known of the days of a job to be."""
+        return await self.database.read(lambda tx: coverage.brought(tx, new))
+
     async def gaps(
         self, job_id: str, sync: str, connection_id: str, *, limit: int
     ) -> Sequence[CoverageRow]:
