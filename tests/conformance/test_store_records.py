@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import date, timedelta
 
+import msgspec
 import pytest
 
 from headgate.base.clock import ManualClock
@@ -13,7 +14,7 @@ from headgate.model.record import Coverage, CoverageRow, Record
 from headgate.model.states import DayStatus
 from headgate.ports.store import Work
 from headgate.store.sql.store import SqlStore
-from tests.stores import START, everything, run_one, tally
+from tests.stores import START, claim_one, everything, new_job, run_one, submit_all, tally
 
 DAY = date(2025, 12, 31)
 
@@ -270,3 +271,33 @@ async def test_a_chunk_without_coverage_notes_no_day(store: SqlStore) -> None:
     await store_chunk(store, job, [Record("a", {})])
 
     assert (await everything(store))["coverage"] == []
+
+
+async def test_records_are_found_and_forgotten_by_their_keys(store: SqlStore) -> None:
+    job = await run_one(store)
+    await store_chunk(store, job, [Record("a", {"n": 1}), Record("b", {"n": 2})])
+
+    [found] = await store.records_of([job.sync, "other"], [job.connection_id], ["b", "c"])
+    assert (found.key, found.data, found.connection_id) == ("b", {"n": 2}, job.connection_id)
+
+    assert await store.forget_records([job.sync], "another", ["a", "b"]) == 0
+    assert await store.forget_records([job.sync], job.connection_id, ["a", "c"]) == 1
+    assert await held(store, job) == [Record("b", {"n": 2})]
+
+
+async def test_days_that_went_to_another_account_are_not_brought(store: SqlStore) -> None:
+    # Given a day that was read for a destination's account
+    day = date(2026, 1, 2)
+    wanted = msgspec.structs.replace(
+        new_job(), start_date=day, end_date=day, destination_connection_id="first"
+    )
+    [job] = await submit_all(store, [wanted])
+    running = await claim_one(store, job.lane)
+    work = Work(coverage=Coverage(day=day, status=DayStatus.HELD, records=1))
+    await store.settle(change.advance(running, tally(), {}), work)
+
+    # Then it is known to a job for the same account, and to no other
+    assert [row.day for row in await store.brought(wanted)] == [day]
+    for other in ("second", None):
+        there = msgspec.structs.replace(wanted, destination_connection_id=other)
+        assert await store.brought(there) == []

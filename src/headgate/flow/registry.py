@@ -25,6 +25,8 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
     destination: Destination | None = None
     #: The modes that the source understands.
     modes: Sequence[Mode] = tuple(Mode)
+    #: Where its jobs go that do not say; None: history goes cold and everything else hot.
+    lane: Lane | None = None
     retry: RetryPolicy = RetryPolicy()
     #: What reading one day of history costs, for forecasts.
     day_costs: Sequence[DayCost] = ()
@@ -118,6 +120,8 @@ def _declare(known: dict[str, Any], name: str, field: str, value: object) -> Non
         raise InvalidInput(f"{name}.{field}", "is declared twice, and not alike; share one")
 
 
-def default_lane(mode: Mode) -> Lane:
-    """History is backfill and goes cold; everything else is live."""
+def default_lane(sync: Sync, mode: Mode) -> Lane:
+    """The sync's own; else history is backfill and goes cold, and everything else is live."""
+    if sync.lane is not None:
+        return sync.lane
     return Lane.COLD if mode is Mode.HISTORY else Lane.HOT

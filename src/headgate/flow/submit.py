@@ -67,7 +67,7 @@ async def submit(rt: Runtime, request: JobRequest) -> Submitted:
 def check(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> NewJob:
     """The job that the request asks for, but for the days it is to read; or InvalidInput."""
     mode = _mode(request.mode, sync)
-    lane = _lane(request.lane, mode)
+    lane = _lane(request.lane, sync, mode)
     start, end = _range(request, mode, today=now.astimezone(UTC).date())
     reprocess = _reprocess(request.reprocess, mode)
     params = _params(request, mode, now=now)
@@ -158,9 +158,9 @@ def _mode(mode: Mode | str, sync: Sync) -> Mode:
     return Mode(mode)
 
 
-def _lane(lane: Lane | str | None, mode: Mode) -> Lane:
+def _lane(lane: Lane | str | None, sync: Sync, mode: Mode) -> Lane:
     if lane is None:
-        return default_lane(mode)
+        return default_lane(sync, mode)
     if lane not in list(Lane):
         raise InvalidInput("lane", f"{str(lane)!r} is not one of {', '.join(Lane)}")
     return Lane(lane)

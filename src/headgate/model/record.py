@@ -15,6 +15,16 @@ class Record(msgspec.Struct, frozen=True):
     data: JsonObject
 
 
+class KeptRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as the store holds it."""
+
+    sync: str
+    connection_id: str
+    key: str
+    data: JsonObject
+    updated_at: datetime
+
+
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one day of a connection's history."""
 

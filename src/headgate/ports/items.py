@@ -182,6 +182,14 @@ class Items(Protocol):
         """How many items the provider has refused by its limit (429) in that time."""
         ...
 
+    async def documents_of(self, item_ids: Sequence[str]) -> Sequence[StoredDocument]:
+        """What was last fetched for each of these items, whatever became of them since."""
+        ...
+
+    async def forget_these(self, item_ids: Sequence[str]) -> int:
+        """Delete these items with their documents; how many there were."""
+        ...
+
     async def forget(self, connection_id: str, *, limit: int) -> int:
         """Delete up to so many of the connection's items with their documents; how many."""
         ...

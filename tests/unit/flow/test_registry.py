@@ -99,4 +99,12 @@ def test_two_syncs_may_share_a_source() -> None:
 
 @pytest.mark.parametrize("mode", Mode)
 def test_only_history_goes_cold_by_itself(mode: Mode) -> None:
-    assert default_lane(mode) is (Lane.COLD if mode is Mode.HISTORY else Lane.HOT)
+    plain = Sync(name="plain", source=SOURCE)
+    assert default_lane(plain, mode) is (Lane.COLD if mode is Mode.HISTORY else Lane.HOT)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_sync_may_have_a_lane_of_its_own(mode: Mode) -> None:
+    assert (
+        default_lane(Sync(name="slow", source=Named("fitbit"), lane=Lane.COLD), mode) is Lane.COLD
+    )

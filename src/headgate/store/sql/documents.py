@@ -121,3 +121,9 @@ def _serve(*, of_user: bool) -> Select[Any]:
         .where(items.c.id == bindparam("of_item"))
     )
     return query.where(items.c.user_id == bindparam("of_user")) if of_user else query
+
+
+def of_items(tx: Connection, item_ids: Sequence[str]) -> list[StoredDocument]:
+    """What was last fetched for each of these items."""
+    query = select(*_STORED).where(item_documents.c.item_id.in_(item_ids))
+    return [StoredDocument(**dict(zip(_FIELDS, row, strict=True))) for row in tx.execute(query)]

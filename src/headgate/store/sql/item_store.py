@@ -8,7 +8,15 @@ from sqlalchemy import Connection
 
 from headgate.model.item import Item
 from headgate.model.states import ItemState
-from headgate.ports.items import Census, HeldItem, NewItem, Registered, Served, Settlement
+from headgate.ports.items import (
+    Census,
+    HeldItem,
+    NewItem,
+    Registered,
+    Served,
+    Settlement,
+    StoredDocument,
+)
 from headgate.store.sql import documents, items
 from headgate.store.sql.database import Database
 from headgate.store.sql.documents import pack
@@ -134,6 +142,14 @@ class SqlItems:
     async def limited(self, collection: str, *, within: timedelta) -> int:
         """How many items the provider has refused by its limit in that time."""
         return await self._read(lambda tx, now: items.limited(tx, now, collection, within=within))
+
+    async def documents_of(self, item_ids: Sequence[str]) -> Sequence[StoredDocument]:
+        """What was last fetched for each of these items, whatever became of them since."""
+        return await self.database.read(lambda tx: documents.of_items(tx, item_ids))
+
+    async def forget_these(self, item_ids: Sequence[str]) -> int:
+        """Delete these items with their documents."""
+        return await self._write(lambda tx, _: items.forget_these(tx, item_ids))
 
     async def forget(self, connection_id: str, *, limit: int) -> int:
         """Delete some of the connection's items."""

@@ -497,7 +497,16 @@ def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
         .limit(limit)
         .with_for_update()
     )
-    ids = list(tx.execute(query).scalars())
+    return _delete(tx, list(tx.execute(query).scalars()))
+
+
+def forget_these(tx: Connection, item_ids: Sequence[str]) -> int:
+    """Delete these items, and what was fetched for them; how many there were."""
+    query = select(items.c.id).where(_among(tx.dialect)).order_by(items.c.id).with_for_update()
+    return _delete(tx, list(tx.execute(query, {"ids": list(item_ids)}).scalars()))
+
+
+def _delete(tx: Connection, ids: list[str]) -> int:
     for begin in range(0, len(ids), ROWS_MAX):
         some = ids[begin : begin + ROWS_MAX]
         tx.execute(delete(item_documents).where(item_documents.c.item_id.in_(some)))

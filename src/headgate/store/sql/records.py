@@ -6,11 +6,11 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 
 from headgate.base.encoding import content_hash
 from headgate.model.job import Job
-from headgate.model.record import Record
+from headgate.model.record import KeptRecord, Record
 from headgate.ports.store import Work
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import ROWS_MAX, Insert
@@ -117,3 +117,27 @@ def of_connection(
         query = query.where(records.c.key > after)
     rows = tx.execute(query.order_by(records.c.key).limit(limit))
     return [Record(row.key, row.data) for row in rows]
+
+
+def of_keys(
+    tx: Connection, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
+) -> list[KeptRecord]:
+    """Records of these syncs and connections under these keys."""
+    query = select(
+        records.c.sync, records.c.connection_id, records.c.key, records.c.data, records.c.updated_at
+    ).where(
+        records.c.sync.in_(syncs),
+        records.c.connection_id.in_(connection_ids),
+        records.c.key.in_(keys),
+    )
+    return [KeptRecord(**row) for row in tx.execute(query).mappings()]
+
+
+def forget(tx: Connection, syncs: Sequence[str], connection_id: str, keys: Sequence[str]) -> int:
+    """Delete a connection's records under these keys; how many there were."""
+    statement = delete(records).where(
+        records.c.sync.in_(syncs),
+        records.c.connection_id == connection_id,
+        records.c.key.in_(keys),
+    )
+    return tx.execute(statement).rowcount

@@ -10,7 +10,7 @@ from headgate.base.coalesce import Coalescer
 from headgate.base.errors import StoreUnavailable
 from headgate.model.change import Change
 from headgate.model.job import Job, JobEvent, Lane
-from headgate.model.record import CoverageRow, Record
+from headgate.model.record import CoverageRow, KeptRecord, Record
 from headgate.model.states import JobState
 from headgate.ports.store import Claimed, Held, JobFilter, Leader, NewJob, Submitted, Work
 from headgate.store.sql import coverage, events, jobs, leaders, records, recovery, users
@@ -146,6 +146,18 @@ class SqlStore:
     async def pace(self, job_id: str, *, limit: int) -> Sequence[datetime]:
         """When the job's last chunks were done."""
         return await self.database.read(lambda tx: events.pace(tx, job_id, limit=limit))
+
+    async def records_of(
+        self, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
+    ) -> Sequence[KeptRecord]:
+        """Records of these syncs and connections under these keys."""
+        return await self.database.read(lambda tx: records.of_keys(tx, syncs, connection_ids, keys))
+
+    async def forget_records(
+        self, syncs: Sequence[str], connection_id: str, keys: Sequence[str]
+    ) -> int:
+        """Delete a connection's records under these keys; how many there were."""
+        return await self.database.write(lambda tx: records.forget(tx, syncs, connection_id, keys))
 
     async def lead(self, name: str, *, holder: str, term: timedelta) -> Leader | None:
         """Become or stay leader."""

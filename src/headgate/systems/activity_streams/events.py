@@ -95,10 +95,7 @@ class Hearing:
                 case "create" | "update":
                     await self._changed(connection, event)
                 case "delete":
-                    strava_id = str(event.object_id)
-                    await self._app.database.write(
-                        lambda tx: kept.forget(tx, connection.id, strava_id)
-                    )
+                    await kept.forget(self._app, connection.id, str(event.object_id))
 
     async def _changed(self, connection: Connection, event: StravaEvent) -> None:
         item = await self._noted(connection, event)

@@ -177,7 +177,7 @@ class ActivityStreams:
         return item
 
     async def _with_details(self, found: Sequence[Item]) -> Sequence[Activity]:
-        details = await self._app.database.read(lambda tx: kept.details_of(tx, found))
+        details = await kept.details_of(self._app, found)
         return [Activity(item=item, details=details.get(item.id)) for item in found]
 
     async def _fetch_the_rest(self, connection: Connection, *, listing: bool) -> Submitted:

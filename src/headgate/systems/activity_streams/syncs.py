@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from headgate import App, InvalidInput, Mode, RetryPolicy, Secret, Sync
+from headgate import App, InvalidInput, Lane, Mode, RetryPolicy, Secret, Sync
 from headgate.connectors.strava import StravaApi, strava
 from headgate.connectors.strava.api import URL
 from headgate.settings import Settings
@@ -31,6 +31,7 @@ def activity_streams(strava: StravaApi) -> tuple[Sync, Sync]:
             name=STREAMS,
             source=StravaStreams(**strava),
             modes=(Mode.FULL,),
+            lane=Lane.COLD,
             retry=RETRY,
             chunk_s_max=STREAMS_CHUNK_S_MAX,
         ),
