@@ -112,13 +112,15 @@ async def product(address: str) -> AsyncIterator[Product]:
         ports = frozenset(
             port for each in (google_url, strava_url) if (port := urlsplit(each).port)
         )
-        rules = AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
+        transport = AiohttpTransport(
+            AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
+        )
         app = App(
             address,
             syncs=[sync],
             entitlement=paid_history,
             vault=AesVault(keys),
-            transport=AiohttpTransport(rules),
+            transport=transport,
         )
         await app.database.open()
         await schema.migrate(app.database)
@@ -129,6 +131,7 @@ async def product(address: str) -> AsyncIterator[Product]:
                 yield here
             finally:
                 await here.session.close()
+                await transport.close()
 
 
 async def test_a_user_s_past_is_imported_and_followed(address: str) -> None:

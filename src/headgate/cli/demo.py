@@ -55,7 +55,7 @@ def demo(
             staged(Path(folder), port, days=days, speed=speed) as stage,
         ):
             show = _Show(stage, days, speed, quiet=json, stays=stays)
-            code = run(stage.app, lambda _: show.play(), json=json)
+            code = run(stage.app, lambda _: show.play_and_close(), json=json)
     except ImportError as error:
         fail(f"{error.name} is missing: install headgate[web,sandbox]", code=CONFIG, json=json)
     except HeadgateError as error:
@@ -73,6 +73,12 @@ class _Show:
         self._speed = speed
         self._quiet = quiet
         self._stays = stays
+
+    async def play_and_close(self) -> int:
+        try:
+            return await self.play()
+        finally:
+            await self._stage.transport.close()
 
     async def play(self) -> int:
         from headgate.web.server import build

@@ -16,6 +16,7 @@ from headgate.base.secret import Secret
 from headgate.loops.supervisor import HOT_AND_COLD, WorkerSettings
 from headgate.policy.entitlement import paid_history
 from headgate.policy.retry import RetryPolicy
+from headgate.ports.transport import Transport
 
 if TYPE_CHECKING:
     from headgate.connectors.keys import KeyRing
@@ -32,6 +33,8 @@ class Stage(msgspec.Struct, frozen=True):
     """What the demonstration is played with."""
 
     app: App
+    #: To be closed by whoever plays.
+    transport: Transport
     keys: "KeyRing"
     google: "GoogleHealth"
     strava: "Strava"
@@ -84,15 +87,16 @@ def staged(folder: Path, port: int, *, days: int, speed: float) -> Iterator[Stag
             ),
         )
         ports = frozenset(port for end in sync.ends for port in getattr(end, "ports", ()))
+        transport = AiohttpTransport(
+            AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
+        )
         app = App(
             f"sqlite:///{folder / 'demo.db'}",
             syncs=[msgspec.structs.replace(sync, retry=RetryPolicy(cooldown_s=COOLDOWN_S))],
             worker=WorkerSettings(lanes=HOT_AND_COLD, lease_s=LEASE_REAL_S * speed, grace_s=speed),
             entitlement=paid_history,
             vault=AesVault(keys),
-            transport=AiohttpTransport(
-                AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
-            ),
+            transport=transport,
             clock=clock,
         )
-        yield Stage(app, keys, google, strava_there, listener, public_url)
+        yield Stage(app, transport, keys, google, strava_there, listener, public_url)

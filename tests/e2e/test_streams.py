@@ -1,0 +1,107 @@
+"""Streams of an athlete's activities, live and backfill, on each database in real time.
+
+Everything is real but Strava and its hurry: no pacing, and limits wide enough not to wait.
+"""
+
+import uuid
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import aiohttp
+import pytest
+
+from headgate import App, Budget, Connection, Limit, Secret
+from headgate.base.clock import SystemClock
+from headgate.base.encoding import from_json
+from headgate.connectors.addresses import AddressRules, parse_networks
+from headgate.connectors.aiohttp_transport import AiohttpTransport
+from headgate.connectors.strava import strava
+from headgate.model.states import JOB, ItemState
+from headgate.sandbox.serving import serving
+from headgate.sandbox.strava import access
+from headgate.sandbox.strava.limits import Limits
+from headgate.sandbox.strava.sandbox import Strava
+from headgate.store.sql import schema
+from headgate.systems.activity_streams import COLLECTION, ActivityStreams, activity_streams
+from tests import servers, stores
+from tests.connecting import vault
+
+BACK = "http://127.0.0.1:1/connected/strava"
+ACTIVITIES = 12
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: servers.PostgresServer
+) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/streams.db"
+    name = f"streams_{uuid.uuid5(uuid.NAMESPACE_URL, str(tmp_path)).hex}"
+    return stores.run_async(stores.create_postgres(postgres_server.url, name))
+
+
+async def connect(app: App) -> Connection:
+    """As the athlete's browser does: out to Strava's page, which agrees at once, and back."""
+    here = {"user_id": "ada", "session": "browser", "redirect_uri": BACK}
+    page = await app.connections.start("strava", **here)
+    async with aiohttp.ClientSession() as browser:
+        async with browser.get(page, allow_redirects=False) as answer:
+            answered = dict(parse_qsl(urlsplit(answer.headers["Location"]).query))
+    return await app.connections.finish(answered=answered, **here)
+
+
+async def until_done(app: App, job_id: str) -> None:
+    while (job := await app.get(job_id)).state not in JOB.terminal:
+        await app.clock.sleep(0.1)
+    assert job.state.value == "success", (job.reason, job.error)
+
+
+async def test_every_stream_is_fetched_once_and_served(address: str) -> None:
+    wide = Limits(overall_15min=2000, overall_day=20_000, read_15min=2000, read_day=20_000)
+    there = Strava(SystemClock(), activities=ACTIVITIES, stream_points=60, limits=wide)
+    with serving(there) as url:
+        api = strava(
+            client_id=access.CLIENT_ID,
+            client_secret=Secret(access.CLIENT_SECRET),
+            redirect_uris=(BACK,),
+            budget=Budget("strava", [Limit(2000, per="15min")], paced=False),
+            url=url,
+        )
+        ports = frozenset([urlsplit(url).port or 0])
+        rules = AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
+        transport = AiohttpTransport(rules)
+        app = App(address, syncs=activity_streams(api), vault=vault(), transport=transport)
+        await app.database.open()
+        await schema.migrate(app.database)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(transport.close)
+            await stack.enter_async_context(app)
+            await connect(app)
+            supervisor = app.supervisor()
+            await supervisor.start()
+            try:
+                # When the athlete asks for what is new, and then for all the rest
+                streams = ActivityStreams(app)
+                await until_done(app, (await streams.sync_now(user_id="ada")).job.id)
+                await until_done(app, (await streams.backfill(user_id="ada")).job.id)
+            finally:
+                await supervisor.stop()
+
+            # Then each activity has its streams, or is known to have none, by one request each
+            found = await app.items.list_items(COLLECTION, user_id="ada", limit=100)
+            assert len(found) == ACTIVITIES
+            assert {item.state for item in found} <= {ItemState.SUCCESS, ItemState.UNAVAILABLE}
+            had = [item for item in found if item.state is ItemState.SUCCESS]
+            asked = [
+                seen for seen in there.requests.entries if (seen.path or "").endswith("/streams")
+            ]
+            assert len(asked) == len(had) > 0
+
+            served = await app.items.serve(had[0].id, user_id="ada")
+            assert served.document is not None
+            data = from_json(served.document.json())
+            assert isinstance(data, dict)
+            assert len(data["time"]) == served.document.point_count
+            assert await app.items.limited(COLLECTION, within=timedelta(days=1)) == 0
