@@ -4,7 +4,6 @@ The statements are those that the store sends, caught on their way and given to 
 in the environment says how many items there are: 1000000 shows the plans at a million.
 """
 
-import itertools
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -17,7 +16,6 @@ import msgspec
 import pytest
 from sqlalchemy import Connection, Engine, event
 
-from headgate.base.clock import ManualClock
 from headgate.model import item as change
 from headgate.model.item import document_of
 from headgate.model.states import ItemState
@@ -25,8 +23,14 @@ from headgate.ports.items import HeldItem, NewItem
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
-from tests import servers, stores
+from tests import servers
+from tests.conformance.crowds import (
+    crowded_database,
+    crowded_server,
+    crowded_sqlite,
+    due_clock,
+    fill_by,
+)
 from tests.conformance.test_plans import Sent, generic_plan, plan
 from tests.stores import LEASE, START
 
@@ -61,68 +65,22 @@ _FILL = """
 
 def fill(tx: Connection) -> None:
     """Many items."""
-    if tx.dialect.name == "postgresql":
-        now = f"TIMESTAMPTZ '{START.isoformat()}'"
-        later = f"{now} + n * INTERVAL '1 second'"
-        numbers = f"generate_series(1, {ITEM_ROWS}) AS n"
-    else:
-        now = str(int(START.timestamp() * 1_000_000))
-        later = f"{now} + n * 1000000"
-        counted = f"SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < {ITEM_ROWS}"
-        numbers = f"(WITH RECURSIVE counted(n) AS ({counted}) SELECT n FROM counted)"
-    tx.exec_driver_sql(_FILL.format(now=now, later=later, numbers=numbers))
-
-
-async def fill_database(database: Database) -> None:
-    await database.open()
-    try:
-        await database.write(fill)
-    finally:
-        await database.close()
+    fill_by(tx, _FILL, rows=ITEM_ROWS)
 
 
 @pytest.fixture(scope="module")
 def crowded_url(postgres_server: servers.PostgresServer) -> str:
-    """A server's database with many items, analysed."""
-
-    async def prepare() -> str:
-        url = await stores.migrated_postgres(postgres_server.url, "headgate_item_plans")
-        await fill_database(PostgresDatabase(url, ManualClock(START)))
-        await stores.execute_on(url, "VACUUM ANALYZE items")
-        return url
-
-    return stores.run_async(prepare())
+    return crowded_server(postgres_server, "headgate_item_plans", fill, "items")
 
 
 @pytest.fixture(scope="module")
 def crowded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with many items. It is not analysed: nothing in Headgate runs ANALYZE on SQLite."""
-
-    async def prepare() -> Path:
-        path = await stores.migrated_sqlite(tmp_path_factory.mktemp("plans") / "crowded.db")
-        await fill_database(SqliteDatabase(path, ManualClock(START)))
-        return path
-
-    return stores.run_async(prepare())
-
-
-_half_hours = itertools.count(1)
-
-
-def due_clock() -> ManualClock:
-    """Half an hour later than the last: some of everything has come due meanwhile."""
-    clock = ManualClock(START)
-    clock.advance(1800 * next(_half_hours))
-    return clock
+    return crowded_sqlite(tmp_path_factory.mktemp("plans"), fill)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def crowded(request: pytest.FixtureRequest) -> Database:
-    """The crowded database, not yet open."""
-    if request.param == "sqlite":
-        return SqliteDatabase(request.getfixturevalue("crowded_file"), due_clock())
-    url: str = request.getfixturevalue("crowded_url")
-    return PostgresDatabase(url, due_clock(), server_time=False)
+    return crowded_database(request)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ The statements are those that the store sends, caught on their way and given to 
 them here would go on passing after the original had changed.
 """
 
-import itertools
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -16,17 +15,22 @@ import msgspec
 import pytest
 from sqlalchemy import Connection, Engine, event
 
-from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane
 from headgate.model.record import Record
 from headgate.ports.store import Held, JobFilter, Work
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from tests import servers, stores
-from tests.stores import LEASE, START, new_job, tally
+from tests.conformance.crowds import (
+    crowded_database,
+    crowded_server,
+    crowded_sqlite,
+    due_clock,
+    fill_by,
+)
+from tests.stores import LEASE, new_job, tally
 
 JOBS = 100_000
 RUNS = 10
@@ -67,69 +71,22 @@ def fill(tx: Connection) -> None:
 
     And as many records, a hundred for each of a thousand connections.
     """
-    if tx.dialect.name == "postgresql":
-        now = f"TIMESTAMPTZ '{START.isoformat()}'"
-        later = f"{now} + n * INTERVAL '1 second'"
-        numbers = f"generate_series(1, {JOBS}) AS n"
-    else:
-        now = str(int(START.timestamp() * 1_000_000))
-        later = f"{now} + n * 1000000"
-        counted = f"SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < {JOBS}"
-        numbers = f"(WITH RECURSIVE counted(n) AS ({counted}) SELECT n FROM counted)"
-    tx.exec_driver_sql(_FILL.format(now=now, later=later, numbers=numbers))
-    tx.exec_driver_sql(_FILL_RECORDS.format(now=now, numbers=numbers))
-
-
-async def fill_database(database: Database) -> None:
-    await database.open()
-    try:
-        await database.write(fill)
-    finally:
-        await database.close()
+    fill_by(tx, _FILL, _FILL_RECORDS, rows=JOBS)
 
 
 @pytest.fixture(scope="module")
 def crowded_url(postgres_server: servers.PostgresServer) -> str:
-    """A server's database with 100,000 jobs, analysed."""
-
-    async def prepare() -> str:
-        url = await stores.migrated_postgres(postgres_server.url, "headgate_plans")
-        await fill_database(PostgresDatabase(url, ManualClock(START)))
-        await stores.execute_on(url, "VACUUM ANALYZE jobs, records")
-        return url
-
-    return stores.run_async(prepare())
+    return crowded_server(postgres_server, "headgate_plans", fill, "jobs", "records")
 
 
 @pytest.fixture(scope="module")
 def crowded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with 100,000 jobs. It is not analysed: nothing in Headgate runs ANALYZE on SQLite."""
-
-    async def prepare() -> Path:
-        path = await stores.migrated_sqlite(tmp_path_factory.mktemp("plans") / "crowded.db")
-        await fill_database(SqliteDatabase(path, ManualClock(START)))
-        return path
-
-    return stores.run_async(prepare())
-
-
-_half_hours = itertools.count(1)
-
-
-def due_clock() -> ManualClock:
-    """Half an hour later than the last: some of everything has come due meanwhile."""
-    clock = ManualClock(START)
-    clock.advance(1800 * next(_half_hours))
-    return clock
+    return crowded_sqlite(tmp_path_factory.mktemp("plans"), fill)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def crowded(request: pytest.FixtureRequest) -> Database:
-    """The crowded database, not yet open."""
-    if request.param == "sqlite":
-        return SqliteDatabase(request.getfixturevalue("crowded_file"), due_clock())
-    url: str = request.getfixturevalue("crowded_url")
-    return PostgresDatabase(url, due_clock(), server_time=False)
+    return crowded_database(request)
 
 
 @pytest.fixture

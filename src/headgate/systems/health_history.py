@@ -23,6 +23,7 @@ from headgate.connectors.strava import StravaApi, StravaUploads, strava
 from headgate.connectors.strava.api import UPLOAD_SCOPES
 from headgate.connectors.strava.api import URL as STRAVA_URL
 from headgate.settings import Settings
+from headgate.systems.environment import is_on, needed, url
 
 NAME = "health-history"
 #: A day with fifty exercises takes eleven minutes at the pace that Strava's quarter of an hour
@@ -61,17 +62,17 @@ def from_environment(environ: Mapping[str, str]) -> App:
     settings = Settings()
     sync = health_history(
         fitbit=fitbit(
-            client_id=_needed(environ, "HEADGATE_FITBIT_CLIENT_ID"),
-            client_secret=Secret(_needed(environ, "HEADGATE_FITBIT_CLIENT_SECRET")),
+            client_id=needed(environ, "HEADGATE_FITBIT_CLIENT_ID"),
+            client_secret=Secret(needed(environ, "HEADGATE_FITBIT_CLIENT_SECRET")),
             redirect_uris=(f"{settings.site_url}/connected/fitbit",),
-            url=_url(environ, "HEADGATE_FITBIT_URL"),
+            url=url(environ, "HEADGATE_FITBIT_URL"),
         ),
         strava=strava(
-            client_id=_needed(environ, "HEADGATE_STRAVA_CLIENT_ID"),
-            client_secret=Secret(_needed(environ, "HEADGATE_STRAVA_CLIENT_SECRET")),
+            client_id=needed(environ, "HEADGATE_STRAVA_CLIENT_ID"),
+            client_secret=Secret(needed(environ, "HEADGATE_STRAVA_CLIENT_SECRET")),
             redirect_uris=(f"{settings.site_url}/connected/strava",),
             scopes=UPLOAD_SCOPES,
-            url=_url(environ, "HEADGATE_STRAVA_URL") or STRAVA_URL,
+            url=url(environ, "HEADGATE_STRAVA_URL") or STRAVA_URL,
         ),
     )
     return App(
@@ -79,26 +80,8 @@ def from_environment(environ: Mapping[str, str]) -> App:
         syncs=[sync],
         redis=settings.redis,
         worker=settings.worker(),
-        entitlement=paid_history if _is_on(environ, "HEADGATE_PAID_HISTORY") else None,
+        entitlement=paid_history if is_on(environ, "HEADGATE_PAID_HISTORY") else None,
     )
-
-
-def _needed(environ: Mapping[str, str], name: str) -> str:
-    value = environ.get(name, "").strip()
-    if not value:
-        raise InvalidInput(name, "is not set; the provider's developer pages give it out")
-    return value
-
-
-def _url(environ: Mapping[str, str], name: str) -> str | None:
-    return environ.get(name, "").strip().rstrip("/") or None
-
-
-def _is_on(environ: Mapping[str, str], name: str) -> bool:
-    given = environ.get(name, "").strip().lower()
-    if given not in ("", "0", "1", "true", "false"):
-        raise InvalidInput(name, "must be 1 or 0")
-    return given in ("1", "true")
 
 
 @cache

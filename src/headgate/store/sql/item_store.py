@@ -17,7 +17,7 @@ from headgate.ports.items import (
     Settlement,
     StoredDocument,
 )
-from headgate.store.sql import documents, items
+from headgate.store.sql import documents, item_counts, items
 from headgate.store.sql.database import Database
 from headgate.store.sql.documents import pack
 from headgate.store.sql.moment import Moment
@@ -129,19 +129,21 @@ class SqlItems:
 
     async def census(self, collection: str) -> Census:
         """How all items of a collection stand."""
-        return await self.database.read(lambda tx: items.census(tx, collection))
+        return await self.database.read(lambda tx: item_counts.census(tx, collection))
 
     async def progress(self, collection: str, user_id: str) -> Mapping[ItemState, int]:
         """How many of a user's items are in each state."""
-        return await self.database.read(lambda tx: items.progress(tx, collection, user_id))
+        return await self.database.read(lambda tx: item_counts.progress(tx, collection, user_id))
 
     async def stuck(self, collection: str) -> int:
         """How many have failed for good."""
-        return await self.database.read(lambda tx: items.stuck(tx, collection))
+        return await self.database.read(lambda tx: item_counts.stuck(tx, collection))
 
     async def limited(self, collection: str, *, within: timedelta) -> int:
         """How many items the provider has refused by its limit in that time."""
-        return await self._read(lambda tx, now: items.limited(tx, now, collection, within=within))
+        return await self._read(
+            lambda tx, now: item_counts.limited(tx, now, collection, within=within)
+        )
 
     async def documents_of(self, item_ids: Sequence[str]) -> Sequence[StoredDocument]:
         """What was last fetched for each of these items, whatever became of them since."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
-from headgate import App, InvalidInput, Lane, Mode, RetryPolicy, Secret, Sync
+from headgate import App, Lane, Mode, RetryPolicy, Secret, Sync
 from headgate.connectors.strava import StravaApi, strava
 from headgate.connectors.strava.api import URL
 from headgate.settings import Settings
 from headgate.systems.activity_streams.backfill import StravaStreams
 from headgate.systems.activity_streams.live import StravaLive
 from headgate.systems.activity_streams.names import LIVE, STREAMS
+from headgate.systems.environment import needed, url
 
 #: A batch at the pace of backfill takes two minutes, and longer while others share it; live work
 #: waits for a place in the budget only for seconds.
@@ -42,10 +43,10 @@ def from_environment(environ: Mapping[str, str]) -> App:
     """The application that the environment asks for; InvalidInput where something is missing."""
     settings = Settings()
     api = strava(
-        client_id=_needed(environ, "HEADGATE_STRAVA_CLIENT_ID"),
-        client_secret=Secret(_needed(environ, "HEADGATE_STRAVA_CLIENT_SECRET")),
+        client_id=needed(environ, "HEADGATE_STRAVA_CLIENT_ID"),
+        client_secret=Secret(needed(environ, "HEADGATE_STRAVA_CLIENT_SECRET")),
         redirect_uris=(f"{settings.site_url}/connected/strava",),
-        url=environ.get("HEADGATE_STRAVA_URL", "").strip().rstrip("/") or URL,
+        url=url(environ, "HEADGATE_STRAVA_URL") or URL,
     )
     return App(
         settings.database,
@@ -53,10 +54,3 @@ def from_environment(environ: Mapping[str, str]) -> App:
         redis=settings.redis,
         worker=settings.worker(),
     )
-
-
-def _needed(environ: Mapping[str, str], name: str) -> str:
-    value = environ.get(name, "").strip()
-    if not value:
-        raise InvalidInput(name, "is not set; Strava's developer pages give it out")
-    return value

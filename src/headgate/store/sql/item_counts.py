@@ -1,0 +1,71 @@
+"""How many items are where: what operators look at.
+
+Counted along indexes, not kept in rows of their own, which every settled item would have to wait
+for: a million items are walked in a tenth of a second, so whoever shows it should keep the answer.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Select, func, select
+
+from headgate.model.states import ItemState
+from headgate.ports.items import Census
+from headgate.store.sql.moment import Moment
+from headgate.store.sql.tables import STUCK, is_item_state, items
+
+
+def _by_state(tx: Connection, query: Select[Any]) -> dict[ItemState, int]:
+    found = {row[0]: row[1] for row in tx.execute(query.group_by(items.c.state))}
+    return {state: found.get(state, 0) for state in ItemState}
+
+
+_COUNTS = select(items.c.state, func.count())
+
+
+def census(tx: Connection, collection: str) -> Census:
+    """How all items of a collection stand: one walk along an index, without touching a row."""
+    mine = items.c.collection == collection
+    retries = (
+        select(items.c.retry_count, func.count())
+        .where(mine, is_item_state(ItemState.FAILED))
+        .group_by(items.c.retry_count)
+        .order_by(items.c.retry_count)
+    )
+    return Census(
+        states=_by_state(tx, _COUNTS.where(mine)),
+        retries={row[0]: row[1] for row in tx.execute(retries)},
+    )
+
+
+def progress(tx: Connection, collection: str, user_id: str) -> dict[ItemState, int]:
+    """How many of a user's items are in each state: six looks into an index."""
+    return _by_state(
+        tx,
+        _COUNTS.where(
+            items.c.collection == collection,
+            items.c.user_id == user_id,
+            # All six named: then the user, who comes after the state in the index, is looked up.
+            is_item_state(*ItemState),
+        ),
+    )
+
+
+def stuck(tx: Connection, collection: str) -> int:
+    """How many have failed for good."""
+    query = select(func.count()).select_from(items).where(items.c.collection == collection, STUCK)
+    return int(tx.execute(query).scalar_one())
+
+
+def limited(tx: Connection, now: Moment, collection: str, *, within: timedelta) -> int:
+    """How many were refused by the provider's limit in that time."""
+    query = (
+        select(func.count())
+        .select_from(items)
+        .where(
+            items.c.collection == collection,
+            items.c.limited_at.is_not(None),
+            items.c.limited_at > now.at(-within),
+        )
+    )
+    return int(tx.execute(query).scalar_one())

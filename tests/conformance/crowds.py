@@ -1,0 +1,80 @@
+"""Databases with many rows, for tests that read query plans."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from headgate.base.clock import ManualClock
+from headgate.store.sql.database import Database
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.sqlite import SqliteDatabase
+from tests import servers, stores
+from tests.stores import START
+
+Fill = Callable[[Connection], None]
+
+_half_hours = itertools.count(1)
+
+
+def fill_by(tx: Connection, *statements: str, rows: int) -> None:
+    """INSERT … SELECT over so many `{numbers}`, at `{now}` or each a second `{later}`."""
+    if tx.dialect.name == "postgresql":
+        now = f"TIMESTAMPTZ '{START.isoformat()}'"
+        later = f"{now} + n * INTERVAL '1 second'"
+        numbers = f"generate_series(1, {rows}) AS n"
+    else:
+        now = str(int(START.timestamp() * 1_000_000))
+        later = f"{now} + n * 1000000"
+        counted = f"SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < {rows}"
+        numbers = f"(WITH RECURSIVE counted(n) AS ({counted}) SELECT n FROM counted)"
+    for statement in statements:
+        tx.exec_driver_sql(statement.format(now=now, later=later, numbers=numbers))
+
+
+def crowded_server(server: servers.PostgresServer, name: str, fill: Fill, *tables: str) -> str:
+    """The address of a server's database, filled and analysed."""
+
+    async def prepare() -> str:
+        url = await stores.migrated_postgres(server.url, name)
+        await _fill(PostgresDatabase(url, ManualClock(START)), fill)
+        await stores.execute_on(url, f"VACUUM ANALYZE {', '.join(tables)}")
+        return url
+
+    return stores.run_async(prepare())
+
+
+def crowded_sqlite(folder: Path, fill: Fill) -> Path:
+    """A file, filled. It is not analysed: nothing in Headgate runs ANALYZE on SQLite."""
+
+    async def prepare() -> Path:
+        path = await stores.migrated_sqlite(folder / "crowded.db")
+        await _fill(SqliteDatabase(path, ManualClock(START)), fill)
+        return path
+
+    return stores.run_async(prepare())
+
+
+async def _fill(database: Database, fill: Fill) -> None:
+    await database.open()
+    try:
+        await database.write(fill)
+    finally:
+        await database.close()
+
+
+def due_clock() -> ManualClock:
+    """Half an hour later than the last: some of everything has come due meanwhile."""
+    clock = ManualClock(START)
+    clock.advance(1800 * next(_half_hours))
+    return clock
+
+
+def crowded_database(request: pytest.FixtureRequest) -> Database:
+    """The one that the fixture's parameter names, not yet open."""
+    if request.param == "sqlite":
+        return SqliteDatabase(request.getfixturevalue("crowded_file"), due_clock())
+    url: str = request.getfixturevalue("crowded_url")
+    return PostgresDatabase(url, due_clock(), server_time=False)
