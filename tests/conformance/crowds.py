@@ -16,8 +16,6 @@ from tests.stores import START
 
 Fill = Callable[[Connection], None]
 
-_half_hours = itertools.count(1)
-
 
 def fill_by(tx: Connection, *statements: str, rows: int) -> None:
     """INSERT … SELECT over so many `{numbers}`, at `{now}` or each a second `{later}`."""
@@ -65,16 +63,24 @@ async def _fill(database: Database, fill: Fill) -> None:
         await database.close()
 
 
-def due_clock() -> ManualClock:
-    """Half an hour later than the last: some of everything has come due meanwhile."""
-    clock = ManualClock(START)
-    clock.advance(1800 * next(_half_hours))
-    return clock
+def half_hours() -> Callable[[], ManualClock]:
+    """Clocks, each half an hour later than the last: some of everything comes due meanwhile.
+
+    Each crowd has its own: what is due in one must not depend on who looked at another.
+    """
+    passed = itertools.count(1)
+
+    def later() -> ManualClock:
+        clock = ManualClock(START)
+        clock.advance(1800 * next(passed))
+        return clock
+
+    return later
 
 
-def crowded_database(request: pytest.FixtureRequest) -> Database:
+def crowded_database(request: pytest.FixtureRequest, clock: ManualClock) -> Database:
     """The one that the fixture's parameter names, not yet open."""
     if request.param == "sqlite":
-        return SqliteDatabase(request.getfixturevalue("crowded_file"), due_clock())
+        return SqliteDatabase(request.getfixturevalue("crowded_file"), clock)
     url: str = request.getfixturevalue("crowded_url")
-    return PostgresDatabase(url, due_clock(), server_time=False)
+    return PostgresDatabase(url, clock, server_time=False)

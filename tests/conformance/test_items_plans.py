@@ -28,8 +28,8 @@ from tests.conformance.crowds import (
     crowded_database,
     crowded_server,
     crowded_sqlite,
-    due_clock,
     fill_by,
+    half_hours,
 )
 from tests.conformance.test_plans import Sent, generic_plan, plan
 from tests.stores import LEASE, START
@@ -68,6 +68,9 @@ def fill(tx: Connection) -> None:
     fill_by(tx, _FILL, rows=ITEM_ROWS)
 
 
+due_clock = half_hours()
+
+
 @pytest.fixture(scope="module")
 def crowded_url(postgres_server: servers.PostgresServer) -> str:
     return crowded_server(postgres_server, "headgate_item_plans", fill, "items")
@@ -80,7 +83,7 @@ def crowded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def crowded(request: pytest.FixtureRequest) -> Database:
-    return crowded_database(request)
+    return crowded_database(request, due_clock())
 
 
 @pytest.fixture

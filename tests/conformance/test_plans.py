@@ -27,8 +27,8 @@ from tests.conformance.crowds import (
     crowded_database,
     crowded_server,
     crowded_sqlite,
-    due_clock,
     fill_by,
+    half_hours,
 )
 from tests.stores import LEASE, new_job, tally
 
@@ -74,6 +74,9 @@ def fill(tx: Connection) -> None:
     fill_by(tx, _FILL, _FILL_RECORDS, rows=JOBS)
 
 
+due_clock = half_hours()
+
+
 @pytest.fixture(scope="module")
 def crowded_url(postgres_server: servers.PostgresServer) -> str:
     return crowded_server(postgres_server, "headgate_plans", fill, "jobs", "records")
@@ -86,7 +89,7 @@ def crowded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def crowded(request: pytest.FixtureRequest) -> Database:
-    return crowded_database(request)
+    return crowded_database(request, due_clock())
 
 
 @pytest.fixture
