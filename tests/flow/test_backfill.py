@@ -424,14 +424,9 @@ def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) ->
         # Given a destination that is down for three users, whose other days are without records
         shelf = Shelf()
         shelf.errors = [Transient("503")] * 100
-        days_read: list[date] = []
 
         async def read(ctx: Context) -> Chunk:
-            assert ctx.day is not None
-            if ctx.day == LAST:
-                return await a_day(ctx)
-            days_read.append(ctx.day)
-            return Chunk()
+            return await a_day(ctx) if ctx.day == LAST else Chunk()
 
         app = await world.app(sync(ScriptedSource(read, "watch"), shelf))
         await app.supervisor().start()
@@ -466,6 +461,46 @@ def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) ->
         shelf.errors.clear()
         for job in jobs:
             assert (await world.until(app, job.id)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_others_are_set_free_only_by_a_probe_that_its_destination_answered(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given two users' imports that wait for a destination which is down
+        shelf = Shelf()
+        shelf.errors = [Transient("503")] * 100
+        records = True
+
+        async def read(ctx: Context) -> Chunk:
+            return await a_day(ctx) if records else Chunk()
+
+        app = await world.app(sync(ScriptedSource(read, "watch"), shelf))
+        freed: list[str] = []
+        release = app.store.release_provider
+
+        async def released(provider: str, **more: Any) -> int:
+            freed.append(provider)
+            return await release(provider, **more)
+
+        app.store.release_provider = released  # type: ignore[method-assign]
+        await app.supervisor().start()
+        jobs = [
+            (await app.backfills.start(asked(destination="shelf", user_id=user))).job
+            for user in ("ada", "bob")
+        ]
+        for job in jobs:
+            await world.until(app, job.id, JobState.PAUSED)
+
+        # When the days that the probes read have nothing to deliver
+        records = False
+        shelf.errors.clear()
+        for job in jobs:
+            assert (await world.until(app, job.id)).state is JobState.SUCCESS
+
+        # Then nobody was told that the destination is back: nobody had asked it
+        assert freed == []
+        assert shelf.batches == []
 
     in_world(tmp_path, main)
 
