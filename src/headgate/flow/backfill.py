@@ -3,18 +3,17 @@
 The sync is found by its two ends, and the connections are the user's own.
 """
 
-from collections.abc import Sequence
 from datetime import date
 
 import msgspec
 
 from headgate.base.encoding import JsonObject
-from headgate.base.errors import InvalidInput, NotConnected, NotFound
+from headgate.base.errors import InvalidInput, NotConnected
+from headgate.flow.connect import meant
 from headgate.flow.registry import Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.status import JobStatus, status_of
 from headgate.flow.submit import JobRequest, check, check_name, entitle, planned, submit
-from headgate.model.account import Connection
 from headgate.model.budget import BudgetUse
 from headgate.model.forecast import Forecast
 from headgate.model.job import Mode, Reprocess
@@ -24,8 +23,6 @@ from headgate.policy.forecast import forecast
 from headgate.ports.connector import Destination, Source
 from headgate.ports.store import JobFilter, Submitted
 
-#: A user with more connections than this has to name the one they mean.
-CONNECTIONS_MAX = 100
 #: Other imports that a forecast takes into account, at most.
 OTHERS_MAX = 100
 
@@ -150,29 +147,17 @@ class Backfills:
         credentials = self._rt.credentials
         if auth_of(end) is None or credentials is None:
             return given or user_id
-        if given is not None:
-            connection = await credentials.accounts.get(given, user_id=user_id)
-            if connection.source != end.name:
-                raise NotFound(f"there is no connection {given!r} to {title_of(end)}")
-        else:
-            connection = _only(
-                await credentials.accounts.list_connections(user_id, limit=CONNECTIONS_MAX),
-                end,
-                field,
-            )
+        connection = await meant(
+            credentials.accounts,
+            end.name,
+            user_id=user_id,
+            given=given,
+            title=title_of(end),
+            field=field,
+        )
         if connection.state is ConnectionState.NEEDS_REAUTH:
             raise NotConnected(end.name, f"{title_of(end)} needs the user to sign in again first")
         return connection.id
-
-
-def _only(connections: Sequence[Connection], end: Source | Destination, field: str) -> Connection:
-    found = [each for each in connections if each.source == end.name]
-    if not found:
-        raise NotConnected(end.name, f"the user has not connected {title_of(end)} yet")
-    if len(found) > 1:
-        ids = ", ".join(each.id for each in found)
-        raise InvalidInput(field, f"the user has several accounts at {title_of(end)}: {ids}")
-    return found[0]
 
 
 def _ends(sync: Sync) -> tuple[str, str | None]:

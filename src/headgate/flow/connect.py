@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
 
-from headgate.base.errors import Conflict, InvalidInput
+from headgate.base.errors import Conflict, InvalidInput, NotConnected, NotFound
 from headgate.base.log import get_logger
 from headgate.base.secret import Secret, random_secret
 from headgate.flow.credentials import Credentials
 from headgate.flow.registry import Registry
 from headgate.flow.sealing import seal
 from headgate.model.account import Binding, Connection, Tokens
-from headgate.ports.accounts import Attempt, CodeAuth, Consent, NewConnection, Renewal
+from headgate.ports.accounts import Accounts, Attempt, CodeAuth, Consent, NewConnection, Renewal
 
 #: How long a user may take on the provider's page.
 ATTEMPT_TERM = timedelta(minutes=10)
@@ -126,6 +126,12 @@ class Connections:
         """The connection; NotFound where it is not there or not that user's."""
         return await self._accounts.get(connection_id, user_id=user_id)
 
+    async def meant(
+        self, source: str, *, user_id: str, connection_id: str | None = None
+    ) -> Connection:
+        """The user's connection to `source` that is named, or else their only one."""
+        return await meant(self._accounts, source, user_id=user_id, given=connection_id)
+
     async def of_user(
         self, user_id: str, *, limit: int = 50, after: str | None = None
     ) -> Sequence[Connection]:
@@ -219,6 +225,32 @@ class Connections:
     def _same_source(connection: Connection, source: str) -> None:
         if connection.source != source:
             raise InvalidInput("connection_id", f"{connection.id} is not to {source}")
+
+
+async def meant(
+    accounts: Accounts,
+    source: str,
+    *,
+    user_id: str,
+    given: str | None,
+    title: str | None = None,
+    field: str = "connection_id",
+) -> Connection:
+    """The user's connection to `source` that is meant: the one that is named, or the only one."""
+    called = title or source
+    if given is not None:
+        named = await accounts.get(given, user_id=user_id)
+        if named.source != source:
+            raise NotFound(f"there is no connection {given!r} to {called}")
+        return named
+    connections = await accounts.list_connections(user_id, limit=LIST_MAX)
+    found = [each for each in connections if each.source == source]
+    if not found:
+        raise NotConnected(source, f"the user has not connected {called} yet")
+    if len(found) > 1:
+        ids = ", ".join(each.id for each in found)
+        raise InvalidInput(field, f"the user has several accounts at {called}: {ids}")
+    return found[0]
 
 
 def _check(field: str, value: str) -> None:

@@ -139,7 +139,7 @@ class ActivityStreams:
 
         ActiveJobExists while an event is being seen to, which takes seconds.
         """
-        connection = await self._submitting.connection(
+        connection = await self._app.connections.meant(
             NAME, user_id=user_id, connection_id=connection_id
         )
         submitted = await self._submitting.look(
@@ -155,7 +155,7 @@ class ActivityStreams:
 
     async def backfill(self, *, user_id: str, connection_id: str | None = None) -> Submitted:
         """Fetch the streams of everything, in the cold lane; the active job, where there is one."""
-        connection = await self._submitting.connection(
+        connection = await self._app.connections.meant(
             NAME, user_id=user_id, connection_id=connection_id
         )
         listing = await self._listed_until(connection) is None

@@ -6,13 +6,10 @@ from headgate import (
     ActiveJobExists,
     App,
     Connection,
-    InvalidInput,
     Job,
     JobState,
     Lane,
     Mode,
-    NotConnected,
-    NotFound,
     Submitted,
 )
 from headgate.base.encoding import JsonObject
@@ -20,8 +17,6 @@ from headgate.base.encoding import JsonObject
 #: A job's last chunk takes milliseconds; and Strava gives a callback two seconds in all.
 LOOK_S = 0.05
 LOOKS_MAX = 8
-#: A user's connections among which one is looked for.
-CONNECTIONS_MAX = 100
 
 
 class Submitting:
@@ -30,25 +25,6 @@ class Submitting:
     def __init__(self, app: App) -> None:
         """Submit them to `app`."""
         self._app = app
-
-    async def connection(
-        self, source: str, *, user_id: str, connection_id: str | None
-    ) -> Connection:
-        """The connection that is meant: the named one, or the only one."""
-        connections = self._app.connections
-        if connection_id is not None:
-            named = await connections.get(connection_id, user_id=user_id)
-            if named.source != source:
-                raise NotFound(f"there is no connection {connection_id!r} to {source}")
-            return named
-        found = await connections.of_user(user_id, limit=CONNECTIONS_MAX)
-        mine = [each for each in found if each.source == source]
-        if not mine:
-            raise NotConnected(source, f"connect an account at {source} first")
-        if len(mine) > 1:
-            there_are = ", ".join(each.id for each in mine)
-            raise InvalidInput("connection_id", f"name one of {there_are}")
-        return mine[0]
 
     async def look(
         self,
