@@ -161,18 +161,16 @@ def test_a_slow_chunk_keeps_its_lease_by_heartbeats(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
-def test_leadership_passes_on_when_the_leader_dies(tmp_path: Path) -> None:
+def test_what_one_process_leaves_behind_another_sweeps_up(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         sync = Sync(name="history", source=ScriptedSource(slow_day))
         first, second = await world.app(sync), await world.app(sync)
-        leader = world.loop.host("leader")
-        await leader.spawn(first.supervisor().start())
-        await world.clock.sleep(1)
-        follower = second.supervisor()
-        await follower.start()
+        dying = world.loop.host("dying")
+        await dying.spawn(first.supervisor().start())
         job = await submit(first)
         await world.clock.sleep(5)
-        leader.crash()
+        await second.supervisor().start()
+        dying.crash()
         job = await world.until(second, job.id, limit_s=300)
         assert job.state is JobState.SUCCESS
 

@@ -1,7 +1,6 @@
 """Stopping a worker: what is under way is finished or handed back, and nothing is lost."""
 
 import asyncio
-from datetime import timedelta
 from pathlib import Path
 
 from headgate import App, Chunk, Context, Job, JobState, Reason, Sync, WorkerSettings
@@ -123,19 +122,5 @@ def test_stopping_twice_or_before_starting_is_fine(tmp_path: Path) -> None:
         await worker.start()
         await worker.stop()
         await worker.stop()
-
-    in_world(tmp_path, main)
-
-
-def test_leadership_is_given_up_on_the_way_out(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        first, second = await world.app(), await world.app()
-        worker = first.supervisor()
-        await worker.start()
-        await world.clock.sleep(1)
-        term = timedelta(seconds=10)
-        assert await second.store.lead("sweeper", holder="second", term=term) is None
-        await worker.stop()
-        assert await second.store.lead("sweeper", holder="second", term=term) is not None
 
     in_world(tmp_path, main)

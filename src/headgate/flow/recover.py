@@ -10,7 +10,6 @@ from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
 from headgate.policy.retry import RetryPolicy, backoff
 from headgate.ports.signal import lane_topic
-from headgate.ports.store import Leader
 
 #: Jobs put right in one transaction, at most.
 BATCH_MAX = 200
@@ -18,25 +17,25 @@ BATCH_MAX = 200
 ROUNDS_MAX = 50
 
 
-async def rescue_expired(rt: Runtime, leader: Leader) -> int:
+async def rescue_expired(rt: Runtime) -> int:
     """Take jobs from workers that are gone."""
     total = 0
     for _ in range(ROUNDS_MAX):
         found = await rt.store.expired(limit=BATCH_MAX)
         changes = [_rescued(rt, job) for job in found]
-        total += await _sweep(rt, changes, leader)
+        total += await _sweep(rt, changes)
         if len(found) < BATCH_MAX:
             break
     return total
 
 
-async def thaw_paused(rt: Runtime, leader: Leader) -> int:
+async def thaw_paused(rt: Runtime) -> int:
     """Let go on what has cooled down."""
     total = 0
     for _ in range(ROUNDS_MAX):
         found = await rt.store.thawable(limit=BATCH_MAX)
         changes = [change.thaw(job, probe=job.reason is Reason.BREAKER) for job in found]
-        total += await _sweep(rt, changes, leader)
+        total += await _sweep(rt, changes)
         if len(found) < BATCH_MAX:
             break
     return total
@@ -56,10 +55,10 @@ def _rescued(rt: Runtime, job: Job) -> Change:
     return change.rescue(job, after=again)
 
 
-async def _sweep(rt: Runtime, changes: list[Change], leader: Leader) -> int:
+async def _sweep(rt: Runtime, changes: list[Change]) -> int:
     if not changes:
         return 0
-    applied = await rt.store.sweep(changes, leader)
+    applied = await rt.store.sweep(changes)
     for lane in sorted({each.after.lane for each in changes}):
         await rt.signal.announce(lane_topic(lane))
     return applied

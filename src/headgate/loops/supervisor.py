@@ -6,7 +6,6 @@ does not let go is left to its lease: the sweeper of another process rescues it.
 """
 
 import asyncio
-import contextlib
 import signal
 from collections.abc import Mapping
 from datetime import timedelta
@@ -68,9 +67,7 @@ class Supervisor:
             LaneWorkers(rt, lane, size, self._holdings, worker=worker, lease_s=settings.lease_s)
             for lane, size in settings.lanes.items()
         ]
-        self._sweeper = Sweeper(
-            rt, worker=worker, lease_s=settings.lease_s, keep_events=settings.keep_events
-        )
+        self._sweeper = Sweeper(rt, lease_s=settings.lease_s, keep_events=settings.keep_events)
         self._items = (ItemHeartbeat(rt.fetching), ItemSweeper(rt.fetching))
         self._asked = asyncio.Event()
         self._at_once = asyncio.Event()
@@ -118,11 +115,8 @@ class Supervisor:
             _log.info(
                 "stopped", released=released, left_to_leases=0 if clean else len(self._holdings)
             )
-        for service in (self._heartbeat, *self._items):
+        for service in (self._heartbeat, *self._items, self._sweeper):
             await service.stop()
-        with contextlib.suppress(Exception):
-            # The seat falls free by itself; a store that is gone must not keep us from stopping.
-            await self._sweeper.stop()
 
     async def _finished(self, seconds: float) -> bool:
         """Whether every slice ended in that time, unless told to let go at once."""

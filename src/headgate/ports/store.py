@@ -70,16 +70,6 @@ class Work(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     coverage: Coverage | None = None
 
 
-class Leader(msgspec.Struct, frozen=True):
-    """A term of leadership: work done under it is refused once another's term has begun."""
-
-    name: str
-    token: int
-    #: Seconds until a lease, a deadline or a cool-down ends, as of the look that gave the term;
-    #: None when nothing is pending. It comes along because the leader asks for it every time.
-    due_s: float | None = None
-
-
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs to list; None means any."""
 
@@ -116,8 +106,8 @@ class Store(Protocol):
         """Extend the leases that are still held; returns the state of each job still held."""
         ...
 
-    async def sweep(self, changes: Sequence[Change], leader: Leader) -> int:
-        """Apply the leader's changes; returns how many took effect (none if no longer leader)."""
+    async def sweep(self, changes: Sequence[Change]) -> int:
+        """Apply a sweeper's changes together; returns how many took effect."""
         ...
 
     async def get(self, job_id: str, *, user_id: str | None = None) -> Job:
@@ -162,14 +152,6 @@ class Store(Protocol):
         """When the job's last chunks were done, the latest first."""
         ...
 
-    async def lead(self, name: str, *, holder: str, term: timedelta) -> Leader | None:
-        """Become or stay leader for `term`; None while somebody else is."""
-        ...
-
-    async def resign(self, leader: Leader) -> None:
-        """Give leadership up at once, so that the next need not wait for the term's end."""
-        ...
-
     async def expired(self, *, limit: int) -> Sequence[Job]:
         """Jobs whose lease has run out, and cancelling ones past their deadline."""
         ...
@@ -182,10 +164,14 @@ class Store(Protocol):
         """The provider answers again: let its paused jobs go, one after another."""
         ...
 
-    async def prune_events(self, leader: Leader, *, older_than: timedelta, limit: int) -> int:
+    async def prune_events(self, *, older_than: timedelta, limit: int) -> int:
         """Delete old events, at most `limit` of the oldest; returns how many."""
         ...
 
     async def next_sweep_s(self) -> float | None:
         """Seconds until a lease, a deadline or a cool-down ends; None when nothing is pending."""
+        ...
+
+    async def free_locks(self) -> int:
+        """End transactions whose client has stopped answering; returns how many."""
         ...

@@ -53,6 +53,13 @@ class Database(ABC):
     async def read(self, operation: Operation[T]) -> T:
         """Run `operation` in one read-only transaction."""
 
+    async def free_locks(self) -> int:
+        """End transactions whose client has stopped answering; returns how many.
+
+        Nothing to do where the locks are this process's own.
+        """
+        return 0
+
     @abstractmethod
     async def migrate(self, operation: Operation[T]) -> T:
         """Run `operation` alone: nobody else changes the schema meanwhile."""
@@ -76,12 +83,14 @@ def translate(error: Exception) -> Exception:
 #: SQLSTATE classes: connection exception, operator intervention (shutdown), system error,
 #: insufficient resources (too many connections).
 _OUTAGE_CLASSES = ("08", "57", "58", "53")
+#: SQLSTATE of a statement that waited for a lock for longer than it may.
+LOCK_NOT_AVAILABLE = "55P03"
 
 
 def _is_outage(error: DBAPIError) -> bool:
     state = sqlstate(error)
     if state is not None:
-        return state[:2] in _OUTAGE_CLASSES
+        return state[:2] in _OUTAGE_CLASSES or state == LOCK_NOT_AVAILABLE
     said = str(error.orig).lower()
     return any(word in said for word in ("locked", "busy", "disk i/o", "is full", "unable to open"))
 

@@ -52,7 +52,13 @@ def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> 
 
     Events are appended as time goes by, so the oldest have the lowest ids: no index on time.
     """
-    oldest = select(job_events.c.id).order_by(job_events.c.id).limit(limit)
+    oldest = (
+        select(job_events.c.id)
+        .order_by(job_events.c.id)
+        .limit(limit)
+        # Another sweeper may be at the same ones: it is not waited for.
+        .with_for_update(skip_locked=True)
+    )
     statement = delete(job_events).where(
         job_events.c.id.in_(oldest.scalar_subquery()), job_events.c.at < now.at(-older_than)
     )

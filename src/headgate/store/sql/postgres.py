@@ -9,21 +9,45 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from headgate.base.clock import Clock
 from headgate.base.encoding import from_json, to_json
-from headgate.store.sql.database import Database, Operation, sqlstate, translate
+from headgate.store.sql.database import (
+    LOCK_NOT_AVAILABLE,
+    Database,
+    Operation,
+    sqlstate,
+    translate,
+)
 from headgate.store.sql.moment import StoreTime
 
 T = TypeVar("T")
 
-#: Deadlock and serialization failure: the transaction did nothing and may be run again, whole.
-_CONFLICTS = ("40001", "40P01")
+#: Deadlock, serialization failure, and a lock that was not to be had: the transaction did nothing
+#: and may be run again, whole.
+_CONFLICTS = ("40001", "40P01", LOCK_NOT_AVAILABLE)
 CONFLICT_RETRIES_MAX = 5
 #: An operation is a handful of statements on indexes; one that takes longer is stuck.
 STATEMENT_S_MAX = 60
-#: A worker frozen in the middle of a transaction keeps its locks for so long, not for ever: the
-#: server ends the transaction, and the worker finds out when it wakes.
-IDLE_IN_TRANSACTION_S_MAX = 10
+#: A worker frozen in the middle of a transaction keeps its locks for so long, not for ever: its
+#: transaction is ended, and the worker finds out when it wakes.
+SILENT_S_MAX = 10
+#: A statement waits for a lock for so long at a time, then looks whether a frozen worker has it.
+LOCK_S_MAX = 5
+_NAME = "headgate"
 #: A key of our own for the lock that lets one process migrate at a time.
 _MIGRATION_LOCK = 0x4865616467617465
+
+
+#: Sessions of ours whose transaction the server has waited for the client to go on with. Those of
+#: other roles are not ours to end. A session at work, however long, waits for no client.
+_END_SILENT = text(
+    # Materialized, so that nothing is ended before all conditions have been looked at.
+    "WITH silent AS MATERIALIZED (SELECT pid FROM pg_stat_activity"
+    " WHERE datname = current_database() AND usename = current_user"
+    " AND application_name = :name AND pid <> pg_backend_pid()"
+    " AND xact_start IS NOT NULL AND wait_event_type = 'Client'"
+    " AND state_change < clock_timestamp() - make_interval(secs => :silent_s))"
+    " SELECT pg_terminate_backend(pid) FROM silent"
+)
+_SET_LOCAL = text("SELECT set_config(:name, :value, true)")
 
 
 class PostgresDatabase(Database):
@@ -33,10 +57,18 @@ class PostgresDatabase(Database):
     writes_at_once = 2
 
     def __init__(
-        self, url: str, clock: Clock, *, pool_size: int = 10, server_time: bool = True
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        pool_size: int = 10,
+        server_time: bool = True,
+        silent_s: float = SILENT_S_MAX,
+        lock_s: float = LOCK_S_MAX,
     ) -> None:
         """Connect to `url`. Tests under a virtual clock set `server_time` to False."""
         super().__init__(StoreTime(clock, server=server_time))
+        self._silent_s = silent_s
         self.url = make_url(url).set(drivername="postgresql+asyncpg")
         self._engine: AsyncEngine = create_async_engine(
             self.url,
@@ -53,9 +85,10 @@ class PostgresDatabase(Database):
             connect_args={
                 "command_timeout": STATEMENT_S_MAX,
                 "server_settings": {
-                    "application_name": "headgate",
+                    "application_name": _NAME,
                     "jit": "off",
-                    "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_S_MAX}s",
+                    "idle_in_transaction_session_timeout": f"{silent_s * 1000:.0f}ms",
+                    "lock_timeout": f"{lock_s * 1000:.0f}ms",
                 },
             },
         )
@@ -80,7 +113,7 @@ class PostgresDatabase(Database):
         await self._engine.dispose()
 
     async def write(self, operation: Operation[T]) -> T:
-        """Run in one transaction; a deadlock's victim is run again, whole."""
+        """Run in one transaction; what lost to another's lock is run again, whole."""
         for tries_left in reversed(range(CONFLICT_RETRIES_MAX)):
             try:
                 async with self._engine.begin() as connection:
@@ -89,6 +122,8 @@ class PostgresDatabase(Database):
                 if not (tries_left and _is_conflict(error)):
                     # Not `from error`: a driver's error quotes the row that was refused.
                     raise translate(error) from None
+                if _waited_for_a_lock(error):
+                    await self.free_locks()
         raise AssertionError("unreachable")
 
     async def read(self, operation: Operation[T]) -> T:
@@ -99,10 +134,30 @@ class PostgresDatabase(Database):
         except Exception as error:
             raise translate(error) from None
 
+    async def free_locks(self) -> int:
+        """End the sessions of frozen workers, which keep what they locked for as long as they live.
+
+        Postgres itself ends one that is idle in a transaction. One that was frozen between the
+        messages of a statement, or while it takes a result, counts as active for as long as the
+        process stays frozen, and no time-out for statements or locks ends it (`transaction_timeout`
+        would, from Postgres 17 on, but long honest work too). Whoever comes by ends it instead: a
+        statement that has waited `LOCK_S_MAX` for a lock, and every sweep.
+        """
+        binds = {"name": _NAME, "silent_s": self._silent_s}
+        try:
+            async with self._engine.connect() as connection:
+                ended = await connection.execute(_END_SILENT, binds)
+                return len(ended.all())
+        except Exception as error:
+            raise translate(error) from None
+
     async def migrate(self, operation: Operation[T]) -> T:
-        """Wait for any other migration, then run."""
+        """Wait for any other migration, then run, for as long as it takes."""
 
         def alone(tx: Connection) -> T:
+            # Under another name, so that nobody takes a long migration for a frozen worker.
+            for setting, value in (("lock_timeout", "0"), ("application_name", "headgate migrate")):
+                tx.execute(_SET_LOCAL, {"name": setting, "value": value})
             tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
             return operation(tx)
 
@@ -111,3 +166,7 @@ class PostgresDatabase(Database):
 
 def _is_conflict(error: Exception) -> bool:
     return isinstance(error, DBAPIError) and sqlstate(error) in _CONFLICTS
+
+
+def _waited_for_a_lock(error: Exception) -> bool:
+    return isinstance(error, DBAPIError) and sqlstate(error) == LOCK_NOT_AVAILABLE

@@ -12,8 +12,8 @@ from headgate.model.change import Change
 from headgate.model.job import Job, JobEvent, Lane
 from headgate.model.record import CoverageRow, KeptRecord, Record
 from headgate.model.states import JobState
-from headgate.ports.store import Claimed, Held, JobFilter, Leader, NewJob, Submitted, Work
-from headgate.store.sql import coverage, events, jobs, leaders, records, recovery, users
+from headgate.ports.store import Claimed, Held, JobFilter, NewJob, Submitted, Work
+from headgate.store.sql import coverage, events, jobs, records, recovery, users
 from headgate.store.sql.database import Database, Operation
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.settle import Settlement, settle
@@ -76,12 +76,10 @@ class SqlStore:
             self._timed(lambda tx, now: jobs.heartbeat(tx, now, held, lease=lease))
         )
 
-    async def sweep(self, changes: Sequence[Change], leader: Leader) -> int:
-        """Apply the leader's changes, if it still is the leader."""
+    async def sweep(self, changes: Sequence[Change]) -> int:
+        """Apply a sweeper's changes in one transaction."""
 
         def operation(tx: Connection, now: Moment) -> int:
-            if not leaders.still_leads(tx, leader):
-                return 0
             applied = settle(tx, now, [(change, None) for change in changes])
             return sum(job is not None for job in applied)
 
@@ -159,19 +157,6 @@ class SqlStore:
         """Delete a connection's records under these keys; how many there were."""
         return await self.database.write(lambda tx: records.forget(tx, syncs, connection_id, keys))
 
-    async def lead(self, name: str, *, holder: str, term: timedelta) -> Leader | None:
-        """Become or stay leader."""
-
-        def operation(tx: Connection, now: Moment) -> Leader | None:
-            token = leaders.lead(tx, now, name, holder=holder, term=term)
-            return None if token is None else Leader(name, token, recovery.next_sweep_s(tx, now))
-
-        return await self.database.write(self._timed(operation))
-
-    async def resign(self, leader: Leader) -> None:
-        """Give leadership up."""
-        await self.database.write(lambda tx: leaders.resign(tx, leader))
-
     async def expired(self, *, limit: int) -> Sequence[Job]:
         """Jobs whose lease or cancel deadline has passed."""
         return await self.database.read(
@@ -192,16 +177,16 @@ class SqlStore:
 
         return await self.database.write(self._timed(operation))
 
-    async def prune_events(self, leader: Leader, *, older_than: timedelta, limit: int) -> int:
-        """Delete old events, if still the leader."""
-
-        def operation(tx: Connection, now: Moment) -> int:
-            if not leaders.still_leads(tx, leader):
-                return 0
-            return events.prune(tx, now, older_than=older_than, limit=limit)
-
-        return await self.database.write(self._timed(operation))
+    async def prune_events(self, *, older_than: timedelta, limit: int) -> int:
+        """Delete old events."""
+        return await self.database.write(
+            self._timed(lambda tx, now: events.prune(tx, now, older_than=older_than, limit=limit))
+        )
 
     async def next_sweep_s(self) -> float | None:
         """Seconds until there is something to sweep."""
         return await self.database.read(self._timed(recovery.next_sweep_s))
+
+    async def free_locks(self) -> int:
+        """End transactions whose client has stopped answering."""
+        return await self.database.free_locks()

@@ -166,7 +166,8 @@ _index("ix_jobs_asleep", jobs.c.lane, jobs.c.wake_at, where=ASLEEP)
 _index("ix_jobs_held", jobs.c.lease_until, where=HELD)
 _index("ix_jobs_cancelling", jobs.c.wake_at, where=CANCELLING)
 _index("ix_jobs_paused", jobs.c.reason, jobs.c.provider, jobs.c.wake_at, where=PAUSED)
-_index("ix_jobs_probing", jobs.c.provider, where=PROBING)
+# Unique: two sweepers may look at the same time, and a provider gets one probe.
+_index("uq_jobs_probing", jobs.c.provider, where=PROBING, unique=True)
 _index("uq_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIVE, unique=True)
 _index("uq_jobs_key", jobs.c.user_id, jobs.c.key, where=jobs.c.key.is_not(None), unique=True)
 Index("ix_jobs_of_user", jobs.c.user_id, jobs.c.id)
@@ -211,15 +212,6 @@ coverage = Table(
     Column("updated_at", UtcTime, nullable=False),
     PrimaryKeyConstraint("sync", "connection_id", "day"),
     _one_of("status", DayStatus),
-)
-
-leaders = Table(
-    "leaders",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("holder", Text),
-    Column("token", BigInteger, nullable=False),
-    Column("until", UtcTime, nullable=False),
 )
 
 budgets = Table(
@@ -484,7 +476,6 @@ __all__ = [
     "items",
     "job_events",
     "jobs",
-    "leaders",
     "limiters",
     "metadata",
     "records",
