@@ -1,7 +1,8 @@
 """Fixtures that every test may ask for."""
 
+import itertools
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,9 +37,24 @@ def valkey_server() -> Iterator[servers.ValkeyServer]:
 
 
 @pytest.fixture(scope="session")
-def store_url(postgres_server: servers.PostgresServer) -> str:
+def new_postgres(postgres_server: servers.PostgresServer) -> Callable[[], str]:
+    """Makes migrated databases on that server: the first by migrating, the others as its copies."""
+    template, numbers = "headgate_template", itertools.count(1)
+    stores.run_async(stores.migrated_postgres(postgres_server.url, template))
+
+    def new() -> str:
+        name = f"headgate_{next(numbers)}"
+        return stores.run_async(
+            stores.create_postgres(postgres_server.url, name, template=template)
+        )
+
+    return new
+
+
+@pytest.fixture(scope="session")
+def store_url(new_postgres: Callable[[], str]) -> str:
     """A migrated database on that server, for the stores of all tests, one after another."""
-    return stores.run_async(stores.migrated_postgres(postgres_server.url, "headgate_store"))
+    return new_postgres()
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +62,22 @@ def store_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated SQLite file, to be copied by each test that wants one."""
     path = tmp_path_factory.mktemp("store") / "migrated.db"
     return stores.run_async(stores.migrated_sqlite(path))
+
+
+@pytest.fixture
+def postgres_address(new_postgres: Callable[[], str]) -> str:
+    """A migrated database on that server, of the test's own."""
+    return new_postgres()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A migrated database of the test's own, for it and the processes that it starts."""
+    if request.param == "postgres":
+        url: str = request.getfixturevalue("postgres_address")
+        return url
+    file = shutil.copyfile(request.getfixturevalue("store_file"), tmp_path / "headgate.db")
+    return f"sqlite:///{file}"
 
 
 @pytest.fixture

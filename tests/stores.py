@@ -56,10 +56,10 @@ async def execute_on(url: str, statement: str) -> object:
         await connection.close()
 
 
-async def create_postgres(server_url: str, name: str) -> str:
-    """A new, empty database of that name on the server, in place of any old one; its address."""
+async def create_postgres(server_url: str, name: str, *, template: str = "template1") -> str:
+    """A new database of that name on the server, in place of any old one; its address."""
     await execute_on(server_url, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-    await execute_on(server_url, f'CREATE DATABASE "{name}"')
+    await execute_on(server_url, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
     return make_url(server_url).set(database=name).render_as_string(hide_password=False)
 
 
@@ -85,10 +85,17 @@ async def migrated_sqlite(path: Path) -> Path:
     return path
 
 
+#: In one round trip; to truncate as many tables, each with its indexes, takes fifty times as long.
+_EMPTY = text(
+    "DO $$ BEGIN "
+    + " ".join(f"DELETE FROM {table.name};" for table in metadata.sorted_tables)
+    + " PERFORM setval(pg_get_serial_sequence('job_events', 'id'), 1, false); END $$"
+)
+
+
 async def empty(database: Database) -> None:
     """Delete everything; what is numbered starts again at one."""
-    names = ", ".join(table.name for table in metadata.sorted_tables)
-    await database.write(lambda tx: tx.execute(text(f"TRUNCATE {names} RESTART IDENTITY")))
+    await database.write(lambda tx: tx.execute(_EMPTY))
 
 
 def contents(tx: Connection) -> dict[str, list[tuple[Any, ...]]]:

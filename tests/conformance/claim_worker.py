@@ -1,6 +1,6 @@
 """A worker in a process of its own: claims until nothing is left, and prints what it got.
 
-Run as `python claim_worker.py sqlite PATH` or `… postgres URL`. It prints "ready" when it is
+Its arguments are `sqlite PATH` or `postgres URL`. It prints "ready" when it is
 connected, waits for a line on its input, so that all begin together, and then prints one JSON list
 of job ids for each claim.
 """

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 from headgate.base.clock import ManualClock
@@ -15,16 +14,14 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
-from tests import stores
+from tests import processes, stores
 from tests.stores import LEASE, new_job, submit_all, submit_one
 
 JOBS = 2000
 #: Each claim in a file waits for the disk, so fewer jobs race as long.
 JOBS_IN_FILE = 600
 USERS = 50
-WORKER = Path(__file__).with_name("claim_worker.py")
-#: Python starts slowly when eight of it start on two processors.
-PROCESSES_S_MAX = 100.0
+WORKER = "tests.conformance.claim_worker"
 
 
 async def submit_many(store: SqlStore, count: int) -> set[str]:
@@ -33,31 +30,24 @@ async def submit_many(store: SqlStore, count: int) -> set[str]:
     return {job.id for job in await submit_all(store, wanted)}
 
 
-async def claims_of(kind: str, address: str, workers: int) -> list[list[str]]:
+def claims_of(kind: str, address: str, workers: int) -> list[list[str]]:
     """What each of so many processes got, all of which began together."""
-    async with asyncio.timeout(PROCESSES_S_MAX):
+    with ExitStack() as stack:
         started = [
-            await asyncio.create_subprocess_exec(
-                sys.executable, str(WORKER), kind, address, stdin=PIPE, stdout=PIPE
-            )
-            for _ in range(workers)
+            stack.enter_context(processes.started(WORKER, kind, address)) for _ in range(workers)
         ]
-        try:
-            for each in started:
-                assert each.stdout is not None
-                assert await each.stdout.readline() == b"ready\n"
-            return await asyncio.gather(*map(claims_of_one, started))
-        finally:
-            for each in started:
-                if each.returncode is None:
-                    each.kill()
-                    await each.wait()
+        for each in started:
+            each.wait_for_line("ready")
+        for each in started:
+            each.stdin.write("go\n")
+            each.stdin.flush()
+        return [claims_of_one(each) for each in started]
 
 
-async def claims_of_one(worker: Process) -> list[str]:
-    out, _ = await worker.communicate(b"go\n")
-    assert worker.returncode == 0
-    return [job_id for line in out.splitlines() for job_id in json.loads(line)]
+def claims_of_one(worker: processes.Process) -> list[str]:
+    claimed = [job_id for line in worker.stdout for job_id in json.loads(line)]
+    assert worker.wait() == 0
+    return claimed
 
 
 def assert_each_once(claims: list[list[str]], submitted: set[str]) -> None:
@@ -78,7 +68,7 @@ async def test_eight_processes_on_postgres_never_share_a_job(
         submitted = await submit_many(store, JOBS)
 
         # When eight processes claim until nothing is left
-        claims = await claims_of("postgres", store_url, 8)
+        claims = await asyncio.to_thread(claims_of, "postgres", store_url, 8)
 
         # Then every job was given to exactly one of them, and most of them got some
         assert_each_once(claims, submitted)
@@ -101,7 +91,7 @@ async def test_two_processes_on_one_sqlite_file_never_share_a_job(
         submitted = await submit_many(store, JOBS_IN_FILE)
 
         # When two processes claim until nothing is left, while this one has the file open too
-        claims = await claims_of("sqlite", str(path), 2)
+        claims = await asyncio.to_thread(claims_of, "sqlite", str(path), 2)
 
         # Then every job was given to exactly one of them
         assert_each_once(claims, submitted)

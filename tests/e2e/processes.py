@@ -1,43 +1,21 @@
 """The command line in processes of its own."""
 
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-LONGEST_S = 60
+from tests import processes
 
 
 def headgate(environment: Mapping[str, str], folder: Path, *arguments: str) -> str:
-    """Run a command to its end; what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "headgate", *arguments],
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_S,
-        check=True,
-    )
-    return done.stdout
+    """Run a command to its end, which must be a good one; what it printed."""
+    ended = processes.run("headgate", *arguments, environment=environment, folder=folder)
+    assert ended.code == 0, ended.stderr
+    return ended.stdout
 
 
-@contextmanager
 def started(
     environment: Mapping[str, str], folder: Path, *arguments: str
-) -> Iterator[subprocess.Popen[str]]:
+) -> AbstractContextManager[processes.Process]:
     """A command that goes on, killed at the end of the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "headgate", *arguments],
-        env=environment,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+    return processes.started("headgate", *arguments, environment=environment, folder=folder)

@@ -3,34 +3,29 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-HEADGATE = str(Path(sys.executable).parent / "headgate")
+from tests import processes
+from tests.e2e.processes import headgate
+from tests.processes import ROOT
+
+EXAMPLE = "examples.strava_activities"
 
 
 @contextmanager
 def sandbox(name: str, *more: str) -> Iterator[str]:
     """A sandbox on a free port; gives its address."""
-    command = [sys.executable, "-u", HEADGATE, "sandbox", name, "--port", "0", *more]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
-            assert found is not None
-            yield found[0]
-        finally:
-            process.terminate()
+    with processes.started("headgate", "sandbox", name, "--port", "0", *more) as process:
+        found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+        assert found is not None
+        yield found[0]
 
 
 def test_the_example_connects_an_account_and_imports_it(tmp_path: Path) -> None:
     # Given the sandbox, and a fresh key
-    made = subprocess.run([HEADGATE, "keys", "new", "--json"], capture_output=True, check=True)
-    key = json.loads(made.stdout)["entry"]
+    key = json.loads(headgate(os.environ, tmp_path, "keys", "new", "--json"))["entry"]
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
@@ -42,21 +37,12 @@ def test_the_example_connects_an_account_and_imports_it(tmp_path: Path) -> None:
         environment["STRAVA_URL"] = address
 
         # When the example runs
-        command = [sys.executable, "-m", "examples.strava_activities"]
-        ran = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-        )
+        ran = processes.run(EXAMPLE, environment=environment, folder=tmp_path)
 
         # Then everything is there, and both sides have counted alike
         assert "Done. 250 activities" in ran.stdout
-        told = subprocess.run(
-            [HEADGATE, "budget", "strava", "--json"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            check=True,
-        )
-        windows = json.loads(told.stdout)["data"][0]["windows"]
+        told = headgate(environment, tmp_path, "budget", "strava", "--json")
+        windows = json.loads(told)["data"][0]["windows"]
         [day] = [window for window in windows if window["limit"] == "read day"]
         assert (day["used"], day["theirs"]) == (3, 3)
 
@@ -69,9 +55,8 @@ def test_the_example_connects_an_account_and_imports_it(tmp_path: Path) -> None:
 def test_without_a_key_the_example_says_how_to_make_one(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("HEADGATE_KEYS", None)
-    command = [sys.executable, "-m", "examples.strava_activities"]
 
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    ran = processes.run(EXAMPLE, environment=environment, folder=tmp_path)
 
-    assert ran.returncode != 0
+    assert ran.code != 0
     assert "headgate keys new" in ran.stderr

@@ -3,16 +3,13 @@
 Everything is real but the providers and their hurry: no pacing, and limits wide enough not to wait.
 """
 
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-import pytest
 
 from headgate import App, Budget, Limit, Secret, paid_history
 from headgate.base.clock import SystemClock
@@ -31,10 +28,8 @@ from headgate.sandbox.serving import serving
 from headgate.sandbox.strava import access as strava_access
 from headgate.sandbox.strava.limits import Limits
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.store.sql import schema
 from headgate.systems.health_history import health_history
 from headgate.web.server import build
-from tests import servers, stores
 from tests.connecting import key_entries
 from tests.health import SPORTY
 
@@ -68,16 +63,6 @@ class Product:
         async with aiohttp.ClientSession() as browser, browser.get(url) as page:
             assert page.status == 200
             return await page.text()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: servers.PostgresServer
-) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/import.db"
-    name = f"import_{uuid.uuid5(uuid.NAMESPACE_URL, str(tmp_path)).hex}"
-    return stores.run_async(stores.create_postgres(postgres_server.url, name))
 
 
 @asynccontextmanager
@@ -122,8 +107,6 @@ async def product(address: str) -> AsyncIterator[Product]:
             vault=AesVault(keys),
             transport=transport,
         )
-        await app.database.open()
-        await schema.migrate(app.database)
         async with app, http_server(build(app, keys=keys, public_url=url), listener, stop_s=1):
             _, key = await app.api_keys.make("product", role=Role.ADMIN)
             here = Product(app, url, google, there, key.reveal())

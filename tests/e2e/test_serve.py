@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ import pytest
 
 from tests.connecting import key_entries
 from tests.e2e.processes import headgate, started
+from tests.processes import Process
 
 APP = """
 import headgate
@@ -40,11 +42,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 @contextmanager
-def serving(
-    environment: Mapping[str, str], folder: Path
-) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def serving(environment: Mapping[str, str], folder: Path) -> Iterator[tuple[str, Process]]:
     with started(environment, folder, "serve", "--port", "0", "--with-worker") as process:
-        assert process.stderr is not None
         url = process.stderr.readline().removeprefix("serving ").partition(";")[0]
         yield url, process
 
@@ -93,15 +92,15 @@ def test_a_client_written_to_the_seed_imports_with_a_key_of_its_own(
         assert call(path, ada, headers={"If-None-Match": headers["ETag"]})[0] == 304
         assert call(path, eve)[0] == 404
 
-        process.terminate()
-        assert process.wait(30) == 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
 
 
 def test_a_public_address_needs_a_key_first(environment: dict[str, str], tmp_path: Path) -> None:
     with started(environment, tmp_path, "serve", "--host", "0.0.0.0", "--port", "0") as process:
-        _, said = process.communicate(timeout=60)
+        assert process.wait() == 2
+        said = process.stderr.read()
 
-    assert process.returncode == 2
     assert "there is no API key yet" in said
     assert "headgate api-key new" in said
 
@@ -109,9 +108,9 @@ def test_a_public_address_needs_a_key_first(environment: dict[str, str], tmp_pat
 def test_without_keys_it_says_how_to_make_one(environment: dict[str, str], tmp_path: Path) -> None:
     del environment["HEADGATE_KEYS"]
     with started(environment, tmp_path, "serve") as process:
-        _, said = process.communicate(timeout=60)
+        assert process.wait() == 4
+        said = process.stderr.read()
 
-    assert process.returncode == 4
     assert "headgate keys new" in said
 
 

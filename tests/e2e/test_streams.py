@@ -3,14 +3,11 @@
 Everything is real but Strava and its hurry: no pacing, and limits wide enough not to wait.
 """
 
-import uuid
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
-import pytest
 
 from headgate import App, Budget, Connection, Limit, Secret
 from headgate.base.clock import SystemClock
@@ -23,23 +20,11 @@ from headgate.sandbox.serving import serving
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.limits import Limits
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.store.sql import schema
 from headgate.systems.activity_streams import COLLECTION, ActivityStreams, activity_streams
-from tests import servers, stores
 from tests.connecting import vault
 
 BACK = "http://127.0.0.1:1/connected/strava"
 ACTIVITIES = 12
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: servers.PostgresServer
-) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/streams.db"
-    name = f"streams_{uuid.uuid5(uuid.NAMESPACE_URL, str(tmp_path)).hex}"
-    return stores.run_async(stores.create_postgres(postgres_server.url, name))
 
 
 async def connect(app: App) -> Connection:
@@ -73,8 +58,6 @@ async def test_every_stream_is_fetched_once_and_served(address: str) -> None:
         rules = AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
         transport = AiohttpTransport(rules)
         app = App(address, syncs=activity_streams(api), vault=vault(), transport=transport)
-        await app.database.open()
-        await schema.migrate(app.database)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(transport.close)
             await stack.enter_async_context(app)

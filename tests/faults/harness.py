@@ -4,8 +4,6 @@ import asyncio
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,44 +13,10 @@ from pathlib import Path
 
 from headgate import App, Chunk, Context, HeadgateError, Job, JobState, Mode, Sync
 from headgate.model.states import JOB
+from tests.processes import Process
 
-ROOT = Path(__file__).parents[2]
 WAIT_S_MAX = 90.0
 END = date(2025, 12, 31)
-
-
-class Worker:
-    """One worker process."""
-
-    def __init__(self, environment: dict[str, str]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.worker"],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def wait_for_line(self, word: str) -> str:
-        """Read its output until a line begins with that word."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith(word):
-                return line
-        raise AssertionError(f"the worker ended without saying {word!r}")
-
-    def signal(self, number: int) -> None:
-        """Send a signal."""
-        self.process.send_signal(number)
-
-    def end(self) -> None:
-        """Kill it, if it still runs."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(10)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
 
 
 class Site:
@@ -61,7 +25,11 @@ class Site:
     def __init__(self, folder: Path, address: str, *, lease_s: float, chunk_s: float) -> None:
         self.ledger = folder / "ledger.db"
         self.address = address
-        self._workers: list[Worker] = []
+        self._workers: list[Process] = []
+        #: What workers lock whole when they write.
+        self._files = [str(self.ledger)]
+        if address.startswith("sqlite"):
+            self._files.append(address.removeprefix("sqlite:///"))
         self._environment = {
             **os.environ,
             "DATABASE": address,
@@ -74,9 +42,10 @@ class Site:
             ledger.execute("CREATE TABLE sent (key TEXT)")
             ledger.execute("CREATE TABLE accepted (key TEXT PRIMARY KEY)")
 
-    def start(self, *, crash_at: str = "") -> Worker:
+    def start(self, *, crash_at: str = "") -> Process:
         """Start a worker and wait until it works."""
-        worker = Worker({**self._environment, "CRASH_AT": crash_at})
+        environment = {**self._environment, "CRASH_AT": crash_at}
+        worker = Process("tests.faults.worker", environment=environment)
         self._workers.append(worker)
         worker.wait_for_line("ready")
         return worker
@@ -86,32 +55,20 @@ class Site:
         for worker in self._workers:
             worker.end()
 
-    async def freeze(self, worker: Worker) -> None:
-        """Stop a worker while it holds no write lock on a SQLite file.
+    async def freeze(self, worker: Process) -> None:
+        """Stop a worker while it holds no write lock on a SQLite file, jobs or ledger.
 
         One that is frozen with the lock stops everybody: that is SQLite's nature, and why several
-        processes on one file are not how Headgate scales. On Postgres the server frees the locks.
+        processes on one file are not how Headgate scales. On Postgres the locks are freed.
         """
         for _ in range(100):
-            worker.signal(signal.SIGSTOP)
+            worker.send_signal(signal.SIGSTOP)
             await asyncio.sleep(0.05)
-            if self._can_write():
+            if all(map(_can_write, self._files)):
                 return
-            worker.signal(signal.SIGCONT)
+            worker.send_signal(signal.SIGCONT)
             await asyncio.sleep(0.01)
-        raise AssertionError("the worker holds the lock whenever it is looked at")
-
-    def _can_write(self) -> bool:
-        if not self.address.startswith("sqlite"):
-            return True
-        database = sqlite3.connect(self.address.removeprefix("sqlite:///"), timeout=0)
-        try:
-            database.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError:
-            return False
-        finally:
-            database.close()
-        return True
+        raise AssertionError("the worker holds a lock whenever it is looked at")
 
     async def submit(self, count: int, *, days: int = 4) -> list[str]:
         """So many history jobs, half of them kept and half sent."""
@@ -177,6 +134,17 @@ class Site:
         return App(
             self.address, syncs=[Sync(name=name, source=_Unread()) for name in ("kept", "sent")]
         )
+
+
+def _can_write(file: str) -> bool:
+    database = sqlite3.connect(file, timeout=0)
+    try:
+        database.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        database.close()
+    return True
 
 
 class _Unread:

@@ -3,23 +3,20 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from headgate.model.states import ItemState
 from headgate.ports.items import NewItem
 from headgate.store.sql.item_store import SqlItems
-from tests import servers, stores
-from tests.faults.harness import ROOT
+from tests import stores
 from tests.faults.item_worker import BATCH, COLLECTION, open_address
+from tests.processes import Process
 
 ITEMS = 1000
 #: Long enough that a busy machine takes no living worker for a dead one.
@@ -96,9 +93,9 @@ class Workers:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[Process] = []
 
-    def start(self, provider: Provider) -> subprocess.Popen[str]:
+    def start(self, provider: Provider) -> Process:
         """Start one, and wait until it works."""
         environment = {
             **os.environ,
@@ -106,40 +103,15 @@ class Workers:
             "PORT": str(provider.port),
             "LEASE_S": str(LEASE_S),
         }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.item_worker"],
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        process = Process("tests.faults.item_worker", environment=environment)
         self._started.append(process)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        process.wait_for_line("ready")
         return process
 
     def end(self) -> None:
         """Kill all that still run."""
         for process in self._started:
-            process.kill()
-            process.wait(10)
-            if process.stdout is not None:
-                process.stdout.close()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A migrated database of the test's own."""
-    if request.param == "sqlite":
-        stores.run_async(stores.migrated_sqlite(tmp_path / "items.db"))
-        return f"sqlite:///{tmp_path}/items.db"
-    return postgres_address(request, tmp_path)
-
-
-def postgres_address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    server: servers.PostgresServer = request.getfixturevalue("postgres_server")
-    name = "items_" + "".join(letter if letter.isalnum() else "_" for letter in tmp_path.name)
-    return stores.run_async(stores.migrated_postgres(server.url, name))
+            process.end()
 
 
 class Scene:
@@ -150,7 +122,7 @@ class Scene:
         self.provider = provider
         self._workers = workers
 
-    async def start(self) -> subprocess.Popen[str]:
+    async def start(self) -> Process:
         """Start a worker, and wait until it works."""
         return await asyncio.to_thread(self._workers.start, self.provider)
 
@@ -223,7 +195,7 @@ async def test_of_two_workers_one_is_killed_and_nothing_is_lost_or_fetched_twice
         await provider.until(lambda: provider.by_process[second.pid] > 50)
 
         # When the first is killed with a batch in its hands
-        first.kill()
+        first.send_signal(signal.SIGKILL)
         await asyncio.to_thread(first.wait, 10)
         provider.speak.set()
 
@@ -269,7 +241,7 @@ async def test_a_worker_frozen_past_its_lease_changes_nothing_when_it_wakes(addr
         # When another has done everything and is gone, and the first gets its answer after all
         other = await place.start()
         await all_done(place.items)
-        other.kill()
+        other.send_signal(signal.SIGKILL)
         await asyncio.to_thread(other.wait, 10)
         before = await place.items.database.read(stores.contents)
         provider.speak.set()

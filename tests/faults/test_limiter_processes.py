@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,9 +11,9 @@ import pytest
 from headgate.base.clock import SystemClock
 from headgate.store.sql.postgres import PostgresDatabase
 from tests import limiters, servers, stores
-from tests.faults.harness import ROOT
 from tests.faults.limiter_worker import HAMMERED, SHORT_LEASE
 from tests.faults.provider import CountingProvider, counting_provider
+from tests.processes import Process
 
 Environment = dict[str, str]
 
@@ -24,45 +22,24 @@ Environment = dict[str, str]
 BUSY = SHORT.amount * 3 // 4
 
 
-class Process:
+class Worker(Process):
     """One worker process, and what it says."""
 
     def __init__(self, environment: Environment) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.limiter_worker"],
-            cwd=ROOT,
-            env={**os.environ, **environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        super().__init__("tests.faults.limiter_worker", environment={**os.environ, **environment})
 
     async def says(self, word: str) -> None:
         """Wait until it says that."""
-        assert self.process.stdout is not None
-        while line := await asyncio.to_thread(self.process.stdout.readline):
-            if line.strip() == word:
-                return
-        raise AssertionError(f"the worker ended without saying {word!r}")
+        await asyncio.to_thread(self.wait_for_line, word)
 
     async def ends(self) -> int:
         """Wait until it has ended; how."""
-        return await asyncio.to_thread(self.process.wait, 60)
+        return await asyncio.to_thread(self.wait)
 
     async def stop(self) -> None:
         """Let it end in its own time; it must end well."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        self.stdin.close()
         assert await self.ends() == 0
-
-    def kill(self) -> None:
-        """Whatever it does."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(10)
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
 
 
 class Crew:
@@ -70,11 +47,11 @@ class Crew:
 
     def __init__(self, provider: CountingProvider, backend: Environment) -> None:
         self._backend = backend | {"PROVIDER": str(provider.port)}
-        self.workers: list[Process] = []
+        self.workers: list[Worker] = []
 
-    async def start(self, budget: str, count: int, **more: str) -> list[Process]:
+    async def start(self, budget: str, count: int, **more: str) -> list[Worker]:
         """Start so many at once, and wait until each works."""
-        started = [Process({**self._backend, "BUDGET": budget, **more}) for _ in range(count)]
+        started = [Worker({**self._backend, "BUDGET": budget, **more}) for _ in range(count)]
         self.workers += started
         for each in started:
             await each.says("ready")
@@ -107,7 +84,7 @@ async def crew(
         yield made
     finally:
         for each in made.workers:
-            each.kill()
+            each.end()
 
 
 async def empty(url: str) -> None:
@@ -202,7 +179,7 @@ async def test_processes_on_one_sqlite_file_share_one_budget(
             await each.stop()
     finally:
         for each in crew.workers:
-            each.kill()
+            each.end()
 
     # Then neither has more than what the other left
     assert_within_limits(provider)

@@ -12,18 +12,6 @@ from tests.faults.harness import Site, site
 from tests.faults.worker import POINTS
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: servers.PostgresServer
-) -> str:
-    """A migrated database of the test's own."""
-    if request.param == "sqlite":
-        stores.run_async(stores.migrated_sqlite(tmp_path / "jobs.db"))
-        return f"sqlite:///{tmp_path}/jobs.db"
-    name = "faults_" + "".join(letter if letter.isalnum() else "_" for letter in tmp_path.name)
-    return stores.run_async(stores.migrated_postgres(postgres_server.url, name))
-
-
 @pytest.fixture
 def place(tmp_path: Path, address: str) -> Iterator[Site]:
     """Workers and a ledger around the database."""
@@ -36,7 +24,7 @@ async def test_a_worker_killed_at_any_point_loses_nothing(place: Site, point: st
     # Given two jobs, and a worker that dies the second time it comes to the point
     ids = await place.submit(2)
     dying = place.start(crash_at=f"{point}:2" if point != "after_claim" else point)
-    assert await asyncio.to_thread(dying.process.wait, 60) == -signal.SIGKILL
+    assert await asyncio.to_thread(dying.wait) == -signal.SIGKILL
 
     # When another takes over
     place.start()
@@ -58,14 +46,14 @@ async def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes(pla
     # When another has done everything, and the first goes on
     place.start()
     jobs = await place.wait(ids)
-    frozen.signal(signal.SIGCONT)
+    frozen.send_signal(signal.SIGCONT)
     more = await place.submit(1)
     frozen_again = await place.wait(more)
 
     # Then what it had in its hands was refused, and it works on
     assert await place.wait(ids) == jobs
     await place.judge([*jobs, *frozen_again])
-    assert frozen.process.poll() is None
+    assert frozen.poll() is None
 
 
 async def test_workers_told_to_stop_hand_over_without_a_crash(place: Site) -> None:
@@ -74,8 +62,8 @@ async def test_workers_told_to_stop_hand_over_without_a_crash(place: Site) -> No
     for _ in range(3):
         worker = place.start()
         await asyncio.to_thread(worker.wait_for_line, "reading")
-        worker.signal(signal.SIGTERM)
-        assert await asyncio.to_thread(worker.process.wait, 30) == 0
+        worker.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(worker.wait) == 0
 
     # When one is left to finish
     place.start()
@@ -105,4 +93,4 @@ async def test_postgres_restarted_under_load_loses_nothing(tmp_path: Path) -> No
             # Then the same workers finish everything
             jobs = await place.wait(ids)
             await place.judge(jobs, days=5)
-            assert [worker.process.poll() for worker in workers] == [None, None]
+            assert [worker.poll() for worker in workers] == [None, None]

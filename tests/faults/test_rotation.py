@@ -3,33 +3,15 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
-
-import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.store.sql.account_store import SqlAccounts
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
-from tests import servers, stores
+from tests import processes, stores
 from tests.connecting import fill_connections, key_entries, opened_tokens, vault
-from tests.faults.harness import ROOT
-
-WAIT_S_MAX = 60
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A migrated database of the test's own."""
-    if request.param == "sqlite":
-        stores.run_async(stores.migrated_sqlite(tmp_path / "keys.db"))
-        return f"sqlite:///{tmp_path}/keys.db"
-    server: servers.PostgresServer = request.getfixturevalue("postgres_server")
-    name = "rotation_" + "".join(letter if letter.isalnum() else "_" for letter in tmp_path.name)
-    return stores.run_async(stores.migrated_postgres(server.url, name))
 
 
 def open_address(address: str) -> Database:
@@ -38,25 +20,11 @@ def open_address(address: str) -> Database:
     return PostgresDatabase(address, ManualClock(stores.START))
 
 
-def run(
-    folder: Path, address: str, *command: str, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, address: str, *command: str, **more: str) -> processes.Ended:
     # The keys in a file that only we can read: an environment can be read by others.
-    keys = folder / "keys"
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "HEADGATE_DATABASE": address,
-            "HEADGATE_KEY_FILE": str(keys),
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S_MAX,
-        check=False,
-    )
+    keys = str(folder / "keys")
+    environment = {"HEADGATE_DATABASE": address, "HEADGATE_KEY_FILE": keys, **more}
+    return processes.run(*command, environment={**os.environ, **environment})
 
 
 async def test_a_rotation_that_is_killed_is_finished_by_the_next(
@@ -72,8 +40,8 @@ async def test_a_rotation_that_is_killed_is_finished_by_the_next(
 
         # When a rotation is killed after its second batch, and another after its first
         for batches, done in (("2", 6), ("1", 9)):
-            killed = run(tmp_path, address, "-m", "tests.faults.rotator", KILL_AFTER=batches)
-            assert killed.returncode == -signal.SIGKILL, killed.stderr
+            killed = run(tmp_path, address, "tests.faults.rotator", KILL_AFTER=batches)
+            assert killed.code == -signal.SIGKILL, killed.stderr
             assert (await accounts.count_by_key())["k2"] == done
 
         # Then everything can be read in between
@@ -81,8 +49,8 @@ async def test_a_rotation_that_is_killed_is_finished_by_the_next(
             assert await opened_tokens(accounts, each, vault("k2", "k1")) == expected(each)
 
         # And the command does the rest
-        finished = run(tmp_path, address, "-m", "headgate", "keys", "rotate", "--json")
-        assert finished.returncode == 0, finished.stderr
+        finished = run(tmp_path, address, "headgate", "keys", "rotate", "--json")
+        assert finished.code == 0, finished.stderr
         assert json.loads(finished.stdout) == {
             "key": "k2",
             "resealed": 11,

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -21,25 +19,13 @@ from headgate.sandbox.google_health.sandbox import GoogleHealth
 from headgate.sandbox.serving import serving
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history import NAME
-from tests import servers, stores
 from tests.connecting import key_entries
-from tests.faults.harness import ROOT, WAIT_S_MAX
+from tests.faults.harness import WAIT_S_MAX
 from tests.faults.history_worker import POINTS, application
 from tests.health import BACK, SPORTY
+from tests.processes import Process
 
 WHO = {"user_id": "ada", "session": "a browser", "redirect_uri": BACK}
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def address(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres_server: servers.PostgresServer
-) -> str:
-    """A migrated database of the test's own."""
-    if request.param == "sqlite":
-        stores.run_async(stores.migrated_sqlite(tmp_path / "history.db"))
-        return f"sqlite:///{tmp_path}/history.db"
-    name = "upload_" + "".join(letter if letter.isalnum() else "_" for letter in tmp_path.name)
-    return stores.run_async(stores.migrated_postgres(postgres_server.url, name))
 
 
 @pytest.fixture
@@ -79,24 +65,16 @@ def app(
 
 
 @pytest.fixture
-def workers() -> Iterator[list[subprocess.Popen[bytes]]]:
+def workers() -> Iterator[list[Process]]:
     """The processes that a test starts; they are gone afterwards."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Process] = []
     yield started
     for worker in started:
-        if worker.poll() is None:
-            worker.kill()
-        worker.wait(10)
+        worker.end()
 
 
-def start_worker(crash_at: str = "") -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.history_worker"],
-        cwd=ROOT,
-        env={**os.environ, "CRASH_AT": crash_at},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def start_worker(crash_at: str = "") -> Process:
+    return Process("tests.faults.history_worker", environment={**os.environ, "CRASH_AT": crash_at})
 
 
 async def connect(app: App, source: str) -> str:
@@ -127,7 +105,7 @@ async def test_a_worker_killed_after_an_upload_leaves_one_activity(
     app: App,
     google: GoogleHealth,
     strava: Strava,
-    workers: list[subprocess.Popen[bytes]],
+    workers: list[Process],
     point: str,
 ) -> None:
     async with app:

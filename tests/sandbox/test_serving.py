@@ -2,12 +2,9 @@
 
 import asyncio
 import http.client
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -24,6 +21,7 @@ from headgate.sandbox.kit.faults import FaultKind
 from headgate.sandbox.kit.outbound import loopback
 from headgate.sandbox.serving import serve, serving
 from headgate.sandbox.strava.sandbox import Strava
+from tests import processes
 
 #: A wait for something that is sure to come: reached only when the test fails.
 SOON_S = 30
@@ -44,29 +42,22 @@ def fetch(url: str, token: str = "", body: bytes | None = None) -> tuple[int, ob
 
 
 def test_the_command_prints_a_token_and_a_request_that_work() -> None:
-    command = [sys.executable, "-m", "headgate.sandbox", "strava", "--port", "0"]
-    command += ["--seed", "3", "--activities", "5", "--athletes", "2"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    ) as process:
-        try:
-            assert process.stdout is not None
-            lines = [process.stdout.readline() for _ in range(8)]
-            said = "".join(lines)
-            asked = re.search(r"curl -H 'Authorization: Bearer (\w+)' '(\S+)'", said)
-            assert asked, said
-            token, url = asked[1], asked[2]
-            base_url = said.split()[2]
-            planned = re.search(r"curl (\S+/faults) -d '(.*)'", said)
-            assert planned, said
+    asked_for = ("--seed", "3", "--activities", "5", "--athletes", "2")
+    with processes.started("headgate.sandbox", "strava", "--port", "0", *asked_for) as process:
+        said = "".join(process.stdout.readline() for _ in range(8))
+        asked = re.search(r"curl -H 'Authorization: Bearer (\w+)' '(\S+)'", said)
+        assert asked, said
+        token, url = asked[1], asked[2]
+        base_url = said.split()[2]
+        planned = re.search(r"curl (\S+/faults) -d '(.*)'", said)
+        assert planned, said
 
-            status, listed = fetch(url, token)
-            taken, _ = fetch(planned[1], body=planned[2].encode())
-            struck = [fetch(url, token)[0] for _ in range(4)]
-            _, stats = fetch(f"{base_url}/_sandbox/stats")
-        finally:
-            process.send_signal(signal.SIGINT)
-            code = process.wait(SOON_S)
+        status, listed = fetch(url, token)
+        taken, _ = fetch(planned[1], body=planned[2].encode())
+        struck = [fetch(url, token)[0] for _ in range(4)]
+        _, stats = fetch(f"{base_url}/_sandbox/stats")
+        process.send_signal(signal.SIGINT)
+        code = process.wait()
 
     assert isinstance(listed, list)
     assert (status, len(listed)) == (200, 2)
@@ -81,15 +72,9 @@ def test_the_command_prints_a_token_and_a_request_that_work() -> None:
     [(["strava", "--activities", "-1"], "activities"), (["strava", "--port", "99999"], "port")],
 )
 def test_the_command_says_what_is_wrong(arguments: list[str], problem: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "headgate.sandbox", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=SOON_S,
-        check=False,
-    )
+    done = processes.run("headgate.sandbox", *arguments)
 
-    assert done.returncode == 2
+    assert done.code == 2
     assert done.stderr.startswith(f"{problem}: ")
 
 

@@ -1,0 +1,83 @@
+"""A real process that does one thing to the store of `DATABASE`, named by its argument.
+
+It prints "ready" when it is connected, "done" when the store took what it did, and "refused" when
+the store did not.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from headgate.base.clock import SystemClock
+from headgate.base.errors import StoreUnavailable
+from headgate.model import change
+from headgate.model.budget import Ask, Budget, Limit, Unreachable
+from headgate.model.job import Lane
+from headgate.store.sql.database import Database
+from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.limiter import SqlLimiter
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.store import SqlStore
+
+COLLECTION = "locked"
+LEASE = timedelta(minutes=5)
+BUDGET = Budget("locked", [Limit(100, per="day")], paced=False)
+
+
+async def claim_jobs(database: Database) -> object:
+    """Claim whatever is in line."""
+    return await SqlStore(database).claim(Lane.COLD, worker="frozen", limit=10, lease=LEASE)
+
+
+async def settle_job(database: Database) -> object:
+    """Claim a job, and put it off."""
+    store = SqlStore(database)
+    [job] = (await store.claim(Lane.COLD, worker="frozen", limit=1, lease=LEASE)).jobs
+    return await store.settle(change.park(job, after=LEASE))
+
+
+async def spend(database: Database) -> object:
+    """Take one request from the budget."""
+    ask = Ask(lane=Lane.HOT, connection_id="c")
+    answer = await SqlLimiter(database).acquire(BUDGET, ask, grant_id=f"grant-{os.getpid()}")
+    if isinstance(answer, Unreachable):
+        raise StoreUnavailable(answer.said)
+    return answer
+
+
+async def claim_items(database: Database) -> object:
+    """Claim whatever is due."""
+    return await SqlItems(database).claim(
+        COLLECTION, connection_id="c", limit=10, lease=LEASE, worker="frozen"
+    )
+
+
+async def prune(database: Database) -> object:
+    """Delete every event."""
+    return await SqlStore(database).prune_events(older_than=timedelta(0), limit=10)
+
+
+OPERATIONS: dict[str, Callable[[Database], Awaitable[object]]] = {
+    operation.__name__: operation
+    for operation in (claim_jobs, settle_job, spend, claim_items, prune)
+}
+
+
+async def main() -> None:
+    """Do it."""
+    database = PostgresDatabase(os.environ["DATABASE"], SystemClock())
+    await database.open()
+    print("ready", flush=True)
+    try:
+        await OPERATIONS[sys.argv[1]](database)
+        print("done", flush=True)
+    except StoreUnavailable:
+        print("refused", flush=True)
+    finally:
+        await database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,160 @@
+"""A worker frozen with locks in its hands, at the worst points of a conversation with Postgres.
+
+Between Parse and Bind its session counts as active, and no time-out of the server's ends it. The
+bounds are short here; what they are by default is in `store/sql/postgres.py`.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import asyncpg
+import pytest
+from sqlalchemy import text
+
+from headgate import App
+from headgate.base.clock import SystemClock
+from headgate.loops.sweeper import Sweeper
+from headgate.model.states import JobState
+from headgate.ports.items import NewItem
+from headgate.ports.store import Held, JobFilter
+from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.store import SqlStore
+from tests import processes, stores
+from tests.faults.freezing_proxy import FreezeAt, freezing
+from tests.faults.lock_worker import COLLECTION, OPERATIONS
+
+#: A client that says nothing for so long is frozen; a lock is waited for so long at a time.
+SILENT_S, LOCK_S = 0.5, 0.2
+#: Each operation: the statement that locks, the table whose rows it locks, and where to freeze it.
+#: What is over with that one statement has no other to prepare, and can only be frozen in COMMIT.
+LOCKING = {
+    "claim_jobs": (r"UPDATE jobs SET .*RETURNING", "jobs", tuple(FreezeAt)),
+    "settle_job": (r"SELECT jobs\.id, jobs\.state, jobs\.token.*FOR UPDATE", "jobs", FreezeAt),
+    "spend": (r"FROM budgets.*FOR UPDATE", "budgets", FreezeAt),
+    "claim_items": (r"UPDATE items SET .*RETURNING", "items", (FreezeAt.COMMIT,)),
+    "prune": (r"DELETE FROM job_events", "job_events", (FreezeAt.COMMIT,)),
+}
+BUSY = text(f"SELECT pg_sleep({4 * SILENT_S})")
+CASES = [(operation, at) for operation, (*_, points) in LOCKING.items() for at in points]
+
+
+@pytest.fixture
+async def url(postgres_address: str) -> str:
+    """A database with one of everything that can be locked."""
+    url = postgres_address
+    async with opened(url) as database:
+        await stores.submit_one(SqlStore(database), connection_id="c")
+        item = NewItem(
+            id="item",
+            collection=COLLECTION,
+            user_id="u",
+            connection_id="c",
+            external_id="1",
+            start_time=stores.START,
+        )
+        await SqlItems(database).register([item])
+        await OPERATIONS["spend"](database)
+    return url
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[PostgresDatabase]:
+    database = PostgresDatabase(url, SystemClock(), silent_s=SILENT_S, lock_s=LOCK_S)
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def is_locked(url: str, table: str) -> bool:
+    """Whether anybody has a lock on a row of the table."""
+    connection = await asyncpg.connect(url)
+    try:
+        there = await connection.fetchval(f"SELECT count(*) FROM {table}")
+        free = await connection.fetch(f"SELECT 1 FROM {table} FOR UPDATE SKIP LOCKED")
+        return len(free) < int(there)
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def frozen(url: str, operation: str, at: FreezeAt) -> AsyncIterator[processes.Process]:
+    """A process that was frozen in the middle of the operation, and has the lock."""
+    locking, table, _ = LOCKING[operation]
+    async with freezing(url, locking, at) as proxy:
+        environment = {"DATABASE": proxy.url}
+        worker = await asyncio.to_thread(
+            processes.Process, "tests.faults.lock_worker", operation, environment=environment
+        )
+        proxy.freeze = lambda: worker.send_signal(signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(processes.WAIT_S_MAX):
+                await proxy.frozen.wait()
+            assert await is_locked(url, table)
+            yield worker
+        finally:
+            await asyncio.to_thread(worker.end)
+
+
+async def wakes_refused(worker: processes.Process) -> None:
+    """It goes on, and finds that what it was doing came to nothing."""
+    worker.send_signal(signal.SIGCONT)
+    await asyncio.to_thread(worker.wait_for_line, "refused")
+    assert await asyncio.to_thread(worker.wait) == 0
+
+
+@pytest.mark.parametrize(("operation", "at"), CASES)
+async def test_a_sweep_frees_every_lock_of_a_frozen_worker(
+    url: str, operation: str, at: FreezeAt
+) -> None:
+    # Given a worker that is frozen with a lock
+    async with frozen(url, operation, at) as worker, opened(url) as database:
+        app = App(database, clock=SystemClock())
+        sweeper = Sweeper(app.runtime, lease_s=60.0, keep_events=timedelta(days=30))
+
+        # When another process sweeps, and sweeps again when the first has been silent long enough
+        async with asyncio.timeout(processes.WAIT_S_MAX):
+            while await is_locked(url, LOCKING[operation][1]):
+                await sweeper.run_once()
+
+        # Then the lock is free, and the worker's operation never happened
+        await wakes_refused(worker)
+        [job] = await SqlStore(database).list_jobs(JobFilter(), limit=10)
+        was_claimed = operation == "settle_job"
+        assert job.state is (JobState.RUNNING if was_claimed else JobState.PENDING)
+
+
+@pytest.mark.parametrize("operation", ["settle_job", "spend"])
+async def test_whoever_waits_for_a_frozen_workers_lock_gets_it(url: str, operation: str) -> None:
+    # Given a worker that is frozen with a lock, and nobody who sweeps
+    async with frozen(url, operation, FreezeAt.BIND) as worker, opened(url) as database:
+        # When another needs the same row
+        async with asyncio.timeout(processes.WAIT_S_MAX):
+            if operation == "spend":
+                await OPERATIONS["spend"](database)
+            else:
+                store = SqlStore(database)
+                [job] = await store.list_jobs(JobFilter(), limit=10)
+                held = await store.heartbeat([Held(job.id, job.token)], lease=stores.LEASE)
+                assert held == {job.id: JobState.RUNNING}
+
+        # Then it waits for no longer than it takes to see that the first is frozen
+        await wakes_refused(worker)
+
+
+async def test_a_transaction_at_work_is_left_alone_however_long_it_takes(url: str) -> None:
+    # Given a transaction that keeps the server busy for longer than a client may be silent
+    async with opened(url) as database, opened(url) as sweeping:
+        busy = asyncio.create_task(database.write(lambda tx: tx.execute(BUSY)))
+
+        # When others sweep all the while, then it is not ended
+        freed = 0
+        while not busy.done():
+            freed += await sweeping.free_locks()
+        await busy
+        assert freed == 0
