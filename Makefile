@@ -9,23 +9,32 @@ LOCK := requirements-dev.lock
 # Passed on to the program: make test ARGS="-k breaker"
 ARGS ?=
 SEEDS ?= 1000
+TESTERS ?= 5
+FAST := tests/unit tests/flow tests/web tests/conformance
 BENCHES := engine budget backfill streams
 TYPED := src tests tools bench examples
 
+# Without bytecode every process compiles all that it imports, which takes longer than most tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test simulate bench check lock clean
+.PHONY: help demo test test-fast simulate bench check lock clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # exec, so that Ctrl-C reaches the program itself and nothing stands between.
 demo: $(VENV)/.ok ## Run the demonstration
 	@exec $(BIN)/headgate demo $(ARGS)
 
+# More processes than cores: about a hundred tests wait for real leases, and meanwhile others compute.
 test: $(VENV)/.ok ## Run the tests; pass pytest options by ARGS="..."
-	@echo "==> testing, one process a core"
-	@exec $(BIN)/python -m pytest -n auto $(ARGS)
+	@echo "==> testing in $(TESTERS) processes"
+	@exec $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(ARGS)
+
+test-fast: $(VENV)/.ok ## Run the tests that need no server and no browser
+	@exec $(BIN)/python -m pytest -n auto --dist worksteal -m "not servers" $(FAST) $(ARGS)
 
 simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
 	@exec $(BIN)/python -m headgate.simulation --seeds $(SEEDS)
@@ -61,9 +70,10 @@ clean: ## Remove .venv, caches and build output
 
 $(VENV)/.ok: $(LOCK) pyproject.toml | $(BIN)/uv
 	@echo "==> installing the locked packages"
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement $(LOCK)
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --requirement $(LOCK)
 	@echo "==> installing headgate"
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 $(BIN)/uv:

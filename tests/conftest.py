@@ -14,6 +14,37 @@ from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from tests import servers, stores
+from tests.processes import ROOT
+
+#: Fixtures and their values that stand for a server or a browser.
+_SERVERS = {"postgres_server", "valkey_server", "store_url", "browser", "postgres", "redis"}
+#: Where tests wait for real time and real processes more than they compute.
+_WAITING = ("tests/faults", "tests/e2e")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a server, and spread those that wait among those that compute."""
+    for item in items:
+        params = getattr(item, "callspec", None)
+        values = params.params.values() if params else ()
+        asked = {
+            *getattr(item, "fixturenames", ()),
+            *(each for each in values if type(each) is str),
+        }
+        if asked & _SERVERS:
+            item.add_marker("servers")
+    # By file, each at its share of the way: workers that begin at different places meet both kinds.
+    files: dict[bool, list[list[pytest.Item]]] = {True: [], False: []}
+    for path, of_file in itertools.groupby(items, key=lambda item: item.path):
+        waits = path.relative_to(ROOT).as_posix().startswith(_WAITING)
+        files[waits].append(list(of_file))
+    spread = [
+        (place / len(kind), of_file)
+        for kind in files.values()
+        for place, of_file in enumerate(kind)
+    ]
+    spread.sort(key=lambda each: each[0])
+    items[:] = [item for _, of_file in spread for item in of_file]
 
 
 @pytest.fixture(autouse=True)
