@@ -1,0 +1,35 @@
+"""What a start loads: whoever imports Headgate waits for no more."""
+
+import subprocess
+import sys
+
+#: msgspec uses typing_extensions where it finds them.
+CORE = {"headgate", "msgspec", "typing_extensions"}
+
+_LIST = """
+import sys
+before = set(sys.modules)
+try:
+    {statement}
+finally:
+    found = {{name.partition(".")[0] for name in sys.modules.keys() - before}}
+    found -= sys.stdlib_module_names
+    # With an underscore: parts of others, and of the interpreter.
+    print("loaded:", *sorted(name for name in found if not name.startswith("_")))
+"""
+
+
+def _loaded(statement: str) -> set[str]:
+    """The packages of others that a fresh interpreter has loaded after a statement."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LIST.format(statement=statement)],
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    return set(done.stdout.splitlines()[-1].removeprefix("loaded:").split())
+
+
+def test_importing_headgate_loads_no_driver_and_no_framework() -> None:
+    unneeded = _loaded("import headgate") - CORE
+    assert not unneeded, f"import headgate loads {', '.join(sorted(unneeded))}"
