@@ -1,10 +1,17 @@
-"""What a start loads: whoever imports Headgate waits for no more."""
+"""What a start loads: whoever imports Headgate, or asks a command for help, waits for no more."""
 
 import subprocess
 import sys
 
+import pytest
+
 #: msgspec uses typing_extensions where it finds them.
 CORE = {"headgate", "msgspec", "typing_extensions"}
+TYPER = {"annotated_doc", "shellingham", "typer"}
+#: What Typer prints help with, and what that uses where it finds it.
+HELP = {"attr", "markdown_it", "mdurl", "pygments", "rich"}
+#: What Typer reads options with, before it looks at a command.
+OPTIONS = {"annotated_types", "pydantic", "pydantic_core", "typing_inspection"}
 
 _LIST = """
 import sys
@@ -33,3 +40,18 @@ def _loaded(statement: str) -> set[str]:
 def test_importing_headgate_loads_no_driver_and_no_framework() -> None:
     unneeded = _loaded("import headgate") - CORE
     assert not unneeded, f"import headgate loads {', '.join(sorted(unneeded))}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        ("--version", CORE | TYPER),
+        ("--help", CORE | TYPER | HELP),
+        ("job list --help", CORE | TYPER | HELP | OPTIONS),
+        ("migrate --help", CORE | TYPER | HELP | OPTIONS),
+    ],
+)
+def test_help_loads_only_what_it_is_printed_with(arguments: str, allowed: set[str]) -> None:
+    run = f"from headgate.cli.main import cli; cli({arguments.split()})"
+    unneeded = _loaded(run) - allowed
+    assert not unneeded, f"headgate {arguments} loads {', '.join(sorted(unneeded))}"
