@@ -14,8 +14,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import msgspec
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from headgate.base.clock import Clock, SystemClock
 from headgate.base.encoding import JsonObject
@@ -47,17 +45,12 @@ from headgate.ports.limiter import Limiter
 from headgate.ports.signal import Signal
 from headgate.ports.store import JobFilter, Submitted
 from headgate.ports.transport import Transport
-from headgate.store.sql import schema
-from headgate.store.sql.access_store import SqlAccess
-from headgate.store.sql.account_store import SqlAccounts
-from headgate.store.sql.database import Database
-from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
-from headgate.store.sql.sqlite import SqliteDatabase
-from headgate.store.sql.store import SqlStore
 
+# SQLAlchemy and the settings take longer to load than all the rest together: whoever needs them
+# imports them where they are used.
 if TYPE_CHECKING:
     from headgate.settings import Settings
+    from headgate.store.sql.database import Database
 
 LIST_MAX = 1000
 
@@ -67,7 +60,7 @@ class App:
 
     def __init__(
         self,
-        database: str | Database = "sqlite:///headgate.db",
+        database: "str | Database" = "sqlite:///headgate.db",
         *,
         syncs: Iterable[Sync] = (),
         worker: WorkerSettings | None = None,
@@ -86,6 +79,12 @@ class App:
         `vault`, else with the keys in the settings. A test or a simulation hands in a database, a
         transport, a signal, a clock and randomness of its own.
         """
+        from headgate.store.sql.access_store import SqlAccess
+        from headgate.store.sql.account_store import SqlAccounts
+        from headgate.store.sql.item_store import SqlItems
+        from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
+        from headgate.store.sql.store import SqlStore
+
         self.clock = clock or SystemClock()
         self._rng = rng or system_random()
         self._ids = UlidIds(self.clock, self._rng)
@@ -97,6 +96,8 @@ class App:
         )
         self.store = SqlStore(self.database)
         self.items = SqlItems(self.database)
+        self._accounts = SqlAccounts(self.database)
+        self._access = SqlAccess(self.database)
         self.limiter: Limiter = SqlLimiter(self.database)
         if redis is not None:
             with _of_extra("redis", "redis"):
@@ -140,13 +141,15 @@ class App:
         if vault is None or transport is None:
             return None
         around = Surroundings(transport=transport, clock=self.clock, rng=self._rng)
-        return Credentials(SqlAccounts(self.database), vault, around, self._ids)
+        return Credentials(self._accounts, vault, around, self._ids)
 
     async def open(self) -> None:
         """Connect, bring an embedded database up to date, begin to listen.
 
         Refuses to, where sources need keys and there are none, or none that are any good.
         """
+        from headgate.store.sql import schema
+
         if self._unready is not None:
             raise self._unready
         await self.database.open()
@@ -291,7 +294,7 @@ class App:
     @property
     def api_keys(self) -> ApiKeys:
         """Who may call the HTTP API."""
-        return ApiKeys(SqlAccess(self.database), self.runtime)
+        return ApiKeys(self._access, self.runtime)
 
     @property
     def backfills(self) -> Backfills:
@@ -313,7 +316,7 @@ class App:
         """Put every connection's credentials under the newest key; safe to stop and to repeat."""
         known = self.runtime.credentials
         vault = _vault_of(_settings()) if known is None else known.vault
-        return await rekey(SqlAccounts(self.database), vault, progress=progress)
+        return await rekey(self._accounts, vault, progress=progress)
 
     def explain(self, job: Job) -> str:
         """Why the job is where it is, what frees it, and when."""
@@ -328,8 +331,11 @@ class App:
         return Supervisor(self.runtime, settings, worker=self.name)
 
 
-def open_database(address: str, clock: Clock) -> Database:
+def open_database(address: str, clock: Clock) -> "Database":
     """The database at an address, not yet connected."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
     try:
         url = make_url(address)
     except ArgumentError:
@@ -340,6 +346,8 @@ def open_database(address: str, clock: Clock) -> Database:
         case "sqlite":
             if not url.database or url.database == ":memory:":
                 raise InvalidInput("database", "name a file, such as sqlite:///headgate.db")
+            from headgate.store.sql.sqlite import SqliteDatabase
+
             return SqliteDatabase(Path(url.database), clock)
         case "postgresql":
             with _of_extra("database", "postgres"):
@@ -379,7 +387,7 @@ def _transport(registry: Registry) -> Transport | None:
 
 
 def _settings() -> "Settings":
-    # Imported here: they take long to load, and an app whose sources have no API needs none.
+    # An app whose sources have no API needs none.
     from pydantic import ValidationError
 
     from headgate.settings import Settings
@@ -401,7 +409,9 @@ def _of_extra(field: str, extra: str) -> Iterator[None]:
         raise InvalidInput(field, f"{error.name} is missing: install headgate[{extra}]") from None
 
 
-def _signal(database: Database, clock: Clock, *, origin: str) -> Signal:
+def _signal(database: "Database", clock: Clock, *, origin: str) -> Signal:
+    from headgate.store.sql.sqlite import SqliteDatabase
+
     if isinstance(database, SqliteDatabase):
         from headgate.signals.sqlite import SqliteSignal
 

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-import typer
+import pytest
 
 import headgate
-from headgate.cli.main import cli
+from headgate.cli.lazy import LazyCommand
+from headgate.cli.main import Commands
 from headgate.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +35,16 @@ def test_every_setting_is_documented_with_its_default() -> None:
 
 
 def test_every_command_has_a_sentence_of_help() -> None:
-    command = typer.main.get_command(cli)
-    ahead = [command]
+    ahead = [each.load() for each in Commands.table]
     while ahead:
         each = ahead.pop()
         assert each.help, each.name
         ahead += getattr(each, "commands", {}).values()
+
+
+@pytest.mark.parametrize("listed", Commands.table, ids=lambda each: str(each.name))
+def test_a_command_is_listed_as_it_tells_itself(listed: LazyCommand) -> None:
+    itself = listed.load()
+    assert itself.help is not None
+    first_paragraph = itself.help.partition("\n\n")[0].replace("\n", " ")
+    assert (listed.name, listed.help) == (itself.name, first_paragraph)

@@ -7,12 +7,13 @@ called nothing is written: a library does not print unasked.
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any, TextIO
-
-import structlog
+from typing import TYPE_CHECKING, Any, TextIO
 
 from headgate.base.clock import Clock
 from headgate.base.redact import MASK, is_secret_name, redact
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger, Processor
 
 _SILENT = logging.CRITICAL + 1
 
@@ -21,7 +22,7 @@ class _Sink:
     """Where events go; changed by `configure` for every logger at once."""
 
     level: int = _SILENT
-    write: structlog.typing.FilteringBoundLogger
+    write: "FilteringBoundLogger"
 
 
 class Logger:
@@ -66,8 +67,11 @@ def configure(
     clock: Clock, *, json: bool, level: str = "info", stream: TextIO | None = None
 ) -> None:
     """Send events to `stream` (stderr), as JSON lines or as coloured text for people."""
+    # Imported here: it brings rich along, and whoever only imports Headgate writes no logs.
+    import structlog
+
     out = stream or sys.stderr
-    renderer: structlog.typing.Processor = (
+    renderer: Processor = (
         structlog.processors.JSONRenderer()
         if json
         else structlog.dev.ConsoleRenderer(colors=out.isatty())
@@ -86,7 +90,7 @@ def configure(
     _Sink.level = logging.getLevelNamesMapping()[level.upper()]
 
 
-def _stamp(clock: Clock) -> structlog.typing.Processor:
+def _stamp(clock: Clock) -> "Processor":
     def add_time(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         event["at"] = clock.now().isoformat(timespec="milliseconds")
         return event

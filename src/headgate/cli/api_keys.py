@@ -10,9 +10,7 @@ from headgate.app import App
 from headgate.base.secret import Secret
 from headgate.cli.loading import AppOption, DatabaseOption, JsonOption, load_app, run
 from headgate.cli.output import messages, out, print_json
-from headgate.flow.access import ApiKeys
 from headgate.model.access import ApiKey, Role
-from headgate.store.sql.access_store import SqlAccess
 
 commands = typer.Typer(
     help="Make, list and revoke the keys that the HTTP API asks for.", no_args_is_help=True
@@ -34,7 +32,7 @@ def new(
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> tuple[ApiKey, Secret]:
-        return await _keys(opened).make(name, role=role, user_id=user)
+        return await opened.api_keys.make(name, role=role, user_id=user)
 
     key, token = run(loaded, use, json=json)
     if json:
@@ -61,7 +59,7 @@ def list_keys(
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> Sequence[ApiKey]:
-        return await _keys(opened).list(limit=limit, after=after)
+        return await opened.api_keys.list(limit=limit, after=after)
 
     keys = run(loaded, use, json=json)
     if json:
@@ -84,17 +82,13 @@ def revoke(
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> ApiKey:
-        return await _keys(opened).revoke(key_id)
+        return await opened.api_keys.revoke(key_id)
 
     key = run(loaded, use, json=json)
     if json:
         print_json(_fields(key))
     else:
         out.print(f"the key {key.id} is revoked", markup=False)
-
-
-def _keys(app: App) -> ApiKeys:
-    return ApiKeys(SqlAccess(app.database), app.runtime)
 
 
 def _fields(key: ApiKey) -> dict[str, object]:

@@ -6,9 +6,9 @@ from headgate.app import App
 from headgate.base.errors import HeadgateError
 from headgate.cli.loading import CONFIG, fail, load_settings
 from headgate.connectors.keys import KeyRing
-from headgate.settings import Settings
 
 if TYPE_CHECKING:
+    from headgate.settings import Settings
     from headgate.web.links import Links
 
 
@@ -19,7 +19,7 @@ def links(app: App, *, json: bool = False) -> "Links":
     return Links(signing_keys(load_settings(json=json), json=json), app.clock)
 
 
-def signing_keys(settings: Settings, *, json: bool = False) -> KeyRing:
+def signing_keys(settings: "Settings", *, json: bool = False) -> KeyRing:
     """What links are signed with."""
     try:
         return settings.key_ring()

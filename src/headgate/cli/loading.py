@@ -3,10 +3,9 @@
 import importlib
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
-from pydantic import ValidationError
 
 from headgate.app import App
 from headgate.base import event_loop
@@ -15,7 +14,9 @@ from headgate.base.errors import HeadgateError, InvalidInput, StoreError
 from headgate.base.log import configure
 from headgate.base.redact import redact
 from headgate.cli.output import messages, print_json
-from headgate.settings import Settings
+
+if TYPE_CHECKING:
+    from headgate.settings import Settings
 
 T = TypeVar("T")
 
@@ -32,8 +33,13 @@ AppOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 
-def load_settings(*, json: bool = False) -> Settings:
+def load_settings(*, json: bool = False) -> "Settings":
     """The settings, or a message that names the one that is wrong."""
+    # They take long to load, and whoever asks for help needs none.
+    from pydantic import ValidationError
+
+    from headgate.settings import Settings
+
     try:
         return Settings()
     except ValidationError as error:

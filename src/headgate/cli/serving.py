@@ -23,10 +23,11 @@ from headgate.cli.loading import (
 from headgate.cli.output import messages, print_json
 from headgate.connectors.keys import KeyRing
 from headgate.flow.access import LIST_MAX
-from headgate.settings import Settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from headgate.settings import Settings
 
 STOP_S = 10
 
@@ -73,7 +74,7 @@ def openapi(app: AppOption = None, database: DatabaseOption = None) -> None:
 
 
 async def _serve(
-    app: App, settings: Settings, keys: KeyRing, address: tuple[str, int], *, with_worker: bool
+    app: App, settings: "Settings", keys: KeyRing, address: tuple[str, int], *, with_worker: bool
 ) -> None:
     host, port = address
     if not _is_loopback(host) and not await _has_keys(app):

@@ -1,0 +1,82 @@
+"""`headgate worker` and `headgate migrate`: run the engine, and prepare its database."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from headgate.app import App, open_database
+from headgate.base import event_loop
+from headgate.base.clock import SystemClock
+from headgate.base.errors import HeadgateError
+from headgate.cli.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    exit_code,
+    fail,
+    load_app,
+    load_settings,
+    run,
+)
+from headgate.cli.output import messages, out, print_json
+from headgate.model.job import Lane
+
+
+class Lanes(StrEnum):
+    """Which lanes a worker works on."""
+
+    HOT = "hot"
+    COLD = "cold"
+    ALL = "all"
+
+
+def worker(
+    lane: Annotated[
+        Lanes, typer.Option(help="Live work, backfill, or both.", case_sensitive=False)
+    ] = Lanes.ALL,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Work on jobs until told to stop.
+
+    Ctrl-C or SIGTERM finishes the chunks under way, within HEADGATE_GRACE_S; a second one hands
+    them back at once. Nothing is lost either way.
+    """
+    loaded = load_app(app, database, needs_syncs=True)
+
+    async def work(opened: App) -> None:
+        lanes = tuple(Lane) if lane is Lanes.ALL else (Lane(lane.value),)
+        supervisor = opened.supervisor(lanes)
+        on = " and ".join(each.value for each in lanes)
+        messages.print(f"working on {on} as {opened.name}; Ctrl-C stops", markup=False)
+        await supervisor.run_until_asked(handle_signals=True)
+
+    run(loaded, work)
+
+
+def migrate(database: DatabaseOption = None, json: JsonOption = False) -> None:
+    """Bring a database's tables up to date. SQLite files do this by themselves."""
+    # SQLAlchemy takes long to load, and whoever asks for help needs none.
+    from headgate.store.sql import schema
+
+    address = database or load_settings(json=json).database
+
+    async def bring_up_to_date() -> tuple[str | None, str]:
+        opened = open_database(address, SystemClock())
+        try:
+            await opened.open()
+            return await schema.migrate(opened)
+        finally:
+            await opened.close()
+
+    try:
+        before, after = event_loop.run(bring_up_to_date())
+    except HeadgateError as error:
+        fail(str(error), code=exit_code(error), json=json, kind=type(error).__name__)
+    if json:
+        print_json({"before": before, "after": after, "changed": before != after})
+    elif before == after:
+        out.print(f"already up to date (revision {after})")
+    else:
+        out.print(f"migrated from {before or 'an empty database'} to revision {after}")
