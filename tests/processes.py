@@ -26,13 +26,22 @@ _server.set_forkserver_preload(
     [
         # What is run is run by the name that pytest was started by, if it was by one.
         "pytest",
+        "headgate.cli.budgets",
         "headgate.cli.demo",
+        "headgate.cli.engine",
+        "headgate.cli.jobs",
         "headgate.cli.main",
         "headgate.limits.redis",
         "headgate.signals.postgres",
         "headgate.signals.sqlite",
+        "headgate.store.sql.access_store",
+        "headgate.store.sql.account_store",
+        "headgate.store.sql.item_store",
+        "headgate.store.sql.limiter",
         "headgate.store.sql.postgres",
+        "headgate.store.sql.store",
         "headgate.web.server",
+        "structlog.dev",
         "tests.health",
     ]
 )
