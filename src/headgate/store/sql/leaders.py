@@ -1,39 +1,60 @@
 """Leadership by a row: one holder at a time, with a token that goes up with every new holder."""
 
 from datetime import timedelta
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, and_, case, or_, select, update
+from sqlalchemy import Connection, Dialect, Text, and_, bindparam, case, or_, select, update
+from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
 from headgate.ports.store import Leader
-from headgate.store.sql.moment import Moment
+from headgate.store.sql.moment import Moment, instant
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import leaders
 
 
 def lead(tx: Connection, now: Moment, name: str, *, holder: str, term: timedelta) -> int | None:
     """Stay leader, or become it where the seat is free or its term is over; the term's token."""
-    mine = and_(leaders.c.holder == holder, leaders.c.until > now.at())
-    free = or_(leaders.c.holder.is_(None), leaders.c.until <= now.at())
-    renewed = (
+    asked = {"of_seat": name, "by_holder": holder, **now.binds(term=term)}
+    token: int | None = tx.execute(_renew(server=now.server), asked).scalar_one_or_none()
+    if token is None:
+        first = _sit_down(tx.dialect, server=now.server)
+        token = tx.execute(first, asked).scalar_one_or_none()
+    return token
+
+
+@cache
+def _renew(*, server: bool) -> ReturningUpdate[Any]:
+    now = instant(server=server)
+    holder = bindparam("by_holder", type_=Text)
+    mine = and_(leaders.c.holder == holder, leaders.c.until > now)
+    free = or_(leaders.c.holder.is_(None), leaders.c.until <= now)
+    return (
         update(leaders)
-        .where(leaders.c.name == name, or_(mine, free))
+        .where(leaders.c.name == bindparam("of_seat"), or_(mine, free))
         .values(
             token=case((mine, leaders.c.token), else_=leaders.c.token + 1),
             holder=holder,
-            until=now.at(term),
+            until=instant(server=server, after="term"),
         )
         .returning(leaders.c.token)
     )
-    token = tx.execute(renewed).scalar_one_or_none()
-    if token is None:
-        first = (
-            insert_into(tx.dialect, leaders)
-            .values(name=name, holder=holder, token=1, until=now.at(term))
-            .on_conflict_do_nothing()
-            .returning(leaders.c.token)
+
+
+@cache
+def _sit_down(dialect: Dialect, *, server: bool) -> ReturningInsert[Any]:
+    """Take a seat that nobody has ever had."""
+    return (
+        insert_into(dialect, leaders)
+        .values(
+            name=bindparam("of_seat"),
+            holder=bindparam("by_holder"),
+            token=1,
+            until=instant(server=server, after="term"),
         )
-        token = tx.execute(first).scalar_one_or_none()
-    return token
+        .on_conflict_do_nothing()
+        .returning(leaders.c.token)
+    )
 
 
 def resign(tx: Connection, leader: Leader) -> None:
