@@ -13,6 +13,7 @@ from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from tests import servers, stores
+from tests.profiles import pytest_runtest_setup as pytest_runtest_setup
 
 
 @pytest.fixture(autouse=True)
