@@ -15,6 +15,7 @@ from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from tests import servers, stores
 from tests.processes import ROOT
+from tests.profiles import pytest_runtest_setup as pytest_runtest_setup
 
 #: Fixtures and their values that stand for a server or a browser.
 _SERVERS = {"postgres_server", "valkey_server", "store_url", "browser", "postgres", "redis"}

@@ -1,10 +1,12 @@
 """Seeded runs of the whole engine under faults; and, for each safeguard, that its loss is noticed.
 
-A failing seed says how to replay it.
+A failing seed says how to replay it. `make simulate` plays a thousand of them.
 """
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
@@ -12,18 +14,21 @@ import pytest
 from sqlalchemy import Connection
 
 from headgate.model.job import Job
-from headgate.simulation.scenario import WHOLE, Ablation, play
+from headgate.simulation.scenario import Ablation, play
 from headgate.store.sql import coverage, records, recovery, settle
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.settle import Settlement
 from headgate.store.sql.store import SqlStore
 
-SEEDS = range(40)
+#: Always the same: a change that breaks one of them broke it itself.
+FIXED = range(10)
+#: Others in every run, so that more is seen in time; one draw for all processes of a run.
+DRAWN = Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(range(1_000, 1_000_000), 5)
 #: An ablation must be noticed within so many seeds.
 ABLATION_SEEDS = range(25)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [*FIXED, *DRAWN])
 def test_no_seed_finds_a_violation(seed: int) -> None:
     verdict = play(seed)
     assert not verdict.violations, (
@@ -32,11 +37,11 @@ def test_no_seed_finds_a_violation(seed: int) -> None:
     assert verdict.jobs > 0
 
 
-@pytest.mark.parametrize("seed", [3, 11])
-def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
+def test_the_same_seed_gives_the_same_trace() -> None:
+    seed = DRAWN[0]
     first, second = play(seed), play(seed)
-    assert first == second
-    assert play(seed + 1).trace_hash != first.trace_hash
+    assert first == second, f"seed {seed} was played in two ways"
+    assert play(FIXED[0]).trace_hash != first.trace_hash
 
 
 class TornStore(SqlStore):
@@ -61,19 +66,28 @@ def without(target: Any, **instead: Any) -> Callable[[], AbstractContextManager[
     return lambda: patch.multiple(target, **instead)
 
 
+#: Each with a seed that is known to notice it, which is played first.
 ABLATIONS = [
-    Ablation("token", without(settle, fence_holds=lambda change, seen: True)),
+    (Ablation("token", without(settle, fence_holds=lambda change, seen: True)), 0),
     # The sweeper is also kept from asking every moment for what it is never given.
-    Ablation(
-        "lease",
-        without(recovery, expired=lambda tx, now, limit: [], next_sweep_s=lambda tx, now: None),
+    (
+        Ablation(
+            "lease",
+            without(recovery, expired=lambda tx, now, limit: [], next_sweep_s=lambda tx, now: None),
+        ),
+        0,
     ),
-    Ablation("unique index", prepare="DROP INDEX uq_jobs_active"),
-    Ablation("transaction", make_store=TornStore),
+    (Ablation("unique index", prepare="DROP INDEX uq_jobs_active"), 0),
+    (Ablation("transaction", make_store=TornStore), 3),
 ]
 
 
-@pytest.mark.parametrize("ablation", ABLATIONS, ids=lambda ablation: ablation.name)
-def test_a_safeguard_that_is_switched_off_is_noticed(ablation: Ablation) -> None:
-    assert any(play(seed, ablation).violations for seed in ABLATION_SEEDS)
-    assert not play(ABLATION_SEEDS[0], WHOLE).violations
+@pytest.mark.parametrize(
+    ("ablation", "known"), [pytest.param(*each, id=each[0].name) for each in ABLATIONS]
+)
+def test_a_safeguard_that_is_switched_off_is_noticed(ablation: Ablation, known: int) -> None:
+    # The engine may have changed since, and with it what happens in that seed: then others do.
+    seeds = [known, *(seed for seed in ABLATION_SEEDS if seed != known)]
+    assert any(play(seed, ablation).violations for seed in seeds)
+    # With all its safeguards the same seed is among those that must find nothing.
+    assert known in FIXED

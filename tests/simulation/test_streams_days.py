@@ -93,7 +93,7 @@ async def _play(loop: SimulationLoop, file: Path, plan: Plan) -> Outcome:
     deployment.limiter = LimiterServer(StoreClock(loop, deployment.faults))
     deployment.transport = AsgiTransport({STRAVA: strava}, clock, latency_s=LATENCY_S)
     deployment.vault = AesVault(KeyRing.for_demo(), loop.random("nonces"))
-    await deployment.migrate()
+    deployment.migrate()
     app = App(
         InlineSqliteDatabase(file, StoreClock(loop, deployment.faults)),
         syncs=syncs,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate import App, Secret, Sync
@@ -385,7 +385,6 @@ def test_documents_that_nothing_fits_around_are_served_too(
     serving_activities(tmp_path, main)
 
 
-@settings(max_examples=100)
 @given(st.binary(max_size=400), st.binary(max_size=60_000), st.binary(max_size=50))
 def test_words_fit_around_any_document(head: bytes, text: bytes, tail: bytes) -> None:
     whole = spliced(head, packed(text, LEVEL), tail)

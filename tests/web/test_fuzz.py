@@ -30,12 +30,14 @@ from headgate.signals.local import LocalSignal
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.web.limits import Limits
 from headgate.web.server import build
+from tests import profiles
 from tests.web.callers import ORIGIN, Client, Served, history, start
 from tests.worlds import START
 
 #: The library's own has parameters that are nobody's business.
 Case: TypeAlias = Any
-EXAMPLES = 6
+#: For each way in which an operation is called.
+EXAMPLES = profiles.examples(0.1)
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

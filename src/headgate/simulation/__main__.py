@@ -4,6 +4,7 @@ A seed that fails is told with how to replay it, what went wrong, and the last e
 """
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Iterable
@@ -36,7 +37,8 @@ def _run_all(seeds: range) -> list[Verdict]:
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("seeds"), TimeRemainingColumn())
     with (
         Progress(*columns, console=console, disable=not console.is_terminal) as bar,
-        ProcessPoolExecutor(os.cpu_count()) as pool,
+        # Every run collects its garbage: what was there before it need not be looked at again.
+        ProcessPoolExecutor(os.cpu_count(), initializer=gc.freeze) as pool,
     ):
         task = bar.add_task("seeds", total=len(seeds))
         for verdict in pool.map(play, seeds):

@@ -139,7 +139,7 @@ class _Play:
         return self._verdict(violations)
 
     async def _open(self) -> None:
-        await self._deployment.migrate()
+        self._deployment.migrate()
         await self._client.database.open()
         await self._client.database.write(audit.install)
         if self._ablation.prepare is not None:

@@ -213,7 +213,7 @@ async def _play(loop: SimulationLoop, file: Path, plan: Plan) -> Outcome:
     deployment.limiter = LimiterServer(StoreClock(loop, deployment.faults))
     deployment.transport = AsgiTransport({STRAVA: sandbox}, clock, latency_s=LATENCY_S)
     deployment.vault = AesVault(KeyRing.for_demo(), loop.random("nonces"))
-    await deployment.migrate()
+    deployment.migrate()
     for number, name in enumerate(("one", "two")):
         deployment.launch(name).host.skew_s = plan.skew_s * (-1) ** number
     client = deployment.client()

@@ -24,20 +24,24 @@ def told(state: JobState, reason: Reason, wake_at: datetime | None = None, **fie
     return explain(make_job(state=state, reason=reason, wake_at=wake_at, **given), now=NOW)
 
 
-@pytest.mark.parametrize("state", JobState)
-@pytest.mark.parametrize("reason", Reason)
-def test_every_state_and_reason_has_a_sentence(state: JobState, reason: Reason) -> None:
-    for wake_at, at, hold, error in product(
-        MOMENTS, (None, "2022-10-27"), (False, True), (None, ERROR, describe(Forbidden()))
+def test_every_state_and_reason_has_a_sentence() -> None:
+    for state, reason, wake_at, at, hold, error in product(
+        JobState,
+        Reason,
+        MOMENTS,
+        (None, "2022-10-27"),
+        (False, True),
+        (None, ERROR, describe(Forbidden())),
     ):
         said = told(state, reason, wake_at, progress=Progress(at=at), hold=hold, error=error)
 
-        assert said.endswith((".", "…"))
-        assert ".." not in said
-        assert said[0].isupper() or said.startswith("fitbit")
-        assert "None" not in said
-        assert "  " not in said
-        assert "\n" not in said
+        pair = f"{state}, {reason}: {said}"
+        assert said.endswith((".", "…")), pair
+        assert ".." not in said, pair
+        assert said[0].isupper() or said.startswith("fitbit"), pair
+        assert "None" not in said, pair
+        assert "  " not in said, pair
+        assert "\n" not in said, pair
 
 
 @given(

@@ -189,7 +189,7 @@ def unknown() -> Item:
     return make_item(external_id=None, state=ItemState.UNAVAILABLE, next_attempt_at=None)
 
 
-Walk.TestCase.settings = settings(max_examples=200, stateful_step_count=40)
+Walk.TestCase.settings = settings(stateful_step_count=40)
 TestWalk = Walk.TestCase
 
 

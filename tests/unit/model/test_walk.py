@@ -114,7 +114,7 @@ def _check_redirect(before: Job, made: Change, after: Job) -> None:
         assert after.state is made.edge.target
 
 
-Walk.TestCase.settings = settings(max_examples=200, stateful_step_count=40)
+Walk.TestCase.settings = settings(stateful_step_count=40)
 TestWalk = Walk.TestCase
 
 

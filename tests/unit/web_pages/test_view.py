@@ -1,6 +1,7 @@
 """The words of the progress page."""
 
 from datetime import date, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from headgate.web.pages.rendering import marked_times
 from headgate.web.pages.view import ProgressView, view
 from tests.unit.values import NOW, make_job
 
+#: Where an import goes on by itself, also when the page is closed.
+GOES_ON = (JobState.PENDING, JobState.RUNNING, JobState.PAUSED)
 TITLES = {"fitbit": "Fitbit", "strava": "Strava"}
 
 
@@ -35,16 +38,17 @@ def seen(
     return view(shown, TITLES, reconnect_path=reconnect_path)
 
 
-@pytest.mark.parametrize("state", JobState)
-@pytest.mark.parametrize("reason", Reason)
-def test_every_state_is_told_by_word_icon_and_tone(state: JobState, reason: Reason) -> None:
-    shown = seen(state, reason)
-    assert all((shown.mark.word, shown.mark.icon, shown.mark.tone))
-    assert shown.can_retry == (state in (JobState.PAUSED, JobState.FAILED))
-    stands_still = state is JobState.PAUSED and reason is Reason.OPERATOR
-    goes_on = state in (JobState.PENDING, JobState.RUNNING, JobState.PAUSED) and not stands_still
-    assert (shown.closing or "").endswith("the import goes on.") == goes_on
-    assert shown.what.startswith("Import of" if state in JOB.terminal else "Importing")
+def test_every_state_is_told_by_word_icon_and_tone() -> None:
+    for state, reason in product(JobState, Reason):
+        pair = f"{state}, {reason}"
+        shown = seen(state, reason)
+        assert all((shown.mark.word, shown.mark.icon, shown.mark.tone)), pair
+        assert shown.can_retry == (state in (JobState.PAUSED, JobState.FAILED)), pair
+        stands_still = state is JobState.PAUSED and reason is Reason.OPERATOR
+        goes_on = state in GOES_ON and not stands_still
+        assert (shown.closing or "").endswith("the import goes on.") == goes_on, pair
+        begins = "Import of" if state in JOB.terminal else "Importing"
+        assert shown.what.startswith(begins), pair
 
 
 def test_what_is_imported_is_told_by_the_names_that_people_use() -> None:

@@ -372,7 +372,14 @@ def expired(tx: Connection, now: Moment, *, limit: int) -> list[Item]:
 
 def next_expiry_s(tx: Connection, now: Moment) -> float | None:
     """Seconds until the first lease ends."""
-    return _seconds_to(tx, now, select(func.min(items.c.lease_until)).where(FETCHING))
+    at, first = tx.execute(_next_expiry(server=now.server), now.binds()).one()
+    return None if first is None else max(0.0, (first - at).total_seconds())
+
+
+@cache
+def _next_expiry(*, server: bool) -> Select[Any]:
+    first = select(func.min(items.c.lease_until)).where(FETCHING)
+    return select(instant(server=server).label("at"), first.scalar_subquery())
 
 
 def next_due_s(
@@ -384,10 +391,6 @@ def next_due_s(
     )
     if connection_id is not None:
         first = first.where(items.c.connection_id == connection_id)
-    return _seconds_to(tx, now, first)
-
-
-def _seconds_to(tx: Connection, now: Moment, first: Select[Any]) -> float | None:
     at, then = tx.execute(select(now.at(), first.scalar_subquery())).one()
     return None if then is None else max(0.0, (then - at).total_seconds())
 

@@ -1,11 +1,13 @@
 """What the sweeper looks for: lost workers, late cancels, providers that may have recovered."""
 
 from datetime import timedelta
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, Select, bindparam, func, select, update
 
 from headgate.model.job import Job, Reason
-from headgate.store.sql.moment import Moment
+from headgate.store.sql.moment import Moment, instant
 from headgate.store.sql.statements import JOB_COLUMNS, find_jobs
 from headgate.store.sql.tables import CANCELLING, HELD, PAUSED, PROBING, jobs
 
@@ -86,6 +88,13 @@ def release_provider(
 
 def next_sweep_s(tx: Connection, now: Moment) -> float | None:
     """Seconds until the first lease, deadline or cool-down ends."""
+    at, *found = tx.execute(_next_sweep(server=now.server), now.binds()).one()
+    due = [time for time in found if time is not None]
+    return max(0.0, (min(due) - at).total_seconds()) if due else None
+
+
+@cache
+def _next_sweep(*, server: bool) -> Select[Any]:
     first = func.min(jobs.c.wake_at)
     times = [
         select(func.min(jobs.c.lease_until)).where(HELD),
@@ -93,6 +102,4 @@ def next_sweep_s(tx: Connection, now: Moment) -> float | None:
         select(first).where(PAUSED, _RECOVERING),
         select(first).where(PAUSED, _SHUT, jobs.c.provider.not_in(_PROBED)),
     ]
-    at, *found = tx.execute(select(now.at(), *(query.scalar_subquery() for query in times))).one()
-    due = [time for time in found if time is not None]
-    return max(0.0, (min(due) - at).total_seconds()) if due else None
+    return select(instant(server=server).label("at"), *(query.scalar_subquery() for query in times))

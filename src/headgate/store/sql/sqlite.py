@@ -7,16 +7,19 @@ which needs two connections writing or checkpointing at once.
 """
 
 import asyncio
+import functools
 import os
 import queue
 import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import QueuePool
 
 from headgate.base.clock import Clock
 from headgate.base.errors import StoreError
@@ -330,16 +333,17 @@ def _use_wal(raw: sqlite3.Connection) -> None:
 
 
 def _engine(path: Path, synchronous: Synchronous, *, query_only: bool = False) -> Engine:
-    # AUTOCOMMIT keeps SQLAlchemy from opening transactions: this module opens them, IMMEDIATE.
-    engine = create_engine(
-        f"sqlite:///{path}",
-        isolation_level="AUTOCOMMIT",
-        # Values may be private, and errors are told.
-        hide_parameters=True,
-        connect_args={"timeout": BUSY_S, "check_same_thread": False},
-    )
+    """An engine with connections of its own, and the statements that any other has compiled."""
+    engine = copy(_compiling())
 
-    @event.listens_for(engine, "connect")
+    def connect() -> Any:
+        # Without an isolation level, as AUTOCOMMIT is for this driver.
+        return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+
+    engine.url = engine.url.set(database=str(path))
+    engine.pool = QueuePool(connect, dialect=engine.dialect)
+
+    @event.listens_for(engine.pool, "connect")
     def prepare(raw: sqlite3.Connection, _: object) -> None:
         _use_wal(raw)
         # Whether it may write is said once: to change it makes SQLite prepare every statement anew,
@@ -348,4 +352,25 @@ def _engine(path: Path, synchronous: Synchronous, *, query_only: bool = False) -
         for pragma in (f"synchronous = {synchronous}", "foreign_keys = ON", only):
             raw.execute(f"PRAGMA {pragma}").close()
 
+    return engine
+
+
+@functools.cache
+def _compiling() -> Engine:
+    """What all engines share: the dialect, and with it the statements that were compiled for it.
+
+    A compiled statement belongs to its dialect, whatever the file. So the readers of a file need
+    not compile what its writer has, nor a second file what the first one has: a simulated process
+    that is started again, or a test, spent a quarter of its time on that.
+    """
+    # AUTOCOMMIT keeps SQLAlchemy from opening transactions: this module opens them, IMMEDIATE.
+    engine = create_engine(
+        "sqlite://",
+        isolation_level="AUTOCOMMIT",
+        # Values may be private, and errors are told.
+        hide_parameters=True,
+    )
+    # The dialect learns what this SQLite can do when it first connects.
+    engine.connect().close()
+    engine.dispose()
     return engine
