@@ -13,12 +13,14 @@ from headgate import (
     NotFound,
     Reason,
 )
+from headgate.model.budget import Answer, Ask, Budget, Unreachable
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.sandbox.kit.faults import FaultKind
 from headgate.sandbox.strava.world import NewActivity
 from headgate.systems.activity_streams import (
     LIVE,
+    STREAMS,
     StravaEvent,
 )
 from tests.streaming import ACTIVE, Place, in_place
@@ -47,6 +49,48 @@ def test_a_new_activity_is_fetched_in_the_hot_lane_while_a_backfill_runs(tmp_pat
         assert place.strava.requests.count(status=429) == 0
 
     in_place(tmp_path, main, activities=300)
+
+
+def test_a_live_job_ends_only_when_streams_that_backfill_holds_are_here_too(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given a backfill that holds an activity's streams while the limiter leaves it waiting
+        added = place.strava.world.add(NewActivity())
+        await place.note(added, external_id=str(added.id))
+        asked, gives_up = asyncio.Event(), asyncio.Event()
+        acquire = place.app.limiter.acquire
+
+        async def hangs_once(budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+            if ask.lane is Lane.HOT or asked.is_set():
+                return await acquire(budget, ask, grant_id=grant_id)
+            asked.set()
+            await gives_up.wait()
+            return Unreachable(said="it did not answer")
+
+        vars(place.app.limiter)["acquire"] = hangs_once
+        fetching = asyncio.create_task(place.fetch_noted())
+        await asked.wait()
+        assert (await place.item(added)).state is ItemState.FETCHING
+
+        # When Strava tells of it, and live work cannot have the streams
+        await place.streams.heard(place.event(added))
+        await place.clock.sleep(10)
+
+        # Then its job waits, also after the backfill has given them back
+        [live] = await place.app.jobs(sync=LIVE)
+        assert place.asked("/laps") == 1
+        assert live.state in ACTIVE
+        gives_up.set()
+        await place.clock.sleep(1)
+        [backfill] = await place.app.jobs(sync=STREAMS)
+        assert backfill.reason is Reason.NO_LIMITER
+        assert (await place.item(added)).state is ItemState.PENDING
+        # And when it ends, they are here
+        assert (await place.until(live)).state is JobState.SUCCESS
+        assert await place.fetched(added) == place.channels(added)
+        assert place.asked("/streams") == 1
+        assert (await fetching).state is JobState.SUCCESS
+
+    in_place(tmp_path, main)
 
 
 def test_what_was_entered_by_hand_is_known_without_streams(tmp_path: Path) -> None:

@@ -284,6 +284,26 @@ def test_what_is_asked_for_by_its_id_is_fetched_and_nothing_else(tmp_path: Path)
     in_place(tmp_path, main)
 
 
+def test_what_somebody_else_has_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given one that another has, one that was fetched, and one that was tried and has to wait
+        await place.register("fetched", "waits")
+        await place.fetch_due(Provider(waits=Transient()).fetch)
+        await place.register("held")
+        lease = timedelta(seconds=60)
+        await place.items.claim(STREAMS, CONNECTION, limit=1, lease=lease, worker="another")
+        provider = Provider()
+
+        asked = ["fetched", "waits", "held"]
+        found = await fetch_these(place.fetching, place.ctx, provider.fetch, asked)
+
+        # Then the one that may be given back is told, and none is asked for
+        assert [(item.id, item.state.value) for item in found] == [("held", "fetching")]
+        assert provider.asked == []
+
+    in_place(tmp_path, main)
+
+
 # ---- what ends a batch -------------------------------------------------------------------------
 
 

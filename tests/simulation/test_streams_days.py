@@ -6,6 +6,7 @@ activities; the run is judged by what the emulated Strava has counted, and by th
 
 import asyncio
 import tempfile
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from headgate import App, Connection, JobState, Secret
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.vault import AesVault
+from headgate.flow import fetch_item
 from headgate.model.item import Item
 from headgate.model.states import JOB, ItemState
+from headgate.ports.items import Items
 from headgate.sandbox.strava.activity import Activity as Sport
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.sandbox.strava.world import NewActivity
@@ -276,8 +279,12 @@ def test_with_live_work_alone_and_workers_that_are_killed_no_event_is_lost() -> 
 
 @pytest.mark.timeout(300)
 def test_without_the_last_look_some_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given jobs that never doubt that their worker is alive
+    # Given jobs that never doubt that their worker is alive, nor see what others hold
+    async def nothing(items: Items, item_ids: Iterable[str]) -> Sequence[Item]:
+        return ()
+
     monkeypatch.setattr(watching, "PROMPT", timedelta(days=365))
+    monkeypatch.setattr(fetch_item, "_others", nothing)
 
     # Then what a dead worker held is left behind, by this very run
     outcome = play(2, LIVE_ALONE)

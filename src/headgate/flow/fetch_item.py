@@ -8,17 +8,19 @@ is settled with it, and the batch goes on.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import assert_never
 
 import msgspec
 
 from headgate.base.clock import Clock
-from headgate.base.errors import Conflict, Malformed, NoData, StoreUnavailable
+from headgate.base.errors import Conflict, Malformed, NoData, NotFound, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
+from headgate.model.states import ItemState
 from headgate.policy import items as policy
 from headgate.policy.items import Defer, GiveBack, GiveUp, Retry, Unavailable
 from headgate.ports.connector import Context, Fetch
@@ -117,12 +119,24 @@ async def fetch_these(
 ) -> Sequence[Item]:
     """Live work: these items, as far as they are due and nobody else has them; as they were left.
 
-    What does not come through now goes before all backfill later.
+    What does not come through now goes before all backfill later. What somebody else has is among
+    them as it is: that one may still give it back.
     """
     began_s = fetching.clock.monotonic()
     taken = await fetching.items.claim_these(item_ids, lease=fetching.lease, worker=fetching.worker)
     fetching.held.add(taken, seen_s=began_s)
-    return await _fetch_all(fetching, ctx, fetch, taken)
+    done = await _fetch_all(fetching, ctx, fetch, taken)
+    ours = {item.id for item in done}
+    return [*done, *await _others(fetching.items, [each for each in item_ids if each not in ours])]
+
+
+async def _others(items: Items, item_ids: Iterable[str]) -> Sequence[Item]:
+    """Those that somebody else has, or gave back after they could not be claimed."""
+    found = []
+    for item_id in item_ids:
+        with suppress(NotFound):
+            found.append(await items.get(item_id))
+    return [item for item in found if item.state in (ItemState.FETCHING, ItemState.PENDING)]
 
 
 async def keep_held(fetching: Fetching) -> None:

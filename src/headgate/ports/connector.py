@@ -240,7 +240,10 @@ class ItemWork(Protocol):
     async def fetch_these(
         self, ctx: Context, item_ids: Sequence[str], fetch: Fetch
     ) -> Sequence[Item]:
-        """Live work: these items, as far as they are due and nobody else has them."""
+        """Live work: these items, as far as they are due and nobody else has them.
+
+        As they were left; those that somebody else has are among them, and are not over.
+        """
         ...
 
 

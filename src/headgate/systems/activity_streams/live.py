@@ -17,6 +17,7 @@ from headgate import ApiSource, Chunk, Context, Lane, Retryable, SourceError
 from headgate.connectors.strava.activities import listed, read_activity
 from headgate.connectors.strava.streams import fetch_streams
 from headgate.model.item import Document, Item
+from headgate.model.states import ItemState
 from headgate.ports.items import Fetched
 from headgate.systems.activity_streams.listing import activity_item, read_page, stream_item
 from headgate.systems.activity_streams.names import ACTIVITIES, activity_id
@@ -39,7 +40,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
     due: datetime
     #: How often to ask for them once more, where they are not to be had; None: it is not known yet
-    #: whether anybody else has them.
+    #: whether this job has tried them.
     asks: int | None = None
 
 
@@ -63,23 +64,24 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             self, streams={**self.streams, **{each: Wanted(now) for each in ids}}
         )
 
-    def asked(self, due: Sequence[str], done: Sequence[Item], now: datetime) -> "Cursor":
-        """After those were asked for, and these were had: what still waits is kept in mind."""
+    def asked(self, due: Sequence[str], found: Sequence[Item], now: datetime) -> "Cursor":
+        """After those were asked for, and these were had or seen with others: what still waits."""
         streams = {each: wanted for each, wanted in self.streams.items() if each not in due}
-        had = {item.id: item.next_attempt_at for item in done}
+        seen = {item.id: _again(item, now) for item in found}
         for each in due:
-            again = had.get(each)
+            again = seen.get(each)
             asks = self._asks(each, now)
             if again is not None:
                 streams[each] = Wanted(again, ASKS_MAX)
-            elif each not in had and asks:
+            elif each not in seen and asks:
                 streams[each] = Wanted(now + AGAIN, asks - 1)
         return msgspec.structs.replace(self, streams=streams)
 
     def _asks(self, activity_id: str, now: datetime) -> int:
         """How often to ask once more for what is not to be had.
 
-        It was fetched, or another worker has it. But the worker that has it may be lost.
+        It was fetched, or tried in vain. But it may be this job that has tried, with a worker that
+        was lost before it could say so.
         """
         asks = self.streams[activity_id].asks
         if asks is not None:
@@ -163,14 +165,23 @@ class StravaLive(ApiSource):
 
     async def _fetch_due(self, ctx: Context, cursor: Cursor, due: Sequence[str]) -> Chunk:
         try:
-            done = await ctx.items.fetch_these(ctx, due, self._streams)
+            found = await ctx.items.fetch_these(ctx, due, self._streams)
         except Retryable:
             # Strava is down, it seems; the activities themselves would tell the breaker.
             return _worked(ctx, cursor.failed(due, ctx.clock.now()))
-        return _worked(ctx, cursor.asked(due, done, ctx.clock.now()))
+        return _worked(ctx, cursor.asked(due, found, ctx.clock.now()))
 
     async def _streams(self, ctx: Context, item: Item) -> Document:
         return await fetch_streams(ctx.http, str(item.external_id))
+
+
+def _again(item: Item, now: datetime) -> datetime | None:
+    """When to ask for its streams again; None where they are here, or not to be had."""
+    if item.state is ItemState.FETCHING:
+        # Backfill has it, and may have to give it back; or a worker has it that is lost.
+        return now + AGAIN
+    # The store decides by its own clock: to ask at once might be in vain, again and again.
+    return None if item.next_attempt_at is None else max(item.next_attempt_at, now + AGAIN)
 
 
 def _cursor(ctx: Context) -> Cursor:
