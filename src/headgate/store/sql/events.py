@@ -58,8 +58,12 @@ def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> 
         .limit(limit)
         # Another sweeper may be at the same ones: it is not waited for.
         .with_for_update(skip_locked=True)
+        # In a CTE, so that it runs exactly once.
+        .cte("oldest")
     )
-    statement = delete(job_events).where(
-        job_events.c.id.in_(oldest.scalar_subquery()), job_events.c.at < now.at(-older_than)
+    statement = (
+        delete(job_events)
+        .where(job_events.c.id.in_(select(oldest.c.id)), job_events.c.at < now.at(-older_than))
+        .returning(job_events.c.id)
     )
-    return tx.execute(statement).rowcount
+    return len(tx.execute(statement).all())
