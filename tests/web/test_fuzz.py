@@ -133,6 +133,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
         target.close()
 
 
+@pytest.mark.timeout(1200)  # Only for the profiles with many examples.
 @pytest.mark.parametrize("role", list(Role))
 def test_the_api_keeps_to_its_document_whatever_it_is_sent(role: Role, target: Target) -> None:
     client = target.client(role)

@@ -361,7 +361,7 @@ def _compiling() -> Engine:
 
     A compiled statement belongs to its dialect, whatever the file. So the readers of a file need
     not compile what its writer has, nor a second file what the first one has: a simulated process
-    that is started again, or a test, spent a quarter of its time on that.
+    that is started again, or a test, spent a fifth of its time on that.
     """
     # AUTOCOMMIT keeps SQLAlchemy from opening transactions: this module opens them, IMMEDIATE.
     engine = create_engine(
