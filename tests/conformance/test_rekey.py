@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate.flow.rekey import BATCH, ROUNDS_MAX, rekey
+from headgate.flow.rekey import BATCH, rekey
 from headgate.flow.sealing import seal
 from headgate.ports.accounts import Renewal, Vault
 from headgate.store.sql.account_store import SqlAccounts
@@ -42,48 +42,6 @@ async def test_everything_is_put_under_the_newest_key_and_the_old_one_can_go(
         assert await opened_tokens(accounts, each, vault("k2")) == expected
     # And once more is nothing to do.
     assert (await rekey(accounts, vault("k2"))).resealed == 0
-
-
-async def test_a_ciphertext_from_another_row_is_not_carried_over(
-    accounts: SqlAccounts, database: Database
-) -> None:
-    # Given somebody who copied one user's tokens into another's row
-    first, second = await fill_connections(accounts, 2, vault("k1"))
-    stolen = (await accounts.linked(first, user_id="ada")).sealed
-    assert await accounts.renew(second, Renewal(sealed=stolen, expires_at=START), version=1)
-
-    done = await rekey(accounts, vault("k2", "k1"))
-
-    # Then rotation does not make it good
-    assert (done.resealed, done.unreadable, done.left) == (1, 1, 1)
-
-
-async def test_what_cannot_be_read_is_counted_and_left_as_it_is(accounts: SqlAccounts) -> None:
-    await fill_connections(accounts, 3, vault("k1"))
-
-    done = await rekey(accounts, vault("k2"))
-
-    assert (done.resealed, done.unreadable, done.left) == (0, 3, 3)
-    assert await opened_tokens(accounts, "conn_00000", vault("k1")) == (
-        "access of conn_00000",
-        "refresh of conn_00000",
-    )
-
-
-async def test_rows_that_never_hold_still_are_left_after_a_while(database: Database) -> None:
-    class Restless(SqlAccounts):
-        looks = 0
-
-        async def reseal(self, batch: Any) -> int:
-            Restless.looks += 1
-            return 0
-
-    accounts = Restless(database)
-    await fill_connections(accounts, 2, vault("k1"))
-
-    done = await rekey(accounts, vault("k2", "k1"))
-
-    assert (done.resealed, done.left, Restless.looks) == (0, 2, ROUNDS_MAX)
 
 
 async def test_two_rotations_at_once_do_the_work_of_one(accounts: SqlAccounts) -> None:

@@ -16,6 +16,7 @@ from headgate import (
     Batch,
     Budget,
     Chunk,
+    ConnectionReason,
     Context,
     DayCost,
     InvalidInput,
@@ -41,6 +42,7 @@ from headgate.flow.explain import moment
 from headgate.flow.status import POLL_RESTING_S, POLL_WORKING_S, document
 from headgate.flow.submit import JobRequest, check, planned
 from headgate.model import change
+from headgate.model.job import Lane
 from headgate.policy.forecast import SAMPLES_MIN
 from tests.connecting import Site, strava_source, vault
 from tests.unit.values import make_job
@@ -209,6 +211,8 @@ def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(tmp_path
         assert status.reconnect == "shelf"
         assert status.sentence == "Shelf needs you to sign in again. Nothing is lost."
         assert status.poll_after_s is None
+        told: Any = document(status)
+        assert told["reconnect"] == {"provider": "shelf", "connection_id": None}
 
     in_world(tmp_path, main)
 
@@ -304,6 +308,25 @@ def test_the_user_s_own_connection_is_found(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
+def test_nothing_is_started_while_the_user_has_to_sign_in_again(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        app = await site.app()
+        connection = await site.connect(app)
+        assert app.runtime.credentials is not None
+        await app.runtime.credentials.accounts.refuse(
+            connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
+        )
+
+        with pytest.raises(NotConnected, match="sign in again") as refused:
+            await app.backfills.start(asked(source="strava"))
+
+        assert refused.value.provider == "strava"
+        assert await app.jobs() == []
+
+    in_world(tmp_path, main)
+
+
 # ---- what it will cost, and how it stands ------------------------------------------------------
 
 
@@ -332,6 +355,35 @@ def test_a_forecast_counts_the_gaps_and_changes_nothing(tmp_path: Path) -> None:
         # What it said holds
         job = await world.until(app, (await app.backfills.start(asked())).job.id)
         assert job.progress.total == after.days
+
+    in_world(tmp_path, main)
+
+
+def test_without_the_limiter_a_forecast_goes_by_the_limits_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a window of which backfill may have the half, and has had all of it
+        source: Any = ScriptedSource(a_day, "watch")
+        source.budget = Budget("watch", [Limit(60, per="15min", reserve=30)], paced=False)
+        app = await world.app(sync(source, day_costs=[DayCost(provider="watch", least=1, most=1)]))
+        gate = app.runtime.gates.of(source.budget, Lane.HOT, "ada")
+        for _ in range(30):
+            async with gate.request():
+                pass
+        known = await app.backfills.forecast(asked())
+
+        # When how it stands can no longer be asked
+        async def use(*_: object, **__: object) -> None:
+            return None
+
+        monkeypatch.setattr(app.runtime.gates, "use", use)
+        unknown = await app.backfills.forecast(asked())
+
+        # Then one whole window is told, and not first the end of this one
+        assert known.finish is not None and unknown.finish is not None
+        assert unknown.finish.earliest == START + 0.9 * timedelta(minutes=15)
+        assert known.finish.earliest == START + 0.9 * timedelta(minutes=30)
 
     in_world(tmp_path, main)
 

@@ -326,6 +326,44 @@ def test_a_token_handed_over_again_goes_to_the_connection_that_is_named(tmp_path
     in_world(tmp_path, main)
 
 
+def test_a_connection_that_is_named_is_to_the_provider_that_is_meant(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        site = Site(world)
+        graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+        app = await world.app(
+            Sync(name="notes", source=graph),
+            Sync(name="all", source=strava_source()),
+            vault=vault(),
+            transport=site.wire,
+        )
+        roam = await app.connections.hand_over("roam", Secret("one"), user_id="ada")
+
+        assert await app.connections.meant("roam", user_id="ada", connection_id=roam.id) == roam
+        with pytest.raises(NotFound, match="to strava"):
+            await app.connections.meant("strava", user_id="ada", connection_id=roam.id)
+
+    in_world(tmp_path, main)
+
+
+def test_only_a_provider_with_a_page_is_connected_on_one(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+        app = await world.app(
+            Sync(name="notes", source=graph),
+            Sync(name="all", source=strava_source()),
+            vault=vault(),
+            transport=Site(world).wire,
+        )
+
+        app.connections.check_source("strava")
+        with pytest.raises(InvalidInput, match="by a token, not on a page"):
+            app.connections.check_source("roam")
+        with pytest.raises(InvalidInput, match="there are: roam, strava"):
+            app.connections.check_source("fitbit")
+
+    in_world(tmp_path, main)
+
+
 def test_two_who_connect_one_account_at_the_same_moment_make_one_connection(
     tmp_path: Path,
 ) -> None:

@@ -10,6 +10,7 @@ from headgate import (
     App,
     AuthExpired,
     Chunk,
+    Conflict,
     Context,
     IllegalTransition,
     Job,
@@ -296,6 +297,43 @@ def test_what_a_state_does_not_allow_is_refused_by_name(tmp_path: Path) -> None:
             with pytest.raises(IllegalTransition, match=f"job {job.id} is success and cannot"):
                 await action(job.id)
         assert (await app.get(job.id)) == job
+
+    in_world(tmp_path, main)
+
+
+def test_a_job_that_waits_for_its_turn_has_nothing_to_resume(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(Sync(name="pages", source=pages(1)))
+        job = await submit(app)
+
+        assert await app.resume(job.id) == job
+        assert await app.get(job.id) == job
+
+    in_world(tmp_path, main)
+
+
+def test_a_job_that_never_holds_still_is_a_conflict_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a job that others change between every look and the write after it
+        app = await world.app(Sync(name="pages", source=pages(1)))
+        job = await submit(app)
+        tries = 0
+
+        async def lose(*_: object) -> None:
+            nonlocal tries
+            tries += 1
+
+        monkeypatch.setattr(app.store, "settle", lose)
+
+        # When somebody pauses it
+        with pytest.raises(Conflict, match="keeps changing"):
+            await app.pause(job.id)
+
+        # Then that was tried a few times, and the job is as it was
+        assert tries == 10
+        assert await app.get(job.id) == job
 
     in_world(tmp_path, main)
 

@@ -25,6 +25,7 @@ from headgate import (
     Sync,
     Transient,
 )
+from headgate.flow.extract import CHUNK_RECORDS_MAX
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
 DAY = date(2025, 12, 24)
@@ -349,6 +350,26 @@ def test_what_a_source_returns_is_checked(tmp_path: Path) -> None:
         await world.clock.sleep(1)
         job = await app.get(job.id)
         assert job.error == "Malformed: source 'scripted' returned list, not a Chunk"
+
+    in_world(tmp_path, main)
+
+
+def test_a_chunk_of_too_many_records_is_refused_whole(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            some = [Record(str(number), {}) for number in range(CHUNK_RECORDS_MAX)]
+            return Chunk(records=some, kept=[Record("one more", {})])
+
+        app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+        await world.clock.sleep(1)
+
+        job = await app.get(job.id)
+        assert job.error == (
+            "Malformed: source 'scripted' gave 10,001 records in one chunk; at most 10,000"
+        )
+        assert await app.records("history", job.connection_id) == []
 
     in_world(tmp_path, main)
 

@@ -104,6 +104,8 @@ def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, at: Whereabouts) 
             late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
             late.provider = at.provider
             return _failed(rt, sync, job, late)
+        case _:
+            assert_never(why)
 
 
 def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
@@ -152,16 +154,17 @@ async def _settle_surely(rt: Runtime, outcome: Outcome) -> Job | None:
     """
     changed, work = outcome
     uncertain = False
-    for rest_s in (*SETTLE_RESTS_S, None):
+    rests_s = iter(SETTLE_RESTS_S)
+    while True:
         try:
             after = await rt.store.settle(changed, work)
             return await _ours(rt, changed) if after is None and uncertain else after
         except StoreUnavailable:
+            rest_s = next(rests_s, None)
             if rest_s is None:
                 raise
             uncertain = True
             await rt.clock.sleep(rest_s)
-    raise AssertionError("unreachable")
 
 
 async def _ours(rt: Runtime, changed: Change) -> Job | None:

@@ -10,6 +10,7 @@ a request counts on both: nobody has to stand still, and neither window can be o
 """
 
 from collections.abc import Mapping
+from itertools import accumulate
 from math import ceil, sqrt
 
 from headgate.model.budget import Bucket, Limit
@@ -84,13 +85,11 @@ def room_at(limit: Limit, buckets: Buckets, place: int, room: int, guard_ms: int
         return (place + 1) * stretch + guard_ms
     over = used(limit, buckets, place, guard_ms) + room - limit.amount
     oldest = oldest_counted(limit, place, guard_ms)
-    for key in sorted(int(key) for key in buckets):
-        if oldest <= key:
-            over -= buckets[str(key)].used
-            if over <= 0:
-                # It is out once the window begins with the stretch after it.
-                return (key + 1 + place - oldest) * stretch
-    return (place + 1) * stretch
+    counted = sorted(int(key) for key in buckets if oldest <= int(key))
+    gone = accumulate(buckets[str(key)].used for key in counted)
+    last = next(key for key, count in zip(counted, gone, strict=True) if count >= over)
+    # It is out once the window begins with the stretch after it.
+    return (last + 1 + place - oldest) * stretch
 
 
 def reserve(limit: Limit, buckets: Buckets, place: int, now: int, *, decays: bool) -> int:

@@ -12,7 +12,7 @@ from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited, S
 from headgate.base.ids import UlidIds
 from headgate.flow.gate import Gates, JobGate
 from headgate.limits.memory import MemoryLimiter
-from headgate.model.budget import Answer, Ask, Budget, Granted, Limit, Unreachable
+from headgate.model.budget import Answer, Ask, Budget, BudgetUse, Granted, Limit, Unreachable
 from headgate.model.job import Lane
 from tests.unit.values import NOW
 
@@ -55,6 +55,10 @@ class Flaky(MemoryLimiter):
         self._reach()
         return await super().refused(budget, ask, retry_after_s=retry_after_s)
 
+    async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
+        self._reach()
+        return await super().use(budget, connection_id=connection_id)
+
     async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
         self._reach()
         await super().release(budget, ask, grant)
@@ -81,7 +85,8 @@ class Site:
             pass
 
     async def used(self) -> int:
-        return (await self.limiter.use(BUDGET, connection_id=None)).windows[0].used
+        # What it has counted, whether or not anybody reaches it.
+        return (await MemoryLimiter.use(self.limiter, BUDGET, connection_id=None)).windows[0].used
 
 
 @pytest.fixture
@@ -112,6 +117,17 @@ async def test_a_source_is_told_what_is_left(site: Site) -> None:
         await passage.saw({"15min": 40})
     async with site.gate().request() as passage:
         assert passage.remaining == 9
+
+
+async def test_how_a_budget_stands_is_not_known_while_the_limiter_is_away(site: Site) -> None:
+    await site.send()
+
+    before = await site.gates.use(BUDGET)
+    site.limiter.away = True
+    meanwhile = await site.gates.use(BUDGET)
+
+    assert before is not None and before.windows[0].used == 1
+    assert meanwhile is None
 
 
 async def test_a_429_that_the_limiter_cannot_be_told_still_puts_the_job_off(site: Site) -> None:

@@ -4,9 +4,10 @@ import pytest
 
 from headgate.base.errors import InvalidInput, UnknownSync
 from headgate.flow.registry import NAME_LENGTH_MAX, Registry, Sync, default_lane
+from headgate.model.budget import Budget, Limit
 from headgate.model.job import Lane, Mode
 from headgate.policy.retry import RetryPolicy
-from headgate.ports.connector import Chunk, Context
+from headgate.ports.connector import Batch, Chunk, Context
 
 
 class Named:
@@ -17,7 +18,19 @@ class Named:
         raise AssertionError("nothing is read to declare a sync")
 
 
+class Limited(Named):
+    """Both ends at once, with whatever it says its budget is."""
+
+    def __init__(self, name: str, budget: object) -> None:
+        super().__init__(name)
+        self.budget = budget
+
+    async def write(self, batch: Batch) -> None:
+        raise AssertionError("nothing is written to declare a sync")
+
+
 SOURCE = Named("fitbit")
+HUNDRED = Budget("strava", [Limit(100, per="15min")])
 
 BAD_NAMES = ["", "x" * (NAME_LENGTH_MAX + 1), "a\nb", "\x1b[2J", "a\x00", "\ud800", "a\u202eb"]
 
@@ -46,6 +59,13 @@ def test_a_source_whose_name_cannot_be_shown_is_refused(name: str) -> None:
     assert caught.value.field == "source.name"
 
 
+def test_a_destination_whose_name_cannot_be_shown_is_refused() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Sync(name="nightly", source=SOURCE, destination=Limited("a\nb", None))
+
+    assert caught.value.field == "destination.name"
+
+
 @pytest.mark.parametrize("name", ["x", "x" * NAME_LENGTH_MAX, "health history (Zoë)"])
 def test_any_other_name_is_taken(name: str) -> None:
     assert Sync(name=name, source=Named(name)).name == name
@@ -64,6 +84,13 @@ def test_a_chunk_that_may_take_no_time_is_refused(chunk_s_max: float) -> None:
         Sync(name="nightly", source=SOURCE, chunk_s_max=chunk_s_max)
 
     assert caught.value.field == "nightly.chunk_s_max"
+
+
+def test_a_budget_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Sync(name="nightly", source=SOURCE, destination=Limited("strava", 100))
+
+    assert caught.value.field == "strava.budget"
 
 
 def test_a_sync_is_found_by_its_name() -> None:
@@ -95,6 +122,39 @@ def test_two_syncs_may_share_a_source() -> None:
     registry = Registry(Sync(name=name, source=SOURCE) for name in ("nightly", "hourly"))
 
     assert registry.get("nightly").source is registry.get("hourly").source
+
+
+def test_syncs_are_told_in_the_order_of_declaration() -> None:
+    registry = Registry(Sync(name=name, source=SOURCE) for name in ("b", "c", "a"))
+
+    assert [sync.name for sync in registry] == ["b", "c", "a"]
+
+
+def test_all_who_name_a_provider_share_its_budget() -> None:
+    alike = Budget("strava", [Limit(100, per="15min")])
+
+    registry = Registry(
+        [
+            Sync(name="in", source=Limited("strava", HUNDRED)),
+            Sync(name="out", source=SOURCE, destination=Limited("strava", alike)),
+            Sync(name="more", source=Limited("strava", None)),
+        ]
+    )
+
+    assert registry.budgets == {"strava": HUNDRED}
+
+
+def test_two_budgets_of_one_provider_are_refused() -> None:
+    other = Budget("strava", [Limit(200, per="15min")])
+    syncs = [
+        Sync(name="in", source=Limited("strava", HUNDRED)),
+        Sync(name="out", source=SOURCE, destination=Limited("strava", other)),
+    ]
+
+    with pytest.raises(InvalidInput, match="not alike") as caught:
+        Registry(syncs)
+
+    assert caught.value.field == "strava.budget"
 
 
 @pytest.mark.parametrize("mode", Mode)

@@ -1,4 +1,4 @@
-"""A probe's step: who is set free by what becomes of it."""
+"""One step of a job: who is set free by a probe, and what a store does that takes nothing."""
 
 import random
 from datetime import date, timedelta
@@ -7,14 +7,14 @@ from typing import cast
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.base.errors import Transient
+from headgate.base.errors import StoreError, StoreUnavailable, Transient
 from headgate.base.ids import UlidIds
-from headgate.flow.holding import Holding
+from headgate.flow.holding import Holding, Interrupt
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
-from headgate.flow.step import step
+from headgate.flow.step import SETTLE_RESTS_S, step
 from headgate.model.change import Change
-from headgate.model.job import Job, Mode
+from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JobState
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.signal import SWEEP, Signal
@@ -39,11 +39,16 @@ class Fitbit:
 class Recorder:
     """A store and a signal that take everything, and note whom they set free."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fails: Exception | None = None) -> None:
+        self.fails = fails
+        self.settled: list[Change] = []
         self.released: list[str] = []
         self.announced: list[str] = []
 
     async def settle(self, change: Change, work: Work | None = None) -> Job:
+        self.settled.append(change)
+        if self.fails is not None:
+            raise self.fails
         return change.after
 
     async def release_provider(self, source: str, *, stagger: timedelta, limit: int) -> int:
@@ -56,8 +61,17 @@ class Recorder:
 
 async def stepped(job: Job, *, down: bool) -> tuple[Job, Recorder]:
     """The job after one step, and what was noted."""
-    recorder, clock, rng = Recorder(), ManualClock(NOW), random.Random(0)
-    rt = Runtime(
+    recorder = Recorder()
+    rt = runtime(recorder, Sync(name="history", source=Fitbit(down=down)))
+    after = await step(rt, Holding(job), slice_ends=rt.clock.monotonic() + 9)
+    assert after is not None
+    return after, recorder
+
+
+def runtime(recorder: Recorder, *syncs: Sync) -> Runtime:
+    """A process that knows these syncs."""
+    clock, rng = ManualClock(NOW), random.Random(0)
+    return Runtime(
         store=cast(Store, recorder),
         signal=cast(Signal, recorder),
         clock=clock,
@@ -65,11 +79,8 @@ async def stepped(job: Job, *, down: bool) -> tuple[Job, Recorder]:
         rng=rng,
         gates=gates(clock, rng),
         fetching=fetching(clock),
-        registry=Registry([Sync(name="history", source=Fitbit(down=down))]),
+        registry=Registry(syncs),
     )
-    after = await step(rt, Holding(job), slice_ends=clock.monotonic() + 9)
-    assert after is not None
-    return after, recorder
 
 
 def reading(day: date, *, probe: bool = True, pauses: int = 3) -> Job:
@@ -112,3 +123,41 @@ async def test_a_job_that_is_no_probe_sets_nobody_free() -> None:
     _, recorder = await stepped(reading(LAST, probe=False), down=False)
 
     assert recorder.released == []
+
+
+async def test_a_store_that_stays_away_is_asked_for_a_while_and_then_left_alone() -> None:
+    # Given a store that does not come back
+    recorder = Recorder(fails=StoreUnavailable())
+    rt = runtime(recorder, Sync(name="history", source=Fitbit(down=False)))
+
+    with pytest.raises(StoreUnavailable):
+        await step(rt, Holding(reading(LAST)), slice_ends=0.0)
+
+    # Then the same outcome was tried again after every rest, and nobody was set free
+    assert len(recorder.settled) == 1 + len(SETTLE_RESTS_S)
+    assert len({id(change) for change in recorder.settled}) == 1
+    assert rt.clock.now() == NOW + timedelta(seconds=sum(SETTLE_RESTS_S))
+    assert recorder.released == []
+
+
+async def test_a_job_of_an_unknown_sync_that_cannot_be_put_back_is_left_to_its_lease() -> None:
+    # Given a process that does not know the sync, and a store that does not take the change
+    recorder = Recorder(fails=StoreError("refused"))
+    rt = runtime(recorder)
+
+    # Then there is no retry policy to go by, and the error is told
+    with pytest.raises(StoreError, match="refused"):
+        await step(rt, Holding(reading(LAST)), slice_ends=0.0)
+    assert [change.after.reason for change in recorder.settled] == [Reason.UNKNOWN_SYNC]
+
+
+async def test_a_worker_that_lost_its_claim_writes_nothing() -> None:
+    # Given a job that another worker has taken meanwhile
+    recorder = Recorder()
+    rt = runtime(recorder, Sync(name="history", source=Fitbit(down=False)))
+    holding = Holding(reading(LAST))
+    holding.interrupt(Interrupt.LOST)
+
+    # Then the step ends without a word: whatever it wrote would be about another's job
+    assert await step(rt, holding, slice_ends=0.0) is None
+    assert (recorder.settled, recorder.released) == ([], [])

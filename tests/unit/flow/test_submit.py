@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
-from headgate.base.errors import HeadgateError, InvalidInput, UnknownSync
+from headgate.base.errors import HeadgateError, InvalidInput, PlanRequired, UnknownSync
 from headgate.base.ids import UlidIds
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
@@ -23,9 +23,10 @@ from headgate.flow.submit import (
     JobRequest,
     submit,
 )
-from headgate.model.job import Lane, Mode, Progress
+from headgate.model.job import Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
-from headgate.ports.connector import Chunk, Context
+from headgate.policy.entitlement import Entitlement, paid_history
+from headgate.ports.connector import Batch, Chunk, Context, Http, Way
 from headgate.ports.signal import Signal
 from headgate.ports.store import NewJob, Store, Submitted
 from tests.unit.values import NOW, fetching, gates, make_job
@@ -44,6 +45,19 @@ class Fitbit:
 
     async def read(self, ctx: Context) -> Chunk:
         raise AssertionError("nothing is read to submit a job")
+
+
+class Uploads:
+    """A destination with accounts of its own."""
+
+    name = "strava"
+    auth = object()
+
+    def open_http(self, way: Way) -> Http:
+        raise AssertionError("nothing is opened to submit a job")
+
+    async def write(self, batch: Batch) -> None:
+        raise AssertionError("nothing is written to submit a job")
 
 
 class Recorder:
@@ -70,7 +84,7 @@ class Recorder:
         self.announced.append(topic)
 
 
-def runtime(recorder: Recorder) -> Runtime:
+def runtime(recorder: Recorder, entitlement: Entitlement | None = None) -> Runtime:
     clock, rng = ManualClock(NOW), random.Random(0)
     return Runtime(
         store=cast(Store, recorder),
@@ -80,10 +94,12 @@ def runtime(recorder: Recorder) -> Runtime:
         rng=rng,
         gates=gates(clock, rng),
         fetching=fetching(clock),
+        entitlement=entitlement,
         registry=Registry(
             [
                 Sync(name="everything", source=Fitbit()),
                 Sync(name="days only", source=Fitbit(), modes=[Mode.HISTORY]),
+                Sync(name="uploads", source=Fitbit(), destination=Uploads()),
             ]
         ),
     )
@@ -162,6 +178,17 @@ WRONG: dict[str, tuple[str, JobRequest]] = {
     "limit in mode full": ("limit", replace(REQUEST, limit=10)),
     "an unknown lane": ("lane", replace(REQUEST, lane="warm")),
     "an empty lane": ("lane", replace(REQUEST, lane="")),
+    "a way to reprocess that is not known": ("reprocess", replace(HISTORY, reprocess="most")),
+    "reprocess in mode full": ("reprocess", replace(REQUEST, reprocess=Reprocess.ALL)),
+    "no account to write to": ("destination_connection_id", replace(REQUEST, sync="uploads")),
+    "an account where nothing is written to one": (
+        "destination_connection_id",
+        replace(REQUEST, destination_connection_id="connection_2"),
+    ),
+    "an account to write to that has no name": (
+        "destination_connection_id",
+        replace(REQUEST, sync="uploads", destination_connection_id=""),
+    ),
     "no user": ("user_id", replace(REQUEST, user_id="")),
     "no connection": ("connection_id", replace(REQUEST, connection_id="")),
     "an empty key": ("key", replace(REQUEST, key="")),
@@ -443,3 +470,32 @@ async def test_a_job_that_was_there_already_is_not_announced_again() -> None:
     assert not submitted.created
     assert submitted.job.id == recorder.stored[0].id
     assert recorder.announced == []
+
+
+async def test_a_job_that_writes_to_an_account_keeps_which() -> None:
+    new = await accepted(replace(REQUEST, sync="uploads", destination_connection_id="there"))
+
+    assert (new.destination, new.destination_connection_id) == ("strava", "there")
+
+
+# Plans.
+
+
+async def test_what_the_plan_does_not_include_is_refused_and_leaves_no_trace() -> None:
+    recorder = Recorder()
+    recorder.plans["user_1"] = "free"
+
+    with pytest.raises(PlanRequired, match="paid plans"):
+        await submit(runtime(recorder, paid_history), HISTORY)
+
+    assert (recorder.stored, recorder.announced) == ([], [])
+
+
+@pytest.mark.parametrize(("plan", "request_"), [("pro", HISTORY), ("free", REQUEST)])
+async def test_what_the_plan_includes_is_taken(plan: str, request_: JobRequest) -> None:
+    recorder = Recorder()
+    recorder.plans["user_1"] = plan
+
+    await submit(runtime(recorder, paid_history), request_)
+
+    assert len(recorder.stored) == 1

@@ -5,6 +5,7 @@ from datetime import date
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headgate.model.job import Mode, Progress
 from tests.unit.values import make_job
@@ -70,6 +71,19 @@ def test_in_other_modes_a_cursor_is_no_day(mode: Mode) -> None:
 
 def test_a_history_job_without_a_cursor_reads_no_day() -> None:
     assert make_job(mode=Mode.HISTORY).cursor_date is None
+
+
+def test_a_history_job_reads_its_whole_range_unless_it_is_told_which_days() -> None:
+    first, last = date(2026, 1, 1), date(2026, 1, 9)
+    whole = make_job(mode=Mode.HISTORY, start_date=first, end_date=last)
+    some = replace(whole, params={"plan": [["2026-01-01", "2026-01-02"], ["2026-01-09"] * 2]})
+
+    assert whole.plan == ((first, last),)
+    assert some.plan == ((first, date(2026, 1, 2)), (last, last))
+
+
+def test_a_job_without_a_range_has_no_days_to_read() -> None:
+    assert make_job(mode=Mode.FULL).plan == ()
 
 
 def test_every_attempt_at_a_chunk_has_one_key_and_the_next_chunk_another() -> None:

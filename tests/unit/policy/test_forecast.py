@@ -104,6 +104,27 @@ def test_what_is_left_of_this_window_is_used_first() -> None:
     assert minutes(finish.earliest) == pytest.approx(17.5 * SOONER)
 
 
+def test_what_fits_into_this_window_is_spread_over_what_is_left_of_it() -> None:
+    roomy = use(window("read 15min", amount=100, remaining=100, reserved=20))
+
+    # 40 of the 80 that backfill may have in the next ten minutes.
+    finish = told(40, READS, use=roomy).finish
+
+    assert finish is not None
+    assert minutes(finish.earliest) == pytest.approx(5 * SOONER)
+
+
+def test_a_window_that_counts_other_requests_holds_nothing_up() -> None:
+    # Given no read left, and a job that only uploads
+    spent = use(window("read 15min", amount=100, remaining=0, reserved=20))
+
+    finish = told(200, UPLOADS, use=spent).finish
+
+    # Then 100 uploads take half of a window of 200
+    assert finish is not None
+    assert minutes(finish.earliest) == pytest.approx(7.5 * SOONER)
+
+
 def test_a_paced_budget_is_never_faster_than_its_pace() -> None:
     slow = Budget("strava", [Limit(1000, per="min")], pace_s_min=3.0)
 

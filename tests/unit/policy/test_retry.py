@@ -11,9 +11,12 @@ from msgspec.structs import replace
 
 from headgate.base.errors import (
     AuthExpired,
+    BudgetSpent,
+    ConnectionPaused,
     Deferred,
     Forbidden,
     InvalidInput,
+    LimiterUnreachable,
     Malformed,
     NoData,
     RateLimited,
@@ -211,7 +214,14 @@ def test_a_final_answer_ends_the_job_at_once(error: Exception, reason: Reason, j
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"), [(RateLimited, Reason.RATE_LIMITED), (Deferred, Reason.DEFERRED)]
+    ("error", "reason"),
+    [
+        (RateLimited, Reason.RATE_LIMITED),
+        (ConnectionPaused, Reason.CONNECTION_PAUSED),
+        (LimiterUnreachable, Reason.NO_LIMITER),
+        (BudgetSpent, Reason.RATE_LIMITED),
+        (Deferred, Reason.DEFERRED),
+    ],
 )
 def test_a_deferral_waits_as_long_as_was_said(error: type[Deferred], reason: Reason) -> None:
     until = NOW + timedelta(minutes=15)

@@ -562,3 +562,29 @@ def test_the_time_that_slots_wait_for_is_never_past() -> None:
         # Then it is always told to come back later, and soon
         assert timedelta(0) < answer.until - from_ms(at) <= timedelta(milliseconds=500)
     assert isinstance(take(budget, ledgers, now + 10_000), Granted)
+
+
+def test_a_slot_that_is_given_back_is_free_at_once_and_only_once() -> None:
+    # Given two slots, both taken
+    budget = Budget("slots", [], slots=2)
+    ledgers, now = new_ledgers(budget), to_ms(MIDDAY)
+    for grant_id in ("first", "second"):
+        assert isinstance(take(budget, ledgers, now, grant_id=grant_id), Granted)
+
+    # When one is given back, twice
+    spending.release(budget, ledgers, "first")
+    spending.release(budget, ledgers, "first")
+
+    # Then one may follow, and not two
+    assert isinstance(take(budget, ledgers, now, grant_id="third"), Granted)
+    assert refusal(budget, ledgers, now).why is Why.SLOTS
+
+
+def test_without_slots_there_is_nothing_to_give_back() -> None:
+    budget = Budget("windows", [Limit(1, per="min")], paced=False)
+    ledgers, now = new_ledgers(budget), to_ms(MIDDAY)
+    grant = granted(budget, ledgers, now)
+
+    spending.release(budget, ledgers, grant.id)
+
+    assert refusal(budget, ledgers, now).why is Why.SPENT

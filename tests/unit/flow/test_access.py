@@ -49,3 +49,27 @@ def test_a_key_is_known_by_its_whole_text_and_by_nothing_else(tmp_path: Path) ->
             await served.keys.list(limit=1001)
 
     serving(tmp_path, main)
+
+
+def test_a_key_that_was_taken_back_opens_nothing(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        key, token = await served.keys.make("phone", role=Role.USER, user_id="ada")
+        _, others = await served.keys.make("desk", role=Role.USER, user_id="ada")
+
+        revoked = await served.keys.revoke(key.id)
+
+        assert revoked.revoked_at == world.clock.now()
+        assert await served.keys.know(token) is None
+        assert await served.keys.know(others) is not None
+
+    serving(tmp_path, main)
+
+
+def test_a_key_of_an_id_that_nobody_has_is_not_known(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        key, token = await served.keys.make("phone", role=Role.USER, user_id="ada")
+        unknown = token.reveal().replace(key.id, f"key_{'0' * 26}")
+
+        assert await served.keys.know(Secret(unknown)) is None
+
+    serving(tmp_path, main)

@@ -1,0 +1,78 @@
+"""The way to a provider's API: who is let in without credentials, and who is not."""
+
+import random
+from typing import Any, cast
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import Terminal
+from headgate.base.ids import UlidIds
+from headgate.flow.credentials import Credentials
+from headgate.flow.extract import open_api
+from headgate.flow.registry import Registry
+from headgate.flow.runtime import Runtime
+from headgate.model.job import Lane
+from headgate.ports.connector import Chunk, Context, Http, Way
+from headgate.ports.signal import Signal
+from headgate.ports.store import Store
+from headgate.ports.transport import Transport
+from tests.unit.values import NOW, fetching, gates, make_job
+
+TRANSPORT = cast(Transport, object())
+
+
+class Api:
+    """A source with an API, which notes how it was opened."""
+
+    name = "weather"
+
+    def __init__(self, auth: object = None) -> None:
+        self.auth = auth
+        self.ways: list[Way] = []
+
+    def open_http(self, way: Way) -> Http:
+        self.ways.append(way)
+        return cast(Http, way)
+
+    async def read(self, ctx: Context) -> Chunk:
+        raise AssertionError("nothing is read to open the API")
+
+
+async def opened(source: Api, connection_id: str | None, **parts: Any) -> Http | None:
+    """The API, as a job of that connection is given it."""
+    clock, rng = ManualClock(NOW), random.Random(0)
+    rt = Runtime(
+        store=cast(Store, None),
+        signal=cast(Signal, None),
+        clock=clock,
+        ids=UlidIds(clock, rng),
+        rng=rng,
+        gates=gates(clock, rng),
+        fetching=fetching(clock),
+        registry=Registry([]),
+        transport=TRANSPORT,
+        **parts,
+    )
+    gate = rt.gates.of(None, Lane.HOT, "connection_1")
+    return await open_api(rt, source, connection_id, make_job(), gate)
+
+
+async def test_a_provider_that_lets_everybody_in_needs_no_credentials() -> None:
+    source = Api()
+
+    api = await opened(source, "connection_1")
+
+    [way] = source.ways
+    assert cast(object, api) is way
+    assert (way.access, way.transport) == (None, TRANSPORT)
+
+
+async def test_a_job_that_names_no_connection_is_not_let_in() -> None:
+    # Given a job from before its provider asked for credentials
+    source = Api(auth=object())
+
+    with pytest.raises(Terminal, match="names no connection to 'weather'"):
+        await opened(source, None, credentials=cast(Credentials, object()))
+
+    assert source.ways == []
