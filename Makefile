@@ -33,8 +33,8 @@ test: $(VENV)/.ok ## Run the tests; pass pytest options by ARGS="..."
 	@echo "==> testing in $(TESTERS) processes"
 	@exec $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(ARGS)
 
-test-fast: $(VENV)/.ok ## Run the tests that need no server and no browser
-	@exec $(BIN)/python -m pytest -n auto --dist worksteal -m "not servers" $(FAST) $(ARGS)
+test-fast: $(VENV)/.ok ## Run the tests that need no server, no browser and no patience
+	@exec $(BIN)/python -m pytest -n auto --dist worksteal -m "not servers and not slow" $(FAST) $(ARGS)
 
 simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
 	@exec $(BIN)/python -m headgate.simulation --seeds $(SEEDS)

@@ -32,6 +32,8 @@ from headgate.sandbox.kit.meter import Meter
 from headgate.sandbox.kit.windows import Window
 from tests.limiters import Bench, acquire, alike
 
+pytestmark = pytest.mark.slow
+
 BUDGETS = [
     Budget("strava", [Limit(10, per="15min", reserve=3), Limit(60, per="day")]),
     Budget(

@@ -12,6 +12,8 @@ from headgate.model.job import Lane
 from headgate.store.sql.store import SqlStore
 from tests.stores import LEASE, claim_ids, claim_one, new_job, settled, submit_one, tally
 
+pytestmark = pytest.mark.slow
+
 
 async def serve(store: SqlStore, count: int) -> list[str]:
     """The users of the next `count` jobs, in the order in which they are served."""

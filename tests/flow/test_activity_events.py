@@ -25,6 +25,8 @@ from headgate.systems.activity_streams import (
 )
 from tests.streaming import ACTIVE, Place, in_place
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_new_activity_is_fetched_in_the_hot_lane_while_a_backfill_runs(tmp_path: Path) -> None:
     async def main(place: Place) -> None:

@@ -36,6 +36,8 @@ from headgate.systems.activity_streams import (
 from tests.connecting import key_entries
 from tests.streaming import ACTIVE, ALL_STREAMS, MANY, Place, in_place
 
+pytestmark = pytest.mark.slow
+
 # ---- everything --------------------------------------------------------------------------------
 
 

@@ -36,6 +36,8 @@ from tests.connecting import key_entries
 from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start, user_id
 from tests.worlds import World, in_world, kinds, lanes
 
+pytestmark = pytest.mark.slow
+
 UPLOADS = "/api/v3/uploads"
 
 

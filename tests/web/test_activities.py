@@ -49,6 +49,8 @@ from tests.web import test_openapi
 from tests.web.callers import Client, Served, history, problem
 from tests.worlds import START, World, in_world
 
+pytestmark = pytest.mark.slow
+
 LEASE = timedelta(minutes=5)
 BEGAN = datetime(2025, 12, 30, 6, 30, tzinfo=UTC)
 ID = activity_id("ada-1", 101)

@@ -34,6 +34,8 @@ from tests import profiles
 from tests.web.callers import ORIGIN, Client, Served, history, start
 from tests.worlds import START
 
+pytestmark = pytest.mark.slow
+
 #: The library's own has parameters that are nobody's business.
 Case: TypeAlias = Any
 #: For each way in which an operation is called.

@@ -28,6 +28,8 @@ from tests.web.test_activities import (
 )
 from tests.worlds import World, in_world
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "a word that was agreed on"
 KEY = "Zx81_spectrum-QL-1984"
 AGREED = WebhookSettings(verify_token=Secret(TOKEN), subscription_id=120_001)

@@ -16,6 +16,8 @@ from headgate.policy import spending
 from tests.limiters import COLD, HOT, new_ledgers
 from tests.unit.values import NOW
 
+pytestmark = pytest.mark.slow
+
 WINDOW_MS = 900_000
 WINDOWS = 96
 AMOUNT = 100
