@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headgate.policy.downsampling import lttb, pick
@@ -15,6 +15,7 @@ series = st.lists(numbers, min_size=1, max_size=300)
 
 
 @given(series, st.integers(2, 400))
+@example([1.0, 5.0, 2.0], 2)
 def test_the_ends_stay_the_order_stays_and_the_number_is_exact(ys: list[float], n: int) -> None:
     kept = lttb(range(len(ys)), ys, n)
 

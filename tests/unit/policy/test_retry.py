@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -328,6 +328,7 @@ def test_a_backoff_doubles_from_five_seconds_up_to_five_minutes(
     st.floats(0.0, 10**9),
     draws,
 )
+@example(64, 1.0, 1e9, 300.0, 0.5)
 def test_a_backoff_never_overflows_nor_exceeds_its_maximum(
     attempts: int, first_s: float, factor: float, longest_s: float, draw: float
 ) -> None:
