@@ -29,9 +29,10 @@ demo: $(VENV)/.ok ## Run the demonstration
 	@exec $(BIN)/headgate demo $(ARGS)
 
 # More processes than cores: about a hundred tests wait for real leases, and meanwhile others compute.
+# Coverage is measured in whole runs only: a part of the tests does not reach all.
 test: $(VENV)/.ok ## Run the tests; pass pytest options by ARGS="..."
 	@echo "==> testing in $(TESTERS) processes"
-	@exec $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(ARGS)
+	@exec $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(or $(ARGS),--cov)
 
 test-fast: $(VENV)/.ok ## Run the tests that need no server, no browser and no patience
 	@exec $(BIN)/python -m pytest -n auto --dist worksteal -m "not servers and not slow" $(FAST) $(ARGS)

@@ -345,6 +345,25 @@ def test_a_connection_that_is_named_is_to_the_provider_that_is_meant(tmp_path: P
     in_world(tmp_path, main)
 
 
+def test_of_several_accounts_at_one_provider_one_must_be_named(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+        sync = Sync(name="notes", source=graph)
+        app = await world.app(sync, vault=vault(), transport=Site(world).wire)
+        first, second = [
+            await app.connections.hand_over("roam", Secret(name), user_id="ada", external_id=name)
+            for name in ("one", "two")
+        ]
+
+        with pytest.raises(InvalidInput, match="several accounts") as raised:
+            await app.connections.meant("roam", user_id="ada", connection_id=None)
+
+        assert first.id in str(raised.value)
+        assert second.id in str(raised.value)
+
+    in_world(tmp_path, main)
+
+
 def test_only_a_provider_with_a_page_is_connected_on_one(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())

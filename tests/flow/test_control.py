@@ -23,8 +23,6 @@ from headgate import (
 from headgate.model.states import JOB
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
-pytestmark = pytest.mark.slow
-
 SEEDS = range(25)
 
 

@@ -33,6 +33,7 @@ from headgate.flow import fetch_item
 from headgate.flow.fetch_item import (
     SETTLE_RESTS_S,
     Fetching,
+    JobItems,
     fetch_due,
     fetch_these,
     item_appeared,
@@ -88,9 +89,14 @@ class Place:
         self.fetching = Fetching(items=items, clock=world.clock, worker=worker)
         self.ctx = context(world.clock)
 
+    @property
+    def work(self) -> JobItems:
+        """The items as a source of this connection sees them."""
+        return JobItems(self.fetching, CONNECTION)
+
     async def register(self, *ids: str, **fields: Any) -> None:
         """Items of these names, the first one the oldest."""
-        await self.items.register(
+        await self.work.register(
             [
                 NewItem(
                     **{
@@ -109,14 +115,7 @@ class Place:
 
     async def fetch_due(self, fetch: Fetch, *, limit: int = 10) -> list[str]:
         """One batch; the ids of those that were settled."""
-        done = await fetch_due(
-            self.fetching,
-            self.ctx,
-            fetch,
-            collection=STREAMS,
-            connection_id=CONNECTION,
-            limit=limit,
-        )
+        done = await self.work.fetch_due(self.ctx, STREAMS, fetch, limit=limit)
         return [item.id for item in done.items]
 
     async def states(self) -> dict[str, str]:
@@ -276,7 +275,7 @@ def test_what_is_asked_for_by_its_id_is_fetched_and_nothing_else(tmp_path: Path)
         await place.register("a", "b", "c")
         provider = Provider()
 
-        done = await fetch_these(place.fetching, place.ctx, provider.fetch, ["c", "nobody"])
+        done = await place.work.fetch_these(place.ctx, ["c", "nobody"], provider.fetch)
 
         assert [(item.id, item.state.value) for item in done] == [("c", "success")]
         assert provider.asked == ["c"]

@@ -588,3 +588,28 @@ def test_without_slots_there_is_nothing_to_give_back() -> None:
     spending.release(budget, ledgers, grant.id)
 
     assert refusal(budget, ledgers, now).why is Why.SPENT
+
+
+# ---- a shrinking reserve -----------------------------------------------------------------------
+
+
+def test_a_shrinking_reserve_lets_backfill_go_on_before_the_window_ends() -> None:
+    # Given a window of which live work has left half of the reserve
+    limit = Limit(100, per="15min", reserve=20)
+    waits = {}
+    for decay in (False, True):
+        budget = Budget("strava", [limit], reserve_decay=decay, paced=False)
+        ledgers = new_ledgers(budget)
+        now = to_ms(MIDDAY) + GUARD_MS
+        for number in range(90):
+            granted(budget, ledgers, now + number)
+
+        # When backfill asks
+        answer = take(budget, ledgers, now + 90, COLD)
+        assert isinstance(answer, Exhausted)
+        assert answer.why is Why.RESERVE
+        waits[decay] = answer.wait_s
+
+    # Then a fixed reserve keeps it waiting for the next window, a shrinking one for half of this
+    assert 890 < waits[False] < 910
+    assert 440 < waits[True] < 500
