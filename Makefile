@@ -10,6 +10,7 @@ LOCK := requirements-dev.lock
 ARGS ?=
 SEEDS ?= 1000
 TESTERS ?= 5
+CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
 FAST := tests/unit tests/flow tests/web tests/conformance
 BENCHES := engine budget backfill streams
 TYPED := src tests tools bench examples
@@ -19,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast simulate bench check lock clean
+.PHONY: help demo test test-fast coverage simulate bench check lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,13 +30,16 @@ demo: $(VENV)/.ok ## Run the demonstration
 	@exec $(BIN)/headgate demo $(ARGS)
 
 # More processes than cores: about a hundred tests wait for real leases, and meanwhile others compute.
-# Coverage is measured in whole runs only: a part of the tests does not reach all.
 test: $(VENV)/.ok ## Run the tests; pass pytest options by ARGS="..."
 	@echo "==> testing in $(TESTERS) processes"
-	@exec $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(or $(ARGS),--cov)
+	@exec $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(ARGS)
 
 test-fast: $(VENV)/.ok ## Run the tests that need no server, no browser and no patience
 	@exec $(BIN)/python -m pytest -n auto --dist worksteal -m "not servers and not slow" $(FAST) $(ARGS)
+
+# Of the core alone, by its own quick tests: to trace all the others would take longer than they do.
+coverage: $(VENV)/.ok ## Check that the tests of model, policy and flow reach every branch
+	@exec $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(CORE_TESTS) --cov
 
 simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
 	@exec $(BIN)/python -m headgate.simulation --seeds $(SEEDS)

@@ -21,8 +21,6 @@ from tests.profiles import pytest_runtest_setup as pytest_runtest_setup
 _SERVERS = {"postgres_server", "valkey_server", "store_url", "browser", "postgres", "redis"}
 #: Where tests wait for real time and real processes more than they compute.
 _WAITING = ("tests/faults", "tests/e2e")
-#: Tests of the core, without servers.
-_COVERING = ("tests/unit/model", "tests/unit/policy", "tests/unit/flow", "tests/flow")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,10 +34,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         }
         if asked & _SERVERS:
             item.add_marker("servers")
-        # Coverage is measured where it is quick to: these tests reach every branch of the core.
-        place = item.path.relative_to(ROOT).as_posix()
-        if not place.startswith(_COVERING) or item.get_closest_marker("slow"):
-            item.add_marker("no_cover")
     # By file, each at its share of the way: workers that begin at different places meet both kinds.
     files: dict[bool, list[list[pytest.Item]]] = {True: [], False: []}
     for path, of_file in itertools.groupby(items, key=lambda item: item.path):
