@@ -96,16 +96,14 @@ CASES: dict[str, Case] = {
         wake_s=60,
     ),
     "defer": Case(
-        make=lambda job: change.defer(
-            job, until=NOW + MINUTE, reason=Reason.RATE_LIMITED, note="spent"
-        ),
+        make=lambda job: change.defer(job, after=MINUTE, reason=Reason.RATE_LIMITED, note="spent"),
         becomes={
             "reason": Reason.RATE_LIMITED,
             "deferrals": 3,
             "summary": Summary(deferrals=1),
         },
         event="deferred",
-        data={"until": (NOW + MINUTE).isoformat(), "note": "spent"},
+        data={"after_s": 60.0, "note": "spent"},
         wake_s=60,
     ),
     "park": Case(
@@ -172,6 +170,7 @@ CASES: dict[str, Case] = {
         event="thawed",
         data={"probe": True},
         wake_s=0,
+        fences=True,
     ),
     "ask_cancel": Case(
         make=lambda job: change.ask_cancel(job, deadline=MINUTE),
@@ -191,6 +190,7 @@ CASES: dict[str, Case] = {
         source=JobState.PENDING,
         becomes={"reason": Reason.OPERATOR},
         event="paused",
+        fences=True,
     ),
     "ask_pause": Case(
         make=change.ask_pause,
@@ -207,6 +207,7 @@ CASES: dict[str, Case] = {
         source=JobState.PAUSED,
         becomes={"reason": Reason.OPERATOR},
         event="paused",
+        fences=True,
     ),
     "start_again": Case(
         make=lambda job: change.start_again(job, Reason.RETRY_NOW),

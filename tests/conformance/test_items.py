@@ -273,7 +273,7 @@ async def brought_to(items: SqlItems, state: ItemState) -> Item:
         case ItemState.FAILED:
             return await settled(items, change.fail(item, error="x", after=timedelta(0)))
         case ItemState.DEFERRED:
-            return await settled(items, change.defer(item, until=START, error="x"))
+            return await settled(items, change.defer(item, after=timedelta(0), error="x"))
         case ItemState.UNAVAILABLE:
             return await settled(items, change.find_nothing(item, reason="x"))
 
@@ -311,10 +311,10 @@ async def test_a_deferral_waits_until_the_reset_and_burns_no_try(
     items: SqlItems, clock: ManualClock
 ) -> None:
     item = await claim_one(items)
-    until = START + timedelta(seconds=900)
-    after = await settled(items, change.defer(item, until=until, error="429", limited=True))
+    quarter = timedelta(seconds=900)
+    after = await settled(items, change.defer(item, after=quarter, error="429", limited=True))
 
-    assert (after.state, after.deferred_until) == (ItemState.DEFERRED, until)
+    assert (after.state, after.deferred_until) == (ItemState.DEFERRED, START + quarter)
     assert (after.retry_count, after.deferrals, after.limited_at) == (0, 1, START)
     clock.advance(899)
     assert await claim(items) == []
@@ -339,7 +339,7 @@ async def test_claims_at_the_same_time_never_share_an_item(items: SqlItems) -> N
 LATE: dict[str, Callable[[Item], Settlement]] = {
     "success": lambda item: (change.succeed(item), DOCUMENT),
     "failure": lambda item: (change.fail(item, error="x", after=MINUTE), None),
-    "deferral": lambda item: (change.defer(item, until=START, error="x"), None),
+    "deferral": lambda item: (change.defer(item, after=timedelta(0), error="x"), None),
     "nothing": lambda item: (change.find_nothing(item, reason="x"), None),
     "release": lambda item: (change.release(item), None),
     "rescue": lambda item: (change.rescue(item, after=MINUTE), None),

@@ -27,7 +27,6 @@ from tests.conformance.test_items import (
     registered,
     settled,
 )
-from tests.stores import START
 
 DAY = timedelta(days=1)
 
@@ -109,7 +108,7 @@ async def test_what_is_fetched_anew_takes_the_place_of_what_was_there(items: Sql
     "made",
     [
         lambda item: change.fail(item, error="Malformed: x", after=MINUTE),
-        lambda item: change.defer(item, until=START, error="429"),
+        lambda item: change.defer(item, after=timedelta(0), error="429"),
         lambda item: change.find_nothing(item, reason="404"),
     ],
     ids=["failed", "deferred", "unavailable"],
@@ -182,7 +181,7 @@ async def test_the_census_tells_every_state_and_how_often_the_failed_have_failed
     taken = await claim(items, 8)
     await settled(items, change.succeed(taken[0]), DOCUMENT)
     await settled(items, change.find_nothing(taken[1], reason="404"))
-    await settled(items, change.defer(taken[2], until=START, error="429", limited=True))
+    await settled(items, change.defer(taken[2], after=timedelta(0), error="429", limited=True))
     for place, item in enumerate(taken[3:6]):
         await settled(items, change.fail(item, error="x", after=None if place else MINUTE))
     await registered(items, 4, collection="strava.laps")
@@ -242,8 +241,8 @@ async def test_refusals_by_the_limit_are_counted_for_a_day_also_after_a_success(
     # Given two that were refused, one by the provider and one by our own budget
     await registered(items, 2)
     first, second = await claim(items, 2)
-    await settled(items, change.defer(first, until=START, error="429", limited=True))
-    await settled(items, change.defer(second, until=START, error="spent"))
+    await settled(items, change.defer(first, after=timedelta(0), error="429", limited=True))
+    await settled(items, change.defer(second, after=timedelta(0), error="spent"))
     [again] = await items.claim_these([first.id], lease=MINUTE, worker="w")
     await settled(items, change.succeed(again), DOCUMENT)
 

@@ -151,7 +151,8 @@ class Pair:
         ledgers = self.pure.of(self._budget, ask.connection_id)
         mine = spending.refused(self._budget, ledgers, ask.kind, self.pure.now, retry_after_s)
         theirs = await self._limiter.refused(self._budget, ask, retry_after_s=retry_after_s)
-        assert to_ms(theirs) == mine
+        assert to_ms(theirs.until) == mine
+        assert theirs.wait_s == (mine - self.pure.now) / 1000
 
 
 def _kind(answer: Answer) -> str:

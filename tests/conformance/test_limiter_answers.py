@@ -7,7 +7,7 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import HeadgateError
-from headgate.model.budget import Budget, Granted, Limit, Scope, Unreachable, Why
+from headgate.model.budget import Budget, Closed, Granted, Limit, Scope, Unreachable, Why
 from headgate.ports.limiter import Limiter
 from headgate.store.sql.database import Database
 from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
@@ -34,6 +34,11 @@ MIDNIGHT = datetime(2026, 1, 6, tzinfo=UTC)
 GUARD = timedelta(seconds=2)
 
 SLOTS = Budget("slots", [Limit(100, per="hour")], slots=2, slot_lease_s=60, paced=False)
+
+
+def closed_for(wait: timedelta) -> Closed:
+    """From the beginning on, by the limiter's clock."""
+    return Closed(until=NOON_05 + wait, wait_s=wait.total_seconds())
 
 
 # ---- slots -------------------------------------------------------------------------------------
@@ -196,8 +201,8 @@ async def test_a_429_closes_the_budget_for_everybody_until_the_quarter_ends(
     # Given a provider that refuses, and does not say for how long
     elsewhere = await bench.another()
     await granted(limiter, STRAVA)
-    until = await limiter.refused(STRAVA, HOT, retry_after_s=None)
-    assert until == QUARTER + GUARD
+    closed = await limiter.refused(STRAVA, HOT, retry_after_s=None)
+    assert closed == closed_for(QUARTER + GUARD - NOON_05)
 
     # When anybody asks: another process, lane, kind, connection
     answers = [
@@ -206,8 +211,9 @@ async def test_a_429_closes_the_budget_for_everybody_until_the_quarter_ends(
     ]
 
     # Then all wait for the same moment, and pass then
-    assert {(each.why, each.until) for each in answers} == {(Why.CLOSED, until)}
-    assert (await limiter.use(STRAVA, connection_id=None)).closed_until == until
+    assert {each.wait_s for each in answers} == {closed.wait_s}
+    assert {(each.why, each.until) for each in answers} == {(Why.CLOSED, closed.until)}
+    assert (await limiter.use(STRAVA, connection_id=None)).closed_until == closed.until
     clock.advance(answers[0].wait_s)
     await granted(elsewhere, STRAVA)
     assert (await limiter.use(STRAVA, connection_id=None)).closed_until is None
@@ -217,7 +223,9 @@ async def test_a_429_with_the_day_spent_closes_until_midnight(limiter: Limiter) 
     grant = await granted(limiter, STRAVA)
     await limiter.observe(STRAVA, HOT, grant, {"15min": 7, "day": 1000})
 
-    assert await limiter.refused(STRAVA, HOT, retry_after_s=None) == MIDNIGHT + GUARD
+    closed = await limiter.refused(STRAVA, HOT, retry_after_s=None)
+
+    assert closed == closed_for(MIDNIGHT + GUARD - NOON_05)
 
 
 @pytest.mark.parametrize(
@@ -227,25 +235,25 @@ async def test_a_429_with_the_day_spent_closes_until_midnight(limiter: Limiter) 
 async def test_a_429_that_says_how_long_is_believed_within_reason(
     limiter: Limiter, retry_after_s: float, closed_s: float
 ) -> None:
-    until = await limiter.refused(STRAVA, HOT, retry_after_s=retry_after_s)
+    closed = await limiter.refused(STRAVA, HOT, retry_after_s=retry_after_s)
 
-    assert until == NOON_05 + timedelta(seconds=closed_s)
-    assert (await exhausted(limiter, STRAVA)).until == until
+    assert closed == closed_for(timedelta(seconds=closed_s))
+    assert (await exhausted(limiter, STRAVA)).until == closed.until
 
 
 async def test_a_429_never_opens_what_another_closed_for_longer(limiter: Limiter) -> None:
     longer = await limiter.refused(STRAVA, HOT, retry_after_s=3600)
 
     assert await limiter.refused(STRAVA, HOT, retry_after_s=5) == longer
-    assert (await exhausted(limiter, STRAVA)).until == longer
+    assert (await exhausted(limiter, STRAVA)).until == longer.until
 
 
 async def test_a_429_of_a_rolling_window_closes_it_for_a_minute(limiter: Limiter) -> None:
     budget = Budget("rolling", [Limit(100, per="hour", rolling=True)], paced=False)
 
-    until = await limiter.refused(budget, HOT, retry_after_s=None)
+    closed = await limiter.refused(budget, HOT, retry_after_s=None)
 
-    assert until == NOON_05 + timedelta(minutes=1)
+    assert closed == closed_for(timedelta(minutes=1))
 
 
 async def test_a_429_of_one_connections_limit_closes_that_connection(limiter: Limiter) -> None:
@@ -262,8 +270,9 @@ async def test_a_429_of_a_budget_that_limits_nothing_says_how_long_to_wait(
     nothing = Budget("nothing", [])
     await granted(limiter, nothing)
 
-    assert await limiter.refused(nothing, HOT, retry_after_s=None) == NOON_05 + timedelta(minutes=1)
-    assert await limiter.refused(nothing, HOT, retry_after_s=5) == NOON_05 + timedelta(seconds=5)
+    for said_s, closed_s in ((None, 60), (5, 5)):
+        closed = await limiter.refused(nothing, HOT, retry_after_s=said_s)
+        assert closed == closed_for(timedelta(seconds=closed_s))
 
 
 # ---- what is told ------------------------------------------------------------------------------

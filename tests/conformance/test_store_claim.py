@@ -229,7 +229,7 @@ async def test_a_job_put_off_sleeps_until_its_time(
     if ends == "retry":
         wanted = change.retry(running, after=later, error="no", recent_errors=())
     else:
-        wanted = change.defer(running, until=START + later, reason=Reason.DEFERRED, note="wait")
+        wanted = change.defer(running, after=later, reason=Reason.DEFERRED, note="wait")
     await settled(store, wanted)
 
     # When a worker looks before and after
@@ -244,8 +244,8 @@ async def test_a_job_put_off_sleeps_until_its_time(
 
 async def test_a_job_deferred_until_a_moment_gone_by_is_in_line_at_once(store: SqlStore) -> None:
     running = await run_one(store)
-    past = START - timedelta(hours=1)
-    await settled(store, change.defer(running, until=past, reason=Reason.DEFERRED, note="clock"))
+    past = timedelta(hours=-1)
+    await settled(store, change.defer(running, after=past, reason=Reason.DEFERRED, note="clock"))
 
     assert (await claim_one(store)).id == running.id
 

@@ -358,12 +358,12 @@ async def test_a_429_is_heard_although_the_count_was_lost(
 
     # When the probe is refused, and the answer tells the counts too
     await limiter.observe(BUDGET, HOT, probe, {"15min": 21, "day": 21})
-    until = await limiter.refused(BUDGET, HOT, retry_after_s=None)
+    closed = await limiter.refused(BUDGET, HOT, retry_after_s=None)
 
     # Then it is closed for everybody to the end of the quarter
     answer = await exhausted(limiter, BUDGET)
-    assert answer.until == until
-    assert answer.wait_s == 602
+    assert answer.until == closed.until
+    assert answer.wait_s == closed.wait_s == 602
 
 
 # ---- evicted -----------------------------------------------------------------------------------

@@ -178,8 +178,7 @@ def test_a_destination_that_fails_is_the_one_to_blame(tmp_path: Path, error: Exc
 def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         shelf = Shelf()
-        until = START + timedelta(minutes=15)
-        shelf.errors = [RateLimited(until)]
+        shelf.errors = [RateLimited(timedelta(minutes=15))]
         app = await world.app(sync(destination=shelf))
         await app.supervisor().start()
         started = await app.backfills.start(asked(destination="shelf"))
@@ -567,12 +566,12 @@ def test_a_probe_that_is_put_off_stays_with_whom_it_is_to_try() -> None:
     )
 
     put_off = change.defer(
-        job, until=START, reason=Reason.RATE_LIMITED, note="", provider="watch"
+        job, after=timedelta(0), reason=Reason.RATE_LIMITED, note="", provider="watch"
     ).after
 
     assert (put_off.provider, put_off.probe) == ("shelf", True)
     others = msgspec.structs.replace(job, probe=False)
-    elsewhere = change.defer(others, until=START, reason=Reason.RATE_LIMITED, note="")
+    elsewhere = change.defer(others, after=timedelta(0), reason=Reason.RATE_LIMITED, note="")
     assert elsewhere.after.provider == "watch"
 
 

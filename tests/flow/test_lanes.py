@@ -153,7 +153,7 @@ def test_a_deferred_job_costs_nothing_while_it_waits(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         async def read(ctx: Context) -> Chunk:
             if len(source.calls) == 1:
-                raise RateLimited(ctx.clock.now() + timedelta(hours=2))
+                raise RateLimited(timedelta(hours=2))
             return Chunk()
 
         source = ScriptedSource(read)

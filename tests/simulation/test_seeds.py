@@ -6,6 +6,7 @@ A failing seed says how to replay it. `make simulate` plays a thousand of them.
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -13,7 +14,9 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import Connection
 
+from headgate.model import change
 from headgate.model.job import Job
+from headgate.simulation.host import current_host
 from headgate.simulation.scenario import Ablation, play
 from headgate.store.sql import coverage, records, recovery, settle
 from headgate.store.sql.moment import Moment
@@ -48,7 +51,7 @@ class TornStore(SqlStore):
     """Commits the cursor first, and what it says was read after: no transaction around both."""
 
     async def _settle(self, batch: list[Settlement]) -> list[Job | None]:
-        settled = await super()._settle([(change, None) for change, _ in batch])
+        settled = await super()._settle([(each, None) for each, _ in batch])
         brought = [
             (job, work) for job, (_, work) in zip(settled, batch, strict=True) if job is not None
         ]
@@ -62,13 +65,23 @@ class TornStore(SqlStore):
         return settled
 
 
+def by_own_clock(job: Job, *, after: timedelta, **more: Any) -> change.Change:
+    """A deferral to a time of the worker's own clock, which is wrong."""
+    host = current_host()
+    skew = timedelta(seconds=host.skew_s if host else 0.0)
+    return _defer(job, after=after + skew, **more)
+
+
+_defer = change.defer
+
+
 def without(target: Any, **instead: Any) -> Callable[[], AbstractContextManager[object]]:
     return lambda: patch.multiple(target, **instead)
 
 
 #: Each with a seed that is known to notice it, which is played first.
 ABLATIONS = [
-    (Ablation("token", without(settle, fence_holds=lambda change, seen: True)), 0),
+    (Ablation("token", without(settle, fence_holds=lambda made, seen: True)), 0),
     # The sweeper is also kept from asking every moment for what it is never given.
     (
         Ablation(
@@ -79,6 +92,7 @@ ABLATIONS = [
     ),
     (Ablation("unique index", prepare="DROP INDEX uq_jobs_active"), 0),
     (Ablation("transaction", make_store=TornStore), 3),
+    (Ablation("the store's clock", without(change, defer=by_own_clock)), 3),
 ]
 
 

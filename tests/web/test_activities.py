@@ -174,9 +174,9 @@ async def stuck(app: App) -> Item:
 
 
 async def deferred(app: App) -> Item:
-    until = app.clock.now() + timedelta(minutes=15)
+    after = timedelta(minutes=15)
     item = await claim(app, await put(app))
-    return await settle(app, change.defer(item, until=until, error="429", limited=True))
+    return await settle(app, change.defer(item, after=after, error="429", limited=True))
 
 
 async def unavailable(app: App) -> Item:
@@ -596,8 +596,8 @@ def test_the_numbers_of_everybody_and_of_one(tmp_path: Path) -> None:
         for number in (102, 103):
             await put(served.app, number=number)
         limited = await claim(served.app, await put(served.app, user="bob", number=7))
-        until = world.clock.now() + timedelta(minutes=15)
-        await settle(served.app, change.defer(limited, until=until, error="429", limited=True))
+        after = timedelta(minutes=15)
+        await settle(served.app, change.defer(limited, after=after, error="429", limited=True))
         admin, path = await served.admin(), "/v1/admin/streams/stats"
 
         everybody = (await admin.get(path)).json()

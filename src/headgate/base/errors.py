@@ -18,7 +18,7 @@ HeadgateError
    ├─ Retryable                 try again later, counted as an error
    │  ├─ Transient
    │  └─ Malformed
-   ├─ Deferred(until)           not now: no attempt is burnt
+   ├─ Deferred(after)           not now: no attempt is burnt
    │  ├─ RateLimited
    │  │  └─ BudgetSpent         …by our own count: nothing was sent
    │  ├─ LimiterUnreachable
@@ -35,7 +35,7 @@ The docstring of a class is its default message. Anything a connector raises tha
 tree counts as Transient.
 """
 
-from datetime import datetime
+from datetime import timedelta
 
 
 class HeadgateError(Exception):
@@ -154,12 +154,12 @@ class Malformed(Retryable):
 class Deferred(SourceError):
     """The chunk must wait."""
 
-    def __init__(self, until: datetime, message: str | None = None) -> None:
-        """Wait until `until`, an aware datetime."""
-        if until.tzinfo is None:
-            raise ValueError(f"{type(self).__name__}: until must have a time zone")
+    def __init__(self, after: timedelta, message: str | None = None) -> None:
+        """Try again after so long, counted by the store's clock: a worker's own may be wrong."""
+        if not isinstance(after, timedelta):
+            raise TypeError(f"{type(self).__name__}: after must be a timedelta, not {after!r}")
         super().__init__(message)
-        self.until = until
+        self.after = after
 
 
 class RateLimited(Deferred):

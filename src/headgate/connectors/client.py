@@ -228,8 +228,7 @@ class HttpClient:
             verdict = by_status(response, not_found=not_found)
         wait_s = retry_after_s(response.headers, self._way.clock.now())
         if isinstance(verdict, RateLimited):
-            seconds = (verdict.until - self._way.clock.now()).total_seconds()
-            verdict = Throttled(max(0.0, seconds))
+            verdict = Throttled(max(0.0, verdict.after.total_seconds()))
         if isinstance(verdict, Throttled):
             told_s = verdict.retry_after_s
             return await passage.refused(wait_s if told_s is None else told_s)

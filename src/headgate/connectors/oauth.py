@@ -223,7 +223,7 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         if status == 429:
             wait_s = retry_after_s(response.headers, now)
             wait = REST if wait_s is None else timedelta(seconds=wait_s)
-            return RateLimited(now + wait, f"{host} refused a request for tokens (429)")
+            return RateLimited(wait, f"{host} refused a request for tokens (429)")
         if not 200 <= status < 300 or word is not None:
             # Whatever it is, it is no word about the grant: the credentials may be as good as ever.
             about = f" ({redact(word, length_max=60)})" if word else ""

@@ -119,9 +119,7 @@ class Credentials:
                 connection.id, version=connection.version, holder=holder, term=LEASE
             ):
                 return await self._exchange(auth, row, holder)
-        raise Deferred(
-            self._clock.now() + PUT_OFF, "another worker has been renewing the credentials for long"
-        )
+        raise Deferred(PUT_OFF, "another worker has been renewing the credentials for long")
 
     async def _exchange(self, auth: Auth, old: Held, holder: str) -> Held:
         assert old.refresh is not None
@@ -227,7 +225,7 @@ class Credentials:
                 )
             case ConnectionState.PAUSED:
                 raise ConnectionPaused(
-                    self._clock.now() + PAUSED_LOOK,
+                    PAUSED_LOOK,
                     f"connection {connection.id} to {connection.source} is paused",
                 )
             case _:

@@ -221,12 +221,12 @@ def _change(fetching: Fetching, item: Item, error: Exception | None) -> ItemChan
     if error is None:
         return change.succeed(item)
     said = describe(error)
-    decision = policy.decide(item, error, fetching.clock.now())
+    decision = policy.decide(item, error)
     match decision:
         case Retry(after):
             return change.fail(item, error=said, after=after)
-        case Defer(until, limited, counts):
-            return change.defer(item, until=until, error=said, limited=limited, counts=counts)
+        case Defer(after, limited, counts):
+            return change.defer(item, after=after, error=said, limited=limited, counts=counts)
         case GiveUp(limited):
             return change.give_up(item, error=said, limited=limited)
         case Unavailable():

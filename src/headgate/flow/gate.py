@@ -65,7 +65,7 @@ class Gates:
 
     def of(self, budget: Budget | None, lane: Lane, connection_id: str) -> "JobGate":
         """The gate for a job's requests; without a budget it stands open."""
-        return JobGate(self, self._clock, budget, lane, connection_id)
+        return JobGate(self, budget, lane, connection_id)
 
     async def use(self, budget: Budget, *, connection_id: str | None = None) -> BudgetUse | None:
         """How a budget stands; None while the limiter is away."""
@@ -110,7 +110,7 @@ class Gates:
             if isinstance(answer, Unreachable):
                 self._is_away(answer)
                 if not (essential and ask.lane is Lane.HOT):
-                    raise LimiterUnreachable(self._clock.now() + LOOK_AGAIN, answer.said)
+                    raise LimiterUnreachable(LOOK_AGAIN, answer.said)
                 limiter = self._local
                 share = local_share(budget)
                 answer = await limiter.acquire(share, ask, grant_id=self._ids.new("grant"))
@@ -125,7 +125,8 @@ class Gates:
             if self._clock.monotonic() + answer.wait_s > gives_up:
                 limit = f" ({answer.limit})" if answer.limit else ""
                 raise BudgetSpent(
-                    answer.until, f"the budget of {budget.source} is {answer.why.value}{limit}"
+                    timedelta(seconds=answer.wait_s),
+                    f"the budget of {budget.source} is {answer.why.value}{limit}",
                 )
             await self._clock.sleep(answer.wait_s)
 
@@ -156,12 +157,9 @@ class Gates:
 class JobGate:
     """The gate as a source sees it."""
 
-    def __init__(
-        self, gates: Gates, clock: Clock, budget: Budget | None, lane: Lane, connection_id: str
-    ) -> None:
+    def __init__(self, gates: Gates, budget: Budget | None, lane: Lane, connection_id: str) -> None:
         """Pass requests of this lane and connection."""
         self._gates = gates
-        self._clock = clock
         self._budget = budget
         self._lane = lane
         self._connection_id = connection_id
@@ -173,7 +171,7 @@ class JobGate:
     ) -> AbstractAsyncContextManager[Passage]:
         """A place for one request, given back when it is over."""
         if self._budget is None:
-            return nullcontext(Unlimited(self._clock))
+            return nullcontext(Unlimited())
         ask = Ask(lane=self._lane, connection_id=self._connection_id, kind=kind, retry=retry)
         return self._limited(self._budget, ask, essential=essential)
 
@@ -214,12 +212,13 @@ class Passed:
         """The provider said 429; where nobody can be told, this process keeps to it alone."""
         budget, ask = self._budget, self._ask
         try:
-            until = await self._limiter.refused(budget, ask, retry_after_s=retry_after_s)
+            closed = await self._limiter.refused(budget, ask, retry_after_s=retry_after_s)
         except Exception as error:
             _log.warning("refusal_not_told", source=budget.source, error=describe(error))
-            until = await self._local.refused(budget, ask, retry_after_s=retry_after_s)
-        _log.warning("rate_limited", source=self._budget.source, until=until.isoformat())
-        return RateLimited(until, f"{self._budget.source} refused the request (429)")
+            closed = await self._local.refused(budget, ask, retry_after_s=retry_after_s)
+        _log.warning("rate_limited", source=self._budget.source, until=closed.until.isoformat())
+        after = timedelta(seconds=closed.wait_s)
+        return RateLimited(after, f"{self._budget.source} refused the request (429)")
 
     async def leave(self) -> None:
         """Give the slot back; one that is not given back is free after its lease."""
@@ -244,16 +243,12 @@ class Unlimited:
 
     remaining: int | None = None
 
-    def __init__(self, clock: Clock) -> None:
-        """Tell the time by `clock`."""
-        self._clock = clock
-
     async def saw(self, counts: Mapping[str, int]) -> None:
         """Nobody keeps count."""
 
     async def refused(self, retry_after_s: float | None = None) -> RateLimited:
         """This job waits; the others find out for themselves."""
         if retry_after_s is None:
-            return RateLimited(self._clock.now() + UNLIMITED_REST)
+            return RateLimited(UNLIMITED_REST)
         wait_s = min(max(retry_after_s, 0.0), UNLIMITED_REST_S_MAX)
-        return RateLimited(self._clock.now() + timedelta(seconds=wait_s))
+        return RateLimited(timedelta(seconds=wait_s))

@@ -117,8 +117,8 @@ def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
             changed = change.retry(
                 job, after=after, error=said, recent_errors=recent, provider=provider
             )
-        case Defer(until, reason):
-            changed = change.defer(job, until=until, reason=reason, note=said, provider=provider)
+        case Defer(after, reason):
+            changed = change.defer(job, after=after, reason=reason, note=said, provider=provider)
         case Pause(cooldown, recent):
             changed = change.open_breaker(
                 job, cooldown=cooldown, error=said, recent_errors=recent, provider=provider

@@ -1,7 +1,6 @@
 """A limiter in one process's memory: for the share that is spent while the real one is away."""
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from headgate.base.clock import Clock
 from headgate.model.budget import (
@@ -9,10 +8,10 @@ from headgate.model.budget import (
     Ask,
     Budget,
     BudgetUse,
+    Closed,
     Granted,
     Ledger,
     Scope,
-    from_ms,
     to_ms,
 )
 from headgate.policy import spending
@@ -55,10 +54,11 @@ class MemoryLimiter:
         ledgers = self._of(budget, ask.connection_id)
         spending.observe(budget, ledgers, grant.at_ms, self._now, counts)
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
         """Close the budget."""
         ledgers = self._of(budget, ask.connection_id)
-        return from_ms(spending.refused(budget, ledgers, ask.kind, self._now, retry_after_s))
+        now = self._now
+        return Closed.of(spending.refused(budget, ledgers, ask.kind, now, retry_after_s), now)
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         """How the budget stands."""

@@ -12,7 +12,7 @@ loaded again by the client.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
@@ -34,6 +34,7 @@ from headgate.model.budget import (
     Ask,
     Budget,
     BudgetUse,
+    Closed,
     Exhausted,
     Granted,
     Ledger,
@@ -149,11 +150,11 @@ class RedisLimiter:
         if counts:
             await self._run("observe", budget, ask, granted_at=grant.at_ms, counts=dict(counts))
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
         """Close the budget."""
         more = {} if retry_after_s is None else {"retry_after": round(retry_after_s * 1000)}
         said = await self._run("refused", budget, ask, **more)
-        return from_ms(int(said["till"]))
+        return Closed.of(int(said["till"]), int(said["now"]))
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         """How the budget stands."""
@@ -247,7 +248,7 @@ class RedisLimiter:
 
     def _unreachable(self, why: object) -> LimiterUnreachable:
         return LimiterUnreachable(
-            self._clock.now() + LOOK_AGAIN,
+            LOOK_AGAIN,
             f"the rate limiter in Redis did not answer: {redact(str(why)) or type(why).__name__}",
         )
 

@@ -365,10 +365,10 @@ local function refused()
     wait = window_ends(chosen) + budget.guard - now
   end
   local ledger = ledgers[chosen and chosen.ledger or 1]
-  if not ledger then return {till = now + wait} end
+  if not ledger then return {till = now + wait, now = now} end
   ledger.closed_until = max(ledger.closed_until or 0, now + wait)
   count_up(hour_of(ledger), 'by_provider')
-  return {till = ledger.closed_until}
+  return {till = ledger.closed_until, now = now}
 end
 
 local operations = {

@@ -199,6 +199,19 @@ class Unreachable(msgspec.Struct, frozen=True, kw_only=True):
 Answer = Granted | Exhausted | Unreachable
 
 
+class Closed(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget that is closed for everybody, because the provider refused a request."""
+
+    until: datetime
+    #: The same from now on, by the limiter's clock.
+    wait_s: float
+
+    @staticmethod
+    def of(until: int, now: int) -> "Closed":
+        """From the limiter's two times, in milliseconds."""
+        return Closed(until=from_ms(until), wait_s=(until - now) / 1000)
+
+
 # ---- what has been spent -----------------------------------------------------------------------
 
 

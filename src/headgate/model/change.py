@@ -17,9 +17,7 @@ from headgate.base.encoding import Json, JsonObject
 from headgate.model.job import Job, Progress, Reason, Summary
 from headgate.model.states import JOB, Edge, JobState
 
-#: A moment by the store's clock, or a time from now by it.
-Wake = datetime | timedelta
-
+#: Waits are durations: only the store makes times of them, by its own clock.
 NOW = timedelta(0)
 
 
@@ -35,7 +33,7 @@ class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     token: int
     steps: int
     #: When it runs next; None where nothing happens by itself.
-    wake: Wake | None
+    wake: timedelta | None
     event: str
     data: JsonObject
     #: Only if the lease is still the one that was seen to have run out.
@@ -63,7 +61,7 @@ def _change(
     event: str,
     *,
     becomes: Job | None = None,
-    wake: Wake | None = None,
+    wake: timedelta | None = None,
     data: JsonObject | None = None,
     lease_seen: datetime | None = None,
     fences: bool = False,
@@ -161,7 +159,7 @@ def retry(
 
 
 def defer(
-    job: Job, *, until: datetime, reason: Reason, note: str, provider: str | None = None
+    job: Job, *, after: timedelta, reason: Reason, note: str, provider: str | None = None
 ) -> Change:
     """The chunk has to wait through no fault of its own: no attempt is burnt."""
     becomes = replace(
@@ -171,8 +169,8 @@ def defer(
         deferrals=job.deferrals + 1,
         summary=count(job.summary, deferrals=1),
     )
-    data = {"until": until.isoformat(), "note": note}
-    return _change(job, "rest", reason, "deferred", becomes=becomes, wake=until, data=data)
+    data = {"after_s": after.total_seconds(), "note": note}
+    return _change(job, "rest", reason, "deferred", becomes=becomes, wake=after, data=data)
 
 
 def park(job: Job, *, after: timedelta) -> Change:
@@ -265,8 +263,17 @@ def give_up(job: Job) -> Change:
 def thaw(job: Job, *, probe: bool) -> Change:
     """The cool-down is over: alone, to try the provider, or with the others once it answers."""
     reason = Reason.PROBE if probe else Reason.RECOVERING
-    becomes = replace(job, probe=probe, recent_errors=())
-    return _change(job, "thaw", reason, "thawed", becomes=becomes, wake=NOW, data={"probe": probe})
+    return _change(
+        job,
+        "thaw",
+        reason,
+        "thawed",
+        becomes=replace(job, probe=probe, recent_errors=()),
+        wake=NOW,
+        data={"probe": probe},
+        # Whoever read the job before it was a probe must read it again.
+        fences=True,
+    )
 
 
 # ---- by people, and by whoever ends what they asked for ----------------------------------------
@@ -285,7 +292,8 @@ def cancel(job: Job, reason: Reason = Reason.CANCELLED) -> Change:
 
 def pause(job: Job) -> Change:
     """Pause a job that nobody holds, until it is resumed."""
-    return _change(job, "pause", Reason.OPERATOR, "paused", becomes=replace(job, probe=False))
+    becomes = replace(job, probe=False)
+    return _change(job, "pause", Reason.OPERATOR, "paused", becomes=becomes, fences=True)
 
 
 def ask_pause(job: Job) -> Change:
@@ -300,7 +308,8 @@ def drop_pause(job: Job) -> Change:
 
 def keep_paused(job: Job) -> Change:
     """A cool-down becomes an operator's pause: it no longer ends by itself."""
-    return _change(job, "stay_paused", Reason.OPERATOR, "paused")
+    # Fenced: a sweeper may have seen the cool-down end, and be slow to say so.
+    return _change(job, "stay_paused", Reason.OPERATOR, "paused", fences=True)
 
 
 def start_again(job: Job, reason: Reason) -> Change:

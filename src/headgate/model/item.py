@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from headgate.base.encoding import Json, JsonObject
 from headgate.base.errors import IllegalTransition, Malformed, NoData
-from headgate.model.change import NOW, Wake
+from headgate.model.change import NOW
 from headgate.model.job import Lane
 from headgate.model.states import ITEM, Edge, ItemState
 
@@ -111,7 +111,7 @@ class ItemChange(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     after: Item
     edge: Edge[ItemState]
     #: When it may be claimed next; None where nothing happens by itself.
-    wake: Wake | None = None
+    wake: timedelta | None = None
     #: The provider refused it by its limit just now.
     limited: bool = False
     #: Only if the lease is still the one that was seen to have run out.
@@ -125,7 +125,7 @@ def _change(
     edge: str,
     becomes: Item,
     *,
-    wake: Wake | None = None,
+    wake: timedelta | None = None,
     limited: bool = False,
     lease_seen: datetime | None = None,
     fences: bool = False,
@@ -142,7 +142,7 @@ def _change(
             # When it is due, the store says, by its own clock.
             lease_until=None,
             next_attempt_at=None,
-            deferred_until=wake if isinstance(wake, datetime) else None,
+            deferred_until=None,
         ),
         edge=to,
         wake=wake,
@@ -167,11 +167,11 @@ def fail(item: Item, *, error: str, after: timedelta | None) -> ItemChange:
 
 
 def defer(
-    item: Item, *, until: datetime, error: str, limited: bool = False, counts: bool = True
+    item: Item, *, after: timedelta, error: str, limited: bool = False, counts: bool = True
 ) -> ItemChange:
-    """Not before then: no try is burnt. What we hold back ourselves does not even count."""
+    """Not before that: no try is burnt. What we hold back ourselves does not even count."""
     becomes = replace(item, error=error, deferrals=item.deferrals + counts)
-    return _change(item, "defer", becomes, wake=until, limited=limited)
+    return _change(item, "defer", becomes, wake=after, limited=limited)
 
 
 def give_up(item: Item, *, error: str, limited: bool = False) -> ItemChange:

@@ -5,7 +5,7 @@ tried, and `rescue` what becomes of an item whose worker was lost. Which errors 
 the tree in `base/errors.py`; anything outside it counts as transient.
 """
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import msgspec
 
@@ -32,7 +32,7 @@ BACKOFF_S = (60.0, 300.0, 1800.0)
 CRASHES_MAX = 5
 #: Refusals by the provider's limit: at a quarter of an hour each, a whole day of nothing else.
 DEFERRALS_MAX = 100
-#: A provider that names a time in the past is asked again after this,
+#: A provider that names no wait, or a time that has passed, is asked again after this,
 DEFER_S_MIN = 1.0
 #: and one that says "come back in a year" after this.
 DEFER_S_MAX = 24 * 3600.0
@@ -47,9 +47,9 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Defer(msgspec.Struct, frozen=True):
-    """Wait until then; no try is burnt."""
+    """Wait for so long; no try is burnt."""
 
-    until: datetime
+    after: timedelta
     #: The provider refused it by its limit.
     limited: bool
     #: It counts towards the limit of deferrals.
@@ -73,14 +73,14 @@ class GiveBack(msgspec.Struct, frozen=True):
 Decision = Retry | Defer | GiveUp | Unavailable | GiveBack
 
 
-def decide(item: Item, error: BaseException, now: datetime) -> Decision:
+def decide(item: Item, error: BaseException) -> Decision:
     """What becomes of `item` after `error`."""
     if isinstance(error, NoData):
         return Unavailable()
     if isinstance(error, AuthExpired | LimiterUnreachable | ConnectionPaused):
         return GiveBack()
     if isinstance(error, Deferred):
-        return _put_off(item, error, now)
+        return _put_off(item, error)
     if isinstance(error, Terminal):
         return Retry(None)
     return Retry(_backoff(item, error))
@@ -114,11 +114,10 @@ def _backoff(item: Item, error: BaseException) -> timedelta | None:
     return timedelta(seconds=max(BACKOFF_S[item.retry_count], min(asked_s, DEFER_S_MAX)))
 
 
-def _put_off(item: Item, error: Deferred, now: datetime) -> Decision:
+def _put_off(item: Item, error: Deferred) -> Decision:
     ours = isinstance(error, BudgetSpent)
     limited = isinstance(error, RateLimited) and not ours
     if not ours and item.deferrals + 1 >= DEFERRALS_MAX:
         return GiveUp(limited)
-    earliest = now + timedelta(seconds=DEFER_S_MIN)
-    latest = now + timedelta(seconds=DEFER_S_MAX)
-    return Defer(min(max(error.until, earliest), latest), limited=limited, counts=not ours)
+    shortest, longest = timedelta(seconds=DEFER_S_MIN), timedelta(seconds=DEFER_S_MAX)
+    return Defer(min(max(error.after, shortest), longest), limited=limited, counts=not ours)

@@ -46,7 +46,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     crashes_max: int = 5
     #: Times in a row that a chunk may be put off before that counts as an outage.
     deferrals_max: int = 1000
-    #: A provider that names a time in the past is asked again after this,
+    #: A provider that names no wait, or a time that has passed, is asked again after this,
     defer_s_min: float = 1.0
     #: and one that says "come back in a year" after this.
     defer_s_max: float = 24 * 3600.0
@@ -69,9 +69,9 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Defer(msgspec.Struct, frozen=True):
-    """Wait until then; nothing counts."""
+    """Wait for so long; nothing counts."""
 
-    until: datetime
+    after: timedelta
     reason: Reason
 
 
@@ -104,7 +104,7 @@ def decide(
     if isinstance(error, Terminal):
         return Fail(Reason.REFUSED)
     if isinstance(error, Deferred):
-        return _put_off(job, error, policy, now=now)
+        return _put_off(job, error, policy)
     recent = recent_errors(job, policy, now=now)
     # A probe gets one try: it asks whether the provider is back, not how often it fails.
     spent = len(recent) > policy.errors_max or job.attempts + 1 >= policy.attempts_max
@@ -134,16 +134,15 @@ def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
     return timedelta(seconds=longest_s * (0.5 + draw / 2))
 
 
-def _put_off(job: Job, error: Deferred, policy: RetryPolicy, *, now: datetime) -> Decision:
+def _put_off(job: Job, error: Deferred, policy: RetryPolicy) -> Decision:
     # What we hold back ourselves, or a user does, says nothing about the provider.
     ours = isinstance(error, BudgetSpent | LimiterUnreachable | ConnectionPaused)
     if job.deferrals + 1 > policy.deferrals_max and not ours:
         return _open_breaker(job, policy)
-    # Not at once, even where the time named has passed: that would be a tight loop.
-    earliest = now + timedelta(seconds=min(policy.defer_s_min, policy.defer_s_max))
-    latest = now + timedelta(seconds=policy.defer_s_max)
-    until = min(max(error.until, earliest), latest)
-    return Defer(until, _reason(error))
+    # Not at once, even where no wait is named: that would be a tight loop.
+    shortest = timedelta(seconds=min(policy.defer_s_min, policy.defer_s_max))
+    longest = timedelta(seconds=policy.defer_s_max)
+    return Defer(min(max(error.after, shortest), longest), _reason(error))
 
 
 def _reason(error: Deferred) -> Reason:

@@ -6,10 +6,9 @@ are told again by the next answer, and a slot that is not given back is free aft
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Protocol
 
-from headgate.model.budget import Answer, Ask, Budget, BudgetUse, Granted
+from headgate.model.budget import Answer, Ask, Budget, BudgetUse, Closed, Granted
 
 
 class Limiter(Protocol):
@@ -33,8 +32,8 @@ class Limiter(Protocol):
         """Learn the provider's own counts, by the limit's name."""
         ...
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
-        """The provider said 429: close the budget for everybody; until when."""
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
+        """The provider said 429: close the budget for everybody; for how long."""
         ...
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:

@@ -1,4 +1,4 @@
-"""The verdict at the end of a run: LOSS, LIVE and ONCE, judged from what is stored and accepted."""
+"""The verdict at the end of a run: LOSS, LIVE, ONCE and EARLY, from what is stored and accepted."""
 
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
@@ -9,7 +9,8 @@ from headgate.base.errors import NotFound
 from headgate.model.job import Job, Mode
 from headgate.model.states import JOB, DayStatus, JobState
 from headgate.policy.calendar import days_in
-from headgate.simulation.provider import PAGES, Ledger, records_of
+from headgate.simulation.deployment import START
+from headgate.simulation.provider import PAGES, EarlyRequest, Ledger, records_of
 from headgate.store.sql import coverage, events, jobs, records
 
 _EVENTS_MAX = 100_000
@@ -24,6 +25,19 @@ def judge(tx: Connection, acknowledged: Mapping[str, Job], ledger: Ledger) -> li
     for job_id in sorted(acknowledged):
         found += _judge_job(tx, job_id, ledger)
     return found
+
+
+def judge_arrivals(tx: Connection, early: Iterable[EarlyRequest]) -> Iterable[str]:
+    """Requests that came too early, though the job knew that it had to wait.
+
+    It did not where its worker died before it could say so, or where people made it go on.
+    """
+    for request in early:
+        since, until = (START + timedelta(seconds=at) for at in request[1:])
+        told = events.of_job(tx, request.job_id, after=0, limit=_EVENTS_MAX)
+        between = {event.kind for event in told if since <= event.at <= until}
+        if between == {"deferred"}:
+            yield f"EARLY: {request.job_id} asked at {until:%H:%M:%S}, refused at {since:%H:%M:%S}"
 
 
 def _judge_job(tx: Connection, job_id: str, ledger: Ledger) -> Iterable[str]:

@@ -6,13 +6,12 @@ answers: those are the points where its caller's process may die.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from headgate.base.clock import Clock
 from headgate.base.errors import LimiterUnreachable
 from headgate.flow.gate import LOOK_AGAIN
 from headgate.limits.memory import MemoryLimiter
-from headgate.model.budget import Answer, Ask, Budget, BudgetUse, Granted, Unreachable
+from headgate.model.budget import Answer, Ask, Budget, BudgetUse, Closed, Granted, Unreachable
 
 
 class LimiterServer:
@@ -63,7 +62,7 @@ class LimiterClient:
         await self._reach()
         await self._server.ledgers.observe(budget, ask, grant, counts)
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
         """Close the budget."""
         await self._reach()
         return await self._server.ledgers.refused(budget, ask, retry_after_s=retry_after_s)
@@ -82,4 +81,4 @@ class LimiterClient:
     async def _reach(self) -> None:
         await self._hop()
         if not self._server.is_up:
-            raise LimiterUnreachable(self._server.clock.now() + LOOK_AGAIN)
+            raise LimiterUnreachable(LOOK_AGAIN)

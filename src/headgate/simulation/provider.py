@@ -2,6 +2,7 @@
 
 import random
 from datetime import date, timedelta
+from typing import NamedTuple
 
 from headgate.base.errors import Malformed, NoData, RateLimited, Transient
 from headgate.model.job import Mode
@@ -9,6 +10,8 @@ from headgate.model.record import Record
 from headgate.ports.connector import Batch, Chunk, Context
 
 PAGES = 6
+#: Times are stored in microseconds, which the loop's seconds are not.
+TICK_S = 0.001
 
 
 class Trouble:
@@ -30,6 +33,14 @@ def records_of(connection_id: str, day: date) -> list[Record]:
     return [Record(f"{day}:{n}", {"day": day.isoformat(), "n": n}) for n in range(count)]
 
 
+class EarlyRequest(NamedTuple):
+    """A request that came before the provider wanted to be asked again; virtual seconds."""
+
+    job_id: str
+    refused_at: float
+    arrived_at: float
+
+
 class SimulatedProvider:
     """A source of days and pages."""
 
@@ -37,9 +48,13 @@ class SimulatedProvider:
         self.name = name
         self._draw = draw
         self._trouble = trouble
+        #: When each job was last refused, and until when, by the provider's own clock.
+        self._refused: dict[str, tuple[float, float]] = {}
+        self.early: list[EarlyRequest] = []
 
     async def read(self, ctx: Context) -> Chunk:
         """One chunk, sooner or later, or one of many kinds of failure."""
+        self._judge_arrival(ctx)
         await ctx.clock.sleep(self._draw.uniform(0, 5))
         self._misbehave(ctx)
         if self._draw.random() < self._trouble.hangs:
@@ -54,11 +69,20 @@ class SimulatedProvider:
         records = [Record(f"page {page}", {"page": page})]
         return Chunk(records=records, cursor=page + 1 if page + 1 < PAGES else None)
 
+    def _judge_arrival(self, ctx: Context) -> None:
+        now = ctx.clock.monotonic()
+        refused_at, until = self._refused.get(ctx.job_id, (0.0, 0.0))
+        if now < until - TICK_S:
+            self.early.append(EarlyRequest(ctx.job_id, refused_at, now))
+
     def _misbehave(self, ctx: Context) -> None:
         if self._draw.random() < self._trouble.fails:
             raise self._draw.choice((Transient("503"), Malformed("not JSON"), KeyError("data")))
         if self._draw.random() < self._trouble.defers:
-            raise RateLimited(ctx.clock.now() + timedelta(seconds=self._draw.uniform(-10, 200)))
+            wait_s = self._draw.uniform(-10, 200)
+            now = ctx.clock.monotonic()
+            self._refused[ctx.job_id] = (now, now + wait_s)
+            raise RateLimited(timedelta(seconds=wait_s))
 
 
 class Ledger:

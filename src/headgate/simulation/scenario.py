@@ -27,7 +27,7 @@ from headgate.ports.signal import CONTROL, SWEEP, lane_topic
 from headgate.simulation import audit
 from headgate.simulation.deployment import Deployment, Process
 from headgate.simulation.host import release_frozen
-from headgate.simulation.invariants import judge
+from headgate.simulation.invariants import judge, judge_arrivals
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.provider import Ledger, SimulatedProvider, Trouble
 from headgate.simulation.runner import run
@@ -101,6 +101,7 @@ class _Play:
         self._trouble = Trouble()
         self._ledger = Ledger(loop.random("ledger"), self._trouble)
         provider = SimulatedProvider("provider", loop.random("provider"), self._trouble)
+        self._provider = provider
         self._deployment = Deployment(
             loop,
             file,
@@ -134,7 +135,11 @@ class _Play:
         self._calm()
         await self._last_act()
         violations = await self._client.database.read(
-            lambda tx: [*audit.findings(tx), *judge(tx, self._acknowledged, self._ledger)]
+            lambda tx: [
+                *audit.findings(tx),
+                *judge(tx, self._acknowledged, self._ledger),
+                *judge_arrivals(tx, self._provider.early),
+            ]
         )
         return self._verdict(violations)
 

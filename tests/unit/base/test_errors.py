@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from headgate.base.errors import (
     UnknownSync,
 )
 
-UNTIL = datetime(2026, 3, 1, tzinfo=UTC)
+AFTER = timedelta(minutes=15)
 
 CLASSES: dict[str, Any] = {
     name: each
@@ -117,16 +117,17 @@ def test_a_conflict_names_the_job_that_is_in_the_way(
 
 
 @pytest.mark.parametrize("error", [Deferred, RateLimited])
-def test_a_deferral_says_until_when_and_why(error: type[Deferred]) -> None:
-    assert error(UNTIL).until == UNTIL
-    assert str(error(UNTIL)) == error.__doc__
-    assert str(error(UNTIL, "the day's budget is spent")) == "the day's budget is spent"
+def test_a_deferral_says_for_how_long_and_why(error: type[Deferred]) -> None:
+    assert error(AFTER).after == AFTER
+    assert str(error(AFTER)) == error.__doc__
+    assert str(error(AFTER, "the day's budget is spent")) == "the day's budget is spent"
 
 
 @pytest.mark.parametrize("error", [Deferred, RateLimited])
-def test_a_deferral_without_a_time_zone_is_refused(error: type[Deferred]) -> None:
-    with pytest.raises(ValueError, match=f"{error.__name__}: until must have a time zone"):
-        error(UNTIL.replace(tzinfo=None))
+@pytest.mark.parametrize("after", [datetime(2026, 3, 1, tzinfo=UTC), 900, 900.0, None])
+def test_a_deferral_by_what_is_no_duration_is_refused(error: type[Deferred], after: Any) -> None:
+    with pytest.raises(TypeError, match=f"{error.__name__}: after must be a timedelta"):
+        error(after)
 
 
 def test_what_a_source_raises_is_never_taken_for_a_failing_store() -> None:

@@ -89,8 +89,8 @@ async def a_few(app: App) -> None:
     await stuck(app)
     await put(app, number=102)
     limited = await claim(app, await put(app, number=103))
-    until = app.clock.now() + timedelta(minutes=15)
-    await settle(app, change.defer(limited, until=until, error="429", limited=True))
+    after = timedelta(minutes=15)
+    await settle(app, change.defer(limited, after=after, error="429", limited=True))
 
 
 def test_the_numbers_are_told_to_programs(headgate: Run, given: Given) -> None:

@@ -320,7 +320,7 @@ async def test_a_redirect_to_a_peer_is_followed_where_it_is_allowed(allowed: boo
             )
             clock = ManualClock(START)
             way = Way(
-                gate=NotingGate(clock),
+                gate=NotingGate(),
                 transport=transport,
                 access=FakeAccess(),
                 clock=clock,

@@ -302,10 +302,10 @@ async def test_a_provider_may_say_no_in_its_own_words() -> None:
         await refreshed(answer(400, {"errors": [{"field": "client_id"}]}), error_of=strava)
 
 
-async def test_a_limit_of_the_token_endpoint_says_until_when() -> None:
+async def test_a_limit_of_the_token_endpoint_says_for_how_long() -> None:
     with pytest.raises(RateLimited) as raised:
         await refreshed(answer(429, headers={"Retry-After": "30"}))
-    assert raised.value.until == START + timedelta(seconds=30)
+    assert raised.value.after == timedelta(seconds=30)
 
 
 async def test_where_a_lost_answer_costs_the_grant_the_refusal_says_so() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from random import Random
 
 import pytest
@@ -12,7 +12,16 @@ from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited, S
 from headgate.base.ids import UlidIds
 from headgate.flow.gate import Gates, JobGate
 from headgate.limits.memory import MemoryLimiter
-from headgate.model.budget import Answer, Ask, Budget, BudgetUse, Granted, Limit, Unreachable
+from headgate.model.budget import (
+    Answer,
+    Ask,
+    Budget,
+    BudgetUse,
+    Closed,
+    Granted,
+    Limit,
+    Unreachable,
+)
 from headgate.model.job import Lane
 from tests.unit.values import NOW
 
@@ -51,7 +60,7 @@ class Flaky(MemoryLimiter):
         self._reach()
         await super().observe(budget, ask, grant, counts)
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
         self._reach()
         return await super().refused(budget, ask, retry_after_s=retry_after_s)
 
@@ -141,13 +150,13 @@ async def test_a_429_that_the_limiter_cannot_be_told_still_puts_the_job_off(site
 
     # Then the job waits as it would, and its attempts are left alone: this is no failure
     assert isinstance(error, RateLimited)
-    assert error.until == QUARTER
-    assert told.until == START + timedelta(seconds=7200)
+    assert error.after == QUARTER - START
+    assert told.after == timedelta(seconds=7200)
 
     # And this process sends nothing more on its own
     with pytest.raises(BudgetSpent) as caught:
         await site.send(essential=True)
-    assert caught.value.until == told.until
+    assert caught.value.after == told.after
 
 
 async def test_counts_and_slots_that_cannot_be_told_are_no_failure(site: Site) -> None:
@@ -177,7 +186,8 @@ async def test_the_share_ends_when_the_provider_says_that_nothing_is_left(site: 
     # Then nothing more is sent until midnight
     with pytest.raises(BudgetSpent) as caught:
         await site.send(essential=True)
-    assert caught.value.until.date() == (NOW + timedelta(days=1)).date()
+    opens = site.clock.now() + caught.value.after
+    assert opens.date() == (NOW + timedelta(days=1)).date()
 
 
 async def test_what_is_owed_is_told_once(site: Site) -> None:
@@ -223,7 +233,7 @@ async def test_what_cannot_be_told_yet_stays_owed(site: Site) -> None:
     gates, charge = site.gates, site.limiter.charge
 
     async def refuse(*_: object, **__: object) -> None:
-        raise LimiterUnreachable(START)
+        raise LimiterUnreachable(timedelta(0))
 
     site.limiter.charge = refuse  # type: ignore[method-assign]
     await site.send()
@@ -247,5 +257,5 @@ async def test_without_a_budget_a_429_waits_as_told_within_reason(
         await passage.saw({"15min": 5})
         error = await passage.refused(retry_after_s)
 
-    assert error.until == START + timedelta(seconds=waits_s)
+    assert error.after == timedelta(seconds=waits_s)
     assert passage.remaining is None

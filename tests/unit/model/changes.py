@@ -16,6 +16,7 @@ from tests.unit.values import NOW
 
 HELD = (JobState.RUNNING, JobState.CANCELLING)
 LEASE = timedelta(seconds=30)
+QUARTER = timedelta(minutes=15)
 DATA = {"records": 2}
 
 
@@ -46,7 +47,7 @@ CONSTRUCTORS: dict[str, Callable[[Job], Change]] = {
     "skip": lambda job: skip(job, last=False),
     "skip the last": lambda job: skip(job, last=True),
     "retry": retry,
-    "defer": lambda job: change.defer(job, until=NOW, reason=Reason.RATE_LIMITED, note="x"),
+    "defer": lambda job: change.defer(job, after=QUARTER, reason=Reason.RATE_LIMITED, note="x"),
     "park": lambda job: change.park(job, after=timedelta(minutes=5)),
     "open_breaker": lambda job: change.open_breaker(job, cooldown=timedelta(hours=1), error="x"),
     "fail": lambda job: change.fail(job, reason=Reason.REFUSED, error="Forbidden: x"),
@@ -94,11 +95,10 @@ def apply(row: Job, made: Change) -> Job | None:
     if met is None:
         return None
     held = met.edge.target in HELD
-    wake = met.wake
     return replace(
         met.after,
         token=row.token + met.fences,
         hold=held and (row.hold if met.hold is None else met.hold),
         lease_until=row.lease_until if held else None,
-        wake_at=NOW + wake if isinstance(wake, timedelta) else wake,
+        wake_at=None if met.wake is None else NOW + met.wake,
     )

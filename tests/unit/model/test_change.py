@@ -1,7 +1,7 @@
 """Each constructor of a change, and what meeting a cancel or a pause makes of it."""
 
 import inspect
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import product
 
 import pytest
@@ -10,10 +10,19 @@ from hypothesis import strategies as st
 
 from headgate.model import change
 from headgate.model.change import NOW as AT_ONCE
-from headgate.model.change import Change, Wake, meet
+from headgate.model.change import Change, meet
 from headgate.model.job import Job, Reason, Summary
 from headgate.model.states import JOB, JobState
-from tests.unit.model.changes import CONSTRUCTORS, DATA, ENDS_CHUNK, LEASE, apply, skip, tally
+from tests.unit.model.changes import (
+    CONSTRUCTORS,
+    DATA,
+    ENDS_CHUNK,
+    LEASE,
+    QUARTER,
+    apply,
+    skip,
+    tally,
+)
 from tests.unit.values import NOW, make_job
 
 HOUR = timedelta(hours=1)
@@ -69,7 +78,7 @@ def test_every_constructor_is_exercised_here() -> None:
         ("skip", "rest", Reason.MORE, "day_failed", AT_ONCE),
         ("skip the last", "succeed", Reason.DONE_WITH_GAPS, "day_failed", None),
         ("retry", "rest", Reason.RETRYING, "retry", timedelta(seconds=5)),
-        ("defer", "rest", Reason.RATE_LIMITED, "deferred", NOW),
+        ("defer", "rest", Reason.RATE_LIMITED, "deferred", QUARTER),
         ("park", "rest", Reason.UNKNOWN_SYNC, "parked", timedelta(minutes=5)),
         ("open_breaker", "pause", Reason.BREAKER, "breaker_opened", HOUR),
         ("fail", "fail", Reason.REFUSED, "failed", None),
@@ -88,7 +97,7 @@ def test_every_constructor_is_exercised_here() -> None:
     ],
 )
 def test_a_change_names_its_edge_reason_event_and_next_moment(
-    name: str, edge: str, reason: Reason, event: str, wake: Wake | None
+    name: str, edge: str, reason: Reason, event: str, wake: timedelta | None
 ) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
@@ -105,10 +114,12 @@ def test_a_change_is_made_under_the_claim_and_step_that_were_read(name: str) -> 
 
 
 @pytest.mark.parametrize("name", CONSTRUCTORS)
-def test_only_changes_that_take_the_job_from_its_holder_fence(name: str) -> None:
+def test_only_changes_that_overtake_somebody_fence(name: str) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
-    assert made.fences == (name in ("release", "rescue", "give_up", "cancel"))
+    from_its_holder = ("release", "rescue", "give_up", "cancel")
+    from_a_slow_sweeper = ("thaw", "thaw as a probe", "pause", "keep_paused")
+    assert made.fences == (name in (*from_its_holder, *from_a_slow_sweeper))
 
 
 @pytest.mark.parametrize("name", CONSTRUCTORS)
@@ -404,10 +415,8 @@ def test_a_retry_that_races_the_thaw_wins_once() -> None:
     assert apply(first, again) is None
 
 
-def test_a_deferral_waits_for_the_moment_it_was_given() -> None:
-    until = datetime(2026, 3, 2, tzinfo=UTC)
+def test_a_deferral_waits_as_long_as_it_was_given() -> None:
+    made = change.defer(BATTERED, after=HOUR, reason=Reason.DEFERRED, note="later")
 
-    made = change.defer(BATTERED, until=until, reason=Reason.DEFERRED, note="later")
-
-    assert made.wake == until
-    assert made.data == {"until": "2026-03-02T00:00:00+00:00", "note": "later"}
+    assert made.wake == HOUR
+    assert made.data == {"after_s": 3600.0, "note": "later"}

@@ -44,7 +44,7 @@ CHANGES = {
 CONSTRUCTORS: dict[str, Callable[[Item], ItemChange]] = {
     "succeed": change.succeed,
     "fail": lambda item: change.fail(item, error="Transient: x", after=_after(item)),
-    "defer": lambda item: change.defer(item, until=NOW + MINUTE, error="429", limited=True),
+    "defer": lambda item: change.defer(item, after=MINUTE, error="429", limited=True),
     "give_up": lambda item: change.give_up(item, error="429", limited=True),
     "find_nothing": lambda item: change.find_nothing(item, reason="NoData"),
     "release": change.release,
@@ -104,11 +104,12 @@ def applied(row: Item, made: ItemChange) -> Item | None:
     same_lease = made.lease_seen in (None, row.lease_until)
     if (row.token, row.state) != (made.before.token, made.before.state) or not same_lease:
         return None
-    wake = made.wake
+    due = None if made.wake is None else NOW + made.wake
     return replace(
         made.after,
         token=row.token + made.fences,
-        next_attempt_at=NOW + wake if isinstance(wake, timedelta) else wake,
+        next_attempt_at=due,
+        deferred_until=due if made.edge.target is ItemState.DEFERRED else None,
     )
 
 
@@ -239,7 +240,7 @@ def test_a_failure_a_deferral_and_a_crash_each_count_for_themselves() -> None:
     item = claimed(make_item())
 
     failed = change.fail(item, error="x", after=MINUTE).after
-    deferred = change.defer(item, until=NOW + MINUTE, error="x").after
+    deferred = change.defer(item, after=MINUTE, error="x").after
     rescued = change.rescue(item, after=MINUTE).after
 
     assert (failed.retry_count, failed.deferrals, failed.crashes) == (1, 0, 0)
@@ -250,10 +251,13 @@ def test_a_failure_a_deferral_and_a_crash_each_count_for_themselves() -> None:
 def test_what_we_hold_back_ourselves_does_not_even_count_as_a_deferral() -> None:
     item = claimed(make_item())
 
-    made = change.defer(item, until=NOW + MINUTE, error="spent", counts=False)
+    made = change.defer(item, after=MINUTE, error="spent", counts=False)
 
     assert made.after.deferrals == 0
-    assert made.wake == made.after.deferred_until == NOW + MINUTE
+    assert made.wake == MINUTE
+    after = applied(item, made)
+    assert after is not None
+    assert after.next_attempt_at == after.deferred_until == NOW + MINUTE
 
 
 def test_an_item_that_takes_down_its_workers_ends_in_the_designed_words() -> None:

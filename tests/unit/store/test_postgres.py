@@ -11,7 +11,7 @@ from sqlalchemy.util.concurrency import await_only
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError, StoreUnavailable
 from headgate.model import change
-from headgate.model.job import Lane
+from headgate.model.job import Lane, Reason
 from headgate.ports.store import Held
 from headgate.store.sql import postgres
 from headgate.store.sql.postgres import PostgresDatabase
@@ -81,8 +81,8 @@ async def test_the_victim_of_a_deadlock_is_run_again(database: PostgresDatabase)
             database.write(lambda tx: cross(tx, "b", "a")),
         )
 
-    # Then one of them was run again, whole, and each took effect once
-    assert len(runs) == 3
+    # Then a victim was run again, whole, perhaps more than once, and each took effect once
+    assert len(runs) >= 3
     assert await words(database) == {"a": 2, "b": 2}
 
 
@@ -295,6 +295,12 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -
             change.retry(running, after=timedelta(hours=1), error="no", recent_errors=(began,)),
         )
         claimed = await store.claim(Lane.HOT, worker="w", limit=1, lease=LEASE)
+        limited = change.defer(
+            await run_one(store), after=LEASE, reason=Reason.RATE_LIMITED, note="429"
+        )
+        deferred = await settled(store, limited)
+        assert deferred.attempted_at is not None
+        assert deferred.wake_at is not None
 
         # Then every time is the server's, and every wait is counted from it
         said = await stores.execute_on(store_url, "SELECT now()")
@@ -303,6 +309,8 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -
         assert put_off.wake_at is not None
         assert timedelta(hours=1) <= put_off.wake_at - began < timedelta(hours=1, minutes=5)
         assert put_off == await store.get(running.id)
+        # And a provider that said "after a minute" is not asked a moment sooner
+        assert LEASE <= deferred.wake_at - deferred.attempted_at < timedelta(minutes=5)
         assert sleeper.wake_at == sleeper.created_at + timedelta(hours=1)
         assert claimed.next_due_s is not None
         assert 3000 < claimed.next_due_s <= 3600

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from headgate.base.errors import HeadgateError
 from headgate.web import problems
 from headgate.web.problems import CODES, KINDS, ProblemError
 
-THEN = datetime(2026, 1, 1, tzinfo=UTC)
+QUARTER = timedelta(minutes=15)
 #: How to make those that need more than a message.
 MADE: dict[type[HeadgateError], HeadgateError] = {
     errors.InvalidInput: errors.InvalidInput("end_date", "lies in the future"),
@@ -73,7 +73,7 @@ def made(of: type[HeadgateError]) -> HeadgateError:
     if of in MADE:
         return MADE[of]
     if issubclass(of, errors.Deferred):
-        return of(THEN, "private words")
+        return of(QUARTER, "private words")
     return of("private words")
 
 

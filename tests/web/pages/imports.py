@@ -120,9 +120,9 @@ class Import:
 
     async def wait(self, *, minutes: int = 10) -> "Import":
         """The provider's limit is spent."""
-        until = self._app.clock.now() + timedelta(minutes=minutes)
+        after = timedelta(minutes=minutes)
         reason = Reason.RATE_LIMITED
-        return await self.settle(change.defer(self.job, until=until, reason=reason, note="spent"))
+        return await self.settle(change.defer(self.job, after=after, reason=reason, note="spent"))
 
     async def fail(self, error: str, reason: Reason = Reason.REFUSED) -> "Import":
         return await self.settle(change.fail(self.job, reason=reason, error=error))

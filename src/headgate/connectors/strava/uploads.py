@@ -160,7 +160,7 @@ class _Writing:
             try:
                 return await send()
             except BudgetSpent as spent:
-                wait_s = max(1.0, (spent.until - self._clock.now()).total_seconds())
+                wait_s = max(1.0, spent.after.total_seconds())
                 if self._clock.monotonic() + wait_s > self._began_s + self._patience_s:
                     raise
                 await self._clock.sleep(wait_s)

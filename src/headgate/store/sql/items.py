@@ -346,10 +346,11 @@ def _fence_holds(change: ItemChange, row: Row[Any]) -> bool:
 
 def _become(change: ItemChange, at: datetime) -> Item:
     """The item as the row will say, with what only the store knows filled in."""
-    wake = change.wake
+    due = None if change.wake is None else at + change.wake
     return msgspec.structs.replace(
         change.after,
-        next_attempt_at=at + wake if isinstance(wake, timedelta) else wake,
+        next_attempt_at=due,
+        deferred_until=due if change.edge.target is ItemState.DEFERRED else None,
         limited_at=at if change.limited else change.after.limited_at,
         token=change.before.token + change.fences,
         updated_at=at,

@@ -4,7 +4,6 @@ Requests that ask at the same time are answered in one transaction.
 """
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, TypeVar
 
 from headgate.base.coalesce import Coalescer
@@ -14,11 +13,11 @@ from headgate.model.budget import (
     Ask,
     Budget,
     BudgetUse,
+    Closed,
     Granted,
     Ledger,
     Scope,
     Unreachable,
-    from_ms,
 )
 from headgate.policy import spending
 from headgate.store.sql import budgets
@@ -79,17 +78,15 @@ class SqlLimiter:
                 lambda ledgers, now: spending.observe(budget, ledgers, grant.at_ms, now, counts),
             )
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> datetime:
+    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
         """Close the budget."""
-        return from_ms(
-            await self._spend(
-                budget,
-                ask.connection_id,
-                lambda ledgers, now: spending.refused(
-                    budget, ledgers, ask.kind, now, retry_after_s
-                ),
-            )
-        )
+
+        def close(ledgers: Mapping[Scope, Ledger], now: int) -> Closed:
+            until = spending.refused(budget, ledgers, ask.kind, now, retry_after_s)
+            return Closed.of(until, now)
+
+        closed: Closed = await self._spend(budget, ask.connection_id, close)
+        return closed
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         """How the budget stands."""

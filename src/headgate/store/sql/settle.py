@@ -7,7 +7,7 @@ brought and the cursor that says so are therefore in one transaction, always.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -257,8 +257,7 @@ def _hold_after(change: Change, seen: Seen) -> bool:
 
 def _become(change: Change, seen: Seen, counted: records.Counts) -> Job:
     """The job as the row now says, with what only the store knows filled in."""
-    wake = change.wake
-    wake_at = seen.now + wake if isinstance(wake, timedelta) else wake
+    wake_at = None if change.wake is None else seen.now + change.wake
     ended = change.edge.target in JOB.terminal
     summary = change.after.summary
     if counted:

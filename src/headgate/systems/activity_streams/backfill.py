@@ -59,7 +59,7 @@ class StravaStreams(ApiSource):
         if cursor.listing:
             return await self._list(ctx, cursor)
         if cursor.spent_until is not None and cursor.spent_until > ctx.clock.now():
-            raise BudgetSpent(cursor.spent_until)
+            raise BudgetSpent(cursor.spent_until - ctx.clock.now())
         fetched = await self._fetch(ctx, cursor)
         if isinstance(fetched, Chunk):
             return fetched
@@ -91,7 +91,7 @@ class StravaStreams(ApiSource):
             if not ended:
                 raise
             # The next chunk waits for the budget without a claim; anything else it meets again.
-            until = error.until if isinstance(error, RateLimited) else None
+            until = ctx.clock.now() + error.after if isinstance(error, RateLimited) else None
             return _worked(ctx, msgspec.structs.replace(cursor, spent_until=until), ended)
 
     async def _list(self, ctx: Context, cursor: Cursor) -> Chunk:

@@ -49,4 +49,4 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         now = ctx.clock.now()
         ahead = [*waiting, *([self.until] if self.until is not None and self.until > now else [])]
         if ahead:
-            raise Deferred(min(min(ahead), now + longest), "what is left has to wait")
+            raise Deferred(min(min(ahead) - now, longest), "what is left has to wait")

@@ -34,6 +34,8 @@ from tests.unit.connectors.test_multipart import parsed
 URL = "https://www.strava.com/api/v3"
 PROCESSING = "Your activity is still being processed."
 FAILED = "There was an error processing your activity."
+#: When what was sent is first asked after.
+FIRST_LOOK_S = POLL_PAUSES_S[0]
 
 
 def exercise(number: int = 1, **fields: Any) -> Record:
@@ -332,20 +334,20 @@ async def test_credentials_that_no_longer_work_are_for_the_user_to_renew() -> No
     assert len(access.told) == 1
 
 
-def spent_until(*moments_s: float) -> Answer:
-    """Nothing is sent before each of these moments, in seconds from the beginning."""
-    left = list(moments_s)
+def spent_for(*waits_s: float) -> Answer:
+    """Nothing is sent before each of these waits is over, one after the other."""
+    left = list(waits_s)
 
     def send(request: object) -> Response:
         if left:
-            raise BudgetSpent(START + timedelta(seconds=left.pop(0)))
+            raise BudgetSpent(timedelta(seconds=left.pop(0)))
         return upload(activity_id=77)
 
     return send
 
 
 async def test_a_batch_that_has_begun_waits_for_the_budget() -> None:
-    bench = bench_of(upload(code=201), spent_until(60, 90))
+    bench = bench_of(upload(code=201), spent_for(60 - FIRST_LOOK_S, 30))
 
     await write(bench)
 
@@ -354,7 +356,7 @@ async def test_a_batch_that_has_begun_waits_for_the_budget() -> None:
 
 
 async def test_but_not_for_ever() -> None:
-    bench = bench_of(upload(code=201), spent_until(BEGUN_S_PATIENCE + 1))
+    bench = bench_of(upload(code=201), spent_for(BEGUN_S_PATIENCE + 1 - FIRST_LOOK_S))
 
     with pytest.raises(BudgetSpent):
         await write(bench)
@@ -363,8 +365,8 @@ async def test_but_not_for_ever() -> None:
 
 
 async def test_one_that_has_not_begun_waits_its_turn_and_not_much_longer() -> None:
-    waits = bench_of(spent_until(40, FRESH_S_PATIENCE))
-    gives_up = bench_of(spent_until(40, FRESH_S_PATIENCE + 1))
+    waits = bench_of(spent_for(40, FRESH_S_PATIENCE - 40))
+    gives_up = bench_of(spent_for(40, FRESH_S_PATIENCE + 1 - 40))
 
     assert len((await write(waits)).receipts) == 1
     with pytest.raises(BudgetSpent):
