@@ -9,7 +9,7 @@ LOCK := requirements-dev.lock
 # Passed on to the program: make test ARGS="-k breaker"
 ARGS ?=
 SEEDS ?= 1000
-TESTERS ?= 5
+TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 5 / 2 : 5 )))
 CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
 FAST := tests/unit tests/flow tests/web tests/conformance
 BENCHES := engine budget backfill streams
@@ -35,7 +35,8 @@ test: $(VENV)/.ok ## Run the tests; pass pytest options by ARGS="..."
 	@exec $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(ARGS)
 
 test-fast: $(VENV)/.ok ## Run the tests that need no server, no browser and no patience
-	@exec $(BIN)/python -m pytest -n auto --dist worksteal -m "not servers and not slow" $(FAST) $(ARGS)
+	@HEADGATE_TEST_SERVERS=none exec $(BIN)/python -m pytest -n auto --dist worksteal \
+		-m "not servers and not slow" $(FAST) $(ARGS)
 
 # Of the core alone, by its own quick tests: to trace all the others would take longer than they do.
 coverage: $(VENV)/.ok ## Check that the tests of model, policy and flow reach every branch

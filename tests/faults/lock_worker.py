@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from headgate.base.clock import SystemClock
 from headgate.base.errors import StoreUnavailable
-from headgate.model import change
+from headgate.model import change, item
 from headgate.model.budget import Ask, Budget, Limit, Unreachable
 from headgate.model.job import Lane
 from headgate.store.sql.database import Database
@@ -54,6 +54,13 @@ async def claim_items(database: Database) -> object:
     )
 
 
+async def settle_item(database: Database) -> object:
+    """Claim an item, and give it back."""
+    items = SqlItems(database)
+    taken = await items.claim(COLLECTION, "c", limit=1, lease=LEASE, worker="frozen")
+    return await items.settle([(item.release(each), None) for each in taken])
+
+
 async def prune(database: Database) -> object:
     """Delete every event."""
     return await SqlStore(database).prune_events(older_than=timedelta(0), limit=10)
@@ -61,7 +68,7 @@ async def prune(database: Database) -> object:
 
 OPERATIONS: dict[str, Callable[[Database], Awaitable[object]]] = {
     operation.__name__: operation
-    for operation in (claim_jobs, settle_job, spend, claim_items, prune)
+    for operation in (claim_jobs, settle_job, spend, claim_items, settle_item, prune)
 }
 
 

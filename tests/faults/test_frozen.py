@@ -16,12 +16,13 @@ from sqlalchemy import text
 
 from headgate import App
 from headgate.base.clock import SystemClock
-from headgate.loops.sweeper import Sweeper
+from headgate.loops.supervisor import WorkerSettings
+from headgate.loops.sweeper import SWEEP_LEASES, Sweeper
 from headgate.model.states import JobState
 from headgate.ports.items import NewItem
 from headgate.ports.store import Held, JobFilter
 from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.postgres import LOCK_S_MAX, SILENT_S_MAX, PostgresDatabase
 from headgate.store.sql.store import SqlStore
 from tests import processes, stores
 from tests.faults.freezing_proxy import FreezeAt, freezing
@@ -36,9 +37,15 @@ LOCKING = {
     "settle_job": (r"SELECT jobs\.id, jobs\.state, jobs\.token.*FOR UPDATE", "jobs", FreezeAt),
     "spend": (r"FROM budgets.*FOR UPDATE", "budgets", FreezeAt),
     "claim_items": (r"UPDATE items SET .*RETURNING", "items", (FreezeAt.COMMIT,)),
+    "settle_item": (r"\0SELECT items\..*FOR UPDATE", "items", FreezeAt),
     "prune": (r"DELETE FROM job_events", "job_events", (FreezeAt.COMMIT,)),
 }
-BUSY = text(f"SELECT pg_sleep({4 * SILENT_S})")
+#: Long at work before its result; and with a result that takes the client a while to read.
+BUSY_S = 6.0
+BUSY = (
+    f"SELECT pg_sleep({BUSY_S})",
+    f"SELECT repeat('x', 1000000), pg_sleep({BUSY_S} / 64) FROM generate_series(1, 64)",
+)
 CASES = [(operation, at) for operation, (*_, points) in LOCKING.items() for at in points]
 
 
@@ -62,13 +69,18 @@ async def url(postgres_address: str) -> str:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[PostgresDatabase]:
-    database = PostgresDatabase(url, SystemClock(), silent_s=SILENT_S, lock_s=LOCK_S)
+async def opened(url: str, *, silent_s: float = SILENT_S) -> AsyncIterator[PostgresDatabase]:
+    database = PostgresDatabase(url, SystemClock(), silent_s=silent_s, lock_s=LOCK_S)
     await database.open()
     try:
         yield database
     finally:
         await database.close()
+
+
+def sweeper_of(database: PostgresDatabase) -> Sweeper:
+    app = App(database, clock=SystemClock())
+    return Sweeper(app.runtime, lease_s=60.0, keep_events=timedelta(days=30))
 
 
 async def is_locked(url: str, table: str) -> bool:
@@ -80,6 +92,24 @@ async def is_locked(url: str, table: str) -> bool:
         return len(free) < int(there)
     finally:
         await connection.close()
+
+
+async def silence(url: str) -> float:
+    """For how long the server has waited for the next message of a transaction, in seconds."""
+    return float(
+        await stores.execute_on(  # type: ignore[arg-type]
+            url,
+            "SELECT coalesce(max(extract(epoch FROM clock_timestamp() - state_change)), 0)::float8"
+            " FROM pg_stat_activity WHERE datname = current_database()"
+            " AND xact_start IS NOT NULL AND wait_event = 'ClientRead'",
+        )
+    )
+
+
+async def silent_for(url: str, seconds: float) -> None:
+    async with asyncio.timeout(processes.WAIT_S_MAX):
+        while await silence(url) <= seconds:
+            pass
 
 
 @asynccontextmanager
@@ -114,13 +144,17 @@ async def test_a_sweep_frees_every_lock_of_a_frozen_worker(
 ) -> None:
     # Given a worker that is frozen with a lock
     async with frozen(url, operation, at) as worker, opened(url) as database:
-        app = App(database, clock=SystemClock())
-        sweeper = Sweeper(app.runtime, lease_s=60.0, keep_events=timedelta(days=30))
+        # When another process sweeps for which the first has not been silent for long enough
+        async with opened(url, silent_s=3600.0) as patient:
+            await sweeper_of(patient).run_once()
+        assert await is_locked(url, LOCKING[operation][1])
 
-        # When another process sweeps, and sweeps again when the first has been silent long enough
+        # And when one does for which it has
+        await silent_for(url, SILENT_S)
+        await sweeper_of(database).run_once()
         async with asyncio.timeout(processes.WAIT_S_MAX):
             while await is_locked(url, LOCKING[operation][1]):
-                await sweeper.run_once()
+                pass  # the server is ending the session; nobody else helps
 
         # Then the lock is free, and the worker's operation never happened
         await wakes_refused(worker)
@@ -147,10 +181,17 @@ async def test_whoever_waits_for_a_frozen_workers_lock_gets_it(url: str, operati
         await wakes_refused(worker)
 
 
-async def test_a_transaction_at_work_is_left_alone_however_long_it_takes(url: str) -> None:
+@pytest.mark.parametrize("statement", BUSY)
+async def test_a_transaction_at_work_is_left_alone_however_long_it_takes(
+    url: str, statement: str
+) -> None:
     # Given a transaction that keeps the server busy for longer than a client may be silent
-    async with opened(url) as database, opened(url) as sweeping:
-        busy = asyncio.create_task(database.write(lambda tx: tx.execute(BUSY)))
+    async with (
+        opened(url, silent_s=BUSY_S / 2) as database,
+        opened(url, silent_s=BUSY_S / 2) as sweeping,
+    ):
+        work = text(statement)
+        busy = asyncio.create_task(database.write(lambda tx: len(tx.execute(work).all())))
 
         # When others sweep all the while, then it is not ended
         freed = 0
@@ -158,3 +199,38 @@ async def test_a_transaction_at_work_is_left_alone_however_long_it_takes(url: st
             freed += await sweeping.free_locks()
         await busy
         assert freed == 0
+
+
+async def test_a_migration_waits_for_no_frozen_worker(url: str) -> None:
+    # Given a frozen worker with a lock on a table, and nobody who sweeps
+    async with frozen(url, "settle_job", FreezeAt.BIND) as worker, opened(url) as database:
+        # When the table is to be changed
+        alter = text("ALTER TABLE jobs ADD COLUMN added TEXT")
+        async with asyncio.timeout(processes.WAIT_S_MAX):
+            await database.migrate(lambda tx: tx.execute(alter))
+
+        # Then it is, and the worker finds out
+        await wakes_refused(worker)
+
+
+async def test_a_role_that_may_end_nobody_sweeps_all_the_same(url: str) -> None:
+    # Given a role of Headgate's that may not even call what ends sessions
+    await stores.execute_on(url, "REVOKE EXECUTE ON FUNCTION pg_terminate_backend FROM PUBLIC")
+    await stores.execute_on(url, "CREATE ROLE modest LOGIN")
+    await stores.execute_on(url, "GRANT ALL ON ALL TABLES IN SCHEMA public TO modest")
+    try:
+        async with opened(url.replace("postgres@", "modest@")) as database:
+            # When it sweeps, then the rest is done
+            assert await sweeper_of(database).run_once() > 0
+            assert await database.free_locks() == 0
+    finally:
+        await stores.execute_on(url, "DROP OWNED BY modest")
+        await stores.execute_on(url, "DROP ROLE modest")
+
+
+def test_the_bounds_are_those_that_the_architecture_page_states() -> None:
+    assert SILENT_S_MAX + LOCK_S_MAX == 15
+    assert SILENT_S_MAX + SWEEP_LEASES * WorkerSettings().lease_s == 50
+    said = (processes.ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    assert "for at most 15 s where another waits" in " ".join(said.split())
+    assert "(50 s by default)" in said

@@ -56,6 +56,7 @@ def readable_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.servers
 async def test_an_interrupt_stops_and_removes_the_server(
     readable_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

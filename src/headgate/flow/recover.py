@@ -59,6 +59,7 @@ async def _sweep(rt: Runtime, changes: list[Change]) -> int:
     if not changes:
         return 0
     applied = await rt.store.sweep(changes)
-    for lane in sorted({each.after.lane for each in changes}):
-        await rt.signal.announce(lane_topic(lane))
+    if applied:
+        for lane in sorted({each.after.lane for each in changes}):
+            await rt.signal.announce(lane_topic(lane))
     return applied

@@ -1,8 +1,8 @@
 """Every process sweeps: it rescues, thaws, prunes, and frees what a frozen worker keeps locked.
 
-There is no leader. A rescue is fenced by the claim's token and a thaw by the job's state, so two
-sweepers that find the same job change it once; and a sweeper that is frozen in the middle of its
-work keeps no other from doing it.
+There is no leader. A rescue and a thaw are fenced by the job's token, which both raise, and so does
+an operator's pause: two sweepers that find the same job change it once, and one that was frozen in
+the middle of its work keeps no other from doing it, and undoes nothing when it goes on.
 """
 
 from datetime import timedelta
@@ -38,9 +38,7 @@ class Sweeper(Service):
 
     async def run_once(self) -> float:
         """One sweep; rests until the next lease, deadline or cool-down ends."""
-        freed = await self._rt.store.free_locks()
-        if freed:
-            self._log.warning("locks_freed", sessions=freed)
+        await self._rt.store.free_locks()
         due_s = await self._rt.store.next_sweep_s()
         if due_s is not None and due_s <= 0:
             rescued = await rescue_expired(self._rt)

@@ -52,18 +52,16 @@ def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> 
 
     Events are appended as time goes by, so the oldest have the lowest ids: no index on time.
     """
-    oldest = (
+    oldest = select(job_events.c.id).order_by(job_events.c.id).limit(limit).subquery()
+    old = (
         select(job_events.c.id)
-        .order_by(job_events.c.id)
-        .limit(limit)
+        .where(job_events.c.id.in_(select(oldest.c.id)), job_events.c.at < now.at(-older_than))
         # Another sweeper may be at the same ones: it is not waited for.
         .with_for_update(skip_locked=True)
         # In a CTE, so that it runs exactly once.
-        .cte("oldest")
+        .cte("old")
     )
     statement = (
-        delete(job_events)
-        .where(job_events.c.id.in_(select(oldest.c.id)), job_events.c.at < now.at(-older_than))
-        .returning(job_events.c.id)
+        delete(job_events).where(job_events.c.id.in_(select(old.c.id))).returning(job_events.c.id)
     )
     return len(tx.execute(statement).all())

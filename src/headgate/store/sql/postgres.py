@@ -9,6 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from headgate.base.clock import Clock
 from headgate.base.encoding import from_json, to_json
+from headgate.base.log import get_logger
+from headgate.base.redact import describe
 from headgate.store.sql.database import (
     LOCK_NOT_AVAILABLE,
     Database,
@@ -36,18 +38,22 @@ _NAME = "headgate"
 _MIGRATION_LOCK = 0x4865616467617465
 
 
-#: Sessions of ours whose transaction the server has waited for the client to go on with. Those of
-#: other roles are not ours to end. A session at work, however long, waits for no client.
+#: Sessions of ours that have left a transaction open while the server waits for the client: for its
+#: next message, or, longer than a client waits for a statement, for it to take a result. A session
+#: at work waits for no client. Those of other roles are not ours to end.
 _END_SILENT = text(
     # Materialized, so that nothing is ended before all conditions have been looked at.
     "WITH silent AS MATERIALIZED (SELECT pid FROM pg_stat_activity"
-    " WHERE datname = current_database() AND usename = current_user"
+    " WHERE datname = current_database() AND usename = session_user"
     " AND application_name = :name AND pid <> pg_backend_pid()"
-    " AND xact_start IS NOT NULL AND wait_event_type = 'Client'"
-    " AND state_change < clock_timestamp() - make_interval(secs => :silent_s))"
+    " AND xact_start IS NOT NULL AND wait_event IN ('ClientRead', 'ClientWrite')"
+    " AND state_change < clock_timestamp() - make_interval("
+    "secs => CASE wait_event WHEN 'ClientRead' THEN 0 ELSE :statement_s END + :silent_s))"
     " SELECT pg_terminate_backend(pid) FROM silent"
 )
-_SET_LOCAL = text("SELECT set_config(:name, :value, true)")
+_WAIT_FOR_LOCKS = text("SELECT set_config('lock_timeout', :wait, true)")
+
+_log = get_logger(__name__)
 
 
 class PostgresDatabase(Database):
@@ -69,8 +75,14 @@ class PostgresDatabase(Database):
         """Connect to `url`. Tests under a virtual clock set `server_time` to False."""
         super().__init__(StoreTime(clock, server=server_time))
         self._silent_s = silent_s
+        self._lock_s = lock_s
         self.url = make_url(url).set(drivername="postgresql+asyncpg")
-        self._engine: AsyncEngine = create_async_engine(
+        self._engine = self._make_engine(pool_size, statement_s=STATEMENT_S_MAX)
+        self.dialect = self._engine.dialect
+
+    def _make_engine(self, pool_size: int, *, statement_s: float | None) -> AsyncEngine:
+        """A pool of connections, whose statements may take so long."""
+        return create_async_engine(
             self.url,
             pool_size=pool_size,
             max_overflow=0,
@@ -83,16 +95,15 @@ class PostgresDatabase(Database):
             json_serializer=to_json,
             json_deserializer=from_json,
             connect_args={
-                "command_timeout": STATEMENT_S_MAX,
+                "command_timeout": statement_s,
                 "server_settings": {
                     "application_name": _NAME,
                     "jit": "off",
-                    "idle_in_transaction_session_timeout": f"{silent_s * 1000:.0f}ms",
-                    "lock_timeout": f"{lock_s * 1000:.0f}ms",
+                    "idle_in_transaction_session_timeout": f"{self._silent_s * 1000:.0f}ms",
+                    "lock_timeout": f"{self._lock_s * 1000:.0f}ms",
                 },
             },
         )
-        self.dialect = self._engine.dialect
 
     @property
     def dsn(self) -> str:
@@ -114,9 +125,12 @@ class PostgresDatabase(Database):
 
     async def write(self, operation: Operation[T]) -> T:
         """Run in one transaction; what lost to another's lock is run again, whole."""
+        return await self._write_on(self._engine, operation)
+
+    async def _write_on(self, engine: AsyncEngine, operation: Operation[T]) -> T:
         for tries_left in reversed(range(CONFLICT_RETRIES_MAX)):
             try:
-                async with self._engine.begin() as connection:
+                async with engine.begin() as connection:
                     return await connection.run_sync(operation)
             except Exception as error:
                 if not (tries_left and _is_conflict(error)):
@@ -141,27 +155,36 @@ class PostgresDatabase(Database):
         messages of a statement, or while it takes a result, counts as active for as long as the
         process stays frozen, and no time-out for statements or locks ends it (`transaction_timeout`
         would, from Postgres 17 on, but long honest work too). Whoever comes by ends it instead: a
-        statement that has waited `LOCK_S_MAX` for a lock, and every sweep.
+        statement that has waited `LOCK_S_MAX` for a lock, and every sweep. Where it may not, or
+        cannot now, nobody is the worse for it: the caller has work of its own to go on with.
         """
-        binds = {"name": _NAME, "silent_s": self._silent_s}
+        binds = {"name": _NAME, "silent_s": self._silent_s, "statement_s": STATEMENT_S_MAX}
         try:
             async with self._engine.connect() as connection:
-                ended = await connection.execute(_END_SILENT, binds)
-                return len(ended.all())
+                ended = len((await connection.execute(_END_SILENT, binds)).all())
         except Exception as error:
-            raise translate(error) from None
+            _log.warning("locks_not_freed", error=describe(translate(error)))
+            return 0
+        if ended:
+            _log.warning("locks_freed", sessions=ended)
+        return ended
 
     async def migrate(self, operation: Operation[T]) -> T:
         """Wait for any other migration, then run, for as long as it takes."""
 
         def alone(tx: Connection) -> T:
-            # Under another name, so that nobody takes a long migration for a frozen worker.
-            for setting, value in (("lock_timeout", "0"), ("application_name", "headgate migrate")):
-                tx.execute(_SET_LOCAL, {"name": setting, "value": value})
+            # Another migration is waited for; a lock on a table no longer than by anybody else.
+            tx.execute(_WAIT_FOR_LOCKS, {"wait": "0"})
             tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+            tx.execute(_WAIT_FOR_LOCKS, {"wait": f"{self._lock_s * 1000:.0f}ms"})
             return operation(tx)
 
-        return await self.write(alone)
+        # An index on a large table may take long to build.
+        patient = self._make_engine(1, statement_s=None)
+        try:
+            return await self._write_on(patient, alone)
+        finally:
+            await patient.dispose()
 
 
 def _is_conflict(error: Exception) -> bool:

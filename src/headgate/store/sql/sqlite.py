@@ -335,6 +335,8 @@ def _use_wal(raw: sqlite3.Connection) -> None:
 def _engine(path: Path, synchronous: Synchronous, *, query_only: bool = False) -> Engine:
     """An engine with connections of its own, and the statements that any other has compiled."""
     engine = copy(_compiling())
+    # Whoever listens to one engine does not listen to all of them.
+    engine.__dict__.pop("dispatch", None)
 
     def connect() -> Any:
         # Without an isolation level, as AUTOCOMMIT is for this driver.
