@@ -105,3 +105,40 @@ def test_all_jobs_that_have_cooled_down_go_on(
         assert [job.state for job in jobs] == [JobState.SUCCESS] * 5
 
     in_world(tmp_path, main)
+
+
+def test_a_sweeper_that_another_was_before_wakes_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a job of a lost worker that two sweepers have found
+        async def read(ctx: Context) -> Chunk:
+            await ctx.clock.sleep(10)
+            return Chunk()
+
+        app = await world.app(Sync(name=CROWD[0], source=ScriptedSource(read, CROWD[0])))
+        await app.submit(CROWD[0], user_id="ada", connection_id="ada-1")
+        host = world.loop.host("lost")
+        await host.spawn(app.supervisor().start())
+        await world.clock.sleep(5)
+        host.crash()
+        await world.clock.sleep(1000)
+        found = await app.store.expired(limit=10)
+        assert len(found) == 1
+
+        async def as_both_saw_it(*, limit: int) -> Any:
+            return found
+
+        monkeypatch.setattr(app.store, "expired", as_both_saw_it)
+        announced: list[str] = []
+
+        async def announce(topic: str) -> None:
+            announced.append(topic)
+
+        monkeypatch.setattr(app.runtime.signal, "announce", announce)
+
+        # When both rescue it, then one does, and tells the lane
+        assert [await recover.rescue_expired(app.runtime) for _ in range(2)] == [1, 0]
+        assert len(announced) == 1
+
+    in_world(tmp_path, main)
