@@ -1,4 +1,4 @@
-"""One step of a job: check, extract, commit, settle. Claiming is the lane's.
+"""One step of a job: check, extract, deliver, commit, settle. Claiming is the lane's.
 
 A step ends in exactly one settled change, or in none when the claim is lost. Whatever happens in
 between, a crash included, the row still says where the next attempt begins.
@@ -11,7 +11,8 @@ from headgate.base.errors import SourceError, StoreUnavailable, Transient
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.flow.commit import chunk_done, day_given_up, nothing_to_do
-from headgate.flow.extract import Whereabouts, extract
+from headgate.flow.deliver import deliver, open_destination
+from headgate.flow.extract import extract
 from headgate.flow.holding import Holding, Interrupt, Interrupted
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
@@ -80,19 +81,25 @@ async def _attempt(rt: Runtime, holding: Holding, *, slice_ends: float) -> Outco
         return change.park(job, after=PARK), None
     if job.mode is Mode.HISTORY and not job.plan:
         return nothing_to_do(job), None
-    at = Whereabouts(sync.source.name)
+    #: Whom the chunk waits for now: to blame, where it takes too long.
+    provider = sync.source.name
+    written = None
     try:
         with holding.interruptible(seconds=sync.chunk_s_max):
-            chunk, written = await extract(rt, sync, job, at)
+            destination = await open_destination(rt, sync, job)
+            chunk = await extract(rt, sync, job)
+            if destination is not None:
+                provider = destination.destination.name
+                written = await deliver(rt, job, chunk, destination)
     except Interrupted as interrupted:
-        return _let_go(rt, sync, job, interrupted.why, at)
+        return _let_go(rt, sync, job, interrupted.why, provider)
     except Exception as error:
         return _failed(rt, sync, job, error)
     slice_over = holding.stopping or rt.clock.monotonic() >= slice_ends
     return chunk_done(job, chunk, written, slice_over=slice_over)
 
 
-def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, at: Whereabouts) -> Outcome | None:
+def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, provider: str) -> Outcome | None:
     match why:
         case Interrupt.LOST:
             return None
@@ -102,7 +109,7 @@ def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, at: Whereabouts) 
             return change.release(job), None
         case Interrupt.LATE:
             late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
-            late.provider = at.provider
+            late.provider = provider
             return _failed(rt, sync, job, late)
         case _:
             assert_never(why)

@@ -9,7 +9,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import Terminal
 from headgate.base.ids import UlidIds
 from headgate.flow.credentials import Credentials
-from headgate.flow.extract import open_api
+from headgate.flow.open_api import open_api
 from headgate.flow.registry import Registry
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Lane

@@ -1,0 +1,70 @@
+"""Delivering one chunk: write what was read to the sync's destination.
+
+The destination is opened before anything is read: what could not be delivered need not be asked
+for. What goes wrong here is the destination's fault, and its breaker's business.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from headgate.base.errors import SourceError, Transient
+from headgate.base.redact import describe
+from headgate.flow.open_api import open_api
+from headgate.flow.registry import Sync, budget_of
+from headgate.flow.runtime import Runtime
+from headgate.model.job import Job
+from headgate.ports.connector import Batch, Chunk, Destination, Http, Written
+
+
+class OpenDestination(msgspec.Struct, frozen=True):
+    """A destination that lets us in."""
+
+    destination: Destination
+    api: Http | None
+
+
+async def open_destination(rt: Runtime, sync: Sync, job: Job) -> OpenDestination | None:
+    """The sync's destination, ready to be written to; None where the records are stored here."""
+    destination = sync.destination
+    if destination is None:
+        return None
+    connection_id = job.destination_connection_id
+    gate = rt.gates.of(budget_of(destination), job.lane, connection_id or job.connection_id)
+    with _blaming(destination):
+        api = await open_api(rt, destination, connection_id, job, gate)
+    return OpenDestination(destination, api)
+
+
+async def deliver(rt: Runtime, job: Job, chunk: Chunk, to: OpenDestination) -> Written:
+    """Write the chunk's records; what the destination made of them."""
+    if not chunk.records:
+        return Written()
+    batch = Batch(
+        key=job.chunk_key,
+        user_id=job.user_id,
+        connection_id=job.connection_id,
+        destination_connection_id=job.destination_connection_id,
+        sync=job.sync,
+        day=job.cursor_date,
+        records=chunk.records,
+        clock=rt.clock,
+        api=to.api,
+    )
+    with _blaming(to.destination):
+        return await to.destination.write(batch) or Written()
+
+
+@contextmanager
+def _blaming(destination: Destination) -> Iterator[None]:
+    """What goes wrong in here is not the source's fault."""
+    try:
+        yield
+    except SourceError as error:
+        error.provider = error.provider or destination.name
+        raise
+    except Exception as error:
+        blamed = Transient(describe(error))
+        blamed.provider = destination.name
+        raise blamed from error

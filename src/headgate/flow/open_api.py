@@ -1,0 +1,35 @@
+"""Opening a provider's API for one chunk: with the user's token, behind the budget."""
+
+from typing import cast
+
+from headgate.base.errors import Terminal
+from headgate.flow.registry import auth_of, has_api
+from headgate.flow.runtime import Runtime
+from headgate.model.job import Job
+from headgate.ports.connector import Destination, Gate, Http, Reachable, Source, Way
+
+
+async def open_api(
+    rt: Runtime, end: Source | Destination, connection_id: str | None, job: Job, gate: Gate
+) -> Http | None:
+    """The provider's API for this chunk, where the source or the destination has one.
+
+    Raises AuthExpired where the user's connection must be made first, or again, and
+    ConnectionPaused where it is paused.
+    """
+    if not has_api(end):
+        return None
+    if rt.transport is None:
+        raise Terminal(f"{end.name!r} has an API, but nothing here reaches it")
+    access = None
+    auth = auth_of(end)
+    if auth is not None:
+        if rt.credentials is None:
+            raise Terminal(f"{end.name!r} needs credentials, but no keys are set")
+        if connection_id is None:
+            raise Terminal(f"the job names no connection to {end.name!r}")
+        access = await rt.credentials.open(
+            auth, connection_id, user_id=job.user_id, source=end.name
+        )
+    way = Way(gate=gate, transport=rt.transport, access=access, clock=rt.clock, rng=rt.rng)
+    return cast(Reachable, end).open_http(way)
