@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
+import asyncpg
 import pytest
 from sqlalchemy import Connection, select, text
 from sqlalchemy.util.concurrency import await_only
@@ -59,6 +60,33 @@ def fail_with(tx: Connection, code: str) -> None:
 
 
 # ---- conflicts ---------------------------------------------------------------------------------
+
+
+async def test_a_read_waits_for_a_change_of_the_schema(words_url: str) -> None:
+    # Given a table that is being changed, and a database that waits for locks for a moment only
+    waited = asyncio.Event()
+
+    class Watched(PostgresDatabase):
+        async def free_locks(self) -> int:
+            waited.set()
+            return 0
+
+    database = Watched(words_url, ManualClock(START), lock_s=0.1)
+    changing = await asyncpg.connect(words_url)
+    try:
+        async with changing.transaction():
+            await changing.execute("LOCK TABLE words IN ACCESS EXCLUSIVE MODE")
+
+            # When it is read, and the first wait was in vain
+            reading = asyncio.create_task(words(database))
+            async with asyncio.timeout(SOON_S):
+                await waited.wait()
+
+        # Then the read goes on once the change is done
+        assert await reading is not None
+    finally:
+        await changing.close()
+        await database.close()
 
 
 async def test_the_victim_of_a_deadlock_is_run_again(database: PostgresDatabase) -> None:

@@ -1,11 +1,13 @@
 """Postgres: a pool of connections, operations run on the async driver, conflicts run again."""
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from headgate.base.clock import Clock
 from headgate.base.encoding import from_json, to_json
@@ -125,12 +127,20 @@ class PostgresDatabase(Database):
 
     async def write(self, operation: Operation[T]) -> T:
         """Run in one transaction; what lost to another's lock is run again, whole."""
-        return await self._write_on(self._engine, operation)
+        return await self._run(self._engine.begin, operation)
 
-    async def _write_on(self, engine: AsyncEngine, operation: Operation[T]) -> T:
+    async def read(self, operation: Operation[T]) -> T:
+        """Run in a transaction of its own."""
+        return await self._run(self._engine.connect, operation)
+
+    async def _run(
+        self,
+        begin: Callable[[], AbstractAsyncContextManager[AsyncConnection]],
+        operation: Operation[T],
+    ) -> T:
         for tries_left in reversed(range(CONFLICT_RETRIES_MAX)):
             try:
-                async with engine.begin() as connection:
+                async with begin() as connection:
                     return await connection.run_sync(operation)
             except Exception as error:
                 if not (tries_left and _is_conflict(error)):
@@ -139,14 +149,6 @@ class PostgresDatabase(Database):
                 if _waited_for_a_lock(error):
                     await self.free_locks()
         raise AssertionError("unreachable")
-
-    async def read(self, operation: Operation[T]) -> T:
-        """Run in a transaction of its own."""
-        try:
-            async with self._engine.connect() as connection:
-                return await connection.run_sync(operation)
-        except Exception as error:
-            raise translate(error) from None
 
     async def free_locks(self) -> int:
         """End the sessions of frozen workers, which keep what they locked for as long as they live.
@@ -182,7 +184,7 @@ class PostgresDatabase(Database):
         # An index on a large table may take long to build.
         patient = self._make_engine(1, statement_s=None)
         try:
-            return await self._write_on(patient, alone)
+            return await self._run(patient.begin, alone)
         finally:
             await patient.dispose()
 
