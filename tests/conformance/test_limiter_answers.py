@@ -7,7 +7,7 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import HeadgateError
-from headgate.model.budget import Budget, Closed, Granted, Limit, Scope, Unreachable, Why
+from headgate.model.budget import Budget, BudgetClosure, Granted, Limit, Scope, Unreachable, Why
 from headgate.ports.limiter import Limiter
 from headgate.store.sql.database import Database
 from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
@@ -36,9 +36,9 @@ GUARD = timedelta(seconds=2)
 SLOTS = Budget("slots", [Limit(100, per="hour")], slots=2, slot_lease_s=60, paced=False)
 
 
-def closed_for(wait: timedelta) -> Closed:
+def closed_for(wait: timedelta) -> BudgetClosure:
     """From the beginning on, by the limiter's clock."""
-    return Closed(until=NOON_05 + wait, wait_s=wait.total_seconds())
+    return BudgetClosure(until=NOON_05 + wait, wait_s=wait.total_seconds())
 
 
 # ---- slots -------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from headgate import (
     Sync,
     Transient,
 )
-from headgate.model.budget import Answer, Ask, BudgetUse, Closed, Unreachable
+from headgate.model.budget import Answer, Ask, BudgetClosure, BudgetUse, Unreachable
 from headgate.policy.spending import local_share
 from tests.worlds import START, Read, ScriptedSource, World, in_world
 
@@ -85,7 +85,9 @@ class AwayLimiter:
         self, budget: Budget, ask: Ask, grant: object, counts: Mapping[str, int]
     ) -> None: ...
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
+    async def refused(
+        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+    ) -> BudgetClosure:
         return await self._real.refused(budget, ask, retry_after_s=retry_after_s)
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:

@@ -7,8 +7,8 @@ from headgate.model.budget import (
     Answer,
     Ask,
     Budget,
+    BudgetClosure,
     BudgetUse,
-    Closed,
     Granted,
     Ledger,
     Scope,
@@ -54,11 +54,15 @@ class MemoryLimiter:
         ledgers = self._of(budget, ask.connection_id)
         spending.observe(budget, ledgers, grant.at_ms, self._now, counts)
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
+    async def refused(
+        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+    ) -> BudgetClosure:
         """Close the budget."""
         ledgers = self._of(budget, ask.connection_id)
         now = self._now
-        return Closed.of(spending.refused(budget, ledgers, ask.kind, now, retry_after_s), now)
+        return BudgetClosure.of(
+            spending.refused(budget, ledgers, ask.kind, now, retry_after_s), now
+        )
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         """How the budget stands."""

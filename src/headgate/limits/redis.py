@@ -33,8 +33,8 @@ from headgate.model.budget import (
     Answer,
     Ask,
     Budget,
+    BudgetClosure,
     BudgetUse,
-    Closed,
     Exhausted,
     Granted,
     Ledger,
@@ -150,11 +150,13 @@ class RedisLimiter:
         if counts:
             await self._run("observe", budget, ask, granted_at=grant.at_ms, counts=dict(counts))
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
+    async def refused(
+        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+    ) -> BudgetClosure:
         """Close the budget."""
         more = {} if retry_after_s is None else {"retry_after": round(retry_after_s * 1000)}
         said = await self._run("refused", budget, ask, **more)
-        return Closed.of(int(said["till"]), int(said["now"]))
+        return BudgetClosure.of(int(said["till"]), int(said["now"]))
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         """How the budget stands."""

@@ -199,7 +199,7 @@ class Unreachable(msgspec.Struct, frozen=True, kw_only=True):
 Answer = Granted | Exhausted | Unreachable
 
 
-class Closed(msgspec.Struct, frozen=True, kw_only=True):
+class BudgetClosure(msgspec.Struct, frozen=True, kw_only=True):
     """A budget that is closed for everybody, because the provider refused a request."""
 
     until: datetime
@@ -207,9 +207,9 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: float
 
     @staticmethod
-    def of(until: int, now: int) -> "Closed":
+    def of(until: int, now: int) -> "BudgetClosure":
         """From the limiter's two times, in milliseconds."""
-        return Closed(until=from_ms(until), wait_s=(until - now) / 1000)
+        return BudgetClosure(until=from_ms(until), wait_s=(until - now) / 1000)
 
 
 # ---- what has been spent -----------------------------------------------------------------------
@@ -244,7 +244,7 @@ class Ledger(msgspec.Struct, omit_defaults=True):
 
     #: By the limit's name, then by the number of the stretch: its start divided by its length.
     windows: dict[str, dict[str, Bucket]] = {}
-    #: Closed by a 429 until then.
+    #: BudgetClosure by a 429 until then.
     closed_until: int = 0
     #: Backfill's next request is due then.
     next_cold: int = 0

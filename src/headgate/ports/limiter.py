@@ -8,7 +8,7 @@ are told again by the next answer, and a slot that is not given back is free aft
 from collections.abc import Mapping
 from typing import Protocol
 
-from headgate.model.budget import Answer, Ask, Budget, BudgetUse, Closed, Granted
+from headgate.model.budget import Answer, Ask, Budget, BudgetClosure, BudgetUse, Granted
 
 
 class Limiter(Protocol):
@@ -32,7 +32,9 @@ class Limiter(Protocol):
         """Learn the provider's own counts, by the limit's name."""
         ...
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
+    async def refused(
+        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+    ) -> BudgetClosure:
         """The provider said 429: close the budget for everybody; for how long."""
         ...
 

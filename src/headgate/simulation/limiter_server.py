@@ -11,7 +11,15 @@ from headgate.base.clock import Clock
 from headgate.base.errors import LimiterUnreachable
 from headgate.flow.gate import LOOK_AGAIN
 from headgate.limits.memory import MemoryLimiter
-from headgate.model.budget import Answer, Ask, Budget, BudgetUse, Closed, Granted, Unreachable
+from headgate.model.budget import (
+    Answer,
+    Ask,
+    Budget,
+    BudgetClosure,
+    BudgetUse,
+    Granted,
+    Unreachable,
+)
 
 
 class LimiterServer:
@@ -62,7 +70,9 @@ class LimiterClient:
         await self._reach()
         await self._server.ledgers.observe(budget, ask, grant, counts)
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
+    async def refused(
+        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+    ) -> BudgetClosure:
         """Close the budget."""
         await self._reach()
         return await self._server.ledgers.refused(budget, ask, retry_after_s=retry_after_s)

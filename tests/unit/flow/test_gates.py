@@ -16,8 +16,8 @@ from headgate.model.budget import (
     Answer,
     Ask,
     Budget,
+    BudgetClosure,
     BudgetUse,
-    Closed,
     Granted,
     Limit,
     Unreachable,
@@ -60,7 +60,9 @@ class Flaky(MemoryLimiter):
         self._reach()
         await super().observe(budget, ask, grant, counts)
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
+    async def refused(
+        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+    ) -> BudgetClosure:
         self._reach()
         return await super().refused(budget, ask, retry_after_s=retry_after_s)
 

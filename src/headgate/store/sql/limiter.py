@@ -12,8 +12,8 @@ from headgate.model.budget import (
     Answer,
     Ask,
     Budget,
+    BudgetClosure,
     BudgetUse,
-    Closed,
     Granted,
     Ledger,
     Scope,
@@ -78,14 +78,16 @@ class SqlLimiter:
                 lambda ledgers, now: spending.observe(budget, ledgers, grant.at_ms, now, counts),
             )
 
-    async def refused(self, budget: Budget, ask: Ask, *, retry_after_s: float | None) -> Closed:
+    async def refused(
+        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+    ) -> BudgetClosure:
         """Close the budget."""
 
-        def close(ledgers: Mapping[Scope, Ledger], now: int) -> Closed:
+        def close(ledgers: Mapping[Scope, Ledger], now: int) -> BudgetClosure:
             until = spending.refused(budget, ledgers, ask.kind, now, retry_after_s)
-            return Closed.of(until, now)
+            return BudgetClosure.of(until, now)
 
-        closed: Closed = await self._spend(budget, ask.connection_id, close)
+        closed: BudgetClosure = await self._spend(budget, ask.connection_id, close)
         return closed
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
