@@ -52,7 +52,7 @@ def find_key(tx: Connection, key_id: str) -> KeptKey | None:
     return None if row is None else KeptKey(_to_key(row[:-1]), row[-1])
 
 
-def list_keys(tx: Connection, *, limit: int, after: str | None) -> list[ApiKey]:
+def list_keys(tx: Connection, *, limit: int, after: str | None = None) -> list[ApiKey]:
     """Keys in the order of their ids."""
     query = select(*_KEY).order_by(api_keys.c.id).limit(limit)
     if after is not None:
