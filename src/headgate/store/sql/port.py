@@ -33,7 +33,7 @@ def reads(function: Plain[P, T]) -> Method[P, T]:
     """A method that runs `function` in one read-only transaction."""
 
     @wraps(function)
-    async def method(self: SqlPort, *args: P.args, **named: P.kwargs) -> T:
+    async def method(self: SqlPort, /, *args: P.args, **named: P.kwargs) -> T:
         return await self.database.read(lambda tx: function(tx, *args, **named))
 
     return method
@@ -43,7 +43,7 @@ def writes(function: Plain[P, T]) -> Method[P, T]:
     """A method that runs `function` in one transaction."""
 
     @wraps(function)
-    async def method(self: SqlPort, *args: P.args, **named: P.kwargs) -> T:
+    async def method(self: SqlPort, /, *args: P.args, **named: P.kwargs) -> T:
         return await self.database.write(lambda tx: function(tx, *args, **named))
 
     return method
@@ -53,7 +53,7 @@ def reads_timed(function: Timed[P, T]) -> Method[P, T]:
     """As `reads`, for a function that is given the store's time."""
 
     @wraps(function)
-    async def method(self: SqlPort, *args: P.args, **named: P.kwargs) -> T:
+    async def method(self: SqlPort, /, *args: P.args, **named: P.kwargs) -> T:
         database = self.database
         return await database.read(lambda tx: function(tx, database.moment(), *args, **named))
 
@@ -64,7 +64,7 @@ def writes_timed(function: Timed[P, T]) -> Method[P, T]:
     """As `writes`, for a function that is given the store's time, read when it runs."""
 
     @wraps(function)
-    async def method(self: SqlPort, *args: P.args, **named: P.kwargs) -> T:
+    async def method(self: SqlPort, /, *args: P.args, **named: P.kwargs) -> T:
         database = self.database
         return await database.write(lambda tx: function(tx, database.moment(), *args, **named))
 
