@@ -165,7 +165,7 @@ async def store_rate(items: SqlItems, documents: list[Document], count: int) -> 
     done = 0
     while taken := await items.claim(COLLECTION, "connection", limit=10, lease=LEASE, worker="w"):
         for item in taken:
-            await items.settle([(change.succeed(item), documents[done % len(documents)])])
+            await items.settle_many([(change.succeed(item), documents[done % len(documents)])])
             done += 1
     assert done == count
     return count / (time.perf_counter() - began)
@@ -221,7 +221,7 @@ async def at_scale(report: Report, name: str, items: SqlItems, rows: int) -> Non
     async def claim_and_release() -> None:
         taken = await items.claim(crowd.STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
         assert len(taken) == 10
-        await items.settle([(change.release(item), None) for item in taken])
+        await items.settle_many([(change.release(item), None) for item in taken])
 
     asked: dict[str, Callable[[], Awaitable[object]]] = {
         "claim_and_release_10": claim_and_release,

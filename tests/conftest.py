@@ -145,4 +145,4 @@ async def database(make_database: stores.MakeDatabase) -> AsyncIterator[Database
 @pytest.fixture
 def store(database: Database) -> SqlStore:
     """An empty store, on each database in turn."""
-    return SqlStore(database)
+    return SqlStore(database, stores.SYNCS)

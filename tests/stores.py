@@ -35,6 +35,8 @@ MakeDatabase = Callable[[], Database]
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 LEASE = timedelta(seconds=60)
+#: What the application of these stores runs.
+SYNCS = ("notes", "other")
 #: A wait for something that is sure to come: reached only when the test fails.
 SOON_S = 30.0
 
@@ -167,7 +169,7 @@ async def submit_all(store: SqlStore, wanted: Sequence[NewJob]) -> list[Job]:
     """Submit many jobs in one transaction, which is quicker than one by one."""
     now = store.database.moment()
     submitted = await store.database.write(
-        lambda tx: [jobs.submit(tx, now, each) for each in wanted]
+        lambda tx: [jobs.submit(tx, now, each, syncs=SYNCS) for each in wanted]
     )
     return [each.job for each in submitted]
 
@@ -201,7 +203,7 @@ def tally(*, cursor: Json = "next", done: int = 1, **summary: int) -> Tally:
     return Tally(cursor=cursor, progress=Progress(done=done), summary=Summary(**summary))
 
 
-async def settled(store: SqlStore, wanted: change.Change) -> Job:
+async def settled(store: SqlStore, wanted: change.JobChange) -> Job:
     """Apply a change that must take effect."""
     job = await store.settle(wanted)
     assert job is not None
@@ -226,7 +228,7 @@ async def in_state(store: SqlStore, state: JobState, **fields: Any) -> Job:
     return job if job.state is state else await settled(store, change.cancel(job))
 
 
-def _towards(state: JobState, running: Job) -> change.Change:
+def _towards(state: JobState, running: Job) -> change.JobChange:
     match state:
         case JobState.PAUSED:
             return change.open_breaker(running, cooldown=timedelta(seconds=300), error="down")

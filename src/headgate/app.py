@@ -94,7 +94,8 @@ class App:
         self.database = (
             open_database(database, self.clock) if isinstance(database, str) else database
         )
-        self.store = SqlStore(self.database)
+        registry = Registry(syncs)
+        self.store = SqlStore(self.database, registry.names)
         self.items = SqlItems(self.database)
         self._accounts = SqlAccounts(self.database)
         self._access = SqlAccess(self.database)
@@ -104,7 +105,6 @@ class App:
                 from headgate.limits.redis import RedisLimiter
             memory = SqlLimiterMemory(self.database, "redis")
             self.limiter = RedisLimiter(redis, memory, self.clock, self._ids)
-        registry = Registry(syncs)
         #: Why it cannot be opened.
         self._unready: InvalidInput | None = None
         #: The transport that is ours to close.

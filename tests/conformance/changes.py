@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from headgate.model import change
-from headgate.model.change import Change
+from headgate.model.change import JobChange
 from headgate.model.job import Job, Progress, Reason, Summary
 from headgate.model.states import JobState
 from tests.stores import START, tally
@@ -45,7 +45,7 @@ DAY = date(2025, 12, 31)
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """A constructor of `model/change.py`, the state it starts from, and what it should make."""
 
-    make: Callable[[Job], Change]
+    make: Callable[[Job], JobChange]
     source: JobState = JobState.RUNNING
     #: The fields that differ from the job before, but for state, token, lease and times.
     becomes: dict[str, Any]
@@ -104,12 +104,6 @@ CASES: dict[str, Case] = {
         },
         event="deferred",
         data={"after_s": 60.0, "note": "spent"},
-        wake_s=60,
-    ),
-    "park": Case(
-        make=lambda job: change.park(job, after=MINUTE),
-        becomes={"reason": Reason.UNKNOWN_SYNC},
-        event="parked",
         wake_s=60,
     ),
     "open_breaker": Case(

@@ -18,6 +18,7 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
+from tests.stores import SYNCS
 
 BATCH = 7
 
@@ -33,7 +34,7 @@ async def work(database: Database) -> None:
     try:
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
-        store = SqlStore(database)
+        store = SqlStore(database, SYNCS)
         worker = f"worker_{os.getpid()}"
         while True:
             claimed = await store.claim(

@@ -64,7 +64,7 @@ async def test_eight_processes_on_postgres_never_share_a_job(
     await database.open()
     try:
         await stores.empty(database)
-        store = SqlStore(database)
+        store = SqlStore(database, stores.SYNCS)
         submitted = await submit_many(store, JOBS)
 
         # When eight processes claim until nothing is left
@@ -87,7 +87,7 @@ async def test_two_processes_on_one_sqlite_file_never_share_a_job(
     database = SqliteDatabase(path, clock)
     await database.open()
     try:
-        store = SqlStore(database)
+        store = SqlStore(database, stores.SYNCS)
         submitted = await submit_many(store, JOBS_IN_FILE)
 
         # When two processes claim until nothing is left, while this one has the file open too
@@ -108,7 +108,7 @@ async def running_with_one_claim(store: SqlStore) -> int:
 
 async def test_sixteen_tasks_never_share_a_job(database: Database) -> None:
     # Given jobs in line
-    store = SqlStore(database)
+    store = SqlStore(database, stores.SYNCS)
     submitted = await submit_many(store, 500)
 
     async def claim_all(worker: str) -> list[str]:
@@ -128,7 +128,7 @@ async def test_sleepers_that_wake_under_many_claims_are_given_once(
     database: Database, clock: ManualClock
 ) -> None:
     # Given a hundred sleepers that have come due, and none of them in line yet
-    store = SqlStore(database)
+    store = SqlStore(database, stores.SYNCS)
     sleepers = [await submit_one(store, user_id=f"user_{n % 7}", delay_s=10) for n in range(100)]
     clock.advance(60)
 

@@ -12,13 +12,15 @@ from sqlalchemy import insert
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import IllegalTransition, NotFound, StoreError
-from headgate.flow.fetch_item import item_appeared, rescue_items, reset_item
+from headgate.flow.fetch_item import item_appeared, reset_item
+from headgate.flow.recover import rescue_items
 from headgate.model import item as change
 from headgate.model.item import LOST, Document, Item, document_of
 from headgate.model.job import Lane
+from headgate.model.lease import Claim
 from headgate.model.states import ItemState
 from headgate.policy.items import CRASHES_MAX
-from headgate.ports.items import HeldItem, NewItem, Registered, Settlement
+from headgate.ports.items import NewItem, Registered
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.tables import items as items_table
@@ -84,7 +86,7 @@ async def settled(
     items: SqlItems, made: change.ItemChange, document: Document | None = None
 ) -> Item:
     """Apply a change that must take effect."""
-    [after] = await items.settle([(made, document)])
+    [after] = await items.settle_many([(made, document)])
     assert after is not None
     # What is told is what is there.
     assert after == await items.get(after.id)
@@ -94,7 +96,7 @@ async def settled(
 async def lost(items: SqlItems, made: change.ItemChange, document: Document | None = None) -> bool:
     """Whether the change came too late, and nothing at all was written."""
     before = await items.database.read(stores.contents)
-    [after] = await items.settle([(made, document)])
+    [after] = await items.settle_many([(made, document)])
     return after is None and await items.database.read(stores.contents) == before
 
 
@@ -336,7 +338,7 @@ async def test_claims_at_the_same_time_never_share_an_item(items: SqlItems) -> N
 
 # ---- the fence ---------------------------------------------------------------------------------
 
-LATE: dict[str, Callable[[Item], Settlement]] = {
+LATE: dict[str, Callable[[Item], tuple[change.ItemChange, Document | None]]] = {
     "success": lambda item: (change.succeed(item), DOCUMENT),
     "failure": lambda item: (change.fail(item, error="x", after=MINUTE), None),
     "deferral": lambda item: (change.defer(item, after=timedelta(0), error="x"), None),
@@ -376,7 +378,7 @@ async def test_a_reset_shuts_the_holder_out(items: SqlItems) -> None:
 
     assert (fresh.state, fresh.token) == (ItemState.PENDING, item.token + 1)
     assert await lost(items, change.succeed(item), DOCUMENT)
-    assert await items.extend([HeldItem(item.id, item.token)], lease=LEASE) == set()
+    assert await items.extend([Claim(item.id, item.token)], lease=LEASE) == {}
 
 
 @pytest.mark.parametrize("state", ItemState)
@@ -396,7 +398,7 @@ async def test_of_a_batch_the_lost_ones_lose_alone(items: SqlItems) -> None:
     first, second, third = await claim(items, 3)
     await settled(items, change.release(second))
 
-    after = await items.settle(
+    after = await items.settle_many(
         [
             (change.succeed(third), DOCUMENT),
             (change.succeed(second), DOCUMENT),
@@ -420,13 +422,13 @@ async def test_a_heartbeat_extends_what_is_held_and_nothing_else(
     await settled(items, change.succeed(second), DOCUMENT)
     clock.advance(40)
 
-    claims = [HeldItem(first.id, first.token), HeldItem(second.id, second.token)]
-    alive = await items.extend([*claims, HeldItem("nobody", 1)], lease=LEASE)
+    claims = [Claim(first.id, first.token), Claim(second.id, second.token)]
+    alive = await items.extend([*claims, Claim("nobody", 1)], lease=LEASE)
 
-    assert alive == {first.id}
+    assert alive == {first.id: ItemState.FETCHING}
     clock.advance(40)
     assert await items.expired(limit=10) == []
-    assert await items.next_expiry_s() == 20
+    assert await items.next_sweep_s() == 20
 
 
 async def test_a_lost_worker_counts_as_a_crash_and_not_as_a_failure(
@@ -468,7 +470,7 @@ async def test_a_rescue_that_was_decided_before_a_heartbeat_comes_too_late(
     item = await claim_one(items)
     clock.advance(61)
     [found] = await items.expired(limit=10)
-    await items.extend([HeldItem(item.id, item.token)], lease=LEASE)
+    await items.extend([Claim(item.id, item.token)], lease=LEASE)
 
     assert await lost(items, change.rescue(found, after=MINUTE))
 
@@ -481,7 +483,7 @@ async def test_more_lost_items_than_one_batch_are_all_rescued(
     clock.advance(61)
 
     assert await rescue_items(items) == 450
-    assert await items.next_expiry_s() is None
+    assert await items.next_sweep_s() is None
 
 
 # ---- what a row may say ------------------------------------------------------------------------

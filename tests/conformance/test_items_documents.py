@@ -129,9 +129,9 @@ async def test_a_success_is_never_without_a_document_nor_a_failure_with_one(
     item = await claim_one(items)
 
     with pytest.raises(AssertionError):
-        await items.settle([(change.succeed(item), None)])
+        await items.settle_many([(change.succeed(item), None)])
     with pytest.raises(AssertionError):
-        await items.settle([(change.release(item), DOCUMENT)])
+        await items.settle_many([(change.release(item), DOCUMENT)])
 
 
 async def test_what_json_cannot_hold_is_refused_and_nothing_is_written(items: SqlItems) -> None:
@@ -139,7 +139,7 @@ async def test_what_json_cannot_hold_is_refused_and_nothing_is_written(items: Sq
     broken = document_of({"time": [object()]}, source="strava")
 
     with pytest.raises(TypeError):
-        await items.settle([(change.succeed(item), broken)])
+        await items.settle_many([(change.succeed(item), broken)])
 
     assert (await items.get(item.id)).state is ItemState.FETCHING
 

@@ -18,8 +18,9 @@ from sqlalchemy import Connection, Engine, event
 
 from headgate.model import item as change
 from headgate.model.item import document_of
+from headgate.model.lease import Claim
 from headgate.model.states import ItemState
-from headgate.ports.items import HeldItem, NewItem
+from headgate.ports.items import NewItem
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
@@ -116,27 +117,27 @@ def caught() -> Iterator[list[Sent]]:
 async def claim(items: SqlItems) -> None:
     taken = await items.claim(STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
     assert len(taken) == 10
-    await items.settle([(change.release(item), None) for item in taken])
+    await items.settle_many([(change.release(item), None) for item in taken])
 
 
 async def claim_any(items: SqlItems) -> None:
     taken = await items.claim(STREAMS, None, limit=10, lease=LEASE, worker="w")
     assert len(taken) == 10
-    await items.settle([(change.release(item), None) for item in taken])
+    await items.settle_many([(change.release(item), None) for item in taken])
 
 
 async def claim_these(items: SqlItems) -> None:
     taken = await items.claim_these(["filled_100"], lease=LEASE, worker="w")
-    await items.settle([(change.release(item), None) for item in taken])
+    await items.settle_many([(change.release(item), None) for item in taken])
 
 
 async def settle(items: SqlItems) -> None:
     [item] = await items.claim(STREAMS, "connection_8", limit=1, lease=LEASE, worker="w")
-    await items.settle([(change.succeed(item), DOCUMENT)])
+    await items.settle_many([(change.succeed(item), DOCUMENT)])
 
 
 async def extend(items: SqlItems) -> None:
-    await items.extend([HeldItem("filled_103", 1), HeldItem("filled_203", 1)], lease=LEASE)
+    await items.extend([Claim("filled_103", 1), Claim("filled_203", 1)], lease=LEASE)
 
 
 async def register(items: SqlItems) -> None:
@@ -156,7 +157,7 @@ async def expired(items: SqlItems) -> None:
 
 
 async def next_expiry(items: SqlItems) -> None:
-    await items.next_expiry_s()
+    await items.next_sweep_s()
 
 
 async def next_due(items: SqlItems) -> None:

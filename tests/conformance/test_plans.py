@@ -17,8 +17,9 @@ from sqlalchemy import Connection, Engine, event
 
 from headgate.model import change
 from headgate.model.job import Lane
+from headgate.model.lease import Claim
 from headgate.model.record import Record
-from headgate.ports.store import Held, JobFilter, Work
+from headgate.ports.store import JobFilter, Work
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
@@ -96,7 +97,7 @@ def crowded(request: pytest.FixtureRequest) -> Database:
 async def store(crowded: Database) -> AsyncIterator[SqlStore]:
     """A store on the crowded database."""
     await crowded.open()
-    yield SqlStore(crowded)
+    yield SqlStore(crowded, stores.SYNCS)
     await crowded.close()
 
 
@@ -164,11 +165,6 @@ async def claim(store: SqlStore) -> None:
     await store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)
 
 
-async def claim_to_the_end(store: SqlStore) -> None:
-    # More than are in line, so that the claim also asks when the next sleeper is due.
-    await store.claim(Lane.HOT, worker="w", limit=JOBS, lease=LEASE)
-
-
 async def submit(store: SqlStore) -> None:
     await store.submit(new_job(user_id="user_3"))
 
@@ -186,7 +182,7 @@ async def settle_records(store: SqlStore) -> None:
 
 async def heartbeat(store: SqlStore) -> None:
     claimed = (await store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)).jobs
-    await store.heartbeat([Held(job.id, job.token) for job in claimed], lease=LEASE)
+    await store.extend([Claim(job.id, job.token) for job in claimed], lease=LEASE)
 
 
 async def expired(store: SqlStore) -> None:
@@ -222,20 +218,19 @@ _BY_JOB = "(pk_jobs|sqlite_autoindex_jobs_1)"
 _BY_RECORD = "(pk_records|sqlite_autoindex_records_1)"
 #: The rows of a batch come as a table: before the statement on SQLite, in it on Postgres.
 _GIVEN = r"WITH given\([^)]*\) AS \(VALUES .*\)"
-_LOOK_FOR_TURNS = f"({_GIVEN} )?SELECT given.of_lane"
+_LOOK_FOR_TURNS = "SELECT given.value"
 _TURNS = {"ix_jobs_turn_of_user", "ix_jobs_in_line"}
 ASKS = {
     "claim": Ask(
         claim,
         {
-            "SELECT jobs.id": {"ix_jobs_asleep"},
-            _LOOK_FOR_TURNS: _TURNS,
-            f"({_GIVEN} )?UPDATE jobs SET turn": {_BY_JOB},
-            "WITH picked AS": {"ix_jobs_in_line"},
+            # On Postgres in one statement with the look at who sleeps.
+            "WITH (look AS .* )?picked AS": {"ix_jobs_in_line"},
+            "(SELECT [?]|WITH look AS)": {"ix_jobs_asleep"},
+            "WITH sleepers AS .* UPDATE jobs SET turn": {"ix_jobs_asleep", *_TURNS},
         },
     ),
-    "claim to the end": Ask(claim_to_the_end, {"SELECT [?$]": {"ix_jobs_asleep"}}),
-    "submit": Ask(submit, {"INSERT INTO jobs": _TURNS}),
+    "submit": Ask(submit, {"(WITH job AS .)?INSERT INTO jobs": _TURNS}),
     "settle": Ask(
         settle, {_LOOK_FOR_TURNS: _TURNS, f"({_GIVEN} )?UPDATE jobs SET state": {_BY_JOB}}
     ),
@@ -297,7 +292,7 @@ async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name:
     await database.open()
     try:
         with caught() as sent:
-            await ask.run(SqlStore(database))
+            await ask.run(SqlStore(database, stores.SYNCS))
     finally:
         await database.close()
 
@@ -326,7 +321,7 @@ async def test_ten_runs_with_generic_plans_never_walk_over_all_jobs(
     await database.open()
     try:
         # When everything is asked ten times on one connection
-        store = SqlStore(database)
+        store = SqlStore(database, stores.SYNCS)
         for _ in range(RUNS):
             for ask in ASKS.values():
                 await ask.run(store)

@@ -311,15 +311,26 @@ async def test_a_failure_that_nobody_foresaw_reaches_its_caller_and_writes_nothi
     assert await everything(store) == before
 
 
-async def test_a_submit_that_fails_at_its_event_leaves_no_job(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*args: Any) -> None:
-        raise StoreError("the power went out")
+async def test_a_submit_that_fails_at_its_event_leaves_no_job(store: SqlStore) -> None:
+    # Given a database that refuses the event
+    refuse, allow = (
+        (
+            "CREATE TRIGGER refuse BEFORE INSERT ON job_events "
+            "BEGIN SELECT RAISE(ABORT, 'no events'); END",
+            "DROP TRIGGER refuse",
+        )
+        if store.database.embedded
+        else (
+            "ALTER TABLE job_events ADD CONSTRAINT refuse CHECK (false) NOT VALID",
+            "ALTER TABLE job_events DROP CONSTRAINT refuse",
+        )
+    )
+    await store.database.write(lambda tx: tx.exec_driver_sql(refuse))
 
-    with monkeypatch.context() as failing:
-        failing.setattr(events, "append", fail)
+    # When a job is submitted, then it is refused as a whole
+    try:
         with pytest.raises(StoreError):
             await submit_one(store)
-
+    finally:
+        await store.database.write(lambda tx: tx.exec_driver_sql(allow))
     assert (await everything(store))["jobs"] == []

@@ -14,6 +14,7 @@ from headgate.store.sql.store import SqlStore
 from tests.stores import (
     LEASE,
     START,
+    SYNCS,
     MakeDatabase,
     claim_ids,
     claim_one,
@@ -261,7 +262,9 @@ async def test_two_workers_on_databases_of_their_own_share_the_line(
 
         # When both claim
         here = await store.claim(Lane.COLD, worker="here", limit=2, lease=LEASE)
-        there = await SqlStore(elsewhere).claim(Lane.COLD, worker="there", limit=4, lease=LEASE)
+        there = await SqlStore(elsewhere, SYNCS).claim(
+            Lane.COLD, worker="there", limit=4, lease=LEASE
+        )
     finally:
         await elsewhere.close()
 

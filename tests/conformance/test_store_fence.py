@@ -8,11 +8,12 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.model import change
-from headgate.model.change import Change
+from headgate.model.change import JobChange
 from headgate.model.job import Job
+from headgate.model.lease import Claim
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus, JobState
-from headgate.ports.store import Held, Work
+from headgate.ports.store import Work
 from headgate.store.sql.store import SqlStore
 from tests.conformance.changes import CASES
 from tests.stores import LEASE, claim_one, everything, run_one, settled, submit_one, tally
@@ -23,7 +24,7 @@ WORK = Work(
 )
 
 
-async def refused(store: SqlStore, wanted: Change) -> None:
+async def refused(store: SqlStore, wanted: JobChange) -> None:
     """Apply the change with a chunk's work, and see that neither leaves a trace."""
     before = await everything(store)
     assert await store.settle(wanted, WORK) is None
@@ -55,7 +56,7 @@ async def test_nothing_that_a_lost_worker_does_is_written(
     await refused(store, CASES[name].make(zombie))
     # And its heartbeat is not heard either
     before = await everything(store)
-    assert await store.heartbeat([Held(zombie.id, zombie.token)], lease=LEASE) == {}
+    assert await store.extend([Claim(zombie.id, zombie.token)], lease=LEASE) == {}
     assert await everything(store) == before
     assert await store.get(zombie.id) == current
 
@@ -98,7 +99,7 @@ async def test_a_rescue_needs_the_lease_that_was_seen_to_run_out(
     [seen] = await store.expired(limit=10)
 
     # When the worker's late heartbeat comes first
-    await store.heartbeat([Held(running.id, running.token)], lease=LEASE)
+    await store.extend([Claim(running.id, running.token)], lease=LEASE)
 
     # Then neither rescue nor giving up takes the job from it
     await refused(store, change.rescue(seen, after=timedelta(0)))

@@ -7,8 +7,8 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Job, Reason
+from headgate.model.lease import Claim
 from headgate.model.states import JobState
-from headgate.ports.store import Held
 from headgate.store.sql.store import SqlStore
 from tests.stores import (
     LEASE,
@@ -26,8 +26,8 @@ from tests.stores import (
 )
 
 
-def held(job: Job) -> Held:
-    return Held(job.id, job.token)
+def held(job: Job) -> Claim:
+    return Claim(job.id, job.token)
 
 
 def after(seconds: float) -> timedelta:
@@ -41,7 +41,7 @@ async def test_a_heartbeat_extends_the_lease_from_now(store: SqlStore, clock: Ma
     running = await run_one(store)
     clock.advance(40)
 
-    states = await store.heartbeat([held(running)], lease=LEASE)
+    states = await store.extend([held(running)], lease=LEASE)
 
     assert states == {running.id: JobState.RUNNING}
     assert (await store.get(running.id)).lease_until == START + after(40) + LEASE
@@ -61,7 +61,7 @@ async def test_one_heartbeat_answers_for_each_job_by_its_own_state(
     # When a worker beats for all of them, and for one that was never there
     clock.advance(10)
     claims = [held(job) for job in (runs, cancels, ended, lost)]
-    states = await store.heartbeat([*claims, Held("job_never", 1)], lease=LEASE)
+    states = await store.extend([*claims, Claim("job_never", 1)], lease=LEASE)
 
     # Then only what it holds is there, and only that is extended
     assert states == {runs.id: JobState.RUNNING, cancels.id: JobState.CANCELLING}
@@ -74,7 +74,7 @@ async def test_a_heartbeat_for_nothing_does_nothing(store: SqlStore) -> None:
     await run_one(store)
     before = await everything(store)
 
-    assert await store.heartbeat([], lease=LEASE) == {}
+    assert await store.extend([], lease=LEASE) == {}
     assert await everything(store) == before
 
 
@@ -84,7 +84,7 @@ async def test_a_late_heartbeat_still_holds_what_nobody_has_taken(
     running = await run_one(store)
     clock.advance(3600)
 
-    await store.heartbeat([held(running)], lease=LEASE)
+    await store.extend([held(running)], lease=LEASE)
 
     assert list(await store.expired(limit=10)) == []
 
@@ -107,7 +107,7 @@ async def test_a_cancelling_job_is_expired_when_its_deadline_is_over(
     # Given a job that is being cancelled, and a worker that beats on but does not let go
     cancelling = await in_state(store, JobState.CANCELLING)
     clock.advance(29)
-    await store.heartbeat([held(cancelling)], lease=after(3600))
+    await store.extend([held(cancelling)], lease=after(3600))
     assert list(await store.expired(limit=10)) == []
 
     # When the deadline of half a minute is over
@@ -147,7 +147,7 @@ async def test_lost_and_late_together_are_at_most_as_many_as_wanted(
     # Given two jobs that are cancelled too slowly by workers that beat on, and two lost ones
     for _ in range(2):
         cancelling = await in_state(store, JobState.CANCELLING)
-        await store.heartbeat([held(cancelling)], lease=after(86_400))
+        await store.extend([held(cancelling)], lease=after(86_400))
     for _ in range(2):
         await run_one(store)
 

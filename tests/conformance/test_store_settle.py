@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from headgate.base.clock import ManualClock
 from headgate.model import change
-from headgate.model.change import Change
+from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason, Summary
 from headgate.model.states import JOB, JobState
 from headgate.store.sql.store import SqlStore
@@ -23,7 +23,7 @@ def test_every_constructor_has_a_case() -> None:
     made = {
         name
         for name, function in inspect.getmembers(change, inspect.isfunction)
-        if not name.startswith("_") and get_type_hints(function)["return"] is Change
+        if not name.startswith("_") and get_type_hints(function)["return"] is JobChange
     }
 
     assert made == set(CASES)
@@ -60,6 +60,8 @@ async def test_a_change_makes_of_the_row_what_its_constructor_says(
         **case.becomes,
         state=target,
         wake_at=None if case.wake_s is None else NOW + timedelta(seconds=case.wake_s),
+        # Nobody else waits in line.
+        turn=1 if target is JobState.PENDING and case.wake_s == 0 else None,
         token=before.token + case.fences,
         lease_until=before.lease_until if keeps_claim else None,
         updated_at=NOW,

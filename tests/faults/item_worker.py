@@ -12,7 +12,6 @@ from pathlib import Path
 from headgate.base.clock import SystemClock
 from headgate.base.ids import system_random
 from headgate.flow.fetch_item import Fetching, fetch_due
-from headgate.loops.items import ItemHeartbeat, ItemSweeper
 from headgate.model.item import Document, Item, document_of
 from headgate.model.job import Lane, Mode
 from headgate.ports.connector import Context
@@ -20,6 +19,7 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
+from tests.item_agents import ItemHeartbeat, ItemSweeper
 from tests.unit.values import gates
 
 COLLECTION = "faults.streams"

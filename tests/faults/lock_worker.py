@@ -20,6 +20,7 @@ from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
+from tests.stores import SYNCS
 
 COLLECTION = "locked"
 LEASE = timedelta(minutes=5)
@@ -28,14 +29,14 @@ BUDGET = Budget("locked", [Limit(100, per="day")], paced=False)
 
 async def claim_jobs(database: Database) -> object:
     """Claim whatever is in line."""
-    return await SqlStore(database).claim(Lane.COLD, worker="frozen", limit=10, lease=LEASE)
+    return await SqlStore(database, SYNCS).claim(Lane.COLD, worker="frozen", limit=10, lease=LEASE)
 
 
 async def settle_job(database: Database) -> object:
     """Claim a job, and put it off."""
-    store = SqlStore(database)
+    store = SqlStore(database, SYNCS)
     [job] = (await store.claim(Lane.COLD, worker="frozen", limit=1, lease=LEASE)).jobs
-    return await store.settle(change.park(job, after=LEASE))
+    return await store.settle(change.release(job))
 
 
 async def spend(database: Database) -> object:
@@ -58,12 +59,12 @@ async def settle_item(database: Database) -> object:
     """Claim an item, and give it back."""
     items = SqlItems(database)
     taken = await items.claim(COLLECTION, "c", limit=1, lease=LEASE, worker="frozen")
-    return await items.settle([(item.release(each), None) for each in taken])
+    return await items.settle_many([(item.release(each), None) for each in taken])
 
 
 async def prune(database: Database) -> object:
     """Delete every event."""
-    return await SqlStore(database).prune_events(older_than=timedelta(0), limit=10)
+    return await SqlStore(database, SYNCS).prune_events(older_than=timedelta(0), limit=10)
 
 
 OPERATIONS: dict[str, Callable[[Database], Awaitable[object]]] = {

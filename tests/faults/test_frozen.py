@@ -16,11 +16,14 @@ from sqlalchemy import text
 
 from headgate import App
 from headgate.base.clock import SystemClock
+from headgate.flow.claims import ActiveClaims
+from headgate.flow.recover import leased_work
 from headgate.loops.supervisor import WorkerSettings
 from headgate.loops.sweeper import SWEEP_LEASES, Sweeper
+from headgate.model.lease import Claim
 from headgate.model.states import JobState
 from headgate.ports.items import NewItem
-from headgate.ports.store import Held, JobFilter
+from headgate.ports.store import JobFilter
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import LOCK_S_MAX, SILENT_S_MAX, PostgresDatabase
 from headgate.store.sql.store import SqlStore
@@ -54,7 +57,7 @@ async def url(postgres_address: str) -> str:
     """A database with one of everything that can be locked."""
     url = postgres_address
     async with opened(url) as database:
-        await stores.submit_one(SqlStore(database), connection_id="c")
+        await stores.submit_one(SqlStore(database, stores.SYNCS), connection_id="c")
         item = NewItem(
             id="item",
             collection=COLLECTION,
@@ -80,7 +83,10 @@ async def opened(url: str, *, silent_s: float = SILENT_S) -> AsyncIterator[Postg
 
 def sweeper_of(database: PostgresDatabase) -> Sweeper:
     app = App(database, clock=SystemClock())
-    return Sweeper(app.runtime, lease_s=60.0, keep_events=timedelta(days=30))
+    claims = ActiveClaims(app.store, app.clock)
+    return Sweeper(
+        app.runtime, leased_work(app.runtime, claims), lease_s=60.0, keep_events=timedelta(days=30)
+    )
 
 
 async def is_locked(url: str, table: str) -> bool:
@@ -158,7 +164,7 @@ async def test_a_sweep_frees_every_lock_of_a_frozen_worker(
 
         # Then the lock is free, and the worker's operation never happened
         await wakes_refused(worker)
-        [job] = await SqlStore(database).list_jobs(JobFilter(), limit=10)
+        [job] = await SqlStore(database, stores.SYNCS).list_jobs(JobFilter(), limit=10)
         was_claimed = operation == "settle_job"
         assert job.state is (JobState.RUNNING if was_claimed else JobState.PENDING)
 
@@ -172,9 +178,9 @@ async def test_whoever_waits_for_a_frozen_workers_lock_gets_it(url: str, operati
             if operation == "spend":
                 await OPERATIONS["spend"](database)
             else:
-                store = SqlStore(database)
+                store = SqlStore(database, stores.SYNCS)
                 [job] = await store.list_jobs(JobFilter(), limit=10)
-                held = await store.heartbeat([Held(job.id, job.token)], lease=stores.LEASE)
+                held = await store.extend([Claim(job.id, job.token)], lease=stores.LEASE)
                 assert held == {job.id: JobState.RUNNING}
 
         # Then it waits for no longer than it takes to see that the first is frozen

@@ -196,7 +196,7 @@ async def test_without_redis_live_metadata_goes_on_and_streams_wait_for_it(
 
         # And nothing is held from one look to the next
         async def numbers() -> tuple[StreamStats, float | None]:
-            return await place.streams.stats(), await place.app.items.next_expiry_s()
+            return await place.streams.stats(), await place.app.items.next_sweep_s()
 
         stats, next_expiry_s = await place.at_rest([backfill, live], numbers)
         states = {name: count for name, count in stats.states.items() if count}

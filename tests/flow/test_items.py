@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from io import StringIO
@@ -29,9 +29,8 @@ from headgate.base.errors import (
     Transient,
 )
 from headgate.connectors.source import ApiSource
-from headgate.flow import fetch_item
+from headgate.flow import recover
 from headgate.flow.fetch_item import (
-    SETTLE_RESTS_S,
     Fetching,
     JobItems,
     fetch_due,
@@ -39,7 +38,7 @@ from headgate.flow.fetch_item import (
     item_appeared,
     reset_item,
 )
-from headgate.loops.items import ItemHeartbeat, ItemSweeper
+from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.model import item as change
 from headgate.model.item import Document, Item, document_of
 from headgate.model.job import Lane, Mode
@@ -48,6 +47,7 @@ from headgate.ports.connector import Fetch
 from headgate.ports.items import NewItem
 from headgate.store.sql.item_store import SqlItems
 from tests.connecting import PER_PAGE, Site, strava_source, submit
+from tests.item_agents import ItemHeartbeat, ItemSweeper
 from tests.unit.values import gates
 from tests.worlds import START, ScriptedSource, World, in_world
 
@@ -181,7 +181,7 @@ def test_items_are_fetched_one_by_one_the_oldest_first(tmp_path: Path) -> None:
         assert provider.asked == ["a", "b", "c"]
         assert await place.states() == {"a": "success", "b": "success", "c": "success"}
         assert (await place.items.serve("b")).document is not None
-        assert len(place.fetching.held) == 0
+        assert len(place.fetching.claims) == 0
 
     in_place(tmp_path, main)
 
@@ -333,8 +333,8 @@ def test_what_concerns_all_gives_the_rest_back_before_it_is_raised(
         assert provider.asked == ["a", "b"]
         expected = {"a": "success", "b": state, "c": "pending", "d": "pending"}
         assert await place.states() == expected
-        assert await place.items.next_expiry_s() is None
-        assert len(place.fetching.held) == 0
+        assert await place.items.next_sweep_s() is None
+        assert len(place.fetching.claims) == 0
         item = await place.items.get("b")
         assert (item.retry_count, item.crashes) == (0, 0)
         assert item.deferred_until == (START + LATER if state == "deferred" else None)
@@ -480,8 +480,8 @@ def test_the_sweeper_takes_the_items_of_a_worker_that_is_gone(tmp_path: Path) ->
 def test_one_sweep_has_an_end_however_many_are_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch_item, "RESCUE_MAX", 2)
-    monkeypatch.setattr(fetch_item, "RESCUE_ROUNDS_MAX", 2)
+    monkeypatch.setattr(recover, "BATCH_MAX", 2)
+    monkeypatch.setattr(recover, "ROUNDS_MAX", 2)
 
     async def main(place: Place) -> None:
         await place.register(*"abcde")
@@ -489,8 +489,8 @@ def test_one_sweep_has_an_end_however_many_are_lost(
         await place.items.claim(STREAMS, CONNECTION, limit=5, lease=lease, worker="dead")
         await place.clock.sleep(61)
 
-        assert await fetch_item.rescue_items(place.items) == 4
-        assert await fetch_item.rescue_items(place.items) == 1
+        assert await recover.rescue_items(place.items) == 4
+        assert await recover.rescue_items(place.items) == 1
 
     in_place(tmp_path, main)
 
@@ -533,7 +533,7 @@ def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_more(
         assert (await place.items.get("a")).worker == "worker_2"
         attempts = [line["status"] for line in lines(stream, "item_fetch")]
         assert attempts == ["success", "success", "lost"]
-        assert [line["count"] for line in lines(stream, "items_lost")] == [2]
+        assert [line["count"] for line in lines(stream, "claims_lost")] == [2]
 
     in_place(tmp_path, main)
 
@@ -568,11 +568,18 @@ class Unreliable:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._items, name)
 
-    async def settle(self, batch: Any) -> Any:
+    async def settle(self, *change: Any) -> Any:
+        return await self._fail_around(self._items.settle(*change))
+
+    async def settle_many(self, batch: Any) -> Any:
+        return await self._fail_around(self._items.settle_many(batch))
+
+    async def _fail_around(self, settling: Coroutine[Any, Any, Any]) -> Any:
         if self.before:
             self.before -= 1
+            settling.close()
             raise StoreUnavailable("it did not reach the store")
-        settled = await self._items.settle(batch)
+        settled = await settling
         if self.after:
             self.after -= 1
             raise StoreUnavailable("the answer was lost")
@@ -608,7 +615,7 @@ def test_a_store_that_stays_away_leaves_the_items_to_their_leases(tmp_path: Path
             await place.fetch_due(Provider().fetch)
 
         assert await place.states() == {"a": "fetching", "b": "fetching"}
-        assert len(place.fetching.held) == 0
+        assert len(place.fetching.claims) == 0
         assert [line["count"] for line in lines(stream, "items_not_returned")] == [2]
 
     in_place(tmp_path, main)
@@ -616,10 +623,10 @@ def test_a_store_that_stays_away_leaves_the_items_to_their_leases(tmp_path: Path
 
 def test_a_change_that_others_keep_winning_against_is_a_conflict(tmp_path: Path) -> None:
     class Busy(Unreliable):
-        async def settle(self, batch: Any) -> Any:
-            item = await self._items.get(batch[0][0].before.id)
-            await self._items.settle([(change.reset(item), None)])
-            return await self._items.settle(batch)
+        async def settle(self, *wanted: Any) -> Any:
+            item = await self._items.get(wanted[0].before.id)
+            await self._items.settle(change.reset(item))
+            return await self._items.settle(*wanted)
 
     async def main(place: Place) -> None:
         await place.register("a")
@@ -764,7 +771,7 @@ def test_a_backfill_of_streams_stays_within_the_limits_and_holds_nothing_while_i
         while (job := await app.get(job.id)).state not in (JobState.SUCCESS, JobState.FAILED):
             if job.state is JobState.PENDING and job.reason is Reason.RATE_LIMITED:
                 asleep += 1
-                assert await items.next_expiry_s() is None
+                assert await items.next_sweep_s() is None
             await world.clock.sleep(20)
 
         # Then every activity has its streams, or none to have, and no request was refused

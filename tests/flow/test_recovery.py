@@ -19,7 +19,7 @@ from headgate import (
     StoreUnavailable,
     Sync,
 )
-from headgate.model.change import Change
+from headgate.model.change import JobChange
 from headgate.ports.store import Work
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
@@ -184,7 +184,7 @@ class LossyStore:
         self.lost = 0
         real = app.store.settle
 
-        async def settle(change: Change, work: Work | None = None) -> Job | None:
+        async def settle(change: JobChange, work: Work | None = None) -> Job | None:
             after = await real(change, work)
             if change.edge.name == edge and self.lost < 3:
                 self.lost += 1
@@ -248,7 +248,7 @@ def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
         settle = app.store.settle
         refused = 0
 
-        async def refuse_once(change: Change, work: Work | None = None) -> Job | None:
+        async def refuse_once(change: JobChange, work: Work | None = None) -> Job | None:
             nonlocal refused
             if work is not None and work.records and not refused:
                 refused += 1

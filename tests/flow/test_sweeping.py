@@ -23,13 +23,13 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def watched(world: World, app: App, monkeypatch: pytest.MonkeyPatch) -> dict[float, list[int]]:
     """How many jobs are put right in one transaction, by the moment: one sweep takes no time."""
     sizes: dict[float, list[int]] = {}
-    sweep: Any = app.store.sweep
+    sweep: Any = app.store.settle_many
 
     async def note(changes: Any, *rest: Any) -> Any:
         sizes.setdefault(world.clock.monotonic(), []).append(len(changes))
         return await sweep(changes, *rest)
 
-    monkeypatch.setattr(app.store, "sweep", note)
+    monkeypatch.setattr(app.store, "settle_many", note)
     return sizes
 
 
@@ -138,7 +138,7 @@ def test_a_sweeper_that_another_was_before_wakes_nobody(
         monkeypatch.setattr(app.runtime.signal, "announce", announce)
 
         # When both rescue it, then one does, and tells the lane
-        assert [await recover.rescue_expired(app.runtime) for _ in range(2)] == [1, 0]
-        assert len(announced) == 1
+        assert [await recover.rescue_jobs(app.runtime) for _ in range(2)] == [1, 0]
+        assert announced == ["lane.hot", "lane.cold"]
 
     in_world(tmp_path, main)

@@ -4,7 +4,7 @@ A failing seed says how to replay it. `make simulate` plays a thousand of them.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from random import Random
@@ -14,12 +14,11 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import Connection
 
-from headgate.model import change
+from headgate.model import change, lease
 from headgate.model.job import Job
 from headgate.simulation.host import current_host
 from headgate.simulation.scenario import Ablation, play
-from headgate.store.sql import coverage, records, recovery, settle
-from headgate.store.sql.moment import Moment
+from headgate.store.sql import coverage, records
 from headgate.store.sql.settle import Settlement
 from headgate.store.sql.store import SqlStore
 
@@ -50,22 +49,30 @@ def test_the_same_seed_gives_the_same_trace() -> None:
 class TornStore(SqlStore):
     """Commits the cursor first, and what it says was read after: no transaction around both."""
 
-    async def _settle(self, batch: list[Settlement]) -> list[Job | None]:
-        settled = await super()._settle([(each, None) for each, _ in batch])
+    async def _settle_together(self, batch: Sequence[Settlement]) -> Sequence[Job | None]:
+        settled = await super()._settle_together([(each, None) for each, _ in batch])
         brought = [
             (job, work) for job, (_, work) in zip(settled, batch, strict=True) if job is not None
         ]
 
-        def store(tx: Connection, now: Moment) -> None:
-            at = self.database._time._clock.now()
+        def store(tx: Connection) -> None:
+            at = self.database.moment().read(tx)
             records.store(tx, brought, at)
             coverage.store(tx, brought, at)
 
-        await self.database.write(self._timed(store))
+        await self.database.write(store)
         return settled
 
 
-def by_own_clock(job: Job, *, after: timedelta, **more: Any) -> change.Change:
+async def nobody_expired(store: SqlStore, *, limit: int) -> Sequence[Job]:
+    return []
+
+
+async def nothing_to_sweep(store: SqlStore) -> None:
+    return None
+
+
+def by_own_clock(job: Job, *, after: timedelta, **more: Any) -> change.JobChange:
     """A deferral to a time of the worker's own clock, which is wrong."""
     host = current_host()
     skew = timedelta(seconds=host.skew_s if host else 0.0)
@@ -81,12 +88,12 @@ def without(target: Any, **instead: Any) -> Callable[[], AbstractContextManager[
 
 #: Each with a seed that is known to notice it, which is played first.
 ABLATIONS = [
-    (Ablation("token", without(settle, fence_holds=lambda made, seen: True)), 0),
+    (Ablation("token", without(lease, fence_holds=lambda made, locked: True)), 0),
     # The sweeper is also kept from asking every moment for what it is never given.
     (
         Ablation(
             "lease",
-            without(recovery, expired=lambda tx, now, limit: [], next_sweep_s=lambda tx, now: None),
+            without(SqlStore, expired=nobody_expired, next_sweep_s=nothing_to_sweep),
         ),
         0,
     ),

@@ -145,7 +145,7 @@ async def claim(app: App, item: Item) -> Item:
 
 
 async def settle(app: App, wanted: ItemChange, document: Document | None = None) -> Item:
-    [item] = await app.items.settle([(wanted, document)])
+    [item] = await app.items.settle_many([(wanted, document)])
     assert item is not None
     return item
 
@@ -575,7 +575,7 @@ def test_a_reset_shuts_out_whoever_held_it(tmp_path: Path) -> None:
 
         assert (await (await served.admin()).post(path)).is_success
 
-        assert await served.app.items.settle([(change.succeed(held), DOCUMENT)]) == [None]
+        assert await served.app.items.settle_many([(change.succeed(held), DOCUMENT)]) == [None]
 
     serving_activities(tmp_path, main)
 

@@ -5,7 +5,7 @@ from datetime import date
 import msgspec
 
 from headgate.model import change
-from headgate.model.change import Change, Tally
+from headgate.model.change import JobChange, Tally
 from headgate.model.job import Job, Progress, Summary
 from headgate.model.record import Coverage
 from headgate.model.states import DayStatus
@@ -19,7 +19,7 @@ REFUSED_LENGTH_MAX = 500
 
 def chunk_done(
     job: Job, chunk: Chunk, written: Written | None = None, *, slice_over: bool
-) -> tuple[Change, Work]:
+) -> tuple[JobChange, Work]:
     """What becomes of the job after `chunk`, and what is stored with it.
 
     `written` is what became of it at the destination; without one, the records are kept here.
@@ -45,13 +45,13 @@ def chunk_done(
     return (change.rest if slice_over else change.advance)(job, tally, data), work
 
 
-def nothing_to_do(job: Job) -> Change:
+def nothing_to_do(job: Job) -> JobChange:
     """Every day that was asked for is held already."""
     tally = Tally(cursor=None, progress=history_progress((), None), summary=job.summary)
     return change.succeed(job, tally, {"records": 0})
 
 
-def day_given_up(job: Job, error: str) -> tuple[Change, Work]:
+def day_given_up(job: Job, error: str) -> tuple[JobChange, Work]:
     """The present day becomes a gap, and the job goes on."""
     day = job.cursor_date
     assert day is not None

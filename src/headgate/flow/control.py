@@ -11,7 +11,7 @@ from datetime import timedelta
 from headgate.base.errors import Conflict, IllegalTransition
 from headgate.flow.runtime import Runtime
 from headgate.model import change
-from headgate.model.change import Change
+from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
 from headgate.ports.signal import CONTROL, lane_topic
@@ -21,13 +21,13 @@ CANCEL_DEADLINE = timedelta(seconds=30)
 _TRIES_MAX = 10
 
 #: The change to make, or None where the job is already as it was asked to be.
-Decide = Callable[[Job], Change | None]
+Decide = Callable[[Job], JobChange | None]
 
 
 async def pause(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
     """Stand still until resumed; a running job stops at its next checkpoint."""
 
-    def decide(job: Job) -> Change | None:
+    def decide(job: Job) -> JobChange | None:
         match job.state:
             case JobState.PENDING:
                 return change.pause(job)
@@ -45,7 +45,7 @@ async def pause(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
 async def resume(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
     """Go on from where it stopped; takes back a pause that has not taken effect yet."""
 
-    def decide(job: Job) -> Change | None:
+    def decide(job: Job) -> JobChange | None:
         match job.state:
             case JobState.PAUSED:
                 return change.start_again(job, Reason.RESUMED)
@@ -62,7 +62,7 @@ async def resume(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job
 async def retry_now(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
     """Try again at once: ends a pause, and brings a failed job back."""
 
-    def decide(job: Job) -> Change | None:
+    def decide(job: Job) -> JobChange | None:
         match job.state:
             case JobState.PAUSED | JobState.FAILED:
                 return change.start_again(job, Reason.RETRY_NOW)
@@ -83,7 +83,7 @@ async def cancel(
 ) -> Job:
     """End the job: at once where nobody holds it, else as soon as its worker lets go."""
 
-    def decide(job: Job) -> Change | None:
+    def decide(job: Job) -> JobChange | None:
         match job.state:
             case JobState.PENDING | JobState.PAUSED:
                 return change.cancel(job)

@@ -51,7 +51,6 @@ _WAITS = {
     Reason.NO_LIMITER: "The rate limiter for {who} cannot be reached; looking again {when}.",
     Reason.CONNECTION_PAUSED: "The connection to {who} is paused; looking again {when}.",
     Reason.DEFERRED: "Waiting for {who}; going on {when}.",
-    Reason.UNKNOWN_SYNC: "No worker knows the sync {sync!r} yet; looking again {when}.",
     Reason.RESCUED: "The worker was lost; starting again {when}.",
 }
 
@@ -62,7 +61,7 @@ def _pending(job: Job, now: datetime, who: str) -> str:
     if job.wake_at is not None and job.wake_at > now:
         text = _WAITS.get(job.reason, "Scheduled to start {when}.")
         when = _until(job.wake_at, now)
-        return text.format(who=who, when=when, sync=job.sync)
+        return text.format(who=who, when=when)
     if job.mode is Mode.HISTORY and job.started_at is not None and job.progress.at:
         return f"In line to go on with {job.progress.at}."
     return "In line for a worker."

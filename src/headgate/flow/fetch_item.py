@@ -12,85 +12,42 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import assert_never
 
-import msgspec
-
 from headgate.base.clock import Clock
 from headgate.base.errors import Conflict, Malformed, NoData, NotFound, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
+from headgate.flow.claims import LEASE, ActiveClaim, ActiveClaims
+from headgate.flow.settle import settle_surely
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.states import ItemState
 from headgate.policy import items as policy
 from headgate.policy.items import Defer, GiveBack, GiveUp, Retry, Unavailable
 from headgate.ports.connector import Context, Fetch
-from headgate.ports.items import Fetched, HeldItem, Items, NewItem, Registered
+from headgate.ports.items import Fetched, Items, NewItem, Registered
 
-#: A worker that is silent for so long has lost its items.
-LEASE = timedelta(seconds=60)
-#: Beats in the time of one lease: two may be missed before the third comes too late.
-BEATS_PER_LEASE = 3
-#: Claims that were not seen to be good for so long, in leases, are looked at before they are used.
-MISSED_LEASES = 0.5
-#: A database that does not answer is asked again after each of these.
-SETTLE_RESTS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
-#: Lost items put right in one transaction, and such transactions in one go, at most.
-RESCUE_MAX = 200
-RESCUE_ROUNDS_MAX = 50
 #: Others may change an item between the look and the write: look again so often.
 CHANGE_TRIES_MAX = 5
 
 _log = get_logger(__name__)
 
 
-class HeldItems:
-    """The items that this process holds."""
-
-    def __init__(self) -> None:
-        """Hold nothing."""
-        self._held: dict[str, Item] = {}
-        #: When the oldest of the claims was last seen to be good, by the monotonic clock.
-        self.seen_s = 0.0
-
-    def __len__(self) -> int:
-        """How many are held."""
-        return len(self._held)
-
-    def add(self, taken: Iterable[Item], *, seen_s: float) -> None:
-        """Begin to hold what was claimed then."""
-        self.seen_s = min(self.seen_s, seen_s) if self._held else seen_s
-        self._held.update((item.id, item) for item in taken)
-
-    def has(self, item: Item) -> bool:
-        """Whether it is still held under the token it was claimed by."""
-        held = self._held.get(item.id)
-        return held is not None and held.token == item.token
-
-    def drop(self, item: Item) -> None:
-        """Hold no longer."""
-        if self.has(item):
-            del self._held[item.id]
-
-    def claims(self) -> dict[HeldItem, Item]:
-        """Every claim, and the item that it is for."""
-        return {HeldItem(item.id, item.token): item for item in self._held.values()}
-
-
-class Fetching(msgspec.Struct, frozen=True, kw_only=True):
+class Fetching:
     """What fetching needs at hand: one for each process."""
 
-    items: Items
-    clock: Clock
-    #: A name that no other process has.
-    worker: str
-    lease: timedelta = LEASE
-    held: HeldItems = msgspec.field(default_factory=HeldItems)
+    def __init__(
+        self, *, items: Items, clock: Clock, worker: str, lease: timedelta = LEASE
+    ) -> None:
+        """Fetch `items` as `worker`, a name that no other process has."""
+        self.items = items
+        self.clock = clock
+        self.worker = worker
+        self.lease = lease
+        self.claims = ActiveClaims(items, clock, lease=lease)
 
-    @property
-    def is_unsure(self) -> bool:
-        """Whether a beat was missed: then a claim may have run out."""
-        since_s = self.clock.monotonic() - self.held.seen_s
-        return since_s > self.lease.total_seconds() * MISSED_LEASES
+    def took(self, items: Iterable[Item], *, seen_s: float) -> None:
+        """Keep what was claimed then."""
+        self.claims.add([ActiveClaim(item) for item in items], seen_s=seen_s)
 
 
 async def fetch_due(
@@ -108,7 +65,7 @@ async def fetch_due(
     taken = await items.claim(
         collection, connection_id, limit=limit, lease=fetching.lease, worker=fetching.worker
     )
-    fetching.held.add(taken, seen_s=began_s)
+    fetching.took(taken, seen_s=began_s)
     done = await _fetch_all(fetching, ctx, fetch, taken)
     more = len(taken) == limit
     return Fetched(done, 0.0 if more else await items.next_due_s(collection, connection_id))
@@ -124,7 +81,7 @@ async def fetch_these(
     """
     began_s = fetching.clock.monotonic()
     taken = await fetching.items.claim_these(item_ids, lease=fetching.lease, worker=fetching.worker)
-    fetching.held.add(taken, seen_s=began_s)
+    fetching.took(taken, seen_s=began_s)
     done = await _fetch_all(fetching, ctx, fetch, taken)
     ours = {item.id for item in done}
     return [*done, *await _others(fetching.items, [each for each in item_ids if each not in ours])]
@@ -139,23 +96,6 @@ async def _others(items: Items, item_ids: Iterable[str]) -> Sequence[Item]:
     return [item for item in found if item.state in (ItemState.FETCHING, ItemState.PENDING)]
 
 
-async def keep_held(fetching: Fetching) -> None:
-    """Extend the leases of all that is held, in one write, and hold no longer what is lost."""
-    held = fetching.held
-    claims = held.claims()
-    if not claims:
-        return
-    began_s = fetching.clock.monotonic()
-    alive = await fetching.items.extend(list(claims), lease=fetching.lease)
-    # What was settled or claimed meanwhile is not lost.
-    lost = [item for item in claims.values() if item.id not in alive and held.has(item)]
-    for item in lost:
-        held.drop(item)
-    held.seen_s = began_s
-    if lost:
-        _log.warning("items_lost", count=len(lost))
-
-
 async def _fetch_all(
     fetching: Fetching, ctx: Context, fetch: Fetch, taken: Sequence[Item]
 ) -> Sequence[Item]:
@@ -166,14 +106,14 @@ async def _fetch_all(
         while waiting:
             error = None
             # A worker that stood still must not ask for what is another's by now.
-            if fetching.is_unsure:
-                await keep_held(fetching)
-            if fetching.held.has(waiting[0]):
+            if fetching.claims.is_unsure:
+                await fetching.claims.keep()
+            if fetching.claims.has(waiting[0]):
                 after, error = await _fetch_one(fetching, ctx, fetch, waiting[0])
                 if after is not None:
                     done.append(after)
                 else:
-                    await keep_held(fetching)
+                    await fetching.claims.keep()
             waiting.popleft()
             transients = transients + 1 if error and policy.is_transient(error) else 0
             if error is not None and policy.ends_batch(error, transients):
@@ -190,14 +130,14 @@ async def _fetch_one(
     began_s = fetching.clock.monotonic()
     document, error = await _ask(ctx, fetch, item)
     try:
-        after = await _settle(fetching, _change(fetching, item, error), document)
+        after = await settle_surely(fetching.items, fetching.clock, _change(item, error), document)
     except StoreUnavailable:
         raise
     except Exception as refused:
         # What the store does not take is malformed like any other answer.
         document, error = None, refused
-        after = await _settle(fetching, _change(fetching, item, error), None)
-    fetching.held.drop(item)
+        after = await settle_surely(fetching.items, fetching.clock, _change(item, error))
+    fetching.claims.drop(item)
     duration_s = fetching.clock.monotonic() - began_s
     _tell(ctx, item, after, document, error, duration_s=duration_s)
     return after, error
@@ -217,7 +157,7 @@ async def _ask(
     return document, None
 
 
-def _change(fetching: Fetching, item: Item, error: Exception | None) -> ItemChange:
+def _change(item: Item, error: Exception | None) -> ItemChange:
     if error is None:
         return change.succeed(item)
     said = describe(error)
@@ -237,43 +177,15 @@ def _change(fetching: Fetching, item: Item, error: Exception | None) -> ItemChan
             assert_never(decision)
 
 
-async def _settle(
-    fetching: Fetching, changed: ItemChange, document: Document | None
-) -> Item | None:
-    """Write the outcome, also across an outage of the store.
-
-    When a write was cut off, it may have taken effect. Writing it again is safe, but then it finds
-    itself in the way and loses, so the row is read to see whether what is there is ours.
-    """
-    uncertain = False
-    rests_s = iter(SETTLE_RESTS_S)
-    while True:
-        try:
-            [after] = await fetching.items.settle([(changed, document)])
-            return await _ours(fetching.items, changed) if after is None and uncertain else after
-        except StoreUnavailable:
-            rest_s = next(rests_s, None)
-            if rest_s is None:
-                raise
-            uncertain = True
-            await fetching.clock.sleep(rest_s)
-
-
-async def _ours(items: Items, changed: ItemChange) -> Item | None:
-    row = await items.get(changed.before.id)
-    same_claim = row.token == changed.before.token + changed.fences
-    return row if same_claim and row.state is changed.edge.target else None
-
-
 async def _give_back(fetching: Fetching, waiting: Iterable[Item]) -> None:
     """Release what was not tried, before anybody sleeps; what cannot be is left to its lease."""
-    kept = [item for item in waiting if fetching.held.has(item)]
+    kept = [item for item in waiting if fetching.claims.has(item)]
     for item in kept:
-        fetching.held.drop(item)
+        fetching.claims.drop(item)
     if not kept:
         return
     try:
-        await fetching.items.settle([(change.release(item), None) for item in kept])
+        await fetching.items.settle_many([(change.release(item), None) for item in kept])
     except Exception as error:
         _log.warning("items_not_returned", count=len(kept), error=describe(error))
 
@@ -340,18 +252,6 @@ class JobItems:
 # ---- what is not a worker's --------------------------------------------------------------------
 
 
-async def rescue_items(items: Items) -> int:
-    """Take items from workers that are gone; how many."""
-    total = 0
-    for _ in range(RESCUE_ROUNDS_MAX):
-        found = await items.expired(limit=RESCUE_MAX)
-        rescued = await items.settle([(policy.rescue(item), None) for item in found])
-        total += sum(item is not None for item in rescued)
-        if len(found) < RESCUE_MAX:
-            break
-    return total
-
-
 async def reset_item(items: Items, item_id: str) -> Item:
     """Start an item afresh, whatever became of it; whoever holds it is shut out."""
     return await _change_now(items, item_id, change.reset)
@@ -364,7 +264,7 @@ async def item_appeared(items: Items, item_id: str, external_id: str) -> Item:
 
 async def _change_now(items: Items, item_id: str, make: Callable[[Item], ItemChange]) -> Item:
     for _ in range(CHANGE_TRIES_MAX):
-        [after] = await items.settle([(make(await items.get(item_id)), None)])
+        after = await items.settle(make(await items.get(item_id)))
         if after is not None:
             return after
     raise Conflict(f"others keep changing the item {item_id!r}; try again")

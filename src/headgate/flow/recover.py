@@ -1,47 +1,91 @@
 """Putting right what nobody else will: lost workers, late cancels, cooled-down breakers."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
+from headgate.flow.claims import ActiveClaims, LeasedWork
+from headgate.flow.fetch_item import Fetching
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model import change
-from headgate.model.change import Change
-from headgate.model.job import Job, Reason
+from headgate.model.change import JobChange
+from headgate.model.job import Job, Lane, Reason
+from headgate.model.lease import AnyChange, Row
 from headgate.model.states import JobState
+from headgate.policy import items as item_policy
 from headgate.policy.retry import RetryPolicy, backoff
+from headgate.ports.items import Items
+from headgate.ports.leases import Leases
 from headgate.ports.signal import lane_topic
 
-#: Jobs put right in one transaction, at most.
+#: Rows put right in one transaction, at most.
 BATCH_MAX = 200
 #: Rounds in one sweep, at most: then others get a turn.
 ROUNDS_MAX = 50
 
 
-async def rescue_expired(rt: Runtime) -> int:
-    """Take jobs from workers that are gone."""
+def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
+    """Every leased type that a worker process looks after."""
+
+    async def sweep_jobs() -> int:
+        return await rescue_jobs(rt) + await thaw_paused(rt)
+
+    return (LeasedWork(jobs, sweep_jobs), item_work(rt.fetching), *rt.leased)
+
+
+def item_work(fetching: Fetching) -> LeasedWork:
+    """Items, as a worker process looks after them."""
+    return LeasedWork(fetching.claims, lambda: rescue_items(fetching.items))
+
+
+async def rescue_items(items: Items) -> int:
+    """Take items from workers that are gone; how many."""
+    return await rescue_expired(items, item_policy.rescue)
+
+
+async def rescue_expired(
+    leases: Leases[Row, AnyChange, Any], rescue: Callable[[Row], AnyChange]
+) -> int:
+    """Take rows from workers that are gone; `rescue` says what becomes of each. How many."""
+    return await _in_rounds(leases, lambda: leases.expired(limit=BATCH_MAX), rescue)
+
+
+async def _in_rounds(
+    leases: Leases[Row, AnyChange, Any],
+    look: Callable[[], Awaitable[Sequence[Row]]],
+    change_of: Callable[[Row], AnyChange],
+) -> int:
     total = 0
     for _ in range(ROUNDS_MAX):
-        found = await rt.store.expired(limit=BATCH_MAX)
-        changes = [_rescued(rt, job) for job in found]
-        total += await _sweep(rt, changes)
+        found = await look()
+        if found:
+            changed = await leases.settle_many([(change_of(row), None) for row in found])
+            total += sum(row is not None for row in changed)
         if len(found) < BATCH_MAX:
             break
     return total
+
+
+# ---- jobs --------------------------------------------------------------------------------------
+
+
+async def rescue_jobs(rt: Runtime) -> int:
+    """Take jobs from workers that are gone, and end those that were to let go by now."""
+    return await _announced(rt, await rescue_expired(rt.store, lambda job: _rescued(rt, job)))
 
 
 async def thaw_paused(rt: Runtime) -> int:
     """Let go on what has cooled down."""
-    total = 0
-    for _ in range(ROUNDS_MAX):
-        found = await rt.store.thawable(limit=BATCH_MAX)
-        changes = [change.thaw(job, probe=job.reason is Reason.BREAKER) for job in found]
-        total += await _sweep(rt, changes)
-        if len(found) < BATCH_MAX:
-            break
-    return total
+    thawed = await _in_rounds(
+        rt.store,
+        lambda: rt.store.thawable(limit=BATCH_MAX),
+        lambda job: change.thaw(job, probe=job.reason is Reason.BREAKER),
+    )
+    return await _announced(rt, thawed)
 
 
-def _rescued(rt: Runtime, job: Job) -> Change:
+def _rescued(rt: Runtime, job: Job) -> JobChange:
     if job.state is JobState.CANCELLING:
         # Its worker is gone, or had until the deadline.
         return change.cancel(job, Reason.CANCEL_DEADLINE)
@@ -55,11 +99,9 @@ def _rescued(rt: Runtime, job: Job) -> Change:
     return change.rescue(job, after=again)
 
 
-async def _sweep(rt: Runtime, changes: list[Change]) -> int:
-    if not changes:
-        return 0
-    applied = await rt.store.sweep(changes)
-    if applied:
-        for lane in sorted({each.after.lane for each in changes}):
+async def _announced(rt: Runtime, count: int) -> int:
+    """Wake the lanes, where there is something for them."""
+    if count:
+        for lane in Lane:
             await rt.signal.announce(lane_topic(lane))
-    return applied
+    return count

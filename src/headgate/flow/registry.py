@@ -102,6 +102,11 @@ class Registry:
         """Every sync, in the order of declaration."""
         return iter(self._syncs.values())
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Their names."""
+        return tuple(self._syncs)
+
     def find(self, name: str) -> Sync | None:
         """The sync of that name, if it is declared here."""
         return self._syncs.get(name)

@@ -1,11 +1,13 @@
 """What every use case needs at hand, gathered once by the composition root."""
 
 import random
+from collections.abc import Sequence
 
 import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.ids import Ids
+from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
 from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
@@ -27,6 +29,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     registry: Registry
     gates: Gates
     fetching: Fetching
+    #: Leased types beside jobs and items.
+    leased: Sequence[LeasedWork] = ()
     #: What reaches providers over HTTP, and the credentials to be let in with; an application whose
     #: sources have no API needs neither.
     transport: Transport | None = None

@@ -10,50 +10,47 @@ from typing import assert_never
 from headgate.base.errors import SourceError, StoreUnavailable, Transient
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
+from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import chunk_done, day_given_up, nothing_to_do
 from headgate.flow.deliver import deliver, open_destination
 from headgate.flow.extract import extract
-from headgate.flow.holding import Holding, Interrupt, Interrupted
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
+from headgate.flow.settle import settle_surely
 from headgate.model import change
-from headgate.model.change import Change
+from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode
 from headgate.model.states import JobState
 from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
 from headgate.ports.signal import SWEEP
 from headgate.ports.store import Work
 
-#: A sync that nobody here knows is looked at again after this.
-PARK = timedelta(minutes=5)
-#: A database that does not answer is asked again after each of these.
-SETTLE_RESTS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 #: A recovered provider's jobs set free by one probe, at most; the next probe frees more.
 RELEASE_MAX = 1000
 
 _log = get_logger(__name__)
 
-Outcome = tuple[Change, Work | None]
+Outcome = tuple[JobChange, Work | None]
 
 
-async def run_slice(rt: Runtime, holding: Holding, *, slice_s: float) -> Job | None:
+async def run_slice(rt: Runtime, claimed: ClaimedJob, *, slice_s: float) -> Job | None:
     """Work chunk after chunk until the job rests or ends, or the slice is over.
 
     Returns the job as it was left, or None where the claim was lost.
     """
     ends = rt.clock.monotonic() + slice_s
     while True:
-        job = await step(rt, holding, slice_ends=ends)
+        job = await step(rt, claimed, slice_ends=ends)
         if job is None or job.state is not JobState.RUNNING:
             return job
-        holding.job = job
+        claimed.row = job
 
 
-async def step(rt: Runtime, holding: Holding, *, slice_ends: float) -> Job | None:
+async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | None:
     """One chunk of the held job."""
-    job = holding.job
+    job = claimed.row
     began = rt.clock.monotonic()
-    outcome = await _attempt(rt, holding, slice_ends=slice_ends)
+    outcome = await _attempt(rt, claimed, slice_ends=slice_ends)
     after = None if outcome is None else await _settle(rt, job, outcome)
     _tell(job, outcome, after, duration_s=rt.clock.monotonic() - began)
     if after is not None and job.probe and _answered(job, after):
@@ -73,19 +70,17 @@ def _handed_on(job: Job) -> int:
     return job.summary.delivered + job.summary.refused
 
 
-async def _attempt(rt: Runtime, holding: Holding, *, slice_ends: float) -> Outcome | None:
+async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Outcome | None:
     """Read the chunk; None where the claim was lost meanwhile."""
-    job = holding.job
-    sync = rt.registry.find(job.sync)
-    if sync is None:
-        return change.park(job, after=PARK), None
+    job = claimed.row
+    sync = rt.registry.get(job.sync)
     if job.mode is Mode.HISTORY and not job.plan:
         return nothing_to_do(job), None
     #: Whom the chunk waits for now: to blame, where it takes too long.
     provider = sync.source.name
     written = None
     try:
-        with holding.interruptible(seconds=sync.chunk_s_max):
+        with claimed.interruptible(seconds=sync.chunk_s_max):
             destination = await open_destination(rt, sync, job)
             chunk = await extract(rt, sync, job)
             if destination is not None:
@@ -95,7 +90,7 @@ async def _attempt(rt: Runtime, holding: Holding, *, slice_ends: float) -> Outco
         return _let_go(rt, sync, job, interrupted.why, provider)
     except Exception as error:
         return _failed(rt, sync, job, error)
-    slice_over = holding.stopping or rt.clock.monotonic() >= slice_ends
+    slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
     return chunk_done(job, chunk, written, slice_over=slice_over)
 
 
@@ -142,42 +137,12 @@ def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
 async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> Job | None:
     """Write the outcome. What the store refuses to take is a failed chunk like any other."""
     try:
-        return await _settle_surely(rt, outcome)
+        return await settle_surely(rt.store, rt.clock, *outcome)
     except StoreUnavailable:
         raise
     except Exception as error:
-        sync = rt.registry.find(job.sync)
-        if sync is None:
-            raise
-        return await _settle_surely(rt, _failed(rt, sync, job, error))
-
-
-async def _settle_surely(rt: Runtime, outcome: Outcome) -> Job | None:
-    """Write the outcome, also across an outage of the store.
-
-    When a write was cut off, it may have taken effect. Writing it again is safe: it is fenced by
-    token, state and step. But then it finds itself in the way and loses, so the row is read to see
-    whether what is there is ours.
-    """
-    changed, work = outcome
-    uncertain = False
-    rests_s = iter(SETTLE_RESTS_S)
-    while True:
-        try:
-            after = await rt.store.settle(changed, work)
-            return await _ours(rt, changed) if after is None and uncertain else after
-        except StoreUnavailable:
-            rest_s = next(rests_s, None)
-            if rest_s is None:
-                raise
-            uncertain = True
-            await rt.clock.sleep(rest_s)
-
-
-async def _ours(rt: Runtime, changed: Change) -> Job | None:
-    row = await rt.store.get(changed.after.id)
-    same_claim = row.token == changed.token + changed.fences
-    return row if same_claim and row.steps == changed.after.steps else None
+        sync = rt.registry.get(job.sync)
+        return await settle_surely(rt.store, rt.clock, *_failed(rt, sync, job, error))
 
 
 async def _recovered(rt: Runtime, job: Job) -> None:

@@ -4,7 +4,6 @@ Hot and cold are two of these, with slots of their own, so a full cold lane take
 """
 
 import asyncio
-from datetime import timedelta
 from typing import cast
 
 import msgspec
@@ -12,10 +11,10 @@ import msgspec
 from headgate.base.errors import InvalidInput
 from headgate.base.redact import describe
 from headgate.base.service import Service
-from headgate.flow.holding import Holding
+from headgate.flow.claimed_job import ClaimedJob
+from headgate.flow.claims import ActiveClaims
 from headgate.flow.runtime import Runtime
 from headgate.flow.step import run_slice
-from headgate.loops.holdings import Holdings
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
 from headgate.ports.signal import lane_topic
@@ -46,10 +45,9 @@ class LaneWorkers(Service):
         rt: Runtime,
         lane: Lane,
         size: LaneSize,
-        holdings: Holdings,
+        claims: ActiveClaims[Job],
         *,
         worker: str,
-        lease_s: float,
     ) -> None:
         """Work on `lane` with `size`, as the worker called `worker`."""
         super().__init__(rt.clock)
@@ -57,9 +55,8 @@ class LaneWorkers(Service):
         self._rt = rt
         self._lane = lane
         self._size = size
-        self._holdings = holdings
+        self._claims = claims
         self._worker = worker
-        self._lease = timedelta(seconds=lease_s)
         self._tasks: set[asyncio.Task[None]] = set()
         #: The line may hold more than the last claim took.
         self._more = True
@@ -70,11 +67,12 @@ class LaneWorkers(Service):
         free = self._size.concurrency - len(self._tasks)
         if free <= 0:
             return None
+        began_s = self._clock.monotonic()
         claimed = await self._rt.store.claim(
-            self._lane, worker=self._worker, limit=free, lease=self._lease
+            self._lane, worker=self._worker, limit=free, lease=self._claims.lease
         )
         for job in claimed.jobs:
-            self._take(job)
+            self._take(job, seen_s=began_s)
         self._more = len(claimed.jobs) == free
         if self._more:
             return None
@@ -85,23 +83,23 @@ class LaneWorkers(Service):
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _take(self, job: Job) -> None:
-        holding = Holding(job)
-        self._holdings.add(holding)
+    def _take(self, job: Job, *, seen_s: float) -> None:
+        claimed = ClaimedJob(job)
+        self._claims.add([claimed], seen_s=seen_s)
         # The set keeps the task alive: the event loop itself holds tasks only weakly.
-        task = asyncio.create_task(self._work(holding), name=f"slice {job.id}")
+        task = asyncio.create_task(self._work(claimed), name=f"slice {job.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _work(self, holding: Holding) -> None:
+    async def _work(self, claimed: ClaimedJob) -> None:
         job: Job | None = None
         try:
-            job = await run_slice(self._rt, holding, slice_s=self._size.slice_s)
+            job = await run_slice(self._rt, claimed, slice_s=self._size.slice_s)
         except Exception as error:
             # The store is out of reach for good: the lease will end, and the job be rescued.
-            self._log.error("slice_failed", job=holding.job.id, error=describe(error))
+            self._log.error("slice_failed", job=claimed.row.id, error=describe(error))
         finally:
-            self._holdings.drop(holding)
+            self._claims.drop(claimed.row)
             self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
             if self._more or (job is not None and job.state is JobState.PENDING):
                 self.nudge()

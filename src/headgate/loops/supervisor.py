@@ -14,10 +14,11 @@ import msgspec
 
 from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
-from headgate.flow.holding import Interrupt
+from headgate.flow.claimed_job import ClaimedJob, Interrupt
+from headgate.flow.claims import ActiveClaims
+from headgate.flow.recover import leased_work
 from headgate.flow.runtime import Runtime
-from headgate.loops.holdings import Heartbeat, Holdings
-from headgate.loops.items import ItemHeartbeat, ItemSweeper
+from headgate.loops.heartbeat import Heartbeat
 from headgate.loops.lanes import LaneSize, LaneWorkers
 from headgate.loops.sweeper import Sweeper
 from headgate.model.job import Lane
@@ -60,21 +61,22 @@ class Supervisor:
     def __init__(self, rt: Runtime, settings: WorkerSettings, *, worker: str) -> None:
         """Prepare to run as `worker`, a name that no other process has."""
         self._settings = settings
-        self._holdings = Holdings()
-        self._heartbeat = Heartbeat(self._holdings, rt.store, rt.clock, lease_s=settings.lease_s)
+        lease_s = settings.lease_s
+        self._jobs = ActiveClaims(rt.store, rt.clock, lease=timedelta(seconds=lease_s))
+        leased = leased_work(rt, self._jobs)
+        self._heartbeat = Heartbeat([each.claims for each in leased], rt.clock, lease_s=lease_s)
         rt.signal.subscribe(CONTROL, self._heartbeat)
         self._lanes = [
-            LaneWorkers(rt, lane, size, self._holdings, worker=worker, lease_s=settings.lease_s)
+            LaneWorkers(rt, lane, size, self._jobs, worker=worker)
             for lane, size in settings.lanes.items()
         ]
-        self._sweeper = Sweeper(rt, lease_s=settings.lease_s, keep_events=settings.keep_events)
-        self._items = (ItemHeartbeat(rt.fetching), ItemSweeper(rt.fetching))
+        self._sweeper = Sweeper(rt, leased, lease_s=lease_s, keep_events=settings.keep_events)
         self._asked = asyncio.Event()
         self._at_once = asyncio.Event()
 
     async def start(self) -> None:
         """Start everything."""
-        for service in (self._heartbeat, self._sweeper, *self._items, *self._lanes):
+        for service in (self._heartbeat, self._sweeper, *self._lanes):
             await service.start()
 
     def ask_to_stop(self) -> None:
@@ -102,21 +104,22 @@ class Supervisor:
         self._asked.set()
         for lane in self._lanes:
             await lane.stop()
-        for holding in self._holdings:
-            holding.stopping = True
+        for claimed in self._claimed():
+            claimed.stopping = True
         if await self._finished(self._settings.grace_s):
             _log.info("stopped", released=0)
         else:
-            released = len(self._holdings)
-            for holding in self._holdings:
-                holding.interrupt(Interrupt.STOP)
+            released = len(self._jobs)
+            for claimed in self._claimed():
+                claimed.interrupt(Interrupt.STOP)
             self._at_once.clear()
             clean = await self._finished(RELEASE_S_MAX)
-            _log.info(
-                "stopped", released=released, left_to_leases=0 if clean else len(self._holdings)
-            )
-        for service in (self._heartbeat, *self._items, self._sweeper):
+            _log.info("stopped", released=released, left_to_leases=0 if clean else len(self._jobs))
+        for service in (self._heartbeat, self._sweeper):
             await service.stop()
+
+    def _claimed(self) -> list[ClaimedJob]:
+        return [claim for claim in self._jobs if isinstance(claim, ClaimedJob)]
 
     async def _finished(self, seconds: float) -> bool:
         """Whether every slice ended in that time, unless told to let go at once."""

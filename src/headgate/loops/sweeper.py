@@ -1,14 +1,16 @@
 """Every process sweeps: it rescues, thaws, prunes, and frees what a frozen worker keeps locked.
 
-There is no leader. A rescue and a thaw are fenced by the job's token, which both raise, and so does
-an operator's pause: two sweepers that find the same job change it once, and one that was frozen in
+There is no leader. A rescue and a thaw are fenced by the row's token, which both raise, and so does
+an operator's pause: two sweepers that find the same row change it once, and one that was frozen in
 the middle of its work keeps no other from doing it, and undoes nothing when it goes on.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 
+from headgate.base.log import get_logger
 from headgate.base.service import Service
-from headgate.flow.recover import rescue_expired, thaw_paused
+from headgate.flow.claims import LeasedWork
 from headgate.flow.runtime import Runtime
 from headgate.ports.signal import CONTROL, SWEEP
 
@@ -19,15 +21,25 @@ SWEEP_S_MIN = 0.1
 PRUNE_EVERY_S = 3600.0
 PRUNE_MAX = 5000
 
+_log = get_logger(__name__)
+
 
 class Sweeper(Service):
     """Puts right what workers that are gone, or frozen, have left behind."""
 
     name = "sweeper"
 
-    def __init__(self, rt: Runtime, *, lease_s: float, keep_events: timedelta) -> None:
-        """Look in time for leases of `lease_s`; delete events older than `keep_events`."""
+    def __init__(
+        self,
+        rt: Runtime,
+        leased: Sequence[LeasedWork],
+        *,
+        lease_s: float,
+        keep_events: timedelta,
+    ) -> None:
+        """Look after `leased` in time for leases of `lease_s`; delete older events than that."""
         super().__init__(rt.clock)
+        self._leased = leased
         self._sweep_s_max = lease_s * SWEEP_LEASES
         self._rt = rt
         self._keep_events = keep_events
@@ -39,15 +51,11 @@ class Sweeper(Service):
     async def run_once(self) -> float:
         """One sweep; rests until the next lease, deadline or cool-down ends."""
         await self._rt.store.free_locks()
-        due_s = await self._rt.store.next_sweep_s()
-        if due_s is not None and due_s <= 0:
-            rescued = await rescue_expired(self._rt)
-            thawed = await thaw_paused(self._rt)
-            self._log.info("swept", rescued=rescued, thawed=thawed)
-            due_s = await self._rt.store.next_sweep_s()
+        dues_s = [await sweep_due(each) for each in self._leased]
         if not await self._prune():
             return SWEEP_S_MIN
-        return self._sweep_s_max if due_s is None else min(self._sweep_s_max, due_s) + SWEEP_S_MIN
+        known_s = [due_s for due_s in dues_s if due_s is not None]
+        return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN if known_s else self._sweep_s_max
 
     async def _prune(self) -> bool:
         """Delete one batch of old events, if it is time; False when there are more."""
@@ -58,3 +66,16 @@ class Sweeper(Service):
             return False
         self._prune_at = self._rt.clock.monotonic() + PRUNE_EVERY_S
         return True
+
+
+async def sweep_due(leased: LeasedWork) -> float | None:
+    """Put right what is due of one leased type; seconds until there is more, if that is known.
+
+    Nothing is looked for before its time has come.
+    """
+    leases = leased.claims.leases
+    due_s = await leases.next_sweep_s()
+    if due_s is None or due_s > 0:
+        return due_s
+    _log.info("swept", of=leases.kind.machine.name, count=await leased.sweep())
+    return await leases.next_sweep_s()

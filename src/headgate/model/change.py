@@ -1,47 +1,40 @@
 """A change of a job, as a value: one constructor per transition, applied by one guarded write.
 
-A constructor takes the job as it was read and returns a `Change` that holds the row as it should
+A constructor takes the job as it was read and returns a `JobChange` that holds the row as it should
 become. The store writes it only where the row still has the expected state and the claim token;
 where it has not, the race was lost, and nothing is written.
 
 A worker does not know whether somebody asked for a cancel or a pause meanwhile. The store does: it
-reads the row under its lock and asks `meet` what becomes of the change.
+reads the row under its lock and asks `redirect` what becomes of the change.
 """
 
 from datetime import date, datetime, timedelta
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from headgate.base.encoding import Json, JsonObject
 from headgate.model.job import Job, Progress, Reason, Summary
-from headgate.model.states import JOB, Edge, JobState
-
-#: Waits are durations: only the store makes times of them, by its own clock.
-NOW = timedelta(0)
+from headgate.model.lease import NOW, Change, LeasedType, LockedRow
+from headgate.model.states import JOB, JobState
 
 
-class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class JobChange(Change[Job], frozen=True, gc=False, kw_only=True):
     """One transition of one job, not yet applied."""
 
-    #: The row as it was read, and as it should become, but for what only the store knows.
-    before: Job
-    after: Job
-    edge: Edge[JobState]
-    #: The claim that the change is made under, and how many chunks it had committed by then: what
-    #: was read before the holder's last checkpoint must not overwrite it.
-    token: int
-    steps: int
-    #: When it runs next; None where nothing happens by itself.
-    wake: timedelta | None
     event: str
     data: JsonObject
-    #: Only if the lease is still the one that was seen to have run out.
-    lease_seen: datetime | None = None
-    #: Shut out whoever holds the claim.
-    fences: bool = False
     #: Ask the holder to pause at its next checkpoint, or take that back; None leaves it as it is.
     hold: bool | None = None
+
+
+class LockedJob(LockedRow):
+    """A job's row as it stands under the store's lock."""
+
+    hold: bool
+    #: What was read before the holder's last checkpoint must not overwrite it.
+    steps: int
 
 
 class Tally(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -66,14 +59,12 @@ def _change(
     lease_seen: datetime | None = None,
     fences: bool = False,
     hold: bool | None = None,
-) -> Change:
+) -> JobChange:
     to = JOB.edge(edge)
-    return Change(
+    return JobChange(
         before=job,
         after=replace(becomes or job, state=to.target, reason=reason),
         edge=to,
-        token=job.token,
-        steps=job.steps,
         wake=wake,
         event=event,
         data=data or {},
@@ -107,19 +98,19 @@ def _after_chunk(job: Job, tally: Tally) -> Job:
 # ---- by the worker that holds the claim --------------------------------------------------------
 
 
-def advance(job: Job, tally: Tally, data: JsonObject) -> Change:
+def advance(job: Job, tally: Tally, data: JsonObject) -> JobChange:
     """A chunk is done and the slice goes on: the worker keeps the claim."""
     becomes = _after_chunk(job, tally)
     return _change(job, "advance", Reason.WORKING, "chunk", becomes=becomes, data=data)
 
 
-def rest(job: Job, tally: Tally, data: JsonObject) -> Change:
+def rest(job: Job, tally: Tally, data: JsonObject) -> JobChange:
     """A chunk is done and the slice is over: back in line, behind the others."""
     becomes = _after_chunk(job, tally)
     return _change(job, "rest", Reason.MORE, "chunk", becomes=becomes, wake=NOW, data=data)
 
 
-def succeed(job: Job, tally: Tally, data: JsonObject) -> Change:
+def succeed(job: Job, tally: Tally, data: JsonObject) -> JobChange:
     """The last chunk is done."""
     missing = tally.summary.days_failed or tally.summary.refused
     reason = Reason.DONE_WITH_GAPS if missing else Reason.DONE
@@ -127,7 +118,7 @@ def succeed(job: Job, tally: Tally, data: JsonObject) -> Change:
     return _change(job, "succeed", reason, "succeeded", becomes=becomes, data=data)
 
 
-def skip(job: Job, tally: Tally, *, error: str, day: date, last: bool) -> Change:
+def skip(job: Job, tally: Tally, *, error: str, day: date, last: bool) -> JobChange:
     """The present day is given up and recorded as a gap; the job goes on with the next."""
     # A probe stays one: a day given up says nothing about whether the provider is back.
     becomes = replace(_after_chunk(job, tally), error=error, probe=job.probe and not last)
@@ -144,7 +135,7 @@ def retry(
     error: str,
     recent_errors: tuple[datetime, ...],
     provider: str | None = None,
-) -> Change:
+) -> JobChange:
     """The chunk failed and is tried again after a while."""
     becomes = replace(
         job,
@@ -160,7 +151,7 @@ def retry(
 
 def defer(
     job: Job, *, after: timedelta, reason: Reason, note: str, provider: str | None = None
-) -> Change:
+) -> JobChange:
     """The chunk has to wait through no fault of its own: no attempt is burnt."""
     becomes = replace(
         job,
@@ -173,11 +164,6 @@ def defer(
     return _change(job, "rest", reason, "deferred", becomes=becomes, wake=after, data=data)
 
 
-def park(job: Job, *, after: timedelta) -> Change:
-    """No worker here knows this sync: leave it for one that does, and count nothing."""
-    return _change(job, "rest", Reason.UNKNOWN_SYNC, "parked", wake=after)
-
-
 def open_breaker(
     job: Job,
     *,
@@ -185,7 +171,7 @@ def open_breaker(
     error: str,
     recent_errors: tuple[datetime, ...] = (),
     provider: str | None = None,
-) -> Change:
+) -> JobChange:
     """Too many failures: the job stands still until its cool-down is over.
 
     The failures stay to be seen while it does.
@@ -207,7 +193,7 @@ def open_breaker(
     )
 
 
-def fail(job: Job, *, reason: Reason, error: str, provider: str | None = None) -> Change:
+def fail(job: Job, *, reason: Reason, error: str, provider: str | None = None) -> JobChange:
     """Trying again cannot help."""
     becomes = replace(
         job,
@@ -220,7 +206,7 @@ def fail(job: Job, *, reason: Reason, error: str, provider: str | None = None) -
     return _change(job, "fail", reason, "failed", becomes=becomes, data=data)
 
 
-def release(job: Job) -> Change:
+def release(job: Job) -> JobChange:
     """The worker is stopping: hand the job back untouched, for anybody to take."""
     return _change(job, "rest", Reason.RELEASED, "released", wake=NOW, fences=True)
 
@@ -228,7 +214,7 @@ def release(job: Job) -> Change:
 # ---- by the sweeper ----------------------------------------------------------------------------
 
 
-def rescue(job: Job, *, after: timedelta) -> Change:
+def rescue(job: Job, *, after: timedelta) -> JobChange:
     """The lease ran out: the worker is dead or cut off. A crash, not an error."""
     return _change(
         job,
@@ -243,7 +229,7 @@ def rescue(job: Job, *, after: timedelta) -> Change:
     )
 
 
-def give_up(job: Job) -> Change:
+def give_up(job: Job) -> JobChange:
     """This chunk has taken down worker after worker: stop feeding it."""
     crashes = job.crashes + 1
     error = f"the worker was lost {crashes} times on the same chunk"
@@ -260,7 +246,7 @@ def give_up(job: Job) -> Change:
     )
 
 
-def thaw(job: Job, *, probe: bool) -> Change:
+def thaw(job: Job, *, probe: bool) -> JobChange:
     """The cool-down is over: alone, to try the provider, or with the others once it answers."""
     reason = Reason.PROBE if probe else Reason.RECOVERING
     return _change(
@@ -279,40 +265,40 @@ def thaw(job: Job, *, probe: bool) -> Change:
 # ---- by people, and by whoever ends what they asked for ----------------------------------------
 
 
-def ask_cancel(job: Job, *, deadline: timedelta) -> Change:
+def ask_cancel(job: Job, *, deadline: timedelta) -> JobChange:
     """Cancel a job that a worker holds: it is told, and has until the deadline to let go."""
     return _change(job, "ask_cancel", Reason.CANCEL_ASKED, "cancel_asked", wake=deadline)
 
 
-def cancel(job: Job, reason: Reason = Reason.CANCELLED) -> Change:
+def cancel(job: Job, reason: Reason = Reason.CANCELLED) -> JobChange:
     """Cancel for good: nobody holds the job, or its holder lets go, or is shut out."""
     becomes = replace(job, probe=False)
     return _change(job, "cancel", reason, "cancelled", becomes=becomes, fences=True)
 
 
-def pause(job: Job) -> Change:
+def pause(job: Job) -> JobChange:
     """Pause a job that nobody holds, until it is resumed."""
     becomes = replace(job, probe=False)
     return _change(job, "pause", Reason.OPERATOR, "paused", becomes=becomes, fences=True)
 
 
-def ask_pause(job: Job) -> Change:
+def ask_pause(job: Job) -> JobChange:
     """Pause a job that a worker holds: it stops at its next checkpoint."""
     return _change(job, "advance", job.reason, "pause_asked", hold=True)
 
 
-def drop_pause(job: Job) -> Change:
+def drop_pause(job: Job) -> JobChange:
     """Take back a pause that the holder has not come to yet."""
     return _change(job, "advance", job.reason, "pause_dropped", hold=False)
 
 
-def keep_paused(job: Job) -> Change:
+def keep_paused(job: Job) -> JobChange:
     """A cool-down becomes an operator's pause: it no longer ends by itself."""
     # Fenced: a sweeper may have seen the cool-down end, and be slow to say so.
     return _change(job, "stay_paused", Reason.OPERATOR, "paused", fences=True)
 
 
-def start_again(job: Job, reason: Reason) -> Change:
+def start_again(job: Job, reason: Reason) -> JobChange:
     """Resume or retry now: from where it stopped, with a clean sheet."""
     edge = "thaw" if job.state is JobState.PAUSED else "retry"
     becomes = replace(
@@ -331,27 +317,74 @@ def start_again(job: Job, reason: Reason) -> Change:
 # ---- meeting what happened meanwhile -----------------------------------------------------------
 
 
-def meet(change: Change, state: JobState, *, hold: bool) -> Change | None:
-    """What becomes of `change` when the row is found in `state`; None if the race was lost.
+def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
+    """What becomes of `change` when the row is found like that; None if the race was lost.
 
     The work of a chunk is kept whatever was asked meanwhile: a cancel or a pause only decides where
     the job goes after it.
     """
-    from_holder = change.hold is None and change.edge.name in ("advance", "rest", "pause")
-    if state is JobState.CANCELLING and from_holder:
-        return _redirect(change, "cancel", Reason.CANCELLED, "cancelled")
-    if state not in change.edge.sources:
+    if locked.steps != change.before.steps:
         return None
-    if hold and from_holder:
-        return _redirect(change, "pause", Reason.OPERATOR, "paused")
+    from_holder = change.hold is None and change.edge.name in ("advance", "rest", "pause")
+    if locked.state is JobState.CANCELLING and from_holder:
+        return _redirected(change, "cancel", Reason.CANCELLED, "cancelled")
+    if locked.state not in change.edge.sources:
+        return None
+    if locked.hold and from_holder:
+        return _redirected(change, "pause", Reason.OPERATOR, "paused")
     return change
 
 
-def _redirect(change: Change, edge: str, reason: Reason, event: str) -> Change:
+def _redirected(change: JobChange, edge: str, reason: Reason, event: str) -> JobChange:
     to = JOB.edge(edge)
     after = replace(change.after, state=to.target, reason=reason, probe=False)
     data = {**change.data, "after": change.event}
     return replace(change, after=after, edge=to, wake=None, event=event, data=data)
+
+
+def _fill(change: JobChange, locked: LockedJob) -> dict[str, Any]:
+    hold = locked.hold if change.hold is None else change.hold
+    # The holder that goes on begins its next chunk now.
+    goes_on = change.edge.name == "advance" and change.hold is None
+    return {
+        "hold": hold and JOBS.keeps_claim(change),
+        "attempted_at": locked.now if goes_on else change.after.attempted_at,
+        "finished_at": locked.now if change.edge.target in JOB.terminal else None,
+        # Whoever is due at once joins the queue again, behind the others: the store knows where.
+        "turn": None,
+    }
+
+
+def _is_written(change: JobChange, job: Job) -> bool:
+    """By the chunks committed: where the job went may have been decided by what it met."""
+    return job.steps == change.after.steps
+
+
+JOBS = LeasedType(
+    machine=JOB,
+    row=Job,
+    locked=LockedJob,
+    wake="wake_at",
+    always=("reason", "hold", "turn", "finished_at"),
+    if_changed=(
+        "error",
+        "provider",
+        "cursor",
+        "steps",
+        "attempts",
+        "recent_errors",
+        "crashes",
+        "deferrals",
+        "pauses",
+        "probe",
+        "progress",
+        "summary",
+        "attempted_at",
+    ),
+    redirect=redirect,
+    fill=_fill,
+    is_written=_is_written,
+)
 
 
 def count(summary: Summary, **more: int) -> Summary:

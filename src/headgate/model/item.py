@@ -10,15 +10,16 @@ worker that is deployed anew, or a provider that is busy, is not the item's faul
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from headgate.base.encoding import Json, JsonObject
 from headgate.base.errors import IllegalTransition, Malformed, NoData
-from headgate.model.change import NOW
 from headgate.model.job import Lane
-from headgate.model.states import ITEM, Edge, ItemState
+from headgate.model.lease import NOW, Change, LeasedType, LockedRow
+from headgate.model.states import ITEM, ItemState
 
 #: What is told of an item whose workers were lost too often.
 LOST = "fetching_timeout_cleanup"
@@ -103,21 +104,30 @@ def document_of(
 # ---- changes -----------------------------------------------------------------------------------
 
 
-class ItemChange(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ItemChange(Change[Item], frozen=True, gc=False, kw_only=True):
     """One transition of one item, not yet applied."""
 
-    #: The row as it was read, and as it should become, but for what only the store knows.
-    before: Item
-    after: Item
-    edge: Edge[ItemState]
-    #: When it may be claimed next; None where nothing happens by itself.
-    wake: timedelta | None = None
     #: The provider refused it by its limit just now.
     limited: bool = False
-    #: Only if the lease is still the one that was seen to have run out.
-    lease_seen: datetime | None = None
-    #: Shut out whoever holds the claim.
-    fences: bool = False
+
+
+def _fill(change: ItemChange, locked: LockedRow) -> dict[str, Any]:
+    deferred = change.edge.target is ItemState.DEFERRED
+    return {
+        "deferred_until": locked.now + (change.wake or NOW) if deferred else None,
+        "limited_at": locked.now if change.limited else change.after.limited_at,
+    }
+
+
+ITEMS = LeasedType(
+    machine=ITEM,
+    row=Item,
+    locked=LockedRow,
+    wake="next_attempt_at",
+    always=("deferred_until", "limited_at"),
+    if_changed=("external_id", "retry_count", "deferrals", "crashes", "error"),
+    fill=_fill,
+)
 
 
 def _change(
@@ -130,20 +140,12 @@ def _change(
     lease_seen: datetime | None = None,
     fences: bool = False,
 ) -> ItemChange:
-    """Every edge but the claim leads out of somebody's hands."""
     to = ITEM.edge(edge)
     if item.state not in to.sources:
         raise IllegalTransition(f"the item {item.id!r} is {item.state.value}: no {edge} from there")
     return ItemChange(
         before=item,
-        after=replace(
-            becomes,
-            state=to.target,
-            # When it is due, the store says, by its own clock.
-            lease_until=None,
-            next_attempt_at=None,
-            deferred_until=None,
-        ),
+        after=replace(becomes, state=to.target),
         edge=to,
         wake=wake,
         limited=limited,

@@ -50,7 +50,6 @@ class Reason(StrEnum):
     CONNECTION_PAUSED = "connection_paused"
     RELEASED = "released"
     RESCUED = "rescued"
-    UNKNOWN_SYNC = "unknown_sync"
     WORKING = "working"
     BREAKER = "breaker"
     RECOVERING = "recovering"
@@ -143,6 +142,8 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: When something happens next by itself: the earliest start of a pending job, the thaw of a
     #: paused one, the deadline of a cancelling one.
     wake_at: datetime | None = None
+    #: Its place in the queue, while it is due and waits for a worker.
+    turn: int | None = None
 
     #: Where the next chunk begins: an ISO day in history mode, else whatever the source gave.
     cursor: Json = None

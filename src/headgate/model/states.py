@@ -74,16 +74,19 @@ class Machine(Generic[State]):
         initial: State,
         active: tuple[State, ...],
         edges: tuple[Edge[State], ...],
+        claimed: tuple[State, ...] = (),
     ) -> None:
         """Hold the table; `active` are the states with work before them, or a place to keep.
 
-        `begins` is what brings the thing into its initial state.
+        `begins` is what brings the thing into its initial state. In the states `claimed` a worker
+        has it, under a lease.
         """
         self.name = name
         self.states = states
         self.begins = begins
         self.initial = initial
         self.active = active
+        self.claimed = claimed
         self.edges = edges
         #: States that end the thing; only an explicit retry leaves them.
         self.terminal = tuple(state for state in states if state not in active)
@@ -117,6 +120,7 @@ JOB = Machine(
     begins="submit",
     initial=_P,
     active=(_P, _R, _H, _X),
+    claimed=(_R, _X),
     edges=(
         Edge("claim", (_P,), _R, "a worker takes it"),
         Edge("advance", (_R,), _R, "chunk committed, the slice goes on"),
@@ -159,6 +163,7 @@ ITEM = Machine(
     begins="register",
     initial=_WAITS,
     active=(_WAITS, _FETCH, ItemState.FAILED, _DEFER),
+    claimed=(_FETCH,),
     edges=(
         Edge("claim", (_WAITS, ItemState.FAILED, _DEFER), _FETCH, "a worker takes it; it is due"),
         Edge("succeed", (_FETCH,), ItemState.SUCCESS, "its document is stored with it"),

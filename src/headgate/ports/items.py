@@ -1,9 +1,4 @@
-"""What the engine asks of a store of items. Every method is one atomic, durable operation.
-
-Times are the store's own: a wait is given as a duration, a lease is judged where it is kept. A
-method that raises `StoreUnavailable` may or may not have taken effect; calling it again with the
-same arguments is safe, because every write is fenced.
-"""
+"""What the engine asks of a store of items, under the promises of `ports/leases.py`."""
 
 import gzip
 from collections.abc import Mapping, Sequence
@@ -15,9 +10,7 @@ import msgspec
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
-
-#: A change, and what was fetched where it is a success.
-Settlement = tuple[ItemChange, Document | None]
+from headgate.ports.leases import Leases
 
 
 class NewItem(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -42,13 +35,6 @@ class Registered(msgspec.Struct, frozen=True):
     created: int
     #: How many were known, but had no id until now.
     appeared: int
-
-
-class HeldItem(msgspec.Struct, frozen=True, gc=False):
-    """A claim: this item, under this token."""
-
-    item_id: str
-    token: int
 
 
 class StoredDocument(msgspec.Struct, frozen=True, gc=False):
@@ -95,7 +81,7 @@ class Census(msgspec.Struct, frozen=True, kw_only=True):
     retries: Mapping[int, int]
 
 
-class Items(Protocol):
+class Items(Leases[Item, ItemChange, Document], Protocol):
     """Items, and the documents that were fetched for them."""
 
     async def register(self, found: Sequence[NewItem]) -> Registered:
@@ -123,31 +109,8 @@ class Items(Protocol):
         """Take those of these items that are due: somebody asks for them, so they become hot."""
         ...
 
-    async def extend(self, held: Sequence[HeldItem], *, lease: timedelta) -> set[str]:
-        """Extend the leases that are still held; returns the ids of those."""
-        ...
-
-    async def settle(self, batch: Sequence[Settlement]) -> Sequence[Item | None]:
-        """Apply changes with what was fetched, in one transaction.
-
-        Returns the items as they became; None where the claim was lost and nothing was written.
-        """
-        ...
-
-    async def expired(self, *, limit: int) -> Sequence[Item]:
-        """Items whose lease has run out, the longest ago first."""
-        ...
-
-    async def next_expiry_s(self) -> float | None:
-        """Seconds until the first lease ends; None when nothing is held."""
-        ...
-
     async def next_due_s(self, collection: str, connection_id: str | None) -> float | None:
         """Seconds until one can be claimed; None when none is waiting."""
-        ...
-
-    async def get(self, item_id: str, *, user_id: str | None = None) -> Item:
-        """The item; NotFound where there is none, or it is not that user's."""
         ...
 
     async def list_items(

@@ -1,8 +1,6 @@
-"""What the engine asks of a store. Every method is one atomic, durable operation.
+"""What the engine asks of a store for jobs and what they bring; a port for each noun.
 
-Times are the store's own: a wait is given as a duration, a lease is judged where it is kept. A
-method that raises `StoreUnavailable` may or may not have taken effect; calling it again with the
-same arguments is safe, because every write is fenced.
+Every method is one atomic, durable operation, under the promises of `ports/leases.py`.
 """
 
 from collections.abc import Sequence
@@ -12,10 +10,11 @@ from typing import Protocol
 import msgspec
 
 from headgate.base.encoding import Json, JsonObject
-from headgate.model.change import Change
+from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, Lane, Mode, Progress
-from headgate.model.record import Coverage, CoverageRow, Record
+from headgate.model.record import Coverage, CoverageRow, KeptRecord, Record
 from headgate.model.states import JobState
+from headgate.ports.leases import Leases
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,13 +55,6 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     next_due_s: float | None
 
 
-class Held(msgspec.Struct, frozen=True, gc=False):
-    """A claim: this job, under this token."""
-
-    job_id: str
-    token: int
-
-
 class Work(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a chunk brought, to be stored together with the change that ends it."""
 
@@ -80,8 +72,8 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[JobState, ...] = ()
 
 
-class Store(Protocol):
-    """Jobs, events, records and coverage."""
+class Jobs(Leases[Job, JobChange, Work], Protocol):
+    """Jobs."""
 
     async def submit(self, new: NewJob) -> Submitted:
         """Store a job, once per key.
@@ -92,26 +84,10 @@ class Store(Protocol):
         ...
 
     async def claim(self, lane: Lane, *, worker: str, limit: int, lease: timedelta) -> Claimed:
-        """Take up to `limit` due jobs of the lane, fairly across users; nobody else gets them."""
-        ...
+        """Take up to `limit` due jobs of the lane and of this application's syncs.
 
-    async def settle(self, change: Change, work: Work | None = None) -> Job | None:
-        """Apply a change and store what the chunk brought, in one transaction.
-
-        Returns the job as it became, or None where the claim was lost and nothing was written.
+        Fairly across users; nobody else gets them.
         """
-        ...
-
-    async def heartbeat(self, held: Sequence[Held], *, lease: timedelta) -> dict[str, JobState]:
-        """Extend the leases that are still held; returns the state of each job still held."""
-        ...
-
-    async def sweep(self, changes: Sequence[Change]) -> int:
-        """Apply a sweeper's changes together; returns how many took effect."""
-        ...
-
-    async def get(self, job_id: str, *, user_id: str | None = None) -> Job:
-        """The job; NotFound where there is none, or it is not that user's."""
         ...
 
     async def list_jobs(
@@ -120,9 +96,55 @@ class Store(Protocol):
         """Jobs, newest first, older than the id `before`."""
         ...
 
+    async def thawable(self, *, limit: int) -> Sequence[Job]:
+        """Paused jobs that may go on: recovering ones, and one probe for each shut provider."""
+        ...
+
+    async def release_provider(self, provider: str, *, stagger: timedelta, limit: int) -> int:
+        """The provider answers again: let its paused jobs go, one after another."""
+        ...
+
+
+class Events(Protocol):
+    """What happened to each job."""
+
     async def events(self, job_id: str, *, after: int, limit: int) -> Sequence[JobEvent]:
         """A job's events in order, those after the id `after`."""
         ...
+
+    async def pace(self, job_id: str, *, limit: int) -> Sequence[datetime]:
+        """When the job's last chunks were done, the latest first."""
+        ...
+
+    async def prune_events(self, *, older_than: timedelta, limit: int) -> int:
+        """Delete old events, at most `limit` of the oldest; returns how many."""
+        ...
+
+
+class Records(Protocol):
+    """Records that are kept here."""
+
+    async def records(
+        self, sync: str, connection_id: str, *, after: str | None = None, limit: int
+    ) -> Sequence[Record]:
+        """Records of a connection, in the order of their keys, those after the key `after`."""
+        ...
+
+    async def records_of(
+        self, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
+    ) -> Sequence[KeptRecord]:
+        """Records of these syncs and connections under these keys."""
+        ...
+
+    async def forget_records(
+        self, syncs: Sequence[str], connection_id: str, keys: Sequence[str]
+    ) -> int:
+        """Delete a connection's records under these keys; how many there were."""
+        ...
+
+
+class CoverageMap(Protocol):
+    """What is known of each day of a connection's history."""
 
     async def coverage(
         self, sync: str, connection_id: str, start: date, end: date
@@ -140,6 +162,10 @@ class Store(Protocol):
         """Days of the job that something is wrong with, the newest first."""
         ...
 
+
+class Users(Protocol):
+    """What is known of users besides their connections."""
+
     async def plan_of(self, user_id: str) -> str | None:
         """The user's plan; None where none was set."""
         ...
@@ -148,29 +174,9 @@ class Store(Protocol):
         """Note which plan the user has."""
         ...
 
-    async def pace(self, job_id: str, *, limit: int) -> Sequence[datetime]:
-        """When the job's last chunks were done, the latest first."""
-        ...
 
-    async def expired(self, *, limit: int) -> Sequence[Job]:
-        """Jobs whose lease has run out, and cancelling ones past their deadline."""
-        ...
-
-    async def thawable(self, *, limit: int) -> Sequence[Job]:
-        """Paused jobs that may go on: recovering ones, and one probe for each shut provider."""
-        ...
-
-    async def release_provider(self, provider: str, *, stagger: timedelta, limit: int) -> int:
-        """The provider answers again: let its paused jobs go, one after another."""
-        ...
-
-    async def prune_events(self, *, older_than: timedelta, limit: int) -> int:
-        """Delete old events, at most `limit` of the oldest; returns how many."""
-        ...
-
-    async def next_sweep_s(self) -> float | None:
-        """Seconds until a lease, a deadline or a cool-down ends; None when nothing is pending."""
-        ...
+class Store(Jobs, Events, Records, CoverageMap, Users, Protocol):
+    """All that a job needs a store for."""
 
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering; returns how many."""

@@ -1,33 +1,36 @@
 """A witness inside the database: triggers that note every change, whichever code made it.
 
-Owns the invariants that hold at every step: LEGAL (only transitions of the table), FENCE (no write
-under an old claim), and one active job per sync and connection.
+It watches every leased type, by what its machine says, and owns the invariants that hold at every
+step: LEGAL (only transitions of the machine), FENCE (no write under an old claim), LEASE (nobody is
+declared lost before the lease has ended), and one active job for each sync and connection.
 """
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, text
 
-from headgate.model.states import JOB, JobState, words
+from headgate.model.lease import Change, LeasedRow
+from headgate.model.states import JOB, words
+from headgate.store.sql import items, settle
+from headgate.store.sql.leases import LeaseTable
+
+#: The engine's own leased types.
+TABLES: Sequence[LeaseTable[Any, Any, Any, Any]] = (settle.TABLE, items.TABLE)
 
 _ACTIVE = ", ".join(f"'{word}'" for word in words(JOB.active))
 
-_WITNESS = (
-    """CREATE TABLE audit (
-        n INTEGER PRIMARY KEY, job_id TEXT, old_state TEXT, new_state TEXT,
-        old_token INTEGER, new_token INTEGER, old_steps INTEGER, new_steps INTEGER
-    )""",
-    """CREATE TRIGGER audit_jobs AFTER UPDATE ON jobs BEGIN
-        INSERT INTO audit (job_id, old_state, new_state, old_token, new_token, old_steps, new_steps)
-        VALUES (old.id, old.state, new.state, old.token, new.token, old.steps, new.steps);
-    END""",
-    """CREATE TABLE audit_events (
-        n INTEGER PRIMARY KEY, job_id TEXT, kind TEXT, claimed_token INTEGER, row_token INTEGER
-    )""",
-    """CREATE TRIGGER audit_job_events AFTER INSERT ON job_events BEGIN
-        INSERT INTO audit_events (job_id, kind, claimed_token, row_token)
-        VALUES (new.job_id, new.kind, json_extract(new.data, '$.token'),
-                (SELECT token FROM jobs WHERE id = new.job_id));
-    END""",
+#: What is noted of a row, before and after. A heartbeat extends leases and notes nothing.
+_NOTED = ("state", "token", "crashes", "lease_until", "updated_at")
+_COLUMNS = [f"{when}_{name}" for name in _NOTED for when in ("old", "new")]
+
+_TABLES = (
+    f"CREATE TABLE audit (n INTEGER PRIMARY KEY, type, id, {', '.join(_COLUMNS)})",
+    "CREATE TABLE audit_steps (job_id TEXT, old_steps INTEGER, new_steps INTEGER)",
     "CREATE TABLE audit_doubles (job_id TEXT)",
+    """CREATE TRIGGER audit_steps_of_jobs AFTER UPDATE OF steps ON jobs BEGIN
+        INSERT INTO audit_steps VALUES (old.id, old.steps, new.steps);
+    END""",
     *(
         f"""CREATE TRIGGER audit_active_{when.lower()} AFTER {when} ON jobs
         WHEN new.state IN ({_ACTIVE}) AND (
@@ -40,41 +43,54 @@ _WITNESS = (
 )
 
 
-def install(tx: Connection) -> None:
-    """Put the witness in place."""
-    for statement in _WITNESS:
+def _trigger(table: LeaseTable[Any, Any, Any, Any]) -> str:
+    name = table.table.name
+    values = ", ".join(column.replace("_", ".", 1) for column in _COLUMNS)
+    # Of `updated_at`, which every change writes: one to the same state is a change too.
+    return f"""CREATE TRIGGER audit_{name} AFTER UPDATE OF updated_at ON {name} BEGIN
+        INSERT INTO audit (type, id, {", ".join(_COLUMNS)})
+        VALUES ('{table.kind.machine.name}', old.id, {values});
+    END"""
+
+
+def install(tx: Connection, tables: Iterable[LeaseTable[Any, Any, Any, Any]] = TABLES) -> None:
+    """Put the witness in place, over the rows of `tables`."""
+    for statement in (*_TABLES, *map(_trigger, tables)):
         tx.exec_driver_sql(statement)
 
 
-def findings(tx: Connection) -> list[str]:
+def findings(
+    tx: Connection, tables: Iterable[LeaseTable[Any, Any, Any, Any]] = TABLES
+) -> Iterator[str]:
     """What the witness saw that must not be."""
-    return [*_illegal(tx), *_unfenced(tx), *_doubles(tx)]
-
-
-def _illegal(tx: Connection) -> list[str]:
-    found = []
+    machines = {table.kind.machine.name: table.kind.machine for table in tables}
     for row in tx.execute(text("SELECT * FROM audit ORDER BY n")):
-        if row.old_state != row.new_state and not JOB.allows(
-            JobState(row.old_state), JobState(row.new_state)
-        ):
-            found.append(f"LEGAL: {row.job_id} went from {row.old_state} to {row.new_state}")
+        who = f"{row.type} {row.id}"
+        machine = machines[row.type]
+        if not machine.allows(machine.states(row.old_state), machine.states(row.new_state)):
+            yield f"LEGAL: {who} went from {row.old_state} to {row.new_state}"
         if row.new_token < row.old_token:
-            found.append(f"FENCE: {row.job_id} token fell from {row.old_token} to {row.new_token}")
+            yield f"FENCE: {who} token fell from {row.old_token} to {row.new_token}"
+        if row.new_crashes > row.old_crashes and row.old_lease_until >= row.new_updated_at:
+            yield f"LEASE: {who} was taken from its worker before its lease had ended"
+    for row in tx.execute(text("SELECT * FROM audit_steps")):
         if not row.old_steps <= row.new_steps <= row.old_steps + 1:
-            found.append(f"ONCE: {row.job_id} steps went {row.old_steps} to {row.new_steps}")
-    return found
+            yield f"ONCE: job {row.job_id} steps went {row.old_steps} to {row.new_steps}"
+    for row in tx.execute(text("SELECT DISTINCT job_id FROM audit_doubles")):
+        yield f"ACTIVE: {row.job_id} is not the only active job of its connection"
 
 
-def _unfenced(tx: Connection) -> list[str]:
-    rows = tx.execute(text("SELECT * FROM audit_events WHERE claimed_token IS NOT NULL"))
-    return [
-        f"FENCE: {row.job_id} took '{row.kind}' of claim {row.claimed_token} "
-        f"while its claim was {row.row_token}"
-        for row in rows
-        if row.row_token != row.claimed_token
-    ]
+class ClaimWitness:
+    """Notes, for every change that took effect, whether it was made under the row's own claim."""
 
+    def __init__(self) -> None:
+        self.findings: list[str] = []
 
-def _doubles(tx: Connection) -> list[str]:
-    rows = tx.execute(text("SELECT DISTINCT job_id FROM audit_doubles"))
-    return [f"ACTIVE: {row.job_id} is not the only active job of its connection" for row in rows]
+    def settled(self, change: Change[Any], row: LeasedRow | None) -> None:
+        """A store said that the change made this of the row."""
+        claim = change.before.token + change.fences
+        if row is not None and row.token != claim:
+            self.findings.append(
+                f"FENCE: {row.id} took '{change.edge.name}' of claim {change.before.token} "
+                f"while its claim was {row.token - change.fences}"
+            )

@@ -24,9 +24,11 @@ from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.ports.accounts import Surroundings, Vault
+from headgate.ports.items import Items
 from headgate.ports.store import Store
 from headgate.ports.transport import Transport
 from headgate.signals.local import LocalSignal
+from headgate.simulation.audit import ClaimWitness
 from headgate.simulation.faulty_store import FaultyStore, StoreFaults
 from headgate.simulation.host import Host, current_host
 from headgate.simulation.limiter_server import LimiterClient, LimiterServer
@@ -77,8 +79,12 @@ class Process:
         loop = deployment.loop
         self.host = host
         self.database = InlineSqliteDatabase(deployment.file, StoreClock(loop, deployment.faults))
-        self.sql_store = deployment.make_store(self.database)
         clock = VirtualClock(loop, START)
+        registry = Registry(deployment.syncs)
+        self._faults = (deployment.faults, clock, deployment.witness)
+        self.sql_store = deployment.make_store(self.database, registry.names)
+        items = cast(Items, self._faulty(SqlItems(self.database)))
+        lease = timedelta(seconds=deployment.worker.lease_s)
         rng = loop.random(f"process {host}")
         ids = UlidIds(clock, rng)
         limiter = (
@@ -87,23 +93,21 @@ class Process:
             else LimiterClient(deployment.limiter)
         )
         self.runtime = Runtime(
-            store=cast(Store, FaultyStore(self.sql_store, deployment.faults, clock)),
+            store=cast(Store, self._faulty(self.sql_store)),
             signal=deployment.signal,
             clock=clock,
             ids=ids,
             rng=rng,
-            registry=Registry(deployment.syncs),
+            registry=registry,
             gates=Gates(limiter, MemoryLimiter(clock), clock, ids),
-            fetching=Fetching(
-                items=SqlItems(self.database),
-                clock=clock,
-                worker=str(host),
-                lease=timedelta(seconds=deployment.worker.lease_s),
-            ),
+            fetching=Fetching(items=items, clock=clock, worker=str(host), lease=lease),
             transport=deployment.transport,
             credentials=deployment.credentials(self.database, clock, rng, ids),
         )
         self._supervisor = Supervisor(self.runtime, deployment.worker, worker=str(host))
+
+    def _faulty(self, store: object) -> FaultyStore:
+        return FaultyStore(store, *self._faults)
 
     async def start(self) -> None:
         """Connect and begin to work."""
@@ -126,7 +130,7 @@ class Deployment:
         syncs: Sequence[Sync],
         *,
         worker: WorkerSettings,
-        make_store: Callable[[InlineSqliteDatabase], SqlStore] = SqlStore,
+        make_store: Callable[[InlineSqliteDatabase, Sequence[str]], SqlStore] = SqlStore,
     ) -> None:
         self.loop = loop
         self.file = file
@@ -135,6 +139,7 @@ class Deployment:
         self.make_store = make_store
         self.signal = LocalSignal()
         self.faults = StoreFaults(loop.random("store"))
+        self.witness = ClaimWitness()
         #: A limiter of its own, where budgets are not kept in the file.
         self.limiter: LimiterServer | None = None
         #: The way to the providers, and the vault for what they let users in with.

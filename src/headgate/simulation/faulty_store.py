@@ -4,15 +4,12 @@ The worst of the three is the second: the write took effect, and nobody was told
 """
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
-
-from msgspec.structs import replace
 
 from headgate.base.clock import Clock
 from headgate.base.errors import StoreUnavailable
-from headgate.model.change import Change
-from headgate.ports.store import Work
+from headgate.simulation.audit import ClaimWitness
 
 
 class StoreFaults:
@@ -41,16 +38,23 @@ class StoreFaults:
 
 
 class FaultyStore:
-    """Any store, with faults around every call."""
+    """Any store, with faults around every call, and a witness beside every settled change."""
 
-    def __init__(self, store: Any, faults: StoreFaults, clock: Clock) -> None:
+    def __init__(
+        self, store: Any, faults: StoreFaults, clock: Clock, witness: ClaimWitness
+    ) -> None:
         self._store = store
         self._faults = faults
         self._clock = clock
+        self._witness = witness
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        call = getattr(self._store, name)
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        return self._with_faults(name, found) if callable(found) else found
 
+    def _with_faults(
+        self, name: str, call: Callable[..., Awaitable[Any]]
+    ) -> Callable[..., Awaitable[Any]]:
         async def with_faults(*args: Any, **named: Any) -> Any:
             faults = self._faults
             if faults.strikes(faults.slow):
@@ -64,9 +68,23 @@ class FaultyStore:
 
         return with_faults
 
-    async def settle(self, change: Change, work: Work | None = None) -> Any:
-        """Settle, with the claim's token in the event: the audit compares it with the row's."""
-        # A change that fences raises the token by itself, before its event is written.
-        token = change.token + change.fences
-        signed = replace(change, data={**change.data, "token": token})
-        return await self.__getattr__("settle")(signed, work)
+    async def settle(self, change: Any, payload: Any = None) -> Any:
+        """Settle, and let the witness see what came of it, whoever is told."""
+
+        async def settle(change: Any, payload: Any) -> Any:
+            row = await self._store.settle(change, payload)
+            self._witness.settled(change, row)
+            return row
+
+        return await self._with_faults("settle", settle)(change, payload)
+
+    async def settle_many(self, batch: Sequence[tuple[Any, Any]]) -> Any:
+        """The same for many."""
+
+        async def settle_many(batch: Sequence[tuple[Any, Any]]) -> Any:
+            rows = await self._store.settle_many(batch)
+            for (change, _), row in zip(batch, rows, strict=True):
+                self._witness.settled(change, row)
+            return rows
+
+        return await self._with_faults("settle_many", settle_many)(batch)

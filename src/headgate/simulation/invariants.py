@@ -11,7 +11,7 @@ from headgate.model.states import JOB, DayStatus, JobState
 from headgate.policy.calendar import days_in
 from headgate.simulation.deployment import START
 from headgate.simulation.provider import PAGES, EarlyRequest, Ledger, records_of
-from headgate.store.sql import coverage, events, jobs, records
+from headgate.store.sql import coverage, events, records, settle
 
 _EVENTS_MAX = 100_000
 #: Events that each stand for one committed chunk. A cancel or a pause that met a chunk on its way
@@ -42,7 +42,7 @@ def judge_arrivals(tx: Connection, early: Iterable[EarlyRequest]) -> Iterable[st
 
 def _judge_job(tx: Connection, job_id: str, ledger: Ledger) -> Iterable[str]:
     try:
-        row = jobs.get(tx, job_id)
+        row = settle.TABLE.get(tx, job_id)
     except NotFound:
         return [f"LOSS: {job_id} was acknowledged and is gone"]
     if row.state not in JOB.terminal:

@@ -7,7 +7,7 @@ was acknowledged must come to an end. Same seed, same run, to the last step.
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import date, timedelta
 from pathlib import Path
@@ -62,7 +62,7 @@ class Ablation(msgspec.Struct, frozen=True):
     switch_off: Callable[[], AbstractContextManager[object]] = nullcontext
     #: Does something to the fresh database.
     prepare: str | None = None
-    make_store: Callable[[InlineSqliteDatabase], SqlStore] = SqlStore
+    make_store: Callable[[InlineSqliteDatabase, Sequence[str]], SqlStore] = SqlStore
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ class _Play:
                 *judge_arrivals(tx, self._provider.early),
             ]
         )
-        return self._verdict(violations)
+        return self._verdict([*violations, *self._deployment.witness.findings])
 
     async def _open(self) -> None:
         self._deployment.migrate()

@@ -72,7 +72,6 @@ THEN = "at 2026-03-01 12:05 UTC"
         (Reason.RETRYING, f"The last try failed; trying again {THEN}."),
         (Reason.RATE_LIMITED, f"fitbit lets us do only so much at a time; going on {THEN}."),
         (Reason.DEFERRED, f"Waiting for fitbit; going on {THEN}."),
-        (Reason.UNKNOWN_SYNC, f"No worker knows the sync 'history' yet; looking again {THEN}."),
         (Reason.RESCUED, f"The worker was lost; starting again {THEN}."),
         (Reason.PROBE, "In line to try whether fitbit has recovered."),
     ],

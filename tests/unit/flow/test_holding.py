@@ -6,19 +6,19 @@ from contextlib import suppress
 
 import pytest
 
-from headgate.flow.holding import Holding, Interrupt, Interrupted
+from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.simulation import SimulationLoop, VirtualClock, run
 from tests.unit.values import make_job
 
 SEEDS = [None, *range(8)]
 
 
-def holding() -> Holding:
-    return Holding(make_job())
+def holding() -> ClaimedJob:
+    return ClaimedJob(make_job())
 
 
 def reading(
-    held: Holding,
+    held: ClaimedJob,
     clock: VirtualClock,
     read: Callable[[], Awaitable[None]] | None = None,
 ) -> asyncio.Task[str]:

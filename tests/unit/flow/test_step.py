@@ -7,14 +7,15 @@ from typing import cast
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.base.errors import StoreError, StoreUnavailable, Transient
+from headgate.base.errors import StoreUnavailable, Transient
 from headgate.base.ids import UlidIds
-from headgate.flow.holding import Holding, Interrupt
+from headgate.flow.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
-from headgate.flow.step import SETTLE_RESTS_S, step
-from headgate.model.change import Change
-from headgate.model.job import Job, Mode, Reason
+from headgate.flow.settle import SETTLE_RESTS_S
+from headgate.flow.step import step
+from headgate.model.change import JobChange
+from headgate.model.job import Job, Mode
 from headgate.model.states import JobState
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.signal import SWEEP, Signal
@@ -41,11 +42,11 @@ class Recorder:
 
     def __init__(self, *, fails: Exception | None = None) -> None:
         self.fails = fails
-        self.settled: list[Change] = []
+        self.settled: list[JobChange] = []
         self.released: list[str] = []
         self.announced: list[str] = []
 
-    async def settle(self, change: Change, work: Work | None = None) -> Job:
+    async def settle(self, change: JobChange, work: Work | None = None) -> Job:
         self.settled.append(change)
         if self.fails is not None:
             raise self.fails
@@ -63,7 +64,7 @@ async def stepped(job: Job, *, down: bool) -> tuple[Job, Recorder]:
     """The job after one step, and what was noted."""
     recorder = Recorder()
     rt = runtime(recorder, Sync(name="history", source=Fitbit(down=down)))
-    after = await step(rt, Holding(job), slice_ends=rt.clock.monotonic() + 9)
+    after = await step(rt, ClaimedJob(job), slice_ends=rt.clock.monotonic() + 9)
     assert after is not None
     return after, recorder
 
@@ -131,7 +132,7 @@ async def test_a_store_that_stays_away_is_asked_for_a_while_and_then_left_alone(
     rt = runtime(recorder, Sync(name="history", source=Fitbit(down=False)))
 
     with pytest.raises(StoreUnavailable):
-        await step(rt, Holding(reading(LAST)), slice_ends=0.0)
+        await step(rt, ClaimedJob(reading(LAST)), slice_ends=0.0)
 
     # Then the same outcome was tried again after every rest, and nobody was set free
     assert len(recorder.settled) == 1 + len(SETTLE_RESTS_S)
@@ -140,22 +141,11 @@ async def test_a_store_that_stays_away_is_asked_for_a_while_and_then_left_alone(
     assert recorder.released == []
 
 
-async def test_a_job_of_an_unknown_sync_that_cannot_be_put_back_is_left_to_its_lease() -> None:
-    # Given a process that does not know the sync, and a store that does not take the change
-    recorder = Recorder(fails=StoreError("refused"))
-    rt = runtime(recorder)
-
-    # Then there is no retry policy to go by, and the error is told
-    with pytest.raises(StoreError, match="refused"):
-        await step(rt, Holding(reading(LAST)), slice_ends=0.0)
-    assert [change.after.reason for change in recorder.settled] == [Reason.UNKNOWN_SYNC]
-
-
 async def test_a_worker_that_lost_its_claim_writes_nothing() -> None:
     # Given a job that another worker has taken meanwhile
     recorder = Recorder()
     rt = runtime(recorder, Sync(name="history", source=Fitbit(down=False)))
-    holding = Holding(reading(LAST))
+    holding = ClaimedJob(reading(LAST))
     holding.interrupt(Interrupt.LOST)
 
     # Then the step ends without a word: whatever it wrote would be about another's job

@@ -1,15 +1,16 @@
 """Every constructor of a change with plausible arguments, and what a store makes of a change.
 
-`apply` is the guarded write without a database: fence, `meet`, and what only the store fills in.
+`apply` is the guarded write without a database: as the model decides it.
 """
 
 from collections.abc import Callable
 from datetime import date, timedelta
+from typing import Any
 
 from msgspec.structs import replace
 
 from headgate.model import change
-from headgate.model.change import Change, Tally, meet
+from headgate.model.change import JOBS, JobChange, LockedJob, Tally, redirect
 from headgate.model.job import Job, Progress, Reason
 from headgate.model.states import JobState
 from tests.unit.values import NOW
@@ -27,20 +28,20 @@ def tally(job: Job, *, days_failed: int = 0) -> Tally:
     return Tally(cursor=f"page {done}", progress=Progress(done=done), summary=summary)
 
 
-def skip(job: Job, *, last: bool) -> Change:
+def skip(job: Job, *, last: bool) -> JobChange:
     """The present day is given up."""
     day = date(2026, 2, 28)
     return change.skip(job, tally(job, days_failed=1), error="Transient: x", day=day, last=last)
 
 
-def retry(job: Job) -> Change:
+def retry(job: Job) -> JobChange:
     """The chunk failed just now."""
     recent = (*job.recent_errors, NOW)
     after = timedelta(seconds=5)
     return change.retry(job, after=after, error="Transient: x", recent_errors=recent)
 
 
-CONSTRUCTORS: dict[str, Callable[[Job], Change]] = {
+CONSTRUCTORS: dict[str, Callable[[Job], JobChange]] = {
     "advance": lambda job: change.advance(job, tally(job), DATA),
     "rest": lambda job: change.rest(job, tally(job), DATA),
     "succeed": lambda job: change.succeed(job, tally(job), DATA),
@@ -48,7 +49,6 @@ CONSTRUCTORS: dict[str, Callable[[Job], Change]] = {
     "skip the last": lambda job: skip(job, last=True),
     "retry": retry,
     "defer": lambda job: change.defer(job, after=QUARTER, reason=Reason.RATE_LIMITED, note="x"),
-    "park": lambda job: change.park(job, after=timedelta(minutes=5)),
     "open_breaker": lambda job: change.open_breaker(job, cooldown=timedelta(hours=1), error="x"),
     "fail": lambda job: change.fail(job, reason=Reason.REFUSED, error="Forbidden: x"),
     "release": change.release,
@@ -83,22 +83,27 @@ def claim(job: Job) -> Job:
     )
 
 
-def fence_holds(row: Job, made: Change) -> bool:
+def locked(row: Job, **differs: Any) -> LockedJob:
+    """The row as a store finds it under its lock."""
+    found = {
+        name: NOW if name == "now" else getattr(row, name) for name in LockedJob.__struct_fields__
+    }
+    return LockedJob(**{**found, **differs})
+
+
+def meet(made: JobChange, state: JobState, *, hold: bool) -> JobChange | None:
+    """What becomes of the change where the row is as it was read, but for these two."""
+    return redirect(made, locked(made.before, state=state, hold=hold))
+
+
+def fence_holds(row: Job, made: JobChange) -> bool:
     """Whether nobody else has claimed the job, or committed a chunk of it, since it was read."""
     same_lease = made.lease_seen is None or made.lease_seen == row.lease_until
-    return (row.token, row.steps) == (made.token, made.steps) and same_lease
+    same_claim = (row.token, row.steps) == (made.before.token, made.before.steps)
+    return same_claim and same_lease
 
 
-def apply(row: Job, made: Change) -> Job | None:
+def apply(row: Job, made: JobChange) -> Job | None:
     """The row after the change, or None where the race was lost."""
-    met = meet(made, row.state, hold=row.hold) if fence_holds(row, made) else None
-    if met is None:
-        return None
-    held = met.edge.target in HELD
-    return replace(
-        met.after,
-        token=row.token + met.fences,
-        hold=held and (row.hold if met.hold is None else met.hold),
-        lease_until=row.lease_until if held else None,
-        wake_at=None if met.wake is None else NOW + met.wake,
-    )
+    settled = JOBS.settled(made, locked(row))
+    return None if settled is None else settled[1]

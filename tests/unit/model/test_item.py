@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from headgate.base.errors import IllegalTransition, Malformed, NoData
 from headgate.model import item as change
-from headgate.model.item import Item, ItemChange, document_of
+from headgate.model.item import ITEMS, Item, ItemChange, document_of
 from headgate.model.job import Lane
+from headgate.model.lease import LockedRow
 from headgate.model.states import ITEM, ItemState
 from headgate.policy.items import RETRIES_MAX
 from tests.unit.values import NOW
@@ -101,16 +102,9 @@ def is_due(item: Item) -> bool:
 
 def applied(row: Item, made: ItemChange) -> Item | None:
     """The guarded write without a database."""
-    same_lease = made.lease_seen in (None, row.lease_until)
-    if (row.token, row.state) != (made.before.token, made.before.state) or not same_lease:
-        return None
-    due = None if made.wake is None else NOW + made.wake
-    return replace(
-        made.after,
-        token=row.token + made.fences,
-        next_attempt_at=due,
-        deferred_until=due if made.edge.target is ItemState.DEFERRED else None,
-    )
+    locked = LockedRow(state=row.state, token=row.token, lease_until=row.lease_until, now=NOW)
+    settled = ITEMS.settled(made, locked)
+    return None if settled is None else settled[1]
 
 
 class Walk(RuleBasedStateMachine):
@@ -266,7 +260,7 @@ def test_an_item_that_takes_down_its_workers_ends_in_the_designed_words() -> Non
     made = change.abandon(item)
 
     assert made.after.error == "fetching_timeout_cleanup"
-    assert (made.after.crashes, made.wake, made.after.stuck) == (5, None, True)
+    assert (made.after.crashes, made.after.state, made.wake) == (5, ItemState.FAILED, None)
     assert made.lease_seen == item.lease_until
 
 

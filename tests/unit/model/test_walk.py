@@ -14,7 +14,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from headgate.model.change import Change
+from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason, Summary
 from headgate.model.states import JOB, JobState
 from tests.unit.model.changes import CONSTRUCTORS, ENDS_CHUNK, HELD, apply, claim, fence_holds
@@ -98,12 +98,12 @@ def tried(before: Job, name: str, *, read: Job) -> Job | None:
     return after
 
 
-def _legal(row: Job, made: Change) -> bool:
+def _legal(row: Job, made: JobChange) -> bool:
     redirects = made.hold is None and made.edge.name in REDIRECTS
     return (row.state is JobState.CANCELLING and redirects) or row.state in made.edge.sources
 
 
-def _check_redirect(before: Job, made: Change, after: Job) -> None:
+def _check_redirect(before: Job, made: JobChange, after: Job) -> None:
     redirects = made.hold is None and made.edge.name in REDIRECTS
     if before.state is JobState.CANCELLING and redirects:
         assert (after.state, after.reason) == (JobState.CANCELLED, Reason.CANCELLED)

@@ -13,7 +13,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError, StoreUnavailable
 from headgate.model import change
 from headgate.model.job import Lane, Reason
-from headgate.ports.store import Held
+from headgate.model.lease import Claim
 from headgate.store.sql import postgres
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
@@ -309,7 +309,7 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -
     await database.open()
     try:
         await stores.empty(database)
-        store = SqlStore(database)
+        store = SqlStore(database, stores.SYNCS)
 
         # When a job is submitted, claimed, kept, put off and claimed again
         sleeper = await submit_one(store, lane=Lane.HOT, delay_s=3600)
@@ -317,7 +317,7 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -
         began = running.started_at
         assert began is not None
         assert running.lease_until == began + LEASE
-        assert await store.heartbeat([Held(running.id, running.token)], lease=2 * LEASE)
+        assert await store.extend([Claim(running.id, running.token)], lease=2 * LEASE)
         put_off = await settled(
             store,
             change.retry(running, after=timedelta(hours=1), error="no", recent_errors=(began,)),

@@ -5,7 +5,7 @@ from typing import Any
 
 from headgate import App, Chunk, Context, Job, Sync
 from headgate.model import change
-from headgate.model.change import Change, Tally
+from headgate.model.change import JobChange, Tally
 from headgate.model.job import Lane, Mode, Progress, Reason
 from headgate.model.record import Coverage
 from headgate.model.states import DayStatus
@@ -127,7 +127,7 @@ class Import:
     async def fail(self, error: str, reason: Reason = Reason.REFUSED) -> "Import":
         return await self.settle(change.fail(self.job, reason=reason, error=error))
 
-    async def settle(self, wanted: Change, work: Work | None = None) -> "Import":
+    async def settle(self, wanted: JobChange, work: Work | None = None) -> "Import":
         settled = await self._app.store.settle(wanted, work)
         assert settled is not None
         self.job = settled

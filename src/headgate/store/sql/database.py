@@ -49,6 +49,14 @@ class Database(ABC):
     async def write(self, operation: Operation[T]) -> T:
         """Run `operation` in one transaction; when this returns, its effect is durable."""
 
+    async def autocommit(self, operation: Operation[T], *, read_only: bool = False) -> T:
+        """Run `operation`, with each statement a transaction by itself where that is quicker.
+
+        For operations that mostly are one statement: around it, BEGIN and COMMIT would be two more
+        messages to a server. Here a transaction costs nothing extra.
+        """
+        return await (self.read if read_only else self.write)(operation)
+
     @abstractmethod
     async def read(self, operation: Operation[T]) -> T:
         """Run `operation` in one read-only transaction."""

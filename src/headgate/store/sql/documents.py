@@ -23,7 +23,7 @@ from headgate.model.states import ItemState
 from headgate.ports.items import Served, StoredDocument
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import Insert
-from headgate.store.sql.tables import is_item_state, item_documents, items
+from headgate.store.sql.tables import in_states, item_documents, items
 
 ENCODING = "gzip"
 #: A level more takes twice as long for a fiftieth of the bytes.
@@ -114,7 +114,7 @@ def _compiled(dialect: Dialect, *, of_user: bool) -> _Compiled:
 
 def _serve(*, of_user: bool) -> Select[Any]:
     # One that is fetched anew keeps its old document until it has another, but does not show it.
-    its = and_(item_documents.c.item_id == items.c.id, is_item_state(ItemState.SUCCESS))
+    its = and_(item_documents.c.item_id == items.c.id, in_states(items, ItemState.SUCCESS))
     query = (
         select(items.c.state, *_STORED)
         .select_from(items.outerjoin(item_documents, its))

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Select, func, select
 from headgate.model.states import ItemState
 from headgate.ports.items import Census
 from headgate.store.sql.moment import Moment
-from headgate.store.sql.tables import STUCK, is_item_state, items
+from headgate.store.sql.tables import STUCK, in_states, items
 
 
 def _by_state(tx: Connection, query: Select[Any]) -> dict[ItemState, int]:
@@ -28,7 +28,7 @@ def census(tx: Connection, collection: str) -> Census:
     mine = items.c.collection == collection
     retries = (
         select(items.c.retry_count, func.count())
-        .where(mine, is_item_state(ItemState.FAILED))
+        .where(mine, in_states(items, ItemState.FAILED))
         .group_by(items.c.retry_count)
         .order_by(items.c.retry_count)
     )
@@ -46,7 +46,7 @@ def progress(tx: Connection, collection: str, user_id: str) -> dict[ItemState, i
             items.c.collection == collection,
             items.c.user_id == user_id,
             # All six named: then the user, who comes after the state in the index, is looked up.
-            is_item_state(*ItemState),
+            in_states(items, *ItemState),
         ),
     )
 

@@ -7,73 +7,49 @@ items that wait are in it. Every other change goes through `settle`, the one gua
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from operator import attrgetter
 from typing import Any, cast
 
 import msgspec
 from sqlalchemy import (
-    ARRAY,
-    ClauseElement,
     ColumnElement,
     Connection,
     Dialect,
-    FromClause,
     Integer,
-    Row,
     Select,
-    Text,
     and_,
-    any_,
     bindparam,
     delete,
     func,
-    literal_column,
     or_,
     select,
-    tuple_,
-    update,
 )
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from headgate.base.errors import NotFound
-from headgate.model.item import Item, ItemChange, appear
+from headgate.model.item import ITEMS, Item, ItemChange, appear
 from headgate.model.job import Lane
+from headgate.model.lease import LockedRow
 from headgate.model.states import ItemState
 from headgate.ports.items import (
-    HeldItem,
     NewItem,
     Registered,
 )
 from headgate.store.sql import documents
 from headgate.store.sql.documents import Packed
-from headgate.store.sql.many import Given, Many, insert_many
+from headgate.store.sql.leases import LeaseTable, Settled
+from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment, instant
 from headgate.store.sql.statements import ROWS_MAX, Insert
 from headgate.store.sql.tables import (
     CLAIM_ORDER,
     ELIGIBLE,
-    FETCHING,
-    is_item_state,
+    in_states,
     item_documents,
     items,
 )
 
-#: The columns of an item, in the order of the model's fields.
-ITEM_COLUMNS = tuple(items.c[name] for name in Item.__struct_fields__)
+TABLE = LeaseTable[Item, ItemChange, LockedRow, Packed](ITEMS, items)
 
 _OF_COLLECTION = items.c.collection == bindparam("of_collection")
-
-
-def to_item(row: Row[Any]) -> Item:
-    """A row of ITEM_COLUMNS as an item."""
-    return Item(**dict(zip(Item.__struct_fields__, row, strict=True)))
-
-
-def _among(dialect: Dialect) -> ColumnElement[bool]:
-    """The id is one of `ids`. An array is one parameter, whatever its length."""
-    if dialect.name == "postgresql":
-        return items.c.id == any_(bindparam("ids", type_=ARRAY(Text)))
-    return items.c.id.in_(bindparam("ids", expanding=True))
 
 
 # ---- registering -------------------------------------------------------------------------------
@@ -114,8 +90,8 @@ def _new_row(new: NewItem, at: datetime) -> dict[str, Any]:
 def _appear(tx: Connection, now: Moment, found: Sequence[NewItem]) -> int:
     """Of those that were here before without an id: how many have one now, and nobody else's."""
     told = {each.id: each.external_id for each in found if each.external_id is not None}
-    query = select(*ITEM_COLUMNS).where(_among(tx.dialect), items.c.external_id.is_(None))
-    waiting = [to_item(row) for row in tx.execute(query, {"ids": list(told)})] if told else []
+    query = select(*TABLE.columns).where(TABLE.among(tx.dialect), items.c.external_id.is_(None))
+    waiting = [TABLE.to_row(row) for row in tx.execute(query, {"ids": list(told)})] if told else []
     free = [item for item in waiting if not _is_taken(tx, item, told[item.id])]
     appeared = settle(tx, now, [(appear(item, told[item.id]), None) for item in free])
     return sum(each is not None for each in appeared)
@@ -165,7 +141,7 @@ def claim_these(
 
 def _in_order(tx: Connection, statement: ReturningUpdate[Any], asked: dict[str, Any]) -> list[Item]:
     """What an UPDATE returns has no order of its own."""
-    taken = [to_item(row) for row in tx.execute(statement, asked).all()]
+    taken = [TABLE.to_row(row) for row in tx.execute(statement, asked).all()]
     return sorted(taken, key=lambda item: (item.lane is not Lane.HOT, item.start_time, item.id))
 
 
@@ -180,207 +156,38 @@ def _claim(*, server: bool, of_one: bool) -> ReturningUpdate[Any]:
     if of_one:
         query = query.where(items.c.connection_id == bindparam("of_connection"))
     query = query.order_by(*CLAIM_ORDER).limit(bindparam("most", type_=Integer))
-    return _take(query, server=server)
+    return TABLE.claim(_skipping(query), server=server, deferred_until=None)
 
 
 @cache
 def _claim_these(dialect: Dialect, *, server: bool) -> ReturningUpdate[Any]:
     due = _is_due(instant(server=server))
-    query = select(items.c.id).where(_among(dialect), due).order_by(items.c.id)
-    return _take(query, server=server).values(lane=Lane.HOT)
+    query = select(items.c.id).where(TABLE.among(dialect), due).order_by(items.c.id)
+    return TABLE.claim(_skipping(query), server=server, deferred_until=None, lane=Lane.HOT)
 
 
-def _take(query: Select[Any], *, server: bool) -> ReturningUpdate[Any]:
-    # In a CTE of its own, so that it runs exactly once.
-    picked = query.with_for_update(skip_locked=True).cte("picked")
-    now = instant(server=server)
-    return (
-        update(items)
-        .where(items.c.id.in_(select(picked.c.id)))
-        .values(
-            state=ItemState.FETCHING,
-            token=items.c.token + literal_column("1"),
-            lease_until=instant(server=server, after="lease"),
-            worker=bindparam("by_worker"),
-            next_attempt_at=None,
-            deferred_until=None,
-            attempted_at=now,
-            updated_at=now,
-        )
-        .returning(*ITEM_COLUMNS)
-    )
-
-
-def extend(tx: Connection, now: Moment, held: Sequence[HeldItem], *, lease: timedelta) -> set[str]:
-    """Extend what is still held under the same token; rows are locked in the order of their ids."""
-    pairs = [(each.item_id, each.token) for each in held]
-    mine = (
-        select(items.c.id)
-        .where(
-            items.c.id.in_([item_id for item_id, _ in pairs]),
-            tuple_(items.c.id, items.c.token).in_(pairs),
-            FETCHING,
-        )
-        .order_by(items.c.id)
-        .with_for_update()
-        .cte("mine")
-    )
-    statement = (
-        update(items)
-        .where(items.c.id.in_(select(mine.c.id)))
-        .values(lease_until=now.at(lease))
-        .returning(items.c.id)
-    )
-    return set(tx.execute(statement).scalars())
+def _skipping(query: Select[Any]) -> Select[Any]:
+    """Not what somebody else is just claiming."""
+    return query.with_for_update(skip_locked=True)
 
 
 # ---- the guarded write -------------------------------------------------------------------------
-
-_WRITTEN = (
-    "external_id",
-    "state",
-    "retry_count",
-    "deferrals",
-    "crashes",
-    "next_attempt_at",
-    "deferred_until",
-    "limited_at",
-    "error",
-    "token",
-    "lease_until",
-    "updated_at",
-)
-
-
-class _Settled(msgspec.Struct, frozen=True):
-    """A row as it is to be written, over one that stands as it was read."""
-
-    before: Item
-    item: Item
-
-
-def _build_write(rows: FromClause, _: Dialect) -> ClauseElement:
-    return (
-        update(items)
-        .where(
-            items.c.id == rows.c.seen_id,
-            items.c.token == rows.c.seen_token,
-            items.c.state == rows.c.seen_state,
-        )
-        .values({name: rows.c[f"new_{name}"] for name in _WRITTEN})
-    )
-
-
-_write = Many(
-    {
-        **{
-            f"new_{name}": Given(items.c[name].type, attrgetter(f"item.{name}"))
-            for name in _WRITTEN
-        },
-        "seen_id": Given(items.c.id.type, attrgetter("before.id")),
-        "seen_token": Given(items.c.token.type, attrgetter("before.token")),
-        "seen_state": Given(items.c.state.type, attrgetter("before.state")),
-    },
-    _build_write,
-)
 
 
 def settle(
     tx: Connection, now: Moment, batch: Sequence[tuple[ItemChange, Packed | None]]
 ) -> list[Item | None]:
     """Apply the changes that still hold, with what was fetched; None where one lost."""
-    ids = sorted({change.before.id for change, _ in batch})
-    assert len(ids) == len(batch), "two changes of one item"
-    if not batch:
-        return []
-    seen = _lock(tx, now, ids)
-    settled: list[Item | None] = []
-    written: list[_Settled] = []
-    fetched: list[tuple[str, Packed]] = []
-    at = None
-    for change, packed in batch:
-        row = seen.get(change.before.id)
-        if row is None or not _fence_holds(change, row):
-            settled.append(None)
-            continue
-        at = row.now
-        item = _become(change, at)
-        settled.append(item)
-        written.append(_Settled(change.before, item))
-        if packed is not None:
-            fetched.append((item.id, packed))
-    _write.run(tx, written)
-    if at is not None:
-        documents.store(tx, fetched, at)
-    return settled
+    return TABLE.settle(tx, now, batch, _store)
 
 
-def _lock(tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, Row[Any]]:
-    query = _locked(tx.dialect, server=now.server)
-    return {row.id: row for row in tx.execute(query, {"ids": ids, **now.binds()})}
-
-
-@cache
-def _locked(dialect: Dialect, *, server: bool) -> Select[Any]:
-    return (
-        select(
-            items.c.id,
-            items.c.state,
-            items.c.token,
-            items.c.lease_until,
-            instant(server=server).label("now"),
-        )
-        .where(_among(dialect))
-        .order_by(items.c.id)
-        .with_for_update()
-    )
-
-
-def _fence_holds(change: ItemChange, row: Row[Any]) -> bool:
-    return (
-        row.token == change.before.token
-        and row.state is change.before.state
-        and change.lease_seen in (None, row.lease_until)
-    )
-
-
-def _become(change: ItemChange, at: datetime) -> Item:
-    """The item as the row will say, with what only the store knows filled in."""
-    due = None if change.wake is None else at + change.wake
-    return msgspec.structs.replace(
-        change.after,
-        next_attempt_at=due,
-        deferred_until=due if change.edge.target is ItemState.DEFERRED else None,
-        limited_at=at if change.limited else change.after.limited_at,
-        token=change.before.token + change.fences,
-        updated_at=at,
-    )
+def _store(tx: Connection, settled: list[Settled[Item, ItemChange, Packed]]) -> None:
+    TABLE.write(tx, settled)
+    fetched = [(each.row.id, each.payload) for each in settled if each.payload is not None]
+    documents.store(tx, fetched, settled[0].now)
 
 
 # ---- looking -----------------------------------------------------------------------------------
-
-
-def expired(tx: Connection, now: Moment, *, limit: int) -> list[Item]:
-    """Items whose lease has run out."""
-    query = (
-        select(*ITEM_COLUMNS)
-        .where(FETCHING, items.c.lease_until < now.at())
-        .order_by(items.c.lease_until)
-        .limit(limit)
-    )
-    return [to_item(row) for row in tx.execute(query)]
-
-
-def next_expiry_s(tx: Connection, now: Moment) -> float | None:
-    """Seconds until the first lease ends."""
-    at, first = tx.execute(_next_expiry(server=now.server), now.binds()).one()
-    return None if first is None else max(0.0, (first - at).total_seconds())
-
-
-@cache
-def _next_expiry(*, server: bool) -> Select[Any]:
-    first = select(func.min(items.c.lease_until)).where(FETCHING)
-    return select(instant(server=server).label("at"), first.scalar_subquery())
 
 
 def next_due_s(
@@ -396,35 +203,24 @@ def next_due_s(
     return None if then is None else max(0.0, (then - at).total_seconds())
 
 
-def get(tx: Connection, item_id: str, *, user_id: str | None = None) -> Item:
-    """The item, if it is there and, where a user is named, that user's."""
-    query = select(*ITEM_COLUMNS).where(items.c.id == item_id)
-    if user_id is not None:
-        query = query.where(items.c.user_id == user_id)
-    row = tx.execute(query).one_or_none()
-    if row is None:
-        raise NotFound(f"there is no item {item_id!r}")
-    return to_item(row)
-
-
 def find(
     tx: Connection,
     collection: str,
     *,
-    user_id: str | None,
-    states: Sequence[ItemState],
+    user_id: str | None = None,
+    states: Sequence[ItemState] = (),
     limit: int,
-    after: str | None,
+    after: str | None = None,
 ) -> list[Item]:
     """Items in the order of their ids."""
-    query = select(*ITEM_COLUMNS).where(items.c.collection == collection)
+    query = select(*TABLE.columns).where(items.c.collection == collection)
     if user_id is not None:
         query = query.where(items.c.user_id == user_id)
     if user_id is not None or states:
-        query = query.where(is_item_state(*(states or ItemState)))
+        query = query.where(in_states(items, *(states or ItemState)))
     if after is not None:
         query = query.where(items.c.id > after)
-    return [to_item(row) for row in tx.execute(query.order_by(items.c.id).limit(limit))]
+    return [TABLE.to_row(row) for row in tx.execute(query.order_by(items.c.id).limit(limit))]
 
 
 # ---- forgetting --------------------------------------------------------------------------------
@@ -445,7 +241,7 @@ def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
 
 def forget_these(tx: Connection, item_ids: Sequence[str]) -> int:
     """Delete these items, and what was fetched for them; how many there were."""
-    query = select(items.c.id).where(_among(tx.dialect)).order_by(items.c.id).with_for_update()
+    query = select(items.c.id).where(TABLE.among(tx.dialect)).order_by(items.c.id).with_for_update()
     return _delete(tx, list(tx.execute(query, {"ids": list(item_ids)}).scalars()))
 
 

@@ -1,6 +1,7 @@
-"""Jobs: submitting, claiming, keeping and finding them.
+"""Jobs: submitting, claiming and finding them.
 
-How a held job changes is in `settle.py`, and how jobs wait for their turn in `line.py`.
+How a claimed job changes is in `settle.py`, and how jobs wait for their turn in `line.py`. On
+Postgres submitting and claiming are one statement each, and need no transaction around it.
 """
 
 from collections.abc import Sequence
@@ -9,224 +10,218 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
+    BindParameter,
     Connection,
+    Dialect,
     Integer,
     Select,
     bindparam,
     func,
     literal,
-    literal_column,
     null,
     select,
-    tuple_,
-    update,
+    true,
 )
 from sqlalchemy.sql.dml import ReturningUpdate
+from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
-from headgate.base.errors import ActiveJobExists, Conflict, KeyReused, NotFound
+from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import Job, Lane, Reason
 from headgate.model.states import JobState
-from headgate.ports.store import Claimed, Held, JobFilter, NewJob, Submitted
+from headgate.ports.store import Claimed, JobFilter, NewJob, Submitted
 from headgate.store.sql import events, line
+from headgate.store.sql.line import OF_LANE, of_each, of_syncs
 from headgate.store.sql.moment import ZERO, Moment, instant
-from headgate.store.sql.statements import JOB_COLUMNS, find_jobs, insert_into, to_job
-from headgate.store.sql.tables import ACTIVE, ASLEEP, HELD, IN_LINE, jobs
+from headgate.store.sql.settle import TABLE, active_job_of
+from headgate.store.sql.statements import insert_into
+from headgate.store.sql.tables import ASLEEP, IN_LINE, job_events, jobs
 from headgate.store.sql.types import UtcTime
 
 _SUBMIT_TRIES_MAX = 3
 
-_OF_LANE = bindparam("of_lane", type_=jobs.c.lane.type)
-
-
 # ---- submitting --------------------------------------------------------------------------------
 
 
-def submit(tx: Connection, now: Moment, new: NewJob) -> Submitted:
+def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) -> Submitted:
     """Store a job, unless its key or an active job of the same sync and connection is there."""
     for _ in range(_SUBMIT_TRIES_MAX):
-        if (job := _insert(tx, now, new)) is not None:
+        if (job := _insert(tx, now, new, syncs)) is not None:
             return Submitted(job, created=True)
         if (same := _by_key(tx, new)) is not None:
             return Submitted(same, created=False)
-        if (active := _active(tx, new.sync, new.connection_id)) is not None:
+        if (active := active_job_of(tx, new.sync, new.connection_id)) is not None:
             raise ActiveJobExists(active)
         # What was in the way has ended between the two looks: try again.
     raise Conflict("other requests for the same sync and connection keep winning; try again")
 
 
-def _insert(tx: Connection, now: Moment, new: NewJob) -> Job | None:
-    in_line = new.delay <= ZERO
-    turn = (
-        line.next_turn(literal(new.lane, jobs.c.lane.type), literal(new.user_id))
-        if in_line
-        else null()
-    )
-    statement = (
-        insert_into(tx.dialect, jobs)
-        .values(
-            id=new.id,
-            user_id=new.user_id,
-            connection_id=new.connection_id,
-            sync=new.sync,
-            source=new.source,
-            destination=new.destination,
-            destination_connection_id=new.destination_connection_id,
-            provider=new.source,
-            mode=new.mode,
-            lane=new.lane,
-            key=new.key,
-            request_hash=new.request_hash,
-            params=new.params,
-            start_date=new.start_date,
-            end_date=new.end_date,
-            state=JobState.PENDING,
-            reason=Reason.QUEUED,
-            wake_at=now.at(max(new.delay, ZERO)),
-            turn=turn,
-            cursor=new.cursor,
-            progress=new.progress,
-            created_at=now.at(),
-            updated_at=now.at(),
-        )
-        .on_conflict_do_nothing()
-        .returning(*JOB_COLUMNS)
-    )
-    row = tx.execute(statement).one_or_none()
+#: The columns that a job to be stored has, by the names of its fields.
+_GIVEN = tuple(name for name in NewJob.__struct_fields__ if name != "delay")
+#: Named, because SQLAlchemy does not fill them in where an INSERT is a part of a statement.
+_DEFAULTS: dict[str, Any] = {
+    column.name: literal(column.default.arg, column.type)
+    for column in jobs.c
+    if column.name not in _GIVEN and isinstance(column.default, ScalarElementColumnDefault)
+}
+
+
+def _insert(tx: Connection, now: Moment, new: NewJob, syncs: Sequence[str]) -> Job | None:
+    in_line = new.delay <= ZERO and new.sync in syncs
+    statement = _submission(tx.dialect, len(syncs) if in_line else None, server=now.server)
+    told = {"lane": new.lane.value}
+    given = {f"new_{name}": getattr(new, name) for name in _GIVEN}
+    asked = {"of_lane": new.lane, "told": told, **of_syncs(syncs)}
+    row = tx.execute(
+        statement, {**given, **asked, **now.binds(delay=max(new.delay, ZERO))}
+    ).one_or_none()
     if row is None:
         return None
-    job = to_job(row)
-    events.append(tx, [(job.id, job.created_at, "submitted", {"lane": job.lane.value})])
+    job = TABLE.to_row(row)
+    if tx.dialect.name != "postgresql":
+        events.append(tx, [(job.id, job.created_at, "submitted", told)])
     return job
+
+
+@cache
+def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[Any]:
+    """Insert a job, in line among so many syncs or asleep; on Postgres with its first event."""
+    given: dict[str, BindParameter[Any]] = {
+        name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in _GIVEN
+    }
+    now = instant(server=server)
+    insert = (
+        insert_into(dialect, jobs)
+        .values(
+            **_DEFAULTS,
+            **given,
+            provider=given["source"],
+            state=JobState.PENDING,
+            reason=Reason.QUEUED,
+            wake_at=instant(server=server, after="delay"),
+            turn=null() if syncs is None else line.next_turn(syncs, given["user_id"]),
+            created_at=now,
+            updated_at=now,
+        )
+        .on_conflict_do_nothing()
+        .returning(*TABLE.columns)
+    )
+    if dialect.name != "postgresql":
+        return insert  # type: ignore[return-value]
+    job = insert.cte("job")
+    event = insert_into(dialect, job_events).from_select(
+        ["job_id", "at", "kind", "data"],
+        select(
+            job.c.id,
+            job.c.created_at,
+            literal("submitted"),
+            bindparam("told", type_=job_events.c.data.type),
+        ),
+    )
+    return select(*job.c).add_cte(event.cte("event"))
 
 
 def _by_key(tx: Connection, new: NewJob) -> Job | None:
     if new.key is None:
         return None
-    query = select(*JOB_COLUMNS, jobs.c.request_hash).where(
+    query = select(jobs.c.id, jobs.c.request_hash).where(
         jobs.c.user_id == new.user_id, jobs.c.key == new.key
     )
-    row = tx.execute(query).mappings().one_or_none()
+    row = tx.execute(query).one_or_none()
     if row is None:
         return None
-    if row["request_hash"] != new.request_hash:
-        raise KeyReused(row["id"])
-    return get(tx, row["id"], user_id=new.user_id)
+    if row.request_hash != new.request_hash:
+        raise KeyReused(row.id)
+    return TABLE.get(tx, row.id, user_id=new.user_id)
 
 
-def _active(tx: Connection, sync: str, connection_id: str) -> str | None:
-    query = select(jobs.c.id).where(
-        ACTIVE, jobs.c.sync == sync, jobs.c.connection_id == connection_id
-    )
-    return tx.execute(query).scalar_one_or_none()
-
-
-def active_job_of(tx: Connection, job: Job) -> str | None:
-    """The id of the active job in whose way `job` would be."""
-    return _active(tx, job.sync, job.connection_id)
-
-
-# ---- claiming and keeping ----------------------------------------------------------------------
+# ---- claiming ----------------------------------------------------------------------------------
 
 
 def claim(
-    tx: Connection, now: Moment, lane: Lane, *, worker: str, limit: int, lease: timedelta
+    tx: Connection,
+    now: Moment,
+    lane: Lane,
+    *,
+    syncs: Sequence[str],
+    worker: str,
+    limit: int,
+    lease: timedelta,
 ) -> Claimed:
-    """Take the lowest turns of the lane, in one statement that nobody can come between."""
-    line.wake_sleepers(tx, now, lane)
-    asked = {"of_lane": lane, "most": limit, "by_worker": worker, **now.binds(lease=lease)}
-    taken = [to_job(row) for row in tx.execute(_claim(server=now.server), asked).all()]
-    return Claimed(taken, None if len(taken) == limit else _next_due_s(tx, now, lane))
+    """Take the lowest turns of the lane among these syncs; wake those that have come due."""
+    if not syncs:
+        return Claimed([], None)
+    asked = {"of_lane": lane, "by_worker": worker, **of_syncs(syncs), **now.binds(lease=lease)}
+    taken, due_s = _take(tx, now, len(syncs), {**asked, "most": limit})
+    if due_s is not None and due_s <= 0:
+        line.wake_sleepers(tx, now, lane, syncs)
+        if len(taken) < limit:
+            more, due_s = _take(tx, now, len(syncs), {**asked, "most": limit - len(taken)})
+            taken += more
+    return Claimed(taken, None if len(taken) == limit else due_s)
+
+
+def _take(
+    tx: Connection, now: Moment, syncs: int, asked: dict[str, Any]
+) -> tuple[list[Job], float | None]:
+    """The jobs, and the seconds until the first of those that sleep comes due."""
+    if tx.dialect.name == "postgresql":
+        rows = tx.execute(_claim_and_look(syncs, server=now.server), asked).all()
+        at, first = rows[0][:2]
+        # Without a job there is one row all the same.
+        taken = [TABLE.to_row(row[2:]) for row in rows if row[2] is not None]
+    else:
+        taken = TABLE.find(tx, _claim(syncs, server=now.server), asked)
+        at, first = tx.execute(_look(syncs, server=now.server), asked).one()
+    return taken, None if first is None else max(0.0, (first - at).total_seconds())
 
 
 @cache
-def _claim(*, server: bool) -> ReturningUpdate[Any]:
-    # In a CTE of its own, so that it runs exactly once.
-    picked = (
-        select(jobs.c.id)
-        .where(IN_LINE, jobs.c.lane == _OF_LANE)
-        .order_by(jobs.c.turn, jobs.c.wake_at, jobs.c.id)
-        .limit(bindparam("most", type_=Integer))
-        .with_for_update(skip_locked=True)
-        .cte("picked")
-    )
-    now = instant(server=server)
-    return (
-        update(jobs)
-        .where(jobs.c.id.in_(select(picked.c.id)))
-        .values(
-            state=JobState.RUNNING,
-            reason=Reason.WORKING,
-            token=jobs.c.token + literal_column("1"),
-            lease_until=instant(server=server, after="lease"),
-            worker=bindparam("by_worker"),
-            wake_at=None,
-            turn=None,
-            started_at=func.coalesce(jobs.c.started_at, now, type_=UtcTime),
-            attempted_at=now,
-            updated_at=now,
+def _claim(syncs: int, *, server: bool) -> ReturningUpdate[Any]:
+    most = bindparam("most", type_=Integer)
+
+    def in_line(sync: BindParameter[str]) -> Select[Any]:
+        return (
+            select(jobs.c.id, jobs.c.turn, jobs.c.wake_at)
+            .where(IN_LINE, jobs.c.lane == OF_LANE, jobs.c.sync == sync)
+            .order_by(jobs.c.turn, jobs.c.wake_at, jobs.c.id)
+            .limit(most)
+            .with_for_update(skip_locked=True)
         )
-        .returning(*JOB_COLUMNS)
+
+    first = of_each(syncs, in_line)
+    lowest = select(first.c.id).order_by(first.c.turn, first.c.wake_at, first.c.id).limit(most)
+    started_at = func.coalesce(jobs.c.started_at, instant(server=server), type_=UtcTime)
+    return TABLE.claim(
+        lowest, server=server, reason=Reason.WORKING, turn=None, started_at=started_at
     )
-
-
-def _next_due_s(tx: Connection, now: Moment, lane: Lane) -> float | None:
-    asked = {"of_lane": lane, **now.binds()}
-    at, first = tx.execute(_next_due(server=now.server), asked).one()
-    return None if first is None else max(0.0, (first - at).total_seconds())
 
 
 @cache
-def _next_due(*, server: bool) -> Select[Any]:
-    first = select(func.min(jobs.c.wake_at)).where(ASLEEP, jobs.c.lane == _OF_LANE)
-    return select(instant(server=server).label("at"), first.scalar_subquery())
-
-
-def heartbeat(
-    tx: Connection, now: Moment, held: Sequence[Held], *, lease: timedelta
-) -> dict[str, JobState]:
-    """Extend what is still held under the same token.
-
-    Rows are locked in the order of their ids, as everywhere, so that two transactions never wait
-    for each other.
-    """
-    pairs = [(each.job_id, each.token) for each in held]
-    mine = (
-        select(jobs.c.id)
-        .where(
-            jobs.c.id.in_([job_id for job_id, _ in pairs]),
-            tuple_(jobs.c.id, jobs.c.token).in_(pairs),
-            HELD,
-        )
-        .order_by(jobs.c.id)
-        .with_for_update()
-        .cte("mine")
+def _look(syncs: int, *, server: bool) -> Select[Any, Any]:
+    first = of_each(
+        syncs,
+        lambda sync: select(func.min(jobs.c.wake_at).label("first")).where(
+            ASLEEP, jobs.c.lane == OF_LANE, jobs.c.sync == sync
+        ),
     )
-    statement = (
-        update(jobs)
-        .where(jobs.c.id.in_(select(mine.c.id)))
-        .values(lease_until=now.at(lease))
-        .returning(jobs.c.id, jobs.c.state)
-    )
-    return {row.id: row.state for row in tx.execute(statement)}
+    at = instant(server=server).label("at")
+    return select(at, func.min(first.c.first)).select_from(first)
+
+
+@cache
+def _claim_and_look(syncs: int, *, server: bool) -> Select[Any]:
+    """Both in one statement."""
+    taken = _claim(syncs, server=server).cte("taken")
+    look = _look(syncs, server=server).cte("look")
+    return select(*look.c, *taken.c).select_from(look.outerjoin(taken, true()))
 
 
 # ---- finding -----------------------------------------------------------------------------------
 
 
-def get(tx: Connection, job_id: str, *, user_id: str | None = None) -> Job:
-    """The job, if it is there and, where a user is named, that user's."""
-    query = select(*JOB_COLUMNS).where(jobs.c.id == job_id)
-    if user_id is not None:
-        query = query.where(jobs.c.user_id == user_id)
-    row = tx.execute(query).one_or_none()
-    if row is None:
-        raise NotFound(f"there is no job {job_id!r}")
-    return to_job(row)
-
-
-def find(tx: Connection, wanted: JobFilter, *, limit: int, before: str | None) -> list[Job]:
+def find(tx: Connection, wanted: JobFilter, *, limit: int, before: str | None = None) -> list[Job]:
     """Jobs, newest first: ids sort by the time they were made."""
-    query = select(*JOB_COLUMNS)
+    query = select(*TABLE.columns)
     for name in ("user_id", "sync", "connection_id", "mode"):
         if (value := getattr(wanted, name)) is not None:
             query = query.where(jobs.c[name] == value)
@@ -234,4 +229,4 @@ def find(tx: Connection, wanted: JobFilter, *, limit: int, before: str | None) -
         query = query.where(jobs.c.state.in_(wanted.states))
     if before is not None:
         query = query.where(jobs.c.id < before)
-    return find_jobs(tx, query.order_by(jobs.c.id.desc()).limit(limit))
+    return TABLE.find(tx, query.order_by(jobs.c.id.desc()).limit(limit))

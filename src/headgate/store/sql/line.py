@@ -6,55 +6,89 @@ line, the turn after the one being served. So a user with ten thousand jobs take
 turns, and a user who comes later with one is served in the next round: users share a lane, not
 jobs. Nobody joins the turn being served, so it ends, whoever keeps coming back: nobody starves.
 
-**Sleep.** A pending job whose `wake_at` lies ahead has no turn. The claim first gives turns to
-those that have come due, then takes the lowest; both look only at what their partial index holds.
+**One line for each application.** Applications with different syncs may share a database. Each
+serves its own syncs, at its own speed, so turns are counted among those alone: every function here
+is given them. A job whose sync is not among them is left asleep, for its own workers to wake.
+
+**Sleep.** A pending job whose `wake_at` lies ahead has no turn. A claim gives turns to those that
+have come due. All of it looks only at what a partial index holds, one sync at a time: no job of
+another application, and none that waits for another time, is ever in the way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    ClauseElement,
+    ARRAY,
+    BindParameter,
     ColumnElement,
     Connection,
     Dialect,
     FromClause,
     ScalarSelect,
     Select,
+    Text,
+    Update,
     bindparam,
+    column,
     func,
     literal_column,
     select,
+    union_all,
     update,
 )
+from sqlalchemy.sql.selectable import Subquery
 
+from headgate.base.encoding import to_json
 from headgate.model.job import Lane
 from headgate.model.states import JobState
-from headgate.store.sql.many import Many, by_key
 from headgate.store.sql.moment import Moment, instant
-from headgate.store.sql.tables import ASLEEP, jobs
+from headgate.store.sql.tables import ASLEEP, in_states, jobs
 
 #: Sleepers that join the line in one claim, at most.
 WAKE_MAX = 500
 
+OF_LANE: BindParameter[Any] = bindparam("of_lane", type_=jobs.c.lane.type)
+
 _OTHER = jobs.alias("other")
-#: A place in line belongs to a lane and a user.
-_Place = tuple[Lane, str]
+_WAITING = (in_states(_OTHER, JobState.PENDING), _OTHER.c.turn.is_not(None))
 
 
-def next_turn(lane: ColumnElement[str], user_id: ColumnElement[str]) -> ColumnElement[int]:
-    """The turn that one job of this user takes when it joins."""
-    return func.coalesce(_last_of(lane, user_id), _served(lane), literal_column("0")) + (
-        literal_column("1")
-    )
+def of_syncs(syncs: Sequence[str]) -> dict[str, str]:
+    """What the statements that are built for so many syncs are to be given."""
+    return {f"sync_{number}": sync for number, sync in enumerate(syncs)}
 
 
-def next_turns(tx: Connection, joining: Sequence[_Place]) -> list[int]:
-    """The turns that these take when they join one after another: each stands behind the last."""
-    asked = [{"of_lane": lane, "of_user": user} for lane, user in dict.fromkeys(joining)]
-    found: list[Any] = [row for result in _look.run(tx, asked) for row in result]
-    last = {(Lane(lane), user): turn for lane, user, turn in found}
+def of_each(count: int, query: Callable[[BindParameter[str]], Select[Any]]) -> Subquery:
+    """The rows that `query` finds for each of `count` syncs, asked for one by one.
+
+    So each walks its index from the first row that it wants to the last.
+    """
+    parts = [select(query(_sync(number)).subquery()) for number in range(count)]
+    return union_all(*parts).subquery("each")
+
+
+def _sync(number: int) -> BindParameter[str]:
+    return bindparam(f"sync_{number}", type_=Text)
+
+
+def next_turn(syncs: int, user_id: ColumnElement[str]) -> ColumnElement[int]:
+    """The turn that one job of this user takes when it joins; `OF_LANE` says where."""
+    last = func.coalesce(_last_of(syncs, user_id), _served(syncs), literal_column("0"))
+    return last + literal_column("1")
+
+
+def next_turns(
+    tx: Connection, joining: Sequence[tuple[Lane, str]], syncs: Sequence[str]
+) -> list[int]:
+    """The turns of jobs, by lane and user, that join one after another: each behind the last."""
+    last: dict[tuple[Lane, str], int] = {}
+    for lane in sorted({lane for lane, _ in joining}):
+        users = sorted({user for of, user in joining if of is lane})
+        asked = {"of_lane": lane, "users": _array(tx.dialect, users), **of_syncs(syncs)}
+        for user, turn in tx.execute(_last_turns(tx.dialect, len(syncs)), asked):
+            last[lane, user] = turn
     turns: list[int] = []
     for place in joining:
         last[place] += 1
@@ -62,59 +96,89 @@ def next_turns(tx: Connection, joining: Sequence[_Place]) -> list[int]:
     return turns
 
 
-def wake_sleepers(tx: Connection, now: Moment, lane: Lane) -> None:
+def wake_sleepers(tx: Connection, now: Moment, lane: Lane, syncs: Sequence[str]) -> None:
     """Give turns to those that have come due, in the order in which they did."""
-    asked = {"of_lane": lane, **now.binds()}
-    due = tx.execute(_due_sleepers(server=now.server), asked).all()
-    if due:
-        turns = next_turns(tx, [(lane, row.user_id) for row in due])
-        _join.run(
-            tx,
-            [{"job_id": row.id, "new_turn": turn} for row, turn in zip(due, turns, strict=True)],
-        )
+    asked = {"of_lane": lane, **of_syncs(syncs), **now.binds()}
+    tx.execute(_wake(len(syncs), server=now.server), asked)
 
 
 @cache
-def _due_sleepers(*, server: bool) -> Select[Any]:
-    return (
-        select(jobs.c.id, jobs.c.user_id)
-        .where(
-            ASLEEP,
-            jobs.c.lane == bindparam("of_lane", type_=jobs.c.lane.type),
-            jobs.c.wake_at <= instant(server=server),
+def _wake(syncs: int, *, server: bool) -> Update:
+    def due(sync: BindParameter[str]) -> Select[Any]:
+        return (
+            select(jobs.c.id, jobs.c.user_id, jobs.c.wake_at)
+            .where(
+                ASLEEP,
+                jobs.c.lane == OF_LANE,
+                jobs.c.sync == sync,
+                jobs.c.wake_at <= instant(server=server),
+            )
+            .order_by(jobs.c.wake_at)
+            .limit(WAKE_MAX)
+            .with_for_update(skip_locked=True)
         )
-        .order_by(jobs.c.wake_at)
-        .limit(WAKE_MAX)
-        .with_for_update(skip_locked=True)
+
+    # In CTEs of their own, so that rows are locked once, and numbered after that.
+    found = of_each(syncs, due)
+    sleepers = select(found).order_by(found.c.wake_at).limit(WAKE_MAX).cte("sleepers")
+    place = func.row_number().over(
+        partition_by=sleepers.c.user_id, order_by=(sleepers.c.wake_at, sleepers.c.id)
+    )
+    placed = select(sleepers.c.id, place.label("place")).cte("placed")
+    return (
+        update(jobs)
+        .where(jobs.c.id == placed.c.id)
+        .values(turn=next_turn(syncs, jobs.c.user_id) + placed.c.place - literal_column("1"))
     )
 
 
-def _in_line(chosen: ColumnElement[int], lane: ColumnElement[str]) -> Select[int]:
+def _served(syncs: int) -> ScalarSelect[int]:
+    """The turn being served: one step down an index for each sync."""
     other = _OTHER.c
-    waiting = other.state == literal_column(f"'{JobState.PENDING.value}'")
-    return select(chosen).where(waiting, other.turn.is_not(None), other.lane == lane)
+    first = of_each(
+        syncs,
+        lambda sync: (
+            select(func.min(other.turn).label("turn"))
+            .select_from(_OTHER)
+            .where(*_WAITING, other.lane == OF_LANE, other.sync == sync)
+        ),
+    )
+    return select(func.min(first.c.turn)).scalar_subquery()
 
 
-def _served(lane: ColumnElement[str]) -> ScalarSelect[int]:
-    """The turn being served: one step down an index."""
-    return _in_line(func.min(_OTHER.c.turn), lane).scalar_subquery()
+def _last_of(syncs: int, user_id: ColumnElement[str]) -> ScalarSelect[int]:
+    """The user's last turn in line: one step down an index, past other applications' jobs."""
+    other = _OTHER.c
+    of_user = (
+        select(other.turn)
+        .select_from(_OTHER)
+        .where(
+            *_WAITING,
+            other.lane == OF_LANE,
+            other.user_id == user_id,
+            other.sync.in_([_sync(number) for number in range(syncs)]),
+        )
+        .order_by(other.turn.desc())
+        .limit(1)
+    )
+    return of_user.correlate_except(_OTHER).scalar_subquery()
 
 
-def _last_of(lane: ColumnElement[str], user_id: ColumnElement[str]) -> ScalarSelect[int]:
-    """The user's last turn in line: one step down an index."""
-    of_user = _in_line(func.max(_OTHER.c.turn), lane).where(_OTHER.c.user_id == user_id)
-    return of_user.scalar_subquery()
+@cache
+def _last_turns(dialect: Dialect, syncs: int) -> Select[Any]:
+    users = _users(dialect)
+    last = func.coalesce(_last_of(syncs, users.c.value), _served(syncs), literal_column("0"))
+    return select(users.c.value, last)
 
 
-def _build_look(given: FromClause, _: Dialect) -> ClauseElement:
-    lane, user = given.c.of_lane, given.c.of_user
-    last = func.coalesce(_last_of(lane, user), _served(lane), literal_column("0"))
-    return select(lane, user, last).select_from(given)
+def _users(dialect: Dialect) -> FromClause:
+    """The given users as a table: one parameter, however many they are."""
+    value = column("value", Text)
+    if dialect.name == "postgresql":
+        users = func.unnest(bindparam("users", type_=ARRAY(Text)))
+        return users.table_valued(value).render_derived(name="given")
+    return func.json_each(bindparam("users", type_=Text)).table_valued(value).alias("given")
 
 
-def _build_join(given: FromClause, _: Dialect) -> ClauseElement:
-    return update(jobs).where(jobs.c.id == given.c.job_id).values(turn=given.c.new_turn)
-
-
-_look = Many(by_key({"of_lane": jobs.c.lane.type, "of_user": jobs.c.user_id.type}), _build_look)
-_join = Many(by_key({"job_id": jobs.c.id.type, "new_turn": jobs.c.turn.type}), _build_join)
+def _array(dialect: Dialect, users: Sequence[str]) -> Any:
+    return users if dialect.name == "postgresql" else to_json(users)

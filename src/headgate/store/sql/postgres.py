@@ -80,6 +80,8 @@ class PostgresDatabase(Database):
         self._lock_s = lock_s
         self.url = make_url(url).set(drivername="postgresql+asyncpg")
         self._engine = self._make_engine(pool_size, statement_s=STATEMENT_S_MAX)
+        #: On the same pool.
+        self._autocommitting = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self.dialect = self._engine.dialect
 
     def _make_engine(self, pool_size: int, *, statement_s: float | None) -> AsyncEngine:
@@ -132,6 +134,10 @@ class PostgresDatabase(Database):
     async def read(self, operation: Operation[T]) -> T:
         """Run in a transaction of its own."""
         return await self._run(self._engine.connect, operation)
+
+    async def autocommit(self, operation: Operation[T], *, read_only: bool = False) -> T:
+        """Run without a transaction around it."""
+        return await self._run(self._autocommitting.connect, operation)
 
     async def _run(
         self,

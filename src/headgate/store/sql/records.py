@@ -40,6 +40,10 @@ class Counts(msgspec.Struct):
         """Whether there were any."""
         return bool(self.inserted or self.updated or self.unchanged)
 
+    def by_name(self) -> dict[str, int]:
+        """As the job's summary counts them."""
+        return msgspec.structs.asdict(self)
+
 
 def store(
     tx: Connection, chunks: Sequence[tuple[Job, Work | None]], at: datetime | None
@@ -107,7 +111,7 @@ def _hashes(tx: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
 
 
 def of_connection(
-    tx: Connection, sync: str, connection_id: str, *, after: str | None, limit: int
+    tx: Connection, sync: str, connection_id: str, *, after: str | None = None, limit: int
 ) -> list[Record]:
     """Records held for a connection, in the order of their keys."""
     query = select(records.c.key, records.c.data).where(

@@ -7,26 +7,22 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, func, select, update
 
 from headgate.model.job import Job, Reason
-from headgate.store.sql.moment import Moment, instant
-from headgate.store.sql.statements import JOB_COLUMNS, find_jobs
-from headgate.store.sql.tables import CANCELLING, HELD, PAUSED, PROBING, jobs
+from headgate.store.sql.leases import seconds_until_first, times
+from headgate.store.sql.moment import Moment
+from headgate.store.sql.settle import TABLE
+from headgate.store.sql.tables import CANCELLING, PAUSED, PROBING, jobs
 
 
 def expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
     """Jobs whose lease has run out, and cancelling ones past their deadline."""
-    lost = (
-        select(*JOB_COLUMNS)
-        .where(HELD, jobs.c.lease_until < now.at())
-        .order_by(jobs.c.lease_until)
-        .limit(limit)
-    )
     late = (
-        select(*JOB_COLUMNS)
+        select(*TABLE.columns)
         .where(CANCELLING, jobs.c.wake_at < now.at())
         .order_by(jobs.c.wake_at)
         .limit(limit)
     )
-    found = {job.id: job for query in (lost, late) for job in find_jobs(tx, query)}
+    lost = TABLE.expired(tx, now, limit=limit)
+    found = {job.id: job for job in (*lost, *TABLE.find(tx, late))}
     return list(found.values())[:limit]
 
 
@@ -40,7 +36,7 @@ def thawable(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
     """Recovering jobs whose moment has come, and the first of each provider that nobody probes."""
     due = jobs.c.wake_at <= now.at()
     recovering = (
-        select(*JOB_COLUMNS)
+        select(*TABLE.columns)
         .where(PAUSED, _RECOVERING, due)
         .order_by(jobs.c.provider, jobs.c.wake_at)
         .limit(limit)
@@ -51,10 +47,10 @@ def thawable(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
         .distinct()
         .limit(limit)
     )
-    found = find_jobs(tx, recovering)
+    found = TABLE.find(tx, recovering)
     for provider in tx.execute(shut).scalars().all():
-        first = select(*JOB_COLUMNS).where(PAUSED, _SHUT, due, jobs.c.provider == provider)
-        found += find_jobs(tx, first.order_by(jobs.c.wake_at, jobs.c.id).limit(1))
+        first = select(*TABLE.columns).where(PAUSED, _SHUT, due, jobs.c.provider == provider)
+        found += TABLE.find(tx, first.order_by(jobs.c.wake_at, jobs.c.id).limit(1))
     return found[:limit]
 
 
@@ -88,18 +84,15 @@ def release_provider(
 
 def next_sweep_s(tx: Connection, now: Moment) -> float | None:
     """Seconds until the first lease, deadline or cool-down ends."""
-    at, *found = tx.execute(_next_sweep(server=now.server), now.binds()).one()
-    due = [time for time in found if time is not None]
-    return max(0.0, (min(due) - at).total_seconds()) if due else None
+    return seconds_until_first(tx, now, _next_sweep(server=now.server))
 
 
 @cache
 def _next_sweep(*, server: bool) -> Select[Any]:
-    first = func.min(jobs.c.wake_at)
-    times = [
-        select(func.min(jobs.c.lease_until)).where(HELD),
-        select(first).where(CANCELLING),
-        select(first).where(PAUSED, _RECOVERING),
-        select(first).where(PAUSED, _SHUT, jobs.c.provider.not_in(_PROBED)),
-    ]
-    return select(instant(server=server).label("at"), *(query.scalar_subquery() for query in times))
+    first = select(func.min(jobs.c.wake_at))
+    waits = (
+        first.where(CANCELLING),
+        first.where(PAUSED, _RECOVERING),
+        first.where(PAUSED, _SHUT, jobs.c.provider.not_in(_PROBED)),
+    )
+    return times(TABLE.first_expiry(), *(query.scalar_subquery() for query in waits), server=server)

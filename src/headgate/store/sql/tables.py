@@ -18,6 +18,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Date,
+    FromClause,
     Index,
     Integer,
     LargeBinary,
@@ -41,6 +42,7 @@ from headgate.model.states import (
     DayStatus,
     ItemState,
     JobState,
+    Machine,
     words,
 )
 from headgate.policy.items import RETRIES_MAX
@@ -58,6 +60,23 @@ metadata = MetaData(
 
 #: SQLite numbers rows by itself only where the primary key is called INTEGER.
 _Serial = BigInteger().with_variant(Integer, "sqlite")
+
+
+def in_states(table: FromClause, *states: StrEnum) -> ColumnElement[bool]:
+    """The row's state is one of these, said with literals so that partial indexes match."""
+    if len(states) == 1:
+        return table.c.state == literal_column(f"'{states[0].value}'")
+    return table.c.state.in_([literal_column(f"'{state.value}'") for state in states])
+
+
+def _leased(machine: Machine[Any]) -> CheckConstraint:
+    """What is claimed has a lease, and nothing else has one: an expired lease is always found."""
+    claimed = (
+        f"state IN ({_listed(machine.claimed)})"
+        if len(machine.claimed) > 1
+        else f"state = {_listed(machine.claimed)}"
+    )
+    return CheckConstraint(f"(lease_until IS NOT NULL) = ({claimed})", name="lease")
 
 
 def _listed(values: Iterable[StrEnum]) -> str:
@@ -120,37 +139,24 @@ jobs = Table(
     _one_of("state", JobState),
     _one_of("mode", Mode),
     _one_of("lane", Lane),
-    # A job that runs has a lease, and no other has one: so an expired lease is always found.
+    _leased(JOB),
     CheckConstraint(
-        "(lease_until IS NOT NULL) = (state IN ('running', 'cancelling'))", name="lease"
-    ),
-    CheckConstraint(
-        f"(finished_at IS NOT NULL) = (state IN "
-        f"({', '.join(repr(word) for word in words(JOB.terminal))}))",
-        name="finished",
+        f"(finished_at IS NOT NULL) = (state IN ({_listed(JOB.terminal)}))", name="finished"
     ),
     CheckConstraint("turn IS NULL OR state = 'pending'", name="turn"),
     # A pending job is in line, or knows when it will be: else nothing would ever wake it.
     CheckConstraint("state <> 'pending' OR turn IS NOT NULL OR wake_at IS NOT NULL", name="wakes"),
 )
 
-
-def is_state(*states: JobState) -> ColumnElement[bool]:
-    """The state is one of these, said with literals so that partial indexes match."""
-    if len(states) == 1:
-        return jobs.c.state == literal_column(f"'{states[0].value}'")
-    return jobs.c.state.in_([literal_column(f"'{state.value}'") for state in states])
-
-
 #: Due and waiting for a worker, in the order of `turn`.
-IN_LINE = and_(is_state(JobState.PENDING), jobs.c.turn.is_not(None))
+IN_LINE = and_(in_states(jobs, JobState.PENDING), jobs.c.turn.is_not(None))
 #: Waiting for its `wake_at`.
-ASLEEP = and_(is_state(JobState.PENDING), jobs.c.turn.is_(None))
+ASLEEP = and_(in_states(jobs, JobState.PENDING), jobs.c.turn.is_(None))
 #: Held by a worker.
-HELD = is_state(JobState.RUNNING, JobState.CANCELLING)
-PAUSED = is_state(JobState.PAUSED)
-CANCELLING = is_state(JobState.CANCELLING)
-ACTIVE = is_state(*JOB.active)
+HELD = in_states(jobs, *JOB.claimed)
+PAUSED = in_states(jobs, JobState.PAUSED)
+CANCELLING = in_states(jobs, JobState.CANCELLING)
+ACTIVE = in_states(jobs, *JOB.active)
 PROBING: ColumnElement[bool] = literal_column("probe")
 
 
@@ -160,9 +166,17 @@ def _index(
     return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
-_index("ix_jobs_in_line", jobs.c.lane, jobs.c.turn, jobs.c.wake_at, jobs.c.id, where=IN_LINE)
-_index("ix_jobs_turn_of_user", jobs.c.lane, jobs.c.user_id, jobs.c.turn, where=IN_LINE)
-_index("ix_jobs_asleep", jobs.c.lane, jobs.c.wake_at, where=ASLEEP)
+_index(
+    "ix_jobs_in_line",
+    jobs.c.lane,
+    jobs.c.sync,
+    jobs.c.turn,
+    jobs.c.wake_at,
+    jobs.c.id,
+    where=IN_LINE,
+)
+_index("ix_jobs_turn_of_user", jobs.c.lane, jobs.c.user_id, jobs.c.turn, jobs.c.sync, where=IN_LINE)
+_index("ix_jobs_asleep", jobs.c.lane, jobs.c.sync, jobs.c.wake_at, where=ASLEEP)
 _index("ix_jobs_held", jobs.c.lease_until, where=HELD)
 _index("ix_jobs_cancelling", jobs.c.wake_at, where=CANCELLING)
 _index("ix_jobs_paused", jobs.c.reason, jobs.c.provider, jobs.c.wake_at, where=PAUSED)
@@ -362,7 +376,7 @@ items = Table(
     Column("updated_at", UtcTime, nullable=False),
     _one_of("state", ItemState),
     _one_of("lane", Lane),
-    CheckConstraint("(lease_until IS NOT NULL) = (state = 'fetching')", name="lease"),
+    _leased(ITEM),
     CheckConstraint("(deferred_until IS NOT NULL) = (state = 'deferred')", name="deferred"),
     # What has no id at the provider cannot be asked for: it is never in a worker's way.
     CheckConstraint("external_id IS NOT NULL OR state = 'unavailable'", name="known"),
@@ -378,23 +392,16 @@ items = Table(
 )
 
 
-def is_item_state(*states: ItemState) -> ColumnElement[bool]:
-    """The item's state is one of these, said with literals so that partial indexes match."""
-    if len(states) == 1:
-        return items.c.state == literal_column(f"'{states[0].value}'")
-    return items.c.state.in_([literal_column(f"'{state.value}'") for state in states])
-
-
 #: Waiting for a worker, or for its time.
 ELIGIBLE = and_(
-    is_item_state(*ITEM.edge("claim").sources),
+    in_states(items, *ITEM.edge("claim").sources),
     items.c.external_id.is_not(None),
     items.c.retry_count < literal_column(str(RETRIES_MAX)),
     items.c.next_attempt_at.is_not(None),
 )
-FETCHING = is_item_state(ItemState.FETCHING)
+FETCHING = in_states(items, *ITEM.claimed)
 #: Failed for good.
-STUCK = and_(is_item_state(ItemState.FAILED), items.c.next_attempt_at.is_(None))
+STUCK = and_(in_states(items, ItemState.FAILED), items.c.next_attempt_at.is_(None))
 #: "hot" sorts after "cold", so the last lane goes first.
 CLAIM_ORDER = (items.c.lane.desc(), items.c.start_time, items.c.id)
 
@@ -470,8 +477,7 @@ __all__ = [
     "connections",
     "coverage",
     "idempotent_requests",
-    "is_item_state",
-    "is_state",
+    "in_states",
     "item_documents",
     "items",
     "job_events",

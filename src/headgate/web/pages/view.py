@@ -128,7 +128,6 @@ _WAITS = (
     Reason.RATE_LIMITED,
     Reason.NO_LIMITER,
     Reason.CONNECTION_PAUSED,
-    Reason.UNKNOWN_SYNC,
 )
 
 

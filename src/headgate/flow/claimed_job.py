@@ -7,7 +7,9 @@ write that is cut off has an outcome that nobody knows.
 import asyncio
 from enum import Enum
 
+from headgate.flow.claims import ActiveClaim
 from headgate.model.job import Job
+from headgate.model.states import JobState
 
 
 class Interrupt(Enum):
@@ -32,18 +34,27 @@ class Interrupted(Exception):
         self.why = why
 
 
-class Holding:
+class ClaimedJob(ActiveClaim[Job]):
     """One claimed job while this worker works on it."""
 
     def __init__(self, job: Job) -> None:
         """Hold `job` as it was claimed."""
-        self.job = job
+        super().__init__(job)
         #: End the slice at the next checkpoint.
         self.stopping = False
         #: Why it must let go, once somebody has said so.
         self.why: Interrupt | None = None
         #: The task that reads a chunk, while it does.
         self.reading: asyncio.Task[object] | None = None
+
+    def found(self, state: JobState) -> None:
+        """Let go of a job that is to be cancelled."""
+        if state is JobState.CANCELLING:
+            self.interrupt(Interrupt.CANCEL)
+
+    def lost(self) -> None:
+        """Let go: if the job has been settled meanwhile, this reaches nobody."""
+        self.interrupt(Interrupt.LOST)
 
     def interrupt(self, why: Interrupt) -> None:
         """Cut the present chunk short, or the next before it begins. The first reason stands."""
@@ -64,32 +75,32 @@ class Interruptible:
     `asyncio.timeout` are made for more, and cost more.
     """
 
-    def __init__(self, holding: Holding, seconds: float) -> None:
-        """Let `holding` be interrupted for `seconds` at most."""
-        self._holding = holding
+    def __init__(self, claimed: ClaimedJob, seconds: float) -> None:
+        """Let `claimed` be interrupted for `seconds` at most."""
+        self._claimed = claimed
         self._seconds = seconds
 
     def __enter__(self) -> None:
         """Raise at once if the interrupt came before."""
-        holding = self._holding
-        if holding.why is not None:
-            raise Interrupted(holding.why)
+        claimed = self._claimed
+        if claimed.why is not None:
+            raise Interrupted(claimed.why)
         task = asyncio.current_task()
         assert task is not None
         self._task = task
         self._asked_before = task.cancelling()
-        holding.reading = task
+        claimed.reading = task
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._seconds, holding.interrupt, Interrupt.LATE)
+        self._timer = loop.call_later(self._seconds, claimed.interrupt, Interrupt.LATE)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
         """Turn our own cancellation into Interrupted; let anybody else's pass."""
         self._timer.cancel()
-        holding = self._holding
-        holding.reading = None
-        ours = isinstance(error, asyncio.CancelledError) and holding.why is not None
+        claimed = self._claimed
+        claimed.reading = None
+        ours = isinstance(error, asyncio.CancelledError) and claimed.why is not None
         if ours and self._task.uncancel() <= self._asked_before:
-            assert holding.why is not None
-            raise Interrupted(holding.why) from None
+            assert claimed.why is not None
+            raise Interrupted(claimed.why) from None

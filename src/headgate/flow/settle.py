@@ -1,0 +1,47 @@
+"""Settling a change of any leased type, also across an outage of the store."""
+
+from typing import Any, TypeVar
+
+from headgate.base.clock import Clock
+from headgate.base.errors import NotFound, StoreUnavailable
+from headgate.model.lease import AnyChange, Row
+from headgate.ports.leases import Leases
+
+#: A database that does not answer is asked again after each of these.
+SETTLE_RESTS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+Payload = TypeVar("Payload")
+
+
+async def settle_surely(
+    leases: Leases[Row, AnyChange, Payload],
+    clock: Clock,
+    change: AnyChange,
+    payload: Payload | None = None,
+) -> Row | None:
+    """Write the change with what belongs to it; None where the claim was lost.
+
+    When a write was cut off, it may have taken effect. Writing it again is safe: it is fenced. But
+    then it finds itself in the way and loses, so the row is read to see whether what is there is
+    ours.
+    """
+    uncertain = False
+    rests_s = iter(SETTLE_RESTS_S)
+    while True:
+        try:
+            after = await leases.settle(change, payload)
+            return await _written(leases, change) if after is None and uncertain else after
+        except StoreUnavailable:
+            rest_s = next(rests_s, None)
+            if rest_s is None:
+                raise
+            uncertain = True
+            await clock.sleep(rest_s)
+
+
+async def _written(leases: Leases[Row, Any, Any], change: AnyChange) -> Row | None:
+    try:
+        row = await leases.get(change.after.id)
+    except NotFound:
+        return None
+    return row if leases.kind.is_written(change, row) else None

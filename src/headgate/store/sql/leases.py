@@ -1,0 +1,310 @@
+"""Leases in a SQL table: claim, extend, lock, guarded write and sweep, once for all leased types.
+
+What a change makes of a row is decided by the type's description in the model, not here. A batch
+costs the same few statements however many rows are in it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import (
+    ARRAY,
+    ClauseElement,
+    ColumnElement,
+    Connection,
+    Dialect,
+    FromClause,
+    ScalarSelect,
+    Select,
+    Table,
+    Text,
+    and_,
+    any_,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.sql.dml import ReturningUpdate
+from sqlalchemy.sql.selectable import TypedReturnsRows
+
+from headgate.base.errors import NotFound
+from headgate.model.lease import AnyChange, AnyLocked, Claim, LeasedType, Row
+from headgate.store.sql.many import Given, Many
+from headgate.store.sql.moment import Moment, instant
+from headgate.store.sql.tables import in_states
+
+Payload = TypeVar("Payload")
+
+
+class Settled(Generic[Row, AnyChange, Payload]):
+    """A change that holds, with the row as it is to be written and what is stored beside it."""
+
+    __slots__ = ("change", "now", "payload", "row", "seen_state", "seen_token")
+
+    def __init__(
+        self,
+        change: AnyChange,
+        row: Row,
+        payload: Payload | None,
+        *,
+        seen_state: Any,
+        seen_token: int,
+        now: datetime,
+    ) -> None:
+        """Write `row` over one that stands in this state, under this token, at the store's now."""
+        self.change = change
+        self.row = row
+        self.payload = payload
+        self.seen_state = seen_state
+        self.seen_token = seen_token
+        self.now = now
+
+
+class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
+    """The rows of one leased type."""
+
+    def __init__(self, kind: LeasedType[Row, AnyChange, AnyLocked], table: Table) -> None:
+        """Keep the rows of `kind` in `table`, whose columns are named as the row's fields are."""
+        self.kind = kind
+        self.table = table
+        self._fields: tuple[str, ...] = kind.row.__struct_fields__  # type: ignore[attr-defined]
+        #: In the order of the row's fields.
+        self.columns = tuple(table.c[name] for name in self._fields)
+        #: A worker has it.
+        self.claimed = in_states(table, *kind.machine.claimed)
+        self._locked_fields: tuple[str, ...] = kind.locked.__struct_fields__
+        self._changes = {name: attrgetter(name) for name in kind.if_changed}
+        # Built once: these run for every chunk.
+        self._locking = cache(self._build_lock)
+        self._writing = cache(self._build_write)
+        self._next_expiring = cache(self._build_next_expiry)
+
+    # ---- reading -------------------------------------------------------------------------------
+
+    def to_row(self, row: Sequence[Any]) -> Row:
+        """A row of `columns`, as a value."""
+        return self.kind.row(**dict(zip(self._fields, row, strict=True)))
+
+    def find(self, tx: Connection, query: TypedReturnsRows[Any], asked: Any = None) -> list[Row]:
+        """The rows that a query on `columns` finds."""
+        return [self.to_row(row) for row in tx.execute(query, asked)]
+
+    def get(self, tx: Connection, row_id: str, *, user_id: str | None = None) -> Row:
+        """The row, if it is there and, where a user is named, that user's."""
+        query = select(*self.columns).where(self.table.c.id == row_id)
+        if user_id is not None:
+            query = query.where(self.table.c.user_id == user_id)
+        row = tx.execute(query).one_or_none()
+        if row is None:
+            raise NotFound(f"there is no {self.kind.machine.name} {row_id!r}")
+        return self.to_row(row)
+
+    def among(self, dialect: Dialect) -> ColumnElement[bool]:
+        """The id is one of `ids`. An array is one parameter, whatever its length."""
+        if dialect.name == "postgresql":
+            return self.table.c.id == any_(bindparam("ids", type_=ARRAY(Text)))
+        return self.table.c.id.in_(bindparam("ids", expanding=True))
+
+    # ---- claiming and keeping ------------------------------------------------------------------
+
+    def claim(self, due: Select[Any], *, server: bool, **more: Any) -> ReturningUpdate[Any]:
+        """The statement that claims what `due` selects and locks; nobody can come between.
+
+        `due` gives an id each. The statement takes `by_worker` and the duration `lease`, writes
+        also the columns `more`, and returns `columns`, in no promised order.
+        """
+        # In a CTE of its own, so that it runs exactly once.
+        picked = due.cte("picked")
+        now = instant(server=server)
+        values = {
+            "state": self.kind.machine.edge("claim").target,
+            "token": self.table.c.token + literal_column("1"),
+            "lease_until": instant(server=server, after="lease"),
+            "worker": bindparam("by_worker"),
+            self.kind.wake: None,
+            "attempted_at": now,
+            "updated_at": now,
+            **more,
+        }
+        return (
+            update(self.table)
+            .where(self.table.c.id.in_(select(picked.c.id)))
+            .values(values)
+            .returning(*self.columns)
+        )
+
+    def extend(
+        self, tx: Connection, now: Moment, claims: Sequence[Claim], *, lease: timedelta
+    ) -> dict[str, Any]:
+        """Extend the leases that still stand under these tokens; the state of each such row.
+
+        Rows are locked in the order of their ids, as everywhere, so that two transactions never
+        wait for each other.
+        """
+        table = self.table
+        pairs = [(each.id, each.token) for each in claims]
+        mine = (
+            select(table.c.id)
+            .where(
+                table.c.id.in_([row_id for row_id, _ in pairs]),
+                tuple_(table.c.id, table.c.token).in_(pairs),
+                self.claimed,
+            )
+            .order_by(table.c.id)
+            .with_for_update()
+            .cte("mine")
+        )
+        statement = (
+            update(table)
+            .where(table.c.id.in_(select(mine.c.id)))
+            .values(lease_until=now.at(lease))
+            .returning(table.c.id, table.c.state)
+        )
+        return {row.id: row.state for row in tx.execute(statement)}
+
+    # ---- the guarded write ---------------------------------------------------------------------
+
+    def settle(
+        self,
+        tx: Connection,
+        now: Moment,
+        batch: Sequence[tuple[AnyChange, Payload | None]],
+        store: "Callable[[Connection, list[Settled[Row, AnyChange, Payload]]], None] | None" = None,
+    ) -> list[Row | None]:
+        """Apply the changes that still hold; None where one lost.
+
+        `store` writes them, by `write`, together with what belongs into the same transaction.
+        """
+        results: list[Row | None] = [None] * len(batch)
+        for places in _each_row_once([change.after.id for change, _ in batch]):
+            settled = self._settle_together(tx, now, [(place, *batch[place]) for place in places])
+            if settled:
+                (store or self.write)(tx, list(settled.values()))
+                for place, each in settled.items():
+                    results[place] = each.row
+        return results
+
+    def _settle_together(
+        self, tx: Connection, now: Moment, batch: Sequence[tuple[int, AnyChange, Payload | None]]
+    ) -> dict[int, Settled[Row, AnyChange, Payload]]:
+        locked = self._lock(tx, now, sorted(change.after.id for _, change, _ in batch))
+        settled = {}
+        for place, change, payload in batch:
+            row = locked.get(change.after.id)
+            became = None if row is None else self.kind.settled(change, row)
+            if row is not None and became is not None:
+                settled[place] = Settled[Row, AnyChange, Payload](
+                    *became, payload, seen_state=row.state, seen_token=row.token, now=row.now
+                )
+        return settled
+
+    def _lock(self, tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, AnyLocked]:
+        query = self._locking(tx.dialect, server=now.server)
+        rows = tx.execute(query, {"ids": ids, **now.binds()}).all()
+        return {row[0]: self.kind.locked(*row[1:]) for row in rows}
+
+    def _build_lock(self, dialect: Dialect, *, server: bool) -> Select[Any]:
+        now = instant(server=server).label("now")
+        columns = [now if name == "now" else self.table.c[name] for name in self._locked_fields]
+        return (
+            select(self.table.c.id, *columns)
+            .where(self.among(dialect))
+            .order_by(self.table.c.id)
+            .with_for_update()
+        )
+
+    def write(self, tx: Connection, settled: Sequence[Settled[Row, AnyChange, Payload]]) -> None:
+        """Write the rows, those that change the same columns together."""
+        alike: dict[tuple[str, ...], list[Settled[Row, AnyChange, Payload]]] = {}
+        for each in settled:
+            before, after = each.change.before, each.row
+            # A list, which is quicker than a generator.
+            changed = tuple([name for name, of in self._changes.items() if of(before) != of(after)])
+            alike.setdefault(changed, []).append(each)
+        for changed, rows in alike.items():
+            self._writing(changed).run(tx, rows)
+
+    def _build_write(self, changed: tuple[str, ...]) -> Many:
+        """The guarded write for changes of these columns: a few shapes come up again and again."""
+        table = self.table
+        written = (*self.kind.always, *changed)
+
+        def build(rows: FromClause, _: Dialect) -> ClauseElement:
+            return (
+                update(table)
+                .where(
+                    table.c.id == rows.c.seen_id,
+                    table.c.token == rows.c.seen_token,
+                    table.c.state == rows.c.seen_state,
+                )
+                .values({name: rows.c[f"new_{name}"] for name in written})
+            )
+
+        given = {
+            f"new_{name}": Given(table.c[name].type, attrgetter(f"row.{name}")) for name in written
+        }
+        given["seen_id"] = Given(table.c.id.type, attrgetter("row.id"))
+        given["seen_token"] = Given(table.c.token.type, attrgetter("seen_token"))
+        given["seen_state"] = Given(table.c.state.type, attrgetter("seen_state"))
+        return Many(given, build)
+
+    # ---- sweeping ------------------------------------------------------------------------------
+
+    def expired(self, tx: Connection, now: Moment, *, limit: int) -> list[Row]:
+        """Rows whose lease has run out, the longest ago first."""
+        lease_until = self.table.c.lease_until
+        query = select(*self.columns).where(self.claimed, lease_until < now.at())
+        return self.find(tx, query.order_by(lease_until).limit(limit))
+
+    def next_sweep_s(self, tx: Connection, now: Moment) -> float | None:
+        """Seconds until the first lease ends; None when nothing is claimed."""
+        return seconds_until_first(tx, now, self._next_expiring(server=now.server))
+
+    def _build_next_expiry(self, *, server: bool) -> Select[Any]:
+        return times(self.first_expiry(), server=server)
+
+    def first_expiry(self) -> ScalarSelect[Any]:
+        """When the first lease ends."""
+        return select(func.min(self.table.c.lease_until)).where(self.claimed).scalar_subquery()
+
+    # ---- counting ------------------------------------------------------------------------------
+
+    def count_by_state(self, tx: Connection, *where: ColumnElement[bool]) -> Mapping[Any, int]:
+        """How many rows there are in each state, zero included."""
+        query = select(self.table.c.state, func.count()).where(and_(True, *where))
+        found = {row[0]: row[1] for row in tx.execute(query.group_by(self.table.c.state))}
+        return {state: found.get(state, 0) for state in self.kind.machine.states}
+
+
+def times(*first: ScalarSelect[Any], server: bool) -> Select[Any]:
+    """A query for the store's now and these times."""
+    return select(instant(server=server).label("at"), *first)
+
+
+def seconds_until_first(tx: Connection, now: Moment, query: Select[Any]) -> float | None:
+    """Of a query made by `times`: seconds until the first of them, at least 0; None without any."""
+    at, *found = tx.execute(query, now.binds()).one()
+    due = [time for time in found if time is not None]
+    return max(0.0, (min(due) - at).total_seconds()) if due else None
+
+
+def _each_row_once(ids: Sequence[str]) -> Iterator[Sequence[int]]:
+    """Places to settle together. A row's second change meets what the first made of it."""
+    if len(set(ids)) == len(ids):
+        yield range(len(ids))
+        return
+    rounds: list[list[int]] = []
+    turns: Counter[str] = Counter()
+    for place, row_id in enumerate(ids):
+        if turns[row_id] == len(rounds):
+            rounds.append([])
+        rounds[turns[row_id]].append(place)
+        turns[row_id] += 1
+    yield from rounds
