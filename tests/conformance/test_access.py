@@ -179,7 +179,3 @@ async def test_what_ran_out_is_forgotten_in_passing_a_little_at_a_time(
     assert await count(database) == 5 + 1
     await begun(access, key="new 2")
     assert await count(database) == 2
-
-
-async def test_the_database_says_that_it_is_there(access: SqlAccess, database: Database) -> None:
-    await access.ping()

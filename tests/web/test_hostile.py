@@ -159,7 +159,7 @@ def test_a_failure_of_ours_is_a_problem_without_details(
         # Even while it is being found out who calls.
         with monkeypatch.context() as patched:
             patched.setattr(SqlAccess, "find_key", down)
-            patched.setattr(SqlAccess, "ping", down)
+            patched.setattr(type(served.app.database), "ping", down)
             answer = await client.get("/v1/jobs")
             told = problem(answer, 503, "store_unavailable")
             assert told["retryable"] and "hunter2" not in answer.text

@@ -87,7 +87,3 @@ class Access(Protocol):
     async def abandon(self, owner: str, key: str, begun: Begun) -> None:
         """Forget the request, so that it can be begun again at once."""
         ...
-
-    async def ping(self) -> None:
-        """Return if the database answers."""
-        ...

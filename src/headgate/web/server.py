@@ -18,6 +18,7 @@ from headgate.base.redact import describe
 from headgate.connectors.keys import KeyRing
 from headgate.flow.access import ApiKeys
 from headgate.store.sql.access_store import SqlAccess
+from headgate.store.sql.database import Database
 from headgate.web import metrics, problems
 from headgate.web.api import (
     activities,
@@ -76,7 +77,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         web.include_router(each.routes)
     description.install(web)
     web.include_router(pages_router(site))
-    web.add_api_route("/healthz", _health(access), include_in_schema=False)
+    web.add_api_route("/healthz", _health(app.database), include_in_schema=False)
     problems.install(web)
     https = public_url.startswith("https://")
     web.add_middleware(BodyLimit)
@@ -84,12 +85,12 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     return web
 
 
-def _health(access: SqlAccess) -> Callable[[], Awaitable[Response]]:
+def _health(database: Database) -> Callable[[], Awaitable[Response]]:
     async def healthz() -> Response:
         """Whether requests can be served; anonymous, so it says nothing else."""
         try:
             async with asyncio.timeout(HEALTH_S_MAX):
-                await access.ping()
+                await database.ping()
         except (HeadgateError, TimeoutError) as error:
             _log.error("not healthy", error=describe(error))
             return PlainTextResponse("unavailable", status_code=503)

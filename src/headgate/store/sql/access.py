@@ -156,8 +156,3 @@ def _is(owner: str, key: str) -> ColumnElement[bool]:
 
 def _held(owner: str, key: str, begun: Begun) -> ColumnElement[bool]:
     return and_(_is(owner, key), requests.c.status.is_(None), requests.c.expires_at == begun.until)
-
-
-def ping(tx: Connection) -> None:
-    """Ask for nothing."""
-    tx.execute(select(1))

@@ -14,4 +14,3 @@ class SqlAccess(SqlPort):
     begin = writes_timed(access.begin)
     finish = writes_timed(access.finish)
     abandon = writes(access.abandon)
-    ping = reads(access.ping)
