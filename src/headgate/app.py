@@ -79,8 +79,8 @@ class App:
         `vault`, else with the keys in the settings. A test or a simulation hands in a database, a
         transport, a signal, a clock and randomness of its own.
         """
-        from headgate.store.sql.access_store import SqlAccess
         from headgate.store.sql.account_store import SqlAccounts
+        from headgate.store.sql.api_keys import SqlApiKeys
         from headgate.store.sql.item_store import SqlItems
         from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
         from headgate.store.sql.store import SqlStore
@@ -97,7 +97,7 @@ class App:
         self.store = SqlStore(self.database)
         self.items = SqlItems(self.database)
         self._accounts = SqlAccounts(self.database)
-        self._access = SqlAccess(self.database)
+        self._api_keys = SqlApiKeys(self.database)
         self.limiter: Limiter = SqlLimiter(self.database)
         if redis is not None:
             with _of_extra("redis", "redis"):
@@ -294,7 +294,7 @@ class App:
     @property
     def api_keys(self) -> ApiKeys:
         """Who may call the HTTP API."""
-        return ApiKeys(self._access, self.runtime)
+        return ApiKeys(self._api_keys, self.runtime)
 
     @property
     def backfills(self) -> Backfills:

@@ -16,9 +16,8 @@ from headgate.base.errors import HeadgateError
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.connectors.keys import KeyRing
-from headgate.flow.access import ApiKeys
-from headgate.store.sql.access_store import SqlAccess
 from headgate.store.sql.database import Database
+from headgate.store.sql.idempotency import SqlIdempotency
 from headgate.web import metrics, problems
 from headgate.web.api import (
     activities,
@@ -55,7 +54,6 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     """The whole site of `app`, reached by users at `public_url`; links are signed with `keys`."""
     public_url = public_url.rstrip("/")
     site = Site(app=app, links=Links(keys, app.clock), public_url=public_url)
-    access = SqlAccess(app.database)
     # Neither /docs nor /redoc: they load scripts from elsewhere. The document itself needs a key.
     web = FastAPI(
         title="Headgate",
@@ -68,10 +66,10 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     )
     web.state.api = Api(
         site=site,
-        keys=ApiKeys(access, app.runtime),
+        keys=app.api_keys,
         limits=Limits(app.clock),
         strangers=Limits(app.clock, per_min=FAILURES_PER_MIN),
-        once=Once(access),
+        once=Once(SqlIdempotency(app.database)),
     )
     for each in (jobs, historical, connections, administration, activities, webhooks, metrics):
         web.include_router(each.routes)

@@ -1,32 +1,10 @@
-"""Where API keys are kept, and what was answered to requests that may come again.
+"""What was answered to requests that may come again, and are carried out once all the same."""
 
-Every method is one atomic, durable operation, by the store's own time.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
 import msgspec
-
-from headgate.model.access import ApiKey, Role
-
-
-class NewApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key to be stored; of what is secret, only the hash."""
-
-    id: str
-    hash: str
-    name: str
-    user_id: str | None
-    role: Role
-
-
-class KeptKey(msgspec.Struct, frozen=True):
-    """A key together with the hash of its secret."""
-
-    key: ApiKey
-    hash: str
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,24 +33,8 @@ class Changed(msgspec.Struct, frozen=True):
 Known = Begun | UnderWay | Changed | Answered
 
 
-class Access(Protocol):
-    """API keys, and requests that are carried out once however often they come."""
-
-    async def add_key(self, new: NewApiKey) -> ApiKey:
-        """Store a key."""
-        ...
-
-    async def find_key(self, key_id: str) -> KeptKey | None:
-        """The key of that id, revoked or not."""
-        ...
-
-    async def list_keys(self, *, limit: int, after: str | None = None) -> Sequence[ApiKey]:
-        """Keys in the order of their ids, those after the id `after`."""
-        ...
-
-    async def revoke_key(self, key_id: str) -> ApiKey:
-        """The key is good for nothing from now on; NotFound where there is none."""
-        ...
+class IdempotencyStore(Protocol):
+    """Idempotent requests. Every method is one atomic, durable operation, by the store's time."""
 
     async def begin(self, owner: str, key: str, request_hash: str, *, lease: timedelta) -> Known:
         """Begin a request, or learn why not. Unanswered after `lease`, it may be begun again."""
