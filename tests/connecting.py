@@ -27,7 +27,8 @@ from headgate.connectors.rates import listed, together
 from headgate.connectors.vault import AesVault
 from headgate.flow.sealing import seal, unseal
 from headgate.model.account import Tokens
-from headgate.ports.accounts import NewConnection, Vault
+from headgate.ports.accounts import NewConnection
+from headgate.ports.auth import Vault
 from headgate.ports.transport import Request, Transport
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.sandbox import Strava

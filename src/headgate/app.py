@@ -40,7 +40,7 @@ from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.record import CoverageRow, Record
 from headgate.model.states import JobState
 from headgate.policy.entitlement import Entitlement
-from headgate.ports.accounts import Surroundings, Vault
+from headgate.ports.auth import Surroundings, Vault
 from headgate.ports.limiter import Limiter
 from headgate.ports.signal import Signal
 from headgate.ports.store import JobFilter, Submitted

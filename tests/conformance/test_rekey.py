@@ -9,7 +9,8 @@ import pytest
 
 from headgate.flow.rekey import BATCH, rekey
 from headgate.flow.sealing import seal
-from headgate.ports.accounts import Renewal, Vault
+from headgate.ports.accounts import Renewal
+from headgate.ports.auth import Vault
 from headgate.store.sql.account_store import SqlAccounts
 from headgate.store.sql.database import Database
 from tests.connecting import fill_connections, named_tokens, opened_tokens, vault

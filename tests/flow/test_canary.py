@@ -35,7 +35,7 @@ from headgate.cli.main import cli
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.flow.sealing import unseal
 from headgate.model.account import Tokens
-from headgate.ports.accounts import Consent, Surroundings
+from headgate.ports.auth import Consent, Surroundings
 from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind
 from tests.connecting import (

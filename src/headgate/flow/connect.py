@@ -16,7 +16,8 @@ from headgate.flow.credentials import Credentials
 from headgate.flow.registry import Registry
 from headgate.flow.sealing import seal
 from headgate.model.account import Binding, Connection, Tokens
-from headgate.ports.accounts import Accounts, Attempt, CodeAuth, Consent, NewConnection, Renewal
+from headgate.ports.accounts import Accounts, Attempt, NewConnection, Renewal
+from headgate.ports.auth import CodeAuth, Consent
 
 #: How long a user may take on the provider's page.
 ATTEMPT_TERM = timedelta(minutes=10)

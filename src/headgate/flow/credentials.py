@@ -33,7 +33,8 @@ from headgate.base.redact import describe, redact
 from headgate.flow.sealing import Held, seal, unseal
 from headgate.model.account import Connection, ConnectionReason, Tokens
 from headgate.model.states import ConnectionState
-from headgate.ports.accounts import Accounts, Auth, Placed, Renewal, Surroundings, Vault
+from headgate.ports.accounts import Accounts, Renewal
+from headgate.ports.auth import Auth, Placed, Surroundings, Vault
 
 #: One renewal: longer than the token endpoint is given to answer, and the store to come back.
 LEASE = timedelta(seconds=60)

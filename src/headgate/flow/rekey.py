@@ -13,7 +13,8 @@ from headgate.base.errors import CredentialsUnreadable
 from headgate.base.log import get_logger
 from headgate.flow.sealing import seal, unseal
 from headgate.model.account import Tokens
-from headgate.ports.accounts import Accounts, Linked, Resealed, Vault
+from headgate.ports.accounts import Accounts, Linked, Resealed
+from headgate.ports.auth import Vault
 
 BATCH = 100
 #: Rounds through the table: one would do, if nobody changed anything meanwhile.

@@ -4,7 +4,8 @@ import msgspec
 
 from headgate.base.secret import Secret
 from headgate.model.account import Binding, Connection, Sealed, Tokens
-from headgate.ports.accounts import Linked, Vault
+from headgate.ports.accounts import Linked
+from headgate.ports.auth import Vault
 
 ACCESS, REFRESH = "access", "refresh"
 

@@ -23,7 +23,7 @@ from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
-from headgate.ports.accounts import Surroundings, Vault
+from headgate.ports.auth import Surroundings, Vault
 from headgate.ports.store import Store
 from headgate.ports.transport import Transport
 from headgate.signals.local import LocalSignal
