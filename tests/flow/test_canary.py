@@ -217,7 +217,7 @@ async def show_everything(app: App, life: Life, site: Site) -> None:
     credentials = app.runtime.credentials
     assert credentials is not None
     [connection, _] = await app.connections.of_user("ada")
-    linked = await credentials.accounts.linked(connection.id, user_id="ada")
+    linked = await credentials.store.linked(connection.id, user_id="ada")
     held = unseal(credentials.vault, linked)
     access = held.access.reveal()
     life.secrets.add(access)

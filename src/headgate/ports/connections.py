@@ -1,8 +1,8 @@
-"""Where connections are kept, and their credentials, encrypted.
+"""Where connections are kept, and their credentials, encrypted: a port for each kind of user.
 
-Every method of `Accounts` is one atomic, durable operation. Where a user is named, another user's
-connection is NotFound, as one that was never there. What concerns credentials is fenced by the
-version that it was decided on: zero rows means the race was lost, and is not an error.
+Every method is one atomic, durable operation. Where a user is named, another user's connection is
+NotFound, as one that was never there. What concerns credentials is fenced by the version that it
+was decided on: zero rows means the race was lost, and is not an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,8 +66,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     sealed_verifier: bytes
 
 
-class Accounts(Protocol):
-    """Connections and their credentials."""
+class ConnectionStore(Protocol):
+    """Connections, without what is secret."""
 
     async def add(self, new: NewConnection) -> Connection | None:
         """Store a connection; None where the user has connected that account already."""
@@ -99,10 +99,6 @@ class Accounts(Protocol):
         """A user's connections in the order of their ids, those after the id `after`."""
         ...
 
-    async def linked(self, connection_id: str, *, user_id: str) -> Linked:
-        """The connection with its credentials."""
-        ...
-
     async def pause(self, connection_id: str, *, user_id: str | None = None) -> Connection:
         """Let it stand still; IllegalTransition where its state does not allow that."""
         ...
@@ -115,7 +111,13 @@ class Accounts(Protocol):
         """Delete it with its credentials."""
         ...
 
-    # Renewing credentials.
+
+class CredentialStore(Protocol):
+    """Connections' credentials, and who renews them."""
+
+    async def linked(self, connection_id: str, *, user_id: str) -> Linked:
+        """The connection with its credentials."""
+        ...
 
     async def lease(
         self, connection_id: str, *, version: int, holder: str, term: timedelta
@@ -143,7 +145,9 @@ class Accounts(Protocol):
         """The provider no longer takes these credentials; None where there are newer ones."""
         ...
 
-    # Connecting.
+
+class ConnectAttemptStore(Protocol):
+    """Users who were sent to a provider's page and have not come back yet."""
 
     async def begin(self, attempt: Attempt, *, term: timedelta) -> None:
         """Remember a user who was sent to the provider's page."""
@@ -153,7 +157,9 @@ class Accounts(Protocol):
         """The attempt, once: it is gone afterwards. None where it expired, or is another's."""
         ...
 
-    # Rotating keys.
+
+class KeyRotationStore(Protocol):
+    """Connections' credentials by the key that they are encrypted with."""
 
     async def sealed_otherwise(self, key_id: str, *, after: str, limit: int) -> Sequence[Linked]:
         """Connections under any other key, in the order of their ids, after the id `after`."""
