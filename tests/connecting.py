@@ -27,11 +27,12 @@ from headgate.connectors.rates import listed, together
 from headgate.connectors.vault import AesVault
 from headgate.flow.sealing import seal, unseal
 from headgate.model.account import Tokens
-from headgate.ports.accounts import NewConnection, Vault
+from headgate.ports.auth import Vault
+from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request, Transport
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.store.sql.account_store import SqlAccounts
+from headgate.store.sql.connections import SqlConnections
 from tests.worlds import START, World
 
 STRAVA = "https://www.strava.com"
@@ -199,11 +200,11 @@ def named_tokens(name: str) -> Tokens:
     return Tokens(access=Secret(f"access of {name}"), refresh=Secret(f"refresh of {name}"))
 
 
-async def fill_connections(accounts: SqlAccounts, count: int, by: Vault) -> list[str]:
+async def fill_connections(store: SqlConnections, count: int, by: Vault) -> list[str]:
     """So many connections of one user, sealed by that vault; their ids."""
     ids = [f"conn_{number:05d}" for number in range(count)]
     for each in ids:
-        await accounts.add(
+        await store.add(
             NewConnection(
                 id=each,
                 user_id="ada",
@@ -217,8 +218,8 @@ async def fill_connections(accounts: SqlAccounts, count: int, by: Vault) -> list
     return ids
 
 
-async def opened_tokens(accounts: SqlAccounts, connection_id: str, by: Vault) -> tuple[str, str]:
+async def opened_tokens(store: SqlConnections, connection_id: str, by: Vault) -> tuple[str, str]:
     """What that vault reads in a connection's row."""
-    held = unseal(by, await accounts.linked(connection_id, user_id="ada"))
+    held = unseal(by, await store.linked(connection_id, user_id="ada"))
     assert held.refresh is not None
     return held.access.reveal(), held.refresh.reveal()

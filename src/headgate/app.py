@@ -40,7 +40,7 @@ from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.record import CoverageRow, Record
 from headgate.model.states import JobState
 from headgate.policy.entitlement import Entitlement
-from headgate.ports.accounts import Surroundings, Vault
+from headgate.ports.auth import Surroundings, Vault
 from headgate.ports.limiter import Limiter
 from headgate.ports.signal import Signal
 from headgate.ports.store import JobFilter, Submitted
@@ -79,8 +79,9 @@ class App:
         `vault`, else with the keys in the settings. A test or a simulation hands in a database, a
         transport, a signal, a clock and randomness of its own.
         """
-        from headgate.store.sql.access_store import SqlAccess
-        from headgate.store.sql.account_store import SqlAccounts
+        from headgate.store.sql.api_keys import SqlApiKeys
+        from headgate.store.sql.connect_attempts import SqlConnectAttempts
+        from headgate.store.sql.connections import SqlConnections
         from headgate.store.sql.item_store import SqlItems
         from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
         from headgate.store.sql.store import SqlStore
@@ -97,8 +98,9 @@ class App:
         registry = Registry(syncs)
         self.store = SqlStore(self.database, registry.names)
         self.items = SqlItems(self.database)
-        self._accounts = SqlAccounts(self.database)
-        self._access = SqlAccess(self.database)
+        self._connections = SqlConnections(self.database)
+        self._attempts = SqlConnectAttempts(self.database)
+        self._api_keys = SqlApiKeys(self.database)
         self.limiter: Limiter = SqlLimiter(self.database)
         if redis is not None:
             with _of_extra("redis", "redis"):
@@ -141,7 +143,7 @@ class App:
         if vault is None or transport is None:
             return None
         around = Surroundings(transport=transport, clock=self.clock, rng=self._rng)
-        return Credentials(self._accounts, vault, around, self._ids)
+        return Credentials(self._connections, vault, around, self._ids)
 
     async def open(self) -> None:
         """Connect, bring an embedded database up to date, begin to listen.
@@ -294,12 +296,12 @@ class App:
     @property
     def api_keys(self) -> ApiKeys:
         """Who may call the HTTP API."""
-        return ApiKeys(self._access, self.runtime)
+        return ApiKeys(self._api_keys, self.runtime)
 
     @property
     def backfills(self) -> Backfills:
         """Imports of a user's past: forecasting, starting and following them."""
-        return Backfills(self.runtime)
+        return Backfills(self.runtime, self._connections)
 
     async def set_plan(self, user_id: str, plan: str) -> None:
         """Note which plan a user has; `entitlement` says what it includes."""
@@ -308,15 +310,16 @@ class App:
     @property
     def connections(self) -> Connections:
         """Users' connections to providers: making, pausing, removing them."""
-        if self.runtime.credentials is None:
+        rt = self.runtime
+        if rt.credentials is None:
             raise InvalidInput("syncs", "none of their sources has an `auth` to connect by")
-        return Connections(self.runtime.credentials, self.runtime.registry)
+        return Connections(self._connections, self._attempts, rt.credentials, rt.registry)
 
     async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> Rekeyed:
         """Put every connection's credentials under the newest key; safe to stop and to repeat."""
         known = self.runtime.credentials
         vault = _vault_of(_settings()) if known is None else known.vault
-        return await rekey(self._accounts, vault, progress=progress)
+        return await rekey(self._connections, vault, progress=progress)
 
     def explain(self, job: Job) -> str:
         """Why the job is where it is, what frees it, and when."""

@@ -18,12 +18,10 @@ from playwright.async_api import Page, expect
 
 from headgate import App
 from headgate.base.clock import ManualClock
-from headgate.flow.access import ApiKeys
 from headgate.model import item as change
 from headgate.model.access import Role
 from headgate.model.item import Document, Item, document_of
 from headgate.ports.items import NewItem
-from headgate.store.sql.access_store import SqlAccess
 from headgate.systems.activity_streams.names import ACTIVITIES, details_id
 from headgate.web.api.activities.links import activity_path
 from tests.browser.conftest import OpenPage
@@ -376,7 +374,7 @@ async def test_nothing_sticks_out_and_every_text_stands_out(
 
 async def test_real_clients_read_the_whole_answer(served: Rig, open_page: OpenPage) -> None:
     await success(served.app, ride())
-    keys = ApiKeys(SqlAccess(served.app.database), served.app.runtime)
+    keys = served.app.api_keys
     _, token = await keys.make("for clients", role=Role.USER, user_id="ada")
     url = f"{served.url}/v1/activities/{ID}/streams"
     headers = {"Authorization": f"Bearer {token.reveal()}", "Accept-Encoding": "gzip"}

@@ -9,28 +9,29 @@ import pytest
 
 from headgate.flow.rekey import BATCH, rekey
 from headgate.flow.sealing import seal
-from headgate.ports.accounts import Renewal, Vault
-from headgate.store.sql.account_store import SqlAccounts
+from headgate.ports.auth import Vault
+from headgate.ports.connections import Renewal
+from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.database import Database
 from tests.connecting import fill_connections, named_tokens, opened_tokens, vault
 from tests.stores import START
 
 
 @pytest.fixture
-def accounts(database: Database) -> SqlAccounts:
-    return SqlAccounts(database)
+def store(database: Database) -> SqlConnections:
+    return SqlConnections(database)
 
 
 async def test_everything_is_put_under_the_newest_key_and_the_old_one_can_go(
-    accounts: SqlAccounts,
+    store: SqlConnections,
 ) -> None:
     # Given connections under an old key and some under the new, more than fit one batch
-    old = await fill_connections(accounts, BATCH + 5, vault("k1"))
+    old = await fill_connections(store, BATCH + 5, vault("k1"))
     told: list[tuple[int, int]] = []
 
     # When keys are rotated
     done = await rekey(
-        accounts, vault("k2", "k1"), progress=lambda at, total: told.append((at, total))
+        store, vault("k2", "k1"), progress=lambda at, total: told.append((at, total))
     )
 
     # Then the new key alone reads everything
@@ -39,23 +40,23 @@ async def test_everything_is_put_under_the_newest_key_and_the_old_one_can_go(
     assert told == [(0, 105), (100, 105), (105, 105)]
     for each in old:
         expected = (f"access of {each}", f"refresh of {each}")
-        assert await opened_tokens(accounts, each, vault("k2")) == expected
+        assert await opened_tokens(store, each, vault("k2")) == expected
     # And once more is nothing to do.
-    assert (await rekey(accounts, vault("k2"))).resealed == 0
+    assert (await rekey(store, vault("k2"))).resealed == 0
 
 
-async def test_two_rotations_at_once_do_the_work_of_one(accounts: SqlAccounts) -> None:
-    await fill_connections(accounts, 40, vault("k1"))
+async def test_two_rotations_at_once_do_the_work_of_one(store: SqlConnections) -> None:
+    await fill_connections(store, 40, vault("k1"))
 
-    both = await asyncio.gather(*(rekey(accounts, vault("k2", "k1")) for _ in range(2)))
+    both = await asyncio.gather(*(rekey(store, vault("k2", "k1")) for _ in range(2)))
 
     assert sum(done.resealed for done in both) == 40
     assert {done.left for done in both} == {0}
 
 
-async def test_workers_that_renew_meanwhile_lose_nothing(accounts: SqlAccounts) -> None:
+async def test_workers_that_renew_meanwhile_lose_nothing(store: SqlConnections) -> None:
     # Given workers that renew tokens all the time: some know the new key, some only the old one
-    ids = await fill_connections(accounts, 30, vault("k1"))
+    ids = await fill_connections(store, 30, vault("k1"))
     newest: dict[str, str] = {}
     rotated = asyncio.Event()
 
@@ -63,15 +64,15 @@ async def test_workers_that_renew_meanwhile_lose_nothing(accounts: SqlAccounts) 
         draw, renewed = Random(number), 0
         while not (rotated.is_set() and renewed >= 20):
             each = draw.choice(ids)
-            linked = await accounts.linked(each, user_id="ada")
+            linked = await store.linked(each, user_id="ada")
             version = linked.connection.version
-            if not await accounts.lease(
+            if not await store.lease(
                 each, version=version, holder=str(number), term=timedelta(seconds=60)
             ):
                 continue
             name = f"{each} by {number} at {version}"
             fresh = seal(by, named_tokens(name), each, user_id="ada", source="strava")
-            after = await accounts.renew(
+            after = await store.renew(
                 each, Renewal(sealed=fresh, expires_at=START), version=version
             )
             # Under the lease nobody else renews, and rotation must not be in the way.
@@ -82,7 +83,7 @@ async def test_workers_that_renew_meanwhile_lose_nothing(accounts: SqlAccounts) 
 
     async def rotate() -> Any:
         try:
-            return await rekey(accounts, vault("k2", "k1"))
+            return await rekey(store, vault("k2", "k1"))
         finally:
             rotated.set()
 
@@ -95,6 +96,6 @@ async def test_workers_that_renew_meanwhile_lose_nothing(accounts: SqlAccounts) 
     for each in ids:
         name = newest.get(each, each)
         expected = (f"access of {name}", f"refresh of {name}")
-        assert await opened_tokens(accounts, each, both) == expected
+        assert await opened_tokens(store, each, both) == expected
     # And once no worker writes with the old key any more, a last run leaves nothing under it
-    assert (await rekey(accounts, both)).left == 0
+    assert (await rekey(store, both)).left == 0

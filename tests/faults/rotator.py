@@ -12,12 +12,12 @@ from headgate.app import open_database
 from headgate.base.clock import SystemClock
 from headgate.connectors.vault import AesVault
 from headgate.flow import rekey
-from headgate.ports.accounts import Resealed
+from headgate.ports.connections import Resealed
 from headgate.settings import Settings
-from headgate.store.sql.account_store import SqlAccounts
+from headgate.store.sql.connections import SqlConnections
 
 
-class DyingAccounts(SqlAccounts):
+class DyingConnections(SqlConnections):
     """Dies after so many batches."""
 
     left = int(os.environ.get("KILL_AFTER", "1000000"))
@@ -38,7 +38,7 @@ async def main() -> None:
     database = open_database(settings.database, SystemClock())
     await database.open()
     try:
-        await rekey.rekey(DyingAccounts(database), AesVault(settings.key_ring()))
+        await rekey.rekey(DyingConnections(database), AesVault(settings.key_ring()))
     finally:
         await database.close()
 

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from headgate.base.clock import ManualClock
-from headgate.store.sql.account_store import SqlAccounts
+from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
@@ -34,19 +34,19 @@ async def test_a_rotation_that_is_killed_is_finished_by_the_next(
     database = open_address(address)
     await database.open()
     try:
-        accounts = SqlAccounts(database)
-        ids = await fill_connections(accounts, 20, vault("k1"))
+        store = SqlConnections(database)
+        ids = await fill_connections(store, 20, vault("k1"))
         write_keys(tmp_path)
 
         # When a rotation is killed after its second batch, and another after its first
         for batches, done in (("2", 6), ("1", 9)):
             killed = run(tmp_path, address, "tests.faults.rotator", KILL_AFTER=batches)
             assert killed.code == -signal.SIGKILL, killed.stderr
-            assert (await accounts.count_by_key())["k2"] == done
+            assert (await store.count_by_key())["k2"] == done
 
         # Then everything can be read in between
         for each in ids:
-            assert await opened_tokens(accounts, each, vault("k2", "k1")) == expected(each)
+            assert await opened_tokens(store, each, vault("k2", "k1")) == expected(each)
 
         # And the command does the rest
         finished = run(tmp_path, address, "headgate", "keys", "rotate", "--json")
@@ -59,7 +59,7 @@ async def test_a_rotation_that_is_killed_is_finished_by_the_next(
             "by_key": {"k2": 20},
         }
         for each in ids:
-            assert await opened_tokens(accounts, each, vault("k2")) == expected(each)
+            assert await opened_tokens(store, each, vault("k2")) == expected(each)
     finally:
         await database.close()
 

@@ -313,7 +313,7 @@ def test_nothing_is_started_while_the_user_has_to_sign_in_again(tmp_path: Path) 
         app = await site.app()
         connection = await site.connect(app)
         assert app.runtime.credentials is not None
-        await app.runtime.credentials.accounts.refuse(
+        await app.runtime.credentials.store.refuse(
             connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
         )
 

@@ -35,7 +35,7 @@ from headgate.cli.main import cli
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.flow.sealing import unseal
 from headgate.model.account import Tokens
-from headgate.ports.accounts import Consent, Surroundings
+from headgate.ports.auth import Consent, Surroundings
 from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind
 from tests.connecting import (
@@ -217,7 +217,7 @@ async def show_everything(app: App, life: Life, site: Site) -> None:
     credentials = app.runtime.credentials
     assert credentials is not None
     [connection, _] = await app.connections.of_user("ada")
-    linked = await credentials.accounts.linked(connection.id, user_id="ada")
+    linked = await credentials.store.linked(connection.id, user_id="ada")
     held = unseal(credentials.vault, linked)
     access = held.access.reveal()
     life.secrets.add(access)

@@ -22,6 +22,7 @@ from headgate import (
     Sync,
 )
 from headgate.sandbox.strava.access import READ, READ_ALL
+from headgate.store.sql.connections import SqlConnections
 from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, vault
 from tests.worlds import World, in_world
 
@@ -384,16 +385,14 @@ def test_only_a_provider_with_a_page_is_connected_on_one(tmp_path: Path) -> None
 
 
 def test_two_who_connect_one_account_at_the_same_moment_make_one_connection(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main(world: World) -> None:
         # Given a look that finds nothing, because the other is just about to write
         site = Site(world)
         app = await site.app()
         first = await site.connect(app)
-        assert app.runtime.credentials is not None
-        accounts = app.runtime.credentials.accounts
-        find, blind = accounts.find, [1]
+        find, blind = SqlConnections.find, [1]
 
         async def find_too_early(*args: Any) -> Any:
             if blind[0]:
@@ -401,7 +400,7 @@ def test_two_who_connect_one_account_at_the_same_moment_make_one_connection(
                 return None
             return await find(*args)
 
-        accounts.find = find_too_early  # type: ignore[method-assign,assignment]
+        monkeypatch.setattr(SqlConnections, "find", find_too_early)
 
         # Then the second look finds it
         assert (await site.connect(app)).id == first.id
@@ -419,7 +418,7 @@ def test_a_connection_that_needs_its_user_cannot_be_resumed_by_hand(tmp_path: Pa
         app = await site.app()
         connection = await site.connect(app)
         assert app.runtime.credentials is not None
-        await app.runtime.credentials.accounts.refuse(
+        await app.runtime.credentials.store.refuse(
             connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
         )
 

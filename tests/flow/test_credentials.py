@@ -35,10 +35,10 @@ from headgate import (
 from headgate.flow.credentials import Credentials
 from headgate.flow.sealing import Held, unseal
 from headgate.model.account import Sealed
-from headgate.ports.accounts import Linked, Renewal
+from headgate.ports.connections import Linked, Renewal
 from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind
-from headgate.store.sql.account_store import SqlAccounts
+from headgate.store.sql.connections import SqlConnections
 from tests.connecting import Site, strava_auth, strava_source, submit, vault
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
@@ -54,7 +54,7 @@ def credentials_of(app: App) -> Credentials:
 
 async def held(app: App, connection: Connection) -> Held:
     credentials = credentials_of(app)
-    linked = await credentials.accounts.linked(connection.id, user_id=connection.user_id)
+    linked = await credentials.store.linked(connection.id, user_id=connection.user_id)
     return unseal(credentials.vault, linked)
 
 
@@ -349,18 +349,18 @@ def test_a_refusal_is_not_believed_where_another_worker_was_quicker(tmp_path: Pa
         connection = await site.connect(app)
         await world.clock.sleep(SIX_HOURS_S)
         credentials = credentials_of(app)
-        accounts = credentials.accounts
+        store = credentials.store
         old = await held(app, connection)
 
         async def other(*args: Any, **named: Any) -> bool:
             # Between this one's look at the row and its request the other does everything.
-            accounts.lease = lease  # type: ignore[method-assign]
+            store.lease = lease  # type: ignore[method-assign]
             second = credentials_of(await site.app())
             await second.renew(strava_auth(), old)
             return True
 
-        lease = accounts.lease
-        accounts.lease = other  # type: ignore[method-assign]
+        lease = store.lease
+        store.lease = other  # type: ignore[method-assign]
 
         # When the provider refuses it
         new = await credentials.renew(strava_auth(), old)
@@ -453,13 +453,13 @@ def test_a_worker_that_dies_between_storing_and_using_loses_nothing(tmp_path: Pa
         old = await held(app, connection)
         host = world.loop.host("dying")
         dying = credentials_of(await site.app())
-        renew = dying.accounts.renew
+        renew = dying.store.renew
 
         async def renew_and_die(*args: Any, **named: Any) -> Any:
             await renew(*args, **named)
             await host.crash_here()
 
-        dying.accounts.renew = renew_and_die  # type: ignore[method-assign]
+        dying.store.renew = renew_and_die  # type: ignore[method-assign]
         host.spawn(dying.renew(strava_auth(), old))
         await world.clock.sleep(5)
         assert host.crashed
@@ -495,7 +495,7 @@ def test_a_worker_that_dies_with_the_answer_in_its_hands_costs_what_the_provider
         async def die(*args: Any, **named: Any) -> Any:
             await host.crash_here()
 
-        dying.accounts.renew = die  # type: ignore[method-assign]
+        dying.store.renew = die  # type: ignore[method-assign]
         host.spawn(dying.renew(strava_auth(), old))
         await world.clock.sleep(5)
         assert host.crashed
@@ -523,8 +523,8 @@ def test_a_store_that_is_away_when_the_tokens_come_is_waited_for(tmp_path: Path)
         app = await site.app()
         connection = await site.connect(app)
         await world.clock.sleep(SIX_HOURS_S)
-        accounts = credentials_of(app).accounts
-        renew, fails = accounts.renew, [False, False, True]
+        store = credentials_of(app).store
+        renew, fails = store.renew, [False, False, True]
 
         async def failing(*args: Any, **named: Any) -> Any:
             if fails:
@@ -533,7 +533,7 @@ def test_a_store_that_is_away_when_the_tokens_come_is_waited_for(tmp_path: Path)
                 raise StoreUnavailable
             return await renew(*args, **named)
 
-        accounts.renew = failing  # type: ignore[method-assign]
+        store.renew = failing  # type: ignore[method-assign]
         await app.supervisor().start()
 
         job = await finished(site, app, await submit(app, connection))
@@ -556,7 +556,7 @@ def test_a_store_that_stays_away_fails_the_chunk(tmp_path: Path) -> None:
         async def failing(*args: Any, **named: Any) -> Any:
             raise StoreUnavailable
 
-        credentials_of(app).accounts.renew = failing  # type: ignore[method-assign]
+        credentials_of(app).store.renew = failing  # type: ignore[method-assign]
 
         with pytest.raises(StoreUnavailable):
             await credentials_of(app).renew(strava_auth(), await held(app, connection))
@@ -571,18 +571,18 @@ def test_a_refusal_that_comes_too_late_is_not_noted(tmp_path: Path) -> None:
         app = await site.app()
         connection = await site.connect(app)
         credentials = credentials_of(app)
-        accounts = credentials.accounts
+        store = credentials.store
         old = await held(app, connection)
-        refuse = accounts.refuse
+        refuse = store.refuse
 
         async def just_too_late(*args: Any, **named: Any) -> Any:
-            accounts.refuse = refuse  # type: ignore[method-assign]
-            linked = await accounts.linked(connection.id, user_id="ada")
+            store.refuse = refuse  # type: ignore[method-assign]
+            linked = await store.linked(connection.id, user_id="ada")
             renewal = Renewal(sealed=linked.sealed, expires_at=None)
-            assert await accounts.renew(connection.id, renewal, version=1) is not None
+            assert await store.renew(connection.id, renewal, version=1) is not None
             return await refuse(*args, **named)
 
-        accounts.refuse = just_too_late  # type: ignore[method-assign]
+        store.refuse = just_too_late  # type: ignore[method-assign]
         site.strava.tokens.revoke(connection.external_id or "", strava_auth().client_id)
 
         # Then those are what is used
@@ -598,10 +598,10 @@ def test_what_another_has_given_up_is_not_asked_for_again(tmp_path: Path) -> Non
         app = await site.app()
         connection = await site.connect(app)
         old = await held(app, connection)
-        accounts = credentials_of(app).accounts
+        store = credentials_of(app).store
 
         async def refuse() -> Any:
-            return await accounts.refuse(
+            return await store.refuse(
                 connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="said so"
             )
 
@@ -689,8 +689,8 @@ def test_a_lease_that_another_holds_for_long_puts_the_job_off(tmp_path: Path) ->
         app = await site.app()
         connection = await site.connect(app)
         await world.clock.sleep(SIX_HOURS_S)
-        accounts = SqlAccounts(app.database)
-        assert await accounts.lease(
+        store = SqlConnections(app.database)
+        assert await store.lease(
             connection.id, version=1, holder="another", term=timedelta(seconds=60)
         )
         with pytest.raises(Deferred, match="another worker"):

@@ -11,9 +11,7 @@ from fastapi import FastAPI
 
 from headgate import App, Chunk, Context, Mode, NoData, Record, Sync
 from headgate.connectors.keys import KeyRing
-from headgate.flow.access import ApiKeys
 from headgate.model.access import Role
-from headgate.store.sql.access_store import SqlAccess
 from headgate.web.server import build
 from tests.worlds import ScriptedSource, World, in_world
 
@@ -42,8 +40,7 @@ class Served:
     def __init__(self, app: App, web: FastAPI) -> None:
         self.app = app
         self.web = web
-        self.access = SqlAccess(app.database)
-        self.keys = ApiKeys(self.access, app.runtime)
+        self.keys = app.api_keys
 
     async def token(self, role: Role = Role.USER, user_id: str | None = "ada") -> str:
         """A new key."""

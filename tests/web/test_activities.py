@@ -27,11 +27,12 @@ from headgate.model import item as change
 from headgate.model.access import Role
 from headgate.model.item import Document, Item, ItemChange, document_of
 from headgate.model.states import ItemState
-from headgate.ports.accounts import NewConnection
+from headgate.ports.connections import NewConnection
 from headgate.ports.items import NewItem
 from headgate.sandbox.strava import access
 from headgate.store.sql import documents as stored_documents
 from headgate.store.sql import item_store
+from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.documents import LEVEL, Packed
 from headgate.systems.activity_streams import (
     COLLECTION,
@@ -76,7 +77,7 @@ async def add_connection(app: App, user: str) -> None:
     assert credentials is not None
     the_id = f"{user}-1"
     sealed = seal(credentials.vault, named_tokens(user), the_id, user_id=user, source="strava")
-    await credentials.accounts.add(
+    await SqlConnections(app.database).add(
         NewConnection(
             id=the_id,
             user_id=user,

@@ -5,7 +5,7 @@ import msgspec
 from headgate.base.errors import AuthExpired, InvalidInput
 from headgate.base.secret import Secret
 from headgate.model.account import Tokens
-from headgate.ports.accounts import Placed, Surroundings
+from headgate.ports.auth import Placed, Surroundings
 
 
 class InHeader(msgspec.Struct, frozen=True):

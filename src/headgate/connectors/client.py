@@ -34,7 +34,7 @@ from headgate.connectors.api import Api
 from headgate.connectors.rates import read_safely
 from headgate.connectors.urls import Origin, joined, origin_of, redirected
 from headgate.policy.retry import backoff
-from headgate.ports.accounts import Placed
+from headgate.ports.auth import Placed
 from headgate.ports.connector import NextPage, Paging, Passage, RequestOptions, Way
 from headgate.ports.transport import Headers, Request, Response, without_query
 

@@ -39,7 +39,7 @@ from headgate.connectors.answers import retry_after_s
 from headgate.connectors.auth import InHeader, Placement
 from headgate.connectors.urls import joined, origin_of
 from headgate.model.account import Tokens
-from headgate.ports.accounts import Consent, Placed, Surroundings
+from headgate.ports.auth import Consent, Placed, Surroundings
 from headgate.ports.transport import Headers, Patience, Request, Response
 
 TOKEN_LENGTH_MAX = 8_192

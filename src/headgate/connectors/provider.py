@@ -10,7 +10,7 @@ from headgate.base.errors import AddressRefused, InvalidInput
 from headgate.connectors.api import Api, ApiOptions
 from headgate.connectors.client import HttpClient
 from headgate.model.budget import Budget, Limit
-from headgate.ports.accounts import Auth
+from headgate.ports.auth import Auth
 from headgate.ports.connector import Way
 
 

@@ -16,7 +16,7 @@ from headgate.base.secret import Secret, random_secret
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import check_name
 from headgate.model.access import ApiKey, Role
-from headgate.ports.access import Access, NewApiKey
+from headgate.ports.api_keys import ApiKeyStore, NewApiKey
 
 LIST_MAX = 1000
 _KEY = re.compile(r"hg_(key_[0-9A-Z]{26})_([0-9a-f]{64})", re.ASCII)
@@ -29,9 +29,9 @@ _log = get_logger(__name__)
 class ApiKeys:
     """The keys of an application's HTTP API."""
 
-    def __init__(self, access: Access, rt: Runtime) -> None:
-        """Keep them in `access`."""
-        self._access = access
+    def __init__(self, store: ApiKeyStore, rt: Runtime) -> None:
+        """Keep them in `store`."""
+        self._store = store
         self._ids: Ids = rt.ids
         self._rng = rt.rng
 
@@ -47,7 +47,7 @@ class ApiKeys:
         if role is not Role.ADMIN and user_id is None:
             raise InvalidInput("user_id", f"say whose the key is; role {role} sees only its own")
         secret = random_secret(self._rng)
-        key = await self._access.add_key(
+        key = await self._store.add(
             NewApiKey(
                 id=self._ids.new("key"),
                 hash=_hash(secret.reveal()),
@@ -64,7 +64,7 @@ class ApiKeys:
         parts = _KEY.fullmatch(presented.reveal())
         if parts is None:
             return None
-        kept = await self._access.find_key(parts[1])
+        kept = await self._store.find(parts[1])
         # On bytes: with other than ASCII letters, texts are refused.
         wanted = (_NOBODY if kept is None else kept.hash).encode()
         same = hmac.compare_digest(_hash(parts[2]).encode(), wanted)
@@ -76,11 +76,11 @@ class ApiKeys:
         """Keys, the oldest first; go on with `after`, the last id of the page before."""
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
-        return await self._access.list_keys(limit=limit, after=after)
+        return await self._store.list_keys(limit=limit, after=after)
 
     async def revoke(self, key_id: str) -> ApiKey:
         """From now on the key opens nothing."""
-        key = await self._access.revoke_key(key_id)
+        key = await self._store.revoke(key_id)
         _log.info("api key revoked", key=key.id)
         return key
 

@@ -20,6 +20,7 @@ from headgate.model.job import Mode, Reprocess
 from headgate.model.states import JOB, ConnectionState
 from headgate.policy.calendar import days_in
 from headgate.policy.forecast import forecast
+from headgate.ports.connections import ConnectionStore
 from headgate.ports.connector import Destination, Source
 from headgate.ports.store import JobFilter, Submitted
 
@@ -51,9 +52,10 @@ class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Backfills:
     """Forecasting, starting and following imports."""
 
-    def __init__(self, rt: Runtime) -> None:
+    def __init__(self, rt: Runtime, connections: ConnectionStore) -> None:
         """Of the syncs that `rt` knows."""
         self._rt = rt
+        self._connections = connections
 
     async def start(self, request: BackfillRequest) -> Submitted:
         """Store the job. Raises before writing if anything is wrong."""
@@ -144,11 +146,10 @@ class Backfills:
     async def _connection(
         self, end: Source | Destination, field: str, given: str | None, user_id: str
     ) -> str:
-        credentials = self._rt.credentials
-        if auth_of(end) is None or credentials is None:
+        if auth_of(end) is None or self._rt.credentials is None:
             return given or user_id
         connection = await meant(
-            credentials.accounts,
+            self._connections,
             end.name,
             user_id=user_id,
             given=given,

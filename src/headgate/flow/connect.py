@@ -16,7 +16,14 @@ from headgate.flow.credentials import Credentials
 from headgate.flow.registry import Registry
 from headgate.flow.sealing import seal
 from headgate.model.account import Binding, Connection, Tokens
-from headgate.ports.accounts import Accounts, Attempt, CodeAuth, Consent, NewConnection, Renewal
+from headgate.ports.auth import CodeAuth, Consent
+from headgate.ports.connections import (
+    Attempt,
+    ConnectAttemptStore,
+    ConnectionStore,
+    NewConnection,
+    Renewal,
+)
 
 #: How long a user may take on the provider's page.
 ATTEMPT_TERM = timedelta(minutes=10)
@@ -30,10 +37,17 @@ _log = get_logger(__name__)
 class Connections:
     """What a user does with their connections. Another user's are as if they were not there."""
 
-    def __init__(self, credentials: Credentials, registry: Registry) -> None:
+    def __init__(
+        self,
+        store: ConnectionStore,
+        attempts: ConnectAttemptStore,
+        credentials: Credentials,
+        registry: Registry,
+    ) -> None:
         """Connect to the sources of `registry` that have an `auth`."""
+        self._store = store
+        self._attempts = attempts
         self._credentials = credentials
-        self._accounts = credentials.accounts
         self._registry = registry
 
     # ---- out to the provider's page, and back --------------------------------------------------
@@ -73,7 +87,7 @@ class Connections:
             redirect_uri=redirect_uri,
             sealed_verifier=self._credentials.vault.seal(consent.verifier, binding),
         )
-        await self._accounts.begin(attempt, term=ATTEMPT_TERM)
+        await self._attempts.begin(attempt, term=ATTEMPT_TERM)
         return auth.consent_url(consent)
 
     async def finish(
@@ -87,7 +101,7 @@ class Connections:
         _check("session", session)
         state = answered.get("state", "")
         _check("state", state)
-        attempt = await self._accounts.take(
+        attempt = await self._attempts.take(
             _hash(state), session_hash=_hash(session), user_id=user_id
         )
         if attempt is None:
@@ -124,13 +138,13 @@ class Connections:
 
     async def get(self, connection_id: str, *, user_id: str | None = None) -> Connection:
         """The connection; NotFound where it is not there or not that user's."""
-        return await self._accounts.get(connection_id, user_id=user_id)
+        return await self._store.get(connection_id, user_id=user_id)
 
     async def meant(
         self, source: str, *, user_id: str, connection_id: str | None = None
     ) -> Connection:
         """The user's connection to `source` that is named, or else their only one."""
-        return await meant(self._accounts, source, user_id=user_id, given=connection_id)
+        return await meant(self._store, source, user_id=user_id, given=connection_id)
 
     async def of_user(
         self, user_id: str, *, limit: int = 50, after: str | None = None
@@ -138,19 +152,23 @@ class Connections:
         """A user's connections; go on with `after`, the last id of the page before."""
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
-        return await self._accounts.list_connections(user_id, limit=limit, after=after)
+        return await self._store.list_connections(user_id, limit=limit, after=after)
+
+    async def of_account(self, source: str, external_id: str) -> Sequence[Connection]:
+        """Every user's connection to that account: whom an event of the provider's concerns."""
+        return await self._store.of_account(source, external_id)
 
     async def pause(self, connection_id: str, *, user_id: str | None = None) -> Connection:
         """Let its jobs wait until it is resumed."""
-        return await self._accounts.pause(connection_id, user_id=user_id)
+        return await self._store.pause(connection_id, user_id=user_id)
 
     async def resume(self, connection_id: str, *, user_id: str | None = None) -> Connection:
         """Let its jobs go on; those that wait look again within five minutes."""
-        return await self._accounts.resume(connection_id, user_id=user_id)
+        return await self._store.resume(connection_id, user_id=user_id)
 
     async def remove(self, connection_id: str, *, user_id: str | None = None) -> None:
         """Forget it, with its credentials."""
-        await self._accounts.remove(connection_id, user_id=user_id)
+        await self._store.remove(connection_id, user_id=user_id)
 
     # ---- parts ---------------------------------------------------------------------------------
 
@@ -172,7 +190,7 @@ class Connections:
         external_id = tokens.external_id
         known = None
         if external_id is not None:
-            known = await self._accounts.find(user_id, source, external_id)
+            known = await self._store.find(user_id, source, external_id)
         if connection_id is not None and known is not None and known.id != connection_id:
             raise Conflict(f"that account is connected already, as {known.id}")
         there = connection_id or (None if known is None else known.id)
@@ -180,7 +198,7 @@ class Connections:
         vault = self._credentials.vault
         sealed = seal(vault, tokens, new_id, user_id=user_id, source=source)
         if there is None:
-            return await self._accounts.add(
+            return await self._store.add(
                 NewConnection(
                     id=new_id,
                     user_id=user_id,
@@ -197,7 +215,7 @@ class Connections:
             scopes=tokens.scopes,
             external_id=external_id,
         )
-        again = await self._accounts.reconnect(there, renewal, user_id=user_id)
+        again = await self._store.reconnect(there, renewal, user_id=user_id)
         if again is None:
             raise Conflict(f"connection {there} is to another account; connect that one, or a new")
         return again
@@ -228,7 +246,7 @@ class Connections:
 
 
 async def meant(
-    accounts: Accounts,
+    store: ConnectionStore,
     source: str,
     *,
     user_id: str,
@@ -239,11 +257,11 @@ async def meant(
     """The user's connection to `source` that is meant: the one that is named, or the only one."""
     called = title or source
     if given is not None:
-        named = await accounts.get(given, user_id=user_id)
+        named = await store.get(given, user_id=user_id)
         if named.source != source:
             raise NotFound(f"there is no connection {given!r} to {called}")
         return named
-    connections = await accounts.list_connections(user_id, limit=LIST_MAX)
+    connections = await store.list_connections(user_id, limit=LIST_MAX)
     found = [each for each in connections if each.source == source]
     if not found:
         raise NotConnected(source, f"the user has not connected {called} yet")

@@ -33,7 +33,8 @@ from headgate.base.redact import describe, redact
 from headgate.flow.sealing import Held, seal, unseal
 from headgate.model.account import Connection, ConnectionReason, Tokens
 from headgate.model.states import ConnectionState
-from headgate.ports.accounts import Accounts, Auth, Placed, Renewal, Surroundings, Vault
+from headgate.ports.auth import Auth, Placed, Surroundings, Vault
+from headgate.ports.connections import CredentialStore, Renewal
 
 #: One renewal: longer than the token endpoint is given to answer, and the store to come back.
 LEASE = timedelta(seconds=60)
@@ -54,9 +55,11 @@ _log = get_logger(__name__)
 class Credentials:
     """The credentials of all connections, as one process sees them."""
 
-    def __init__(self, accounts: Accounts, vault: Vault, around: Surroundings, ids: Ids) -> None:
-        """Keep them in `accounts`, encrypted by `vault`."""
-        self.accounts = accounts
+    def __init__(
+        self, store: CredentialStore, vault: Vault, around: Surroundings, ids: Ids
+    ) -> None:
+        """Keep them in `store`, encrypted by `vault`."""
+        self.store = store
         self.vault = vault
         self.around = around
         self.ids = ids
@@ -115,7 +118,7 @@ class Credentials:
             if not auth.refreshes or row.refresh is None:
                 said = "there is nothing to renew them with"
                 return await self._refuse(row, ConnectionReason.EXPIRED, said)
-            if await self.accounts.lease(
+            if await self.store.lease(
                 connection.id, version=connection.version, holder=holder, term=LEASE
             ):
                 return await self._exchange(auth, row, holder)
@@ -131,7 +134,7 @@ class Credentials:
             # It says nothing about the credentials: let another try. If even that fails, the lease
             # ends by itself.
             with suppress(HeadgateError):
-                await self.accounts.release(old.connection.id, holder=holder)
+                await self.store.release(old.connection.id, holder=holder)
             raise
         return await self._keep(old, tokens)
 
@@ -155,11 +158,11 @@ class Credentials:
         """Store it, across an outage: nothing else in the world knows these tokens."""
         for rest_s in KEEP_RESTS_S:
             try:
-                return await self.accounts.renew(connection.id, renewal, version=connection.version)
+                return await self.store.renew(connection.id, renewal, version=connection.version)
             except StoreError as error:
                 _log.error("tokens_not_stored", connection=connection.id, error=describe(error))
                 await self._clock.sleep(rest_s)
-        return await self.accounts.renew(connection.id, renewal, version=connection.version)
+        return await self.store.renew(connection.id, renewal, version=connection.version)
 
     async def _refused(self, old: Held, refusal: GrantRefused) -> Held:
         """The provider gives no new tokens: believe it only if nobody else has got some."""
@@ -174,7 +177,7 @@ class Credentials:
     async def _refuse(self, old: Held, reason: ConnectionReason, said: str) -> Held:
         """Note that the account must be connected again, and raise; unless there are newer ones."""
         connection = old.connection
-        noted = await self.accounts.refuse(
+        noted = await self.store.refuse(
             connection.id, version=connection.version, reason=reason, error=redact(said)
         )
         if noted is None:
@@ -198,7 +201,7 @@ class Credentials:
 
     async def _read(self, connection_id: str, user_id: str) -> Held:
         try:
-            linked = await self.accounts.linked(connection_id, user_id=user_id)
+            linked = await self.store.linked(connection_id, user_id=user_id)
         except NotFound:
             # Not to be connected again: a new connection is another one.
             raise Terminal(

@@ -10,7 +10,7 @@ from headgate.model.budget import Budget
 from headgate.model.forecast import DayCost
 from headgate.model.job import Lane, Mode
 from headgate.policy.retry import RetryPolicy
-from headgate.ports.accounts import Auth
+from headgate.ports.auth import Auth
 from headgate.ports.connector import Destination, Source
 
 NAME_LENGTH_MAX = 100

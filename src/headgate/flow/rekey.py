@@ -13,7 +13,8 @@ from headgate.base.errors import CredentialsUnreadable
 from headgate.base.log import get_logger
 from headgate.flow.sealing import seal, unseal
 from headgate.model.account import Tokens
-from headgate.ports.accounts import Accounts, Linked, Resealed, Vault
+from headgate.ports.auth import Vault
+from headgate.ports.connections import KeyRotationStore, Linked, Resealed
 
 BATCH = 100
 #: Rounds through the table: one would do, if nobody changed anything meanwhile.
@@ -44,25 +45,25 @@ Progress = Callable[[int, int], None]
 
 
 async def rekey(
-    accounts: Accounts, vault: Vault, *, progress: Progress = lambda done, total: None
+    store: KeyRotationStore, vault: Vault, *, progress: Progress = lambda done, total: None
 ) -> Rekeyed:
     """Put what is under other keys under the newest one."""
     key_id = vault.key_id
-    total = _others(await accounts.count_by_key(), key_id)
+    total = _others(await store.count_by_key(), key_id)
     progress(0, total)
     done, unreadable = 0, 0
     for _ in range(ROUNDS_MAX):
         found, unreadable, after = 0, 0, ""
-        while batch := await accounts.sealed_otherwise(key_id, after=after, limit=BATCH):
+        while batch := await store.sealed_otherwise(key_id, after=after, limit=BATCH):
             after = batch[-1].connection.id
             resealed = [each for linked in batch if (each := _resealed(vault, linked))]
             found += len(resealed)
             unreadable += len(batch) - len(resealed)
-            done += await accounts.reseal(resealed)
+            done += await store.reseal(resealed)
             progress(done, max(done, total))
         if found == 0:
             break
-    by_key = await accounts.count_by_key()
+    by_key = await store.count_by_key()
     _log.info("rekeyed", key=key_id, resealed=done, unreadable=unreadable)
     return Rekeyed(key_id=key_id, resealed=done, unreadable=unreadable, by_key=by_key)
 

@@ -4,7 +4,8 @@ import msgspec
 
 from headgate.base.secret import Secret
 from headgate.model.account import Binding, Connection, Sealed, Tokens
-from headgate.ports.accounts import Linked, Vault
+from headgate.ports.auth import Vault
+from headgate.ports.connections import Linked
 
 ACCESS, REFRESH = "access", "refresh"
 

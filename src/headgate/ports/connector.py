@@ -17,7 +17,7 @@ from headgate.base.errors import RateLimited, SourceError, Terminal
 from headgate.model.item import Document, Item
 from headgate.model.job import Mode, Progress
 from headgate.model.record import Record
-from headgate.ports.accounts import Placed
+from headgate.ports.auth import Placed
 from headgate.ports.items import Fetched, NewItem, Registered
 from headgate.ports.transport import Response, Transport
 

@@ -23,7 +23,7 @@ from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
-from headgate.ports.accounts import Surroundings, Vault
+from headgate.ports.auth import Surroundings, Vault
 from headgate.ports.items import Items
 from headgate.ports.store import Store
 from headgate.ports.transport import Transport
@@ -35,7 +35,7 @@ from headgate.simulation.limiter_server import LimiterClient, LimiterServer
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.virtual_clock import VirtualClock
 from headgate.store.sql import schema
-from headgate.store.sql.account_store import SqlAccounts
+from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.sqlite import InlineSqliteDatabase
@@ -158,7 +158,7 @@ class Deployment:
         if self.transport is None or self.vault is None:
             return None
         around = Surroundings(transport=self.transport, clock=clock, rng=rng)
-        return Credentials(SqlAccounts(database), self.vault, around, ids)
+        return Credentials(SqlConnections(database), self.vault, around, ids)
 
     def launch(self, name: str) -> Process:
         """Start a process of that name; its next incarnation, where it has crashed before."""

@@ -42,6 +42,8 @@ from headgate.simulation.limiter_server import LimiterServer
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.runner import run
 from headgate.simulation.virtual_clock import VirtualClock
+from headgate.store.sql.connect_attempts import SqlConnectAttempts
+from headgate.store.sql.connections import SqlConnections
 
 READS_15MIN = 100
 READS_DAY = 1000
@@ -229,7 +231,12 @@ async def _connect(client: Process, browser: AsgiTransport) -> str:
     """The athlete connects the account, on Strava's page and back."""
     credentials = client.runtime.credentials
     assert credentials is not None
-    connections = Connections(credentials, client.runtime.registry)
+    connections = Connections(
+        SqlConnections(client.database),
+        SqlConnectAttempts(client.database),
+        credentials,
+        client.runtime.registry,
+    )
     who = {"user_id": USER, "session": "a browser", "redirect_uri": BACK}
     page = await connections.start("strava", **who)
     back = (await browser.send(Request(method="GET", url=page))).headers.get("location") or ""

@@ -15,7 +15,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from headgate.base.log import get_logger
-from headgate.ports.access import Access, Answered, Begun, Changed, UnderWay
+from headgate.ports.idempotency import Answered, Begun, Changed, IdempotencyStore, UnderWay
 from headgate.web.problems import ProblemError, ProblemResponse
 
 HEADER = "Idempotency-Key"
@@ -54,9 +54,9 @@ def job_key(owner: str, key: str | None) -> str | None:
 class Once:
     """Carries requests out once."""
 
-    def __init__(self, access: Access) -> None:
-        """Remember them in `access`."""
-        self._access = access
+    def __init__(self, store: IdempotencyStore) -> None:
+        """Remember them in `store`."""
+        self._store = store
 
     async def answer(
         self, request: Request, owner: str, carry_out: Callable[[], Awaitable[Response]]
@@ -66,7 +66,7 @@ class Once:
         if key is None:
             return await carry_out()
         request_hash = await _hash(request)
-        match await self._access.begin(owner, key, request_hash, lease=LEASE):
+        match await self._store.begin(owner, key, request_hash, lease=LEASE):
             case Begun() as begun:
                 response = await carry_out()
                 await self._remember(owner, key, begun, response)
@@ -90,11 +90,11 @@ class Once:
 
     async def _remember(self, owner: str, key: str, begun: Begun, response: Response) -> None:
         if not _may_be_kept(response):
-            await self._access.abandon(owner, key, begun)
+            await self._store.abandon(owner, key, begun)
             return
         kept = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
         answered = Answered(status=response.status_code, headers=kept, body=bytes(response.body))
-        if not await self._access.finish(owner, key, begun, answered, keep=KEEP):
+        if not await self._store.finish(owner, key, begun, answered, keep=KEEP):
             _log.warning("a request took so long that its key was given away", key_of=owner)
 
 

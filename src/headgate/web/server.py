@@ -16,8 +16,8 @@ from headgate.base.errors import HeadgateError
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.connectors.keys import KeyRing
-from headgate.flow.access import ApiKeys
-from headgate.store.sql.access_store import SqlAccess
+from headgate.store.sql.database import Database
+from headgate.store.sql.idempotency import SqlIdempotency
 from headgate.web import metrics, problems
 from headgate.web.api import (
     activities,
@@ -54,7 +54,6 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     """The whole site of `app`, reached by users at `public_url`; links are signed with `keys`."""
     public_url = public_url.rstrip("/")
     site = Site(app=app, links=Links(keys, app.clock), public_url=public_url)
-    access = SqlAccess(app.database)
     # Neither /docs nor /redoc: they load scripts from elsewhere. The document itself needs a key.
     web = FastAPI(
         title="Headgate",
@@ -67,16 +66,16 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     )
     web.state.api = Api(
         site=site,
-        keys=ApiKeys(access, app.runtime),
+        keys=app.api_keys,
         limits=Limits(app.clock),
         strangers=Limits(app.clock, per_min=FAILURES_PER_MIN),
-        once=Once(access),
+        once=Once(SqlIdempotency(app.database)),
     )
     for each in (jobs, historical, connections, administration, activities, webhooks, metrics):
         web.include_router(each.routes)
     description.install(web)
     web.include_router(pages_router(site))
-    web.add_api_route("/healthz", _health(access), include_in_schema=False)
+    web.add_api_route("/healthz", _health(app.database), include_in_schema=False)
     problems.install(web)
     https = public_url.startswith("https://")
     web.add_middleware(BodyLimit)
@@ -84,12 +83,12 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     return web
 
 
-def _health(access: SqlAccess) -> Callable[[], Awaitable[Response]]:
+def _health(database: Database) -> Callable[[], Awaitable[Response]]:
     async def healthz() -> Response:
         """Whether requests can be served; anonymous, so it says nothing else."""
         try:
             async with asyncio.timeout(HEALTH_S_MAX):
-                await access.ping()
+                await database.ping()
         except (HeadgateError, TimeoutError) as error:
             _log.error("not healthy", error=describe(error))
             return PlainTextResponse("unavailable", status_code=503)

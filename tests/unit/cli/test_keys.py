@@ -12,7 +12,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.secret import Secret
 from headgate.cli.main import cli
 from headgate.connectors.keys import KeyRing
-from headgate.store.sql.account_store import SqlAccounts
+from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.sqlite import SqliteDatabase
 from tests import stores
 from tests.connecting import fill_connections, key_entries, vault
@@ -97,7 +97,7 @@ def filled(folder: Path, count: int) -> str:
         database = SqliteDatabase(folder / "jobs.db", ManualClock(stores.START))
         await database.open()
         try:
-            await fill_connections(SqlAccounts(database), count, vault("k1"))
+            await fill_connections(SqlConnections(database), count, vault("k1"))
         finally:
             await database.close()
 

@@ -14,7 +14,7 @@ from headgate.base.secret import Secret
 from headgate.connectors.api import Api
 from headgate.connectors.auth import InHeader, Placement
 from headgate.connectors.client import HttpClient
-from headgate.ports.accounts import Placed
+from headgate.ports.auth import Placed
 from headgate.ports.connector import Way
 from headgate.ports.transport import Headers, Request, Response
 

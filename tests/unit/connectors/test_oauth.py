@@ -24,7 +24,7 @@ from headgate.base.secret import Secret
 from headgate.connectors.auth import ApiToken, InQuery
 from headgate.connectors.oauth import OAuth2, Rotation, challenge_of
 from headgate.model.account import Tokens
-from headgate.ports.accounts import CodeAuth, Consent, Surroundings
+from headgate.ports.auth import CodeAuth, Consent, Surroundings
 from tests.unit.connectors.fakes import START, Answer, ScriptedTransport, answer
 
 BACK = "https://app.example/callback"

@@ -1,4 +1,4 @@
-"""What a driver's error becomes: one of ours, by its consequence, without anybody's values."""
+"""Databases: a driver's error becomes one of ours, by its consequence, without anybody's values."""
 
 import asyncio
 import traceback
@@ -132,3 +132,7 @@ async def test_a_secret_in_an_errors_text_is_masked(store: SqlStore) -> None:
         await store.database.write(lambda tx: tx.execute(text('SELECT * FROM "token=hunter2"')))
 
     assert "hunter2" not in str(refused.value)
+
+
+async def test_the_database_says_that_it_is_there(store: SqlStore) -> None:
+    await store.database.ping()

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
 
-from sqlalchemy import Connection, Dialect
+from sqlalchemy import Connection, Dialect, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from headgate.base.errors import StoreError, StoreUnavailable
@@ -60,6 +60,10 @@ class Database(ABC):
     @abstractmethod
     async def read(self, operation: Operation[T]) -> T:
         """Run `operation` in one read-only transaction."""
+
+    async def ping(self) -> None:
+        """Return if the database answers."""
+        await self.read(lambda tx: tx.execute(select(1)).one())
 
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering; returns how many.

@@ -75,12 +75,12 @@ class Hearing:
         self._app = app
         credentials = app.runtime.credentials
         assert credentials is not None, "Strava's athletes have credentials"
-        self._accounts = credentials.accounts
+        self._credentials = credentials.store
         self._submitting = Submitting(app)
 
     async def hear(self, event: StravaEvent, source: str) -> Heard:
         """Note what it says for each connection to that account; the same again changes nothing."""
-        found = await self._accounts.of_account(source, str(event.owner_id))
+        found = await self._app.connections.of_account(source, str(event.owner_id))
         if found and event.aspect_type == "update":
             await self._past(event)
         for connection in found:
@@ -131,7 +131,7 @@ class Hearing:
         """
         if connection.updated_at >= event.at(self._app.clock.now()) + _SECOND:
             return
-        await self._accounts.refuse(
+        await self._credentials.refuse(
             connection.id,
             version=connection.version,
             reason=ConnectionReason.GRANT_REFUSED,

@@ -12,7 +12,7 @@ from headgate.base.errors import InvalidInput, NotFound
 from headgate.flow.connect import Connections
 from headgate.model.account import Connection, ConnectionReason
 from headgate.model.states import ConnectionState
-from headgate.ports.accounts import CodeAuth
+from headgate.ports.auth import CodeAuth
 from headgate.web.api import answers, examples
 from headgate.web.api.documents import LinkDocument, Name, Page, shows, takes
 from headgate.web.api.route import (

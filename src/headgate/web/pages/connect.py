@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from headgate.base.errors import Conflict, Forbidden, InvalidInput, NotFound, SourceError
 from headgate.base.secret import random_secret
-from headgate.ports.accounts import CodeAuth
+from headgate.ports.auth import CodeAuth
 from headgate.web.links import SESSION_TERM, ConnectLink, LinkExpired, LinkInvalid
 from headgate.web.pages.rendering import HEADERS, Button, Pages
 from headgate.web.site import Site

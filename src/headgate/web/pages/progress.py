@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from headgate.base.errors import Conflict
 from headgate.flow.status import JobStatus
-from headgate.ports.accounts import CodeAuth
+from headgate.ports.auth import CodeAuth
 from headgate.web.links import PROGRESS_PATH, ConnectLink, ProgressLink
 from headgate.web.pages.rendering import FRAGMENT_HEADER, Pages, etag, tagged
 from headgate.web.pages.view import view

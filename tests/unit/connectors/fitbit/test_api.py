@@ -10,7 +10,7 @@ from starlette.responses import Response as Sandboxed
 
 from headgate import AuthExpired, Forbidden, RateLimited, Response, Rotation, Scope, Secret
 from headgate.connectors.fitbit.api import BUDGET, account_of, classify, fitbit
-from headgate.ports.accounts import Consent
+from headgate.ports.auth import Consent
 from headgate.sandbox.google_health import answers
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer
 

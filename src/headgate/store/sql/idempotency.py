@@ -1,4 +1,4 @@
-"""API keys, and requests with an Idempotency-Key.
+"""Requests with an Idempotency-Key.
 
 A request is begun by inserting its row, so of two that come at once one wins. Who begins it holds
 it until `expires_at`, and that very time is what later writes must name: whoever comes back after
@@ -8,77 +8,19 @@ it was taken over finds no row.
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, select, update
 
-from headgate.base.errors import Conflict, NotFound
-from headgate.model.access import ApiKey
-from headgate.ports.access import Answered, Begun, Changed, KeptKey, Known, NewApiKey, UnderWay
+from headgate.base.errors import Conflict
+from headgate.ports.idempotency import Answered, Begun, Changed, Known, UnderWay
 from headgate.store.sql.moment import Moment
+from headgate.store.sql.port import SqlPort, writes, writes_timed
 from headgate.store.sql.statements import insert_into
-from headgate.store.sql.tables import api_keys
 from headgate.store.sql.tables import idempotent_requests as requests
 
 #: Requests that ran out and are deleted in passing, at most so many at a time.
 PRUNE_MAX = 100
 
-_KEY = tuple(api_keys.c[name] for name in ApiKey.__struct_fields__)
 _UNANSWERED: dict[str, Any] = {"status": None, "headers": {}, "body": None}
-
-
-# ---- keys --------------------------------------------------------------------------------------
-
-
-def add_key(tx: Connection, now: Moment, new: NewApiKey) -> ApiKey:
-    """Store a key."""
-    statement = (
-        insert_into(tx.dialect, api_keys)
-        .values(
-            id=new.id,
-            hash=new.hash,
-            name=new.name,
-            user_id=new.user_id,
-            role=new.role,
-            created_at=now.at(),
-        )
-        .returning(*_KEY)
-    )
-    return _to_key(tx.execute(statement).one())
-
-
-def find_key(tx: Connection, key_id: str) -> KeptKey | None:
-    """The key and its hash."""
-    query = select(*_KEY, api_keys.c.hash).where(api_keys.c.id == key_id)
-    row = tx.execute(query).one_or_none()
-    return None if row is None else KeptKey(_to_key(row[:-1]), row[-1])
-
-
-def list_keys(tx: Connection, *, limit: int, after: str | None = None) -> list[ApiKey]:
-    """Keys in the order of their ids."""
-    query = select(*_KEY).order_by(api_keys.c.id).limit(limit)
-    if after is not None:
-        query = query.where(api_keys.c.id > after)
-    return [_to_key(row) for row in tx.execute(query)]
-
-
-def revoke_key(tx: Connection, now: Moment, key_id: str) -> ApiKey:
-    """Revoke a key; one that is revoked already keeps its time."""
-    statement = (
-        update(api_keys)
-        .where(api_keys.c.id == key_id)
-        .values(revoked_at=func.coalesce(api_keys.c.revoked_at, now.at()))
-        .returning(*_KEY)
-    )
-    row = tx.execute(statement).one_or_none()
-    if row is None:
-        raise NotFound(f"there is no API key {key_id!r}")
-    return _to_key(row)
-
-
-def _to_key(row: Row[Any] | tuple[Any, ...]) -> ApiKey:
-    return ApiKey(**dict(zip(ApiKey.__struct_fields__, row, strict=True)))
-
-
-# ---- requests that may come again --------------------------------------------------------------
 
 
 def begin(
@@ -158,6 +100,9 @@ def _held(owner: str, key: str, begun: Begun) -> ColumnElement[bool]:
     return and_(_is(owner, key), requests.c.status.is_(None), requests.c.expires_at == begun.until)
 
 
-def ping(tx: Connection) -> None:
-    """Ask for nothing."""
-    tx.execute(select(1))
+class SqlIdempotency(SqlPort):
+    """Idempotent requests in SQLite or Postgres."""
+
+    begin = writes_timed(begin)
+    finish = writes_timed(finish)
+    abandon = writes(abandon)

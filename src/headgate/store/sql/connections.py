@@ -27,17 +27,14 @@ from sqlalchemy import (
 from headgate.base.errors import IllegalTransition, NotFound
 from headgate.model.account import Connection, ConnectionReason, Sealed
 from headgate.model.states import CONNECTION, ConnectionState
-from headgate.ports.accounts import Attempt, Linked, NewConnection, Renewal, Resealed
+from headgate.ports.connections import Linked, NewConnection, Renewal, Resealed
 from headgate.store.sql.moment import Moment
+from headgate.store.sql.port import SqlPort, reads, writes, writes_timed
 from headgate.store.sql.statements import insert_into
-from headgate.store.sql.tables import connect_attempts, connections
-
-#: Attempts that ran out and are deleted in passing, at most so many at a time.
-PRUNE_MAX = 100
+from headgate.store.sql.tables import connections
 
 _COLUMNS = tuple(connections.c[name] for name in Connection.__struct_fields__)
 _SEALED = (connections.c.sealed_access, connections.c.sealed_refresh, connections.c.key_id)
-_ATTEMPT = tuple(connect_attempts.c[name] for name in Attempt.__struct_fields__)
 _NO_LEASE = {"lease_holder": None, "lease_until": None}
 
 
@@ -92,36 +89,6 @@ def reconnect(
     return _one(tx.execute(statement).one_or_none())
 
 
-def begin(tx: Transaction, now: Moment, attempt: Attempt, *, term: timedelta) -> None:
-    """Remember an attempt, and forget some that ran out."""
-    old = (
-        select(connect_attempts.c.state_hash)
-        .where(connect_attempts.c.expires_at <= now.at())
-        .limit(PRUNE_MAX)
-    )
-    tx.execute(delete(connect_attempts).where(connect_attempts.c.state_hash.in_(old)))
-    values = {name: getattr(attempt, name) for name in Attempt.__struct_fields__}
-    tx.execute(insert_into(tx.dialect, connect_attempts).values(**values, expires_at=now.at(term)))
-
-
-def take(
-    tx: Transaction, now: Moment, state_hash: str, *, session_hash: str, user_id: str
-) -> Attempt | None:
-    """Look at an attempt and delete it, in one go: nobody takes it twice."""
-    statement = (
-        delete(connect_attempts)
-        .where(
-            connect_attempts.c.state_hash == state_hash,
-            connect_attempts.c.session_hash == session_hash,
-            connect_attempts.c.user_id == user_id,
-            connect_attempts.c.expires_at > now.at(),
-        )
-        .returning(*_ATTEMPT)
-    )
-    row = tx.execute(statement).mappings().one_or_none()
-    return None if row is None else Attempt(**row)
-
-
 # ---- finding and steering ----------------------------------------------------------------------
 
 
@@ -143,7 +110,9 @@ def find(tx: Transaction, user_id: str, source: str, external_id: str) -> Connec
     return _one(tx.execute(query).one_or_none())
 
 
-def of_account(tx: Transaction, source: str, external_id: str, *, limit: int) -> list[Connection]:
+def of_account(
+    tx: Transaction, source: str, external_id: str, *, limit: int = 100
+) -> list[Connection]:
     """Every user's connection to that account."""
     query = (
         select(*_COLUMNS)
@@ -154,7 +123,9 @@ def of_account(tx: Transaction, source: str, external_id: str, *, limit: int) ->
     return [_to_connection(row) for row in tx.execute(query)]
 
 
-def of_user(tx: Transaction, user_id: str, *, limit: int, after: str | None) -> list[Connection]:
+def list_connections(
+    tx: Transaction, user_id: str, *, limit: int, after: str | None = None
+) -> list[Connection]:
     """A user's connections, oldest first: ids sort by the time they were made."""
     query = select(*_COLUMNS).where(connections.c.user_id == user_id)
     if after is not None:
@@ -163,23 +134,27 @@ def of_user(tx: Transaction, user_id: str, *, limit: int, after: str | None) -> 
     return [_to_connection(row) for row in found]
 
 
-def linked(tx: Transaction, connection_id: str, *, user_id: str) -> Linked:
-    """The connection with its credentials."""
-    query = select(*_COLUMNS, *_SEALED).where(_is(connection_id, user_id))
-    row = tx.execute(query).one_or_none()
-    if row is None:
-        raise _not_found(connection_id)
-    return _to_linked(row)
+def pause(
+    tx: Transaction, now: Moment, connection_id: str, *, user_id: str | None = None
+) -> Connection:
+    """Let it stand still."""
+    return _steer(tx, now, connection_id, user_id, "pause", ConnectionReason.OPERATOR)
 
 
-def steer(
+def resume(
+    tx: Transaction, now: Moment, connection_id: str, *, user_id: str | None = None
+) -> Connection:
+    """Let it go on."""
+    return _steer(tx, now, connection_id, user_id, "resume", ConnectionReason.RESUMED)
+
+
+def _steer(
     tx: Transaction,
     now: Moment,
     connection_id: str,
+    user_id: str | None,
     edge_name: str,
     reason: ConnectionReason,
-    *,
-    user_id: str | None,
 ) -> Connection:
     """Follow an edge by hand; one that was followed already is not followed again."""
     edge = CONNECTION.edge(edge_name)
@@ -200,13 +175,22 @@ def steer(
     )
 
 
-def remove(tx: Transaction, connection_id: str, *, user_id: str | None) -> None:
+def remove(tx: Transaction, connection_id: str, *, user_id: str | None = None) -> None:
     """Delete it with its credentials."""
     if tx.execute(delete(connections).where(_is(connection_id, user_id))).rowcount == 0:
         raise _not_found(connection_id)
 
 
 # ---- renewing credentials ----------------------------------------------------------------------
+
+
+def linked(tx: Transaction, connection_id: str, *, user_id: str) -> Linked:
+    """The connection with its credentials."""
+    query = select(*_COLUMNS, *_SEALED).where(_is(connection_id, user_id))
+    row = tx.execute(query).one_or_none()
+    if row is None:
+        raise _not_found(connection_id)
+    return _to_linked(row)
 
 
 def lease(
@@ -381,3 +365,30 @@ def _to_linked(row: Any) -> Linked:
 
 def _not_found(connection_id: str) -> NotFound:
     return NotFound(f"there is no connection {connection_id!r}")
+
+
+# ---- the ports ---------------------------------------------------------------------------------
+
+
+class SqlConnections(SqlPort):
+    """Connections, credentials and the rotation of keys, in SQLite or Postgres: one table."""
+
+    add = writes_timed(add)
+    reconnect = writes_timed(reconnect)
+    get = reads(get)
+    find = reads(find)
+    of_account = reads(of_account)
+    list_connections = reads(list_connections)
+    pause = writes_timed(pause)
+    resume = writes_timed(resume)
+    remove = writes(remove)
+
+    linked = reads(linked)
+    lease = writes_timed(lease)
+    release = writes(release)
+    renew = writes_timed(renew)
+    refuse = writes_timed(refuse)
+
+    sealed_otherwise = reads(sealed_otherwise)
+    reseal = writes(reseal)
+    count_by_key = reads(count_by_key)

@@ -1,21 +1,17 @@
-"""Where connections are kept, what encrypts their credentials, and how a provider renews them.
+"""Where connections are kept, and their credentials, encrypted: a port for each kind of user.
 
-Every method of `Accounts` is one atomic, durable operation. Where a user is named, another user's
-connection is NotFound, as one that was never there. What concerns credentials is fenced by the
-version that it was decided on: zero rows means the race was lost, and is not an error.
+Every method is one atomic, durable operation. Where a user is named, another user's connection is
+NotFound, as one that was never there. What concerns credentials is fenced by the version that it
+was decided on: zero rows means the race was lost, and is not an error.
 """
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from random import Random
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import msgspec
 
-from headgate.base.clock import Clock
-from headgate.base.secret import Secret
-from headgate.model.account import Binding, Connection, ConnectionReason, Sealed, Tokens
-from headgate.ports.transport import Transport
+from headgate.model.account import Connection, ConnectionReason, Sealed
 
 
 class NewConnection(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +66,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     sealed_verifier: bytes
 
 
-class Accounts(Protocol):
-    """Connections and their credentials."""
+class ConnectionStore(Protocol):
+    """Connections, without what is secret."""
 
     async def add(self, new: NewConnection) -> Connection | None:
         """Store a connection; None where the user has connected that account already."""
@@ -103,10 +99,6 @@ class Accounts(Protocol):
         """A user's connections in the order of their ids, those after the id `after`."""
         ...
 
-    async def linked(self, connection_id: str, *, user_id: str) -> Linked:
-        """The connection with its credentials."""
-        ...
-
     async def pause(self, connection_id: str, *, user_id: str | None = None) -> Connection:
         """Let it stand still; IllegalTransition where its state does not allow that."""
         ...
@@ -119,7 +111,13 @@ class Accounts(Protocol):
         """Delete it with its credentials."""
         ...
 
-    # Renewing credentials.
+
+class CredentialStore(Protocol):
+    """Connections' credentials, and who renews them."""
+
+    async def linked(self, connection_id: str, *, user_id: str) -> Linked:
+        """The connection with its credentials."""
+        ...
 
     async def lease(
         self, connection_id: str, *, version: int, holder: str, term: timedelta
@@ -147,7 +145,9 @@ class Accounts(Protocol):
         """The provider no longer takes these credentials; None where there are newer ones."""
         ...
 
-    # Connecting.
+
+class ConnectAttemptStore(Protocol):
+    """Users who were sent to a provider's page and have not come back yet."""
 
     async def begin(self, attempt: Attempt, *, term: timedelta) -> None:
         """Remember a user who was sent to the provider's page."""
@@ -157,7 +157,9 @@ class Accounts(Protocol):
         """The attempt, once: it is gone afterwards. None where it expired, or is another's."""
         ...
 
-    # Rotating keys.
+
+class KeyRotationStore(Protocol):
+    """Connections' credentials by the key that they are encrypted with."""
 
     async def sealed_otherwise(self, key_id: str, *, after: str, limit: int) -> Sequence[Linked]:
         """Connections under any other key, in the order of their ids, after the id `after`."""
@@ -169,93 +171,4 @@ class Accounts(Protocol):
 
     async def count_by_key(self) -> Mapping[str, int]:
         """How many connections there are under each key."""
-        ...
-
-
-class Vault(Protocol):
-    """Encrypts and decrypts."""
-
-    @property
-    def key_id(self) -> str:
-        """The key that new ciphertexts are made with."""
-        ...
-
-    def seal(self, plain: Secret, binding: Binding) -> bytes:
-        """`plain`, encrypted for that place."""
-        ...
-
-    def open(self, sealed: bytes, binding: Binding) -> Secret:
-        """The secret; CredentialsUnreadable where it cannot be had."""
-        ...
-
-
-class Consent(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told to the provider's page when a user is sent there."""
-
-    redirect_uri: str
-    state: Secret
-    #: PKCE's verifier; the page gets only its hash.
-    verifier: Secret
-
-
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What talking to an authorization server takes."""
-
-    transport: Transport
-    clock: Clock
-    rng: Random
-
-
-class Placed(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an access token goes in a request."""
-
-    headers: Mapping[str, str] = {}
-    params: Mapping[str, str] = {}
-
-    def __repr__(self) -> str:
-        return f"Placed({', '.join([*self.headers, *self.params])})"
-
-
-class Auth(Protocol):
-    """How one provider lets us in. Its quirks are data of the implementation."""
-
-    @property
-    def refreshes(self) -> bool:
-        """Whether its tokens are renewed by a refresh token."""
-        ...
-
-    @property
-    def refresh_margin_s(self) -> float:
-        """Renew an access token that ends within so many seconds."""
-        ...
-
-    def placed(self, access: Secret) -> Placed:
-        """The access token as a request carries it."""
-        ...
-
-    async def refresh(self, around: Surroundings, refresh_token: Secret) -> Tokens:
-        """New tokens. GrantRefused where the provider says that there will be none, and only then.
-
-        Anything else it raises says nothing about the credentials.
-        """
-        ...
-
-
-@runtime_checkable
-class CodeAuth(Auth, Protocol):
-    """An `Auth` whose users consent on the provider's own page."""
-
-    @property
-    def redirect_uris(self) -> Sequence[str]:
-        """Where its page may send users back to: these very texts."""
-        ...
-
-    def consent_url(self, consent: Consent) -> str:
-        """The page to send the user to."""
-        ...
-
-    async def exchange(
-        self, around: Surroundings, answered: Mapping[str, str], consent: Consent
-    ) -> Tokens:
-        """Tokens for what the page answered, which is what the user's browser came back with."""
         ...

@@ -1,0 +1,45 @@
+"""Where API keys are kept."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from headgate.model.access import ApiKey, Role
+
+
+class NewApiKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key to be stored; of what is secret, only the hash."""
+
+    id: str
+    hash: str
+    name: str
+    user_id: str | None
+    role: Role
+
+
+class KeptKey(msgspec.Struct, frozen=True):
+    """A key together with the hash of its secret."""
+
+    key: ApiKey
+    hash: str
+
+
+class ApiKeyStore(Protocol):
+    """API keys. Every method is one atomic, durable operation, by the store's own time."""
+
+    async def add(self, new: NewApiKey) -> ApiKey:
+        """Store a key."""
+        ...
+
+    async def find(self, key_id: str) -> KeptKey | None:
+        """The key of that id, revoked or not."""
+        ...
+
+    async def list_keys(self, *, limit: int, after: str | None = None) -> Sequence[ApiKey]:
+        """Keys in the order of their ids, those after the id `after`."""
+        ...
+
+    async def revoke(self, key_id: str) -> ApiKey:
+        """The key is good for nothing from now on; NotFound where there is none."""
+        ...

@@ -1,0 +1,67 @@
+"""Attempts to connect on both databases: single use, by whoever began it, for a while."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.ports.connections import Attempt
+from headgate.store.sql.connect_attempts import SqlConnectAttempts
+from headgate.store.sql.database import Database
+from headgate.store.sql.tables import connect_attempts
+
+TERM = timedelta(seconds=60)
+
+
+@pytest.fixture
+def attempts(database: Database) -> SqlConnectAttempts:
+    return SqlConnectAttempts(database)
+
+
+def attempt(state_hash: str = "hash", **fields: Any) -> Attempt:
+    given = {
+        "session_hash": "session",
+        "user_id": "ada",
+        "source": "strava",
+        "connection_id": None,
+        "redirect_uri": "https://app.example/callback",
+        "sealed_verifier": b"\x00\xff",
+    }
+    return Attempt(state_hash=state_hash, **{**given, **fields})
+
+
+async def test_an_attempt_is_taken_once(attempts: SqlConnectAttempts) -> None:
+    await attempts.begin(attempt(), term=TERM)
+
+    taken = await asyncio.gather(
+        *(attempts.take("hash", session_hash="session", user_id="ada") for _ in range(5))
+    )
+
+    assert [each for each in taken if each is not None] == [attempt()]
+
+
+@pytest.mark.parametrize(
+    ("state_hash", "session_hash", "user_id"),
+    [("other", "session", "ada"), ("hash", "other", "ada"), ("hash", "session", "bob")],
+)
+async def test_nobody_else_takes_an_attempt_or_spends_it(
+    attempts: SqlConnectAttempts, state_hash: str, session_hash: str, user_id: str
+) -> None:
+    await attempts.begin(attempt(), term=TERM)
+
+    assert await attempts.take(state_hash, session_hash=session_hash, user_id=user_id) is None
+    assert await attempts.take("hash", session_hash="session", user_id="ada") == attempt()
+
+
+async def test_an_attempt_that_ran_out_is_not_taken_and_is_deleted_in_passing(
+    attempts: SqlConnectAttempts, clock: ManualClock, database: Database
+) -> None:
+    await attempts.begin(attempt(), term=TERM)
+    clock.advance(TERM.total_seconds())
+
+    assert await attempts.take("hash", session_hash="session", user_id="ada") is None
+    await attempts.begin(attempt("next"), term=TERM)
+    left = await database.read(lambda tx: tx.execute(connect_attempts.select()).all())
+    assert [row.state_hash for row in left] == ["next"]
