@@ -25,13 +25,13 @@ from headgate.flow.access import ApiKeys
 from headgate.flow.backfill import Backfills
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
-from headgate.flow.explain import explain
 from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
 from headgate.flow.plans import set_plan
 from headgate.flow.registry import Registry, Sync, has_api
 from headgate.flow.rekey import Progress, Rekeyed, rekey
 from headgate.flow.runtime import Runtime
+from headgate.flow.status import sentences
 from headgate.flow.submit import JobRequest, submit
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
@@ -321,9 +321,13 @@ class App:
         vault = _vault_of(_settings()) if known is None else known.vault
         return await rekey(self._connections, vault, progress=progress)
 
-    def explain(self, job: Job) -> str:
+    async def explain(self, job: Job) -> str:
         """Why the job is where it is, what frees it, and when."""
-        return explain(job, now=self.clock.now(), titles=self.runtime.registry.titles)
+        return (await self.explain_all([job]))[0]
+
+    async def explain_all(self, jobs: Sequence[Job]) -> Sequence[str]:
+        """The same for each of these."""
+        return await sentences(self.runtime, jobs)
 
     def supervisor(self, lanes: Sequence[Lane] = tuple(Lane)) -> Supervisor:
         """A worker on these lanes for this process; `run_until_asked` runs it."""

@@ -92,7 +92,12 @@ Reach = Callable[[App, ManualClock], Awaitable[Import]]
 
 #: The word, the sentence, the button, and what is said about closing the page.
 STATES: dict[Reach, tuple[str, str, str | None, str | None]] = {
-    pending: ("In line", "In line for a worker.", None, CLOSE),
+    pending: (
+        "In line",
+        "In line, but no worker is running: it goes on as soon as one is started.",
+        None,
+        CLOSE,
+    ),
     running: ("Importing", "Syncing data for 2022-02-03…", None, CLOSE),
     waiting: (
         "Waiting",

@@ -161,7 +161,7 @@ def test_a_destination_that_fails_is_the_one_to_blame(tmp_path: Path, error: Exc
         assert (paused.reason, paused.provider) == (Reason.BREAKER, "shelf")
         assert len(paused.recent_errors) == 2
         assert paused.wake_at is not None
-        assert app.explain(paused) == (
+        assert await app.explain(paused) == (
             "Syncing is temporarily paused because the Shelf servers are busy. "
             f"We will automatically resume at {moment(paused.wake_at)}."
         )
@@ -187,7 +187,7 @@ def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(tmp_path: 
         waiting = await app.get(started.job.id)
 
         assert (waiting.reason, waiting.provider) == (Reason.RATE_LIMITED, "shelf")
-        assert app.explain(waiting) == (
+        assert await app.explain(waiting) == (
             "Shelf lets us do only so much at a time; going on at 2026-01-01 00:15 UTC."
         )
         assert (await world.until(app, started.job.id)).state is JobState.SUCCESS

@@ -187,7 +187,7 @@ async def live(world: World, life: Life) -> None:
 
     for job in jobs:
         row = await app.get(job.id)
-        life.show(row, await app.events(job.id), app.explain(row))
+        life.show(row, await app.events(job.id), await app.explain(row))
     await show_everything(app, life, site)
     life.show(source, auth, echoing, connection, roam, site.wire, *site.wire.sent)
 

@@ -52,7 +52,7 @@ def test_a_running_job_pauses_at_its_next_checkpoint_and_resumes_there(tmp_path:
         # When it is paused in the middle of its second page
         asked = await app.pause(job.id)
         assert (asked.state, asked.hold) == (JobState.RUNNING, True)
-        assert "will pause at its next checkpoint" in app.explain(asked)
+        assert "will pause at its next checkpoint" in await app.explain(asked)
 
         # Then that page is still committed, and no further one is read
         job = await world.until(app, job.id, JobState.PAUSED)

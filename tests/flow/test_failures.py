@@ -97,7 +97,7 @@ def test_six_failures_within_an_hour_pause_the_job_and_it_comes_back(tmp_path: P
         assert job.wake_at is not None
         cooldown = job.wake_at - world.clock.now()
         assert timedelta(minutes=59) < cooldown <= timedelta(hours=1)
-        assert "We will automatically resume at" in app.explain(job)
+        assert "We will automatically resume at" in await app.explain(job)
         await world.clock.sleep(3000)
         assert source_calls == 6
 
@@ -202,7 +202,7 @@ def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(tmp_path: Path) -> None:
         rows = await app.coverage("history", "ada-1", start=DAY - timedelta(days=2), end=DAY)
         assert [row.status for row in rows] == [DayStatus.HELD, DayStatus.FAILED, DayStatus.HELD]
         assert rows[1].error == "Malformed: not JSON"
-        assert "1 day could not be read" in app.explain(job)
+        assert "1 day could not be read" in await app.explain(job)
 
     in_world(tmp_path, main)
 
@@ -254,7 +254,7 @@ def test_a_deferral_waits_until_its_time_and_burns_nothing(tmp_path: Path) -> No
         waiting = await app.get(job.id)
         assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
         assert (waiting.attempts, waiting.summary.errors, waiting.deferrals) == (0, 0, 1)
-        assert "going on at 2026-01-01 00:15 UTC" in app.explain(waiting)
+        assert "going on at 2026-01-01 00:15 UTC" in await app.explain(waiting)
 
         job = await world.until(app, job.id)
         assert job.state is JobState.SUCCESS

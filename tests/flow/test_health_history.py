@@ -233,7 +233,7 @@ def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
         assert job.summary.errors == 6
         assert job.wake_at is not None
         busy = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
-        assert app.explain(job) == (
+        assert await app.explain(job) == (
             f"Syncing is temporarily paused because the {busy} servers are busy. "
             f"We will automatically resume at {moment(job.wake_at)}."
         )
@@ -320,7 +320,7 @@ def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_back(
         assert job.summary.errors == 1
         assert "retry" not in kinds(await app.events(job.id))
         title = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
-        assert app.explain(job) == f"{title} needs you to sign in again. Nothing is lost."
+        assert await app.explain(job) == f"{title} needs you to sign in again. Nothing is lost."
         status = await app.backfills.status(job.id)
         assert (status.reconnect, status.reconnect_id) == (provider, lost.id)
         connection = await app.connections.get(lost.id)
@@ -404,7 +404,7 @@ def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(tmp_path: Pat
         assert row.status is DayStatus.HELD
         assert "malformed: no activity with a time" in (row.error or "")
         assert str(exercise.id) in (row.error or "")
-        assert app.explain(job) == "Done, but 1 record was refused."
+        assert await app.explain(job) == "Done, but 1 record was refused."
         assert [gap.day for gap in (await app.backfills.status(job.id)).gaps] == [day]
         assert site.external_ids() == site.expected_ids([LAST, days_back(3)[2]])
 
@@ -522,7 +522,7 @@ def test_days_that_are_held_are_read_again_only_when_asked(tmp_path: Path) -> No
         site.wire.sent.clear()
         nothing = await world.until(app, (await start(app, 7, reprocess="none")).id)
         assert (nothing.state, nothing.progress.total) == (JobState.SUCCESS, 0)
-        assert app.explain(nothing) == "Done: every day was held already."
+        assert await app.explain(nothing) == "Done: every day was held already."
         assert site.wire.sent == []
 
         # When all are to be read again, they are, and Strava has the same activities as before

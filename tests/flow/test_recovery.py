@@ -136,7 +136,7 @@ def test_a_chunk_that_takes_down_every_worker_ends_its_job(tmp_path: Path) -> No
         assert (job.state, job.reason) == (JobState.FAILED, Reason.CRASHES_SPENT)
         assert job.summary.crashes == 5
         assert job.summary.errors == 0
-        assert "lost 5 times" in watcher.explain(job)
+        assert "lost 5 times" in await watcher.explain(job)
 
     in_world(tmp_path, main)
 

@@ -72,7 +72,10 @@ def test_a_job_is_started_and_followed_to_its_end(tmp_path: Path) -> None:
             "errorCount": 0,
             "lastAttempt": None,
         }
-        assert (told["percent"], told["sentence"]) == (0.0, "In line for a worker.")
+        assert (told["percent"], told["sentence"]) == (
+            0.0,
+            "In line, but no worker is running: it goes on as soon as one is started.",
+        )
         await served.app.supervisor().start()
         done = await phone.until(world, told["jobId"], "COMPLETED")
         assert done.keys() == SEED_FIELDS | OUR_FIELDS

@@ -1,7 +1,7 @@
 """`headgate backfill …`: forecast, start, follow and steer imports of a user's past."""
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Annotated
 
@@ -127,7 +127,7 @@ def list_backfills(
     """List imports, newest first."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def find(opened: App) -> tuple[list[Job], bool]:
+    async def find(opened: App) -> tuple[Sequence[Job], Sequence[str]]:
         found = await opened.jobs(
             user_id=user,
             sync=sync,
@@ -136,18 +136,19 @@ def list_backfills(
             limit=limit,
             before=before,
         )
-        return list(found), len(found) == limit
+        return found, await opened.explain_all(found)
 
-    found, more = run(loaded, find, json=json)
+    found, sentences = run(loaded, find, json=json)
     if json:
-        shown = [line(job, loaded.explain(job)) for job in found]
+        shown = [line(*each) for each in zip(found, sentences, strict=True)]
+        more = len(found) == limit
         print_json({"data": shown, "next_before": found[-1].id if more else None})
         return
     if not found:
         messages.print("no imports; start one with: headgate backfill start --help")
-    for job in found:
+    for job, sentence in zip(found, sentences, strict=True):
         text = state_text(job).plain if not out.is_terminal else state_text(job)
-        out.print(job.id, text, job.sync, job.user_id, loaded.explain(job), sep="  ", markup=False)
+        out.print(job.id, text, job.sync, job.user_id, sentence, sep="  ", markup=False)
 
 
 @commands.command()
@@ -263,7 +264,7 @@ def _each(
         refused = 0
         for one in wanted:
             try:
-                _acted(opened, await act(opened, one), json)
+                await _acted(opened, await act(opened, one), json)
             except HeadgateError as error:
                 refused += 1
                 told(error, json=json)
@@ -273,11 +274,12 @@ def _each(
         raise typer.Exit(FAILED)
 
 
-def _acted(opened: App, job: Job, json: bool) -> None:
+async def _acted(opened: App, job: Job, json: bool) -> None:
+    sentence = await opened.explain(job)
     if json:
-        print_json({"id": job.id, "state": job.state.value, "sentence": opened.explain(job)})
+        print_json({"id": job.id, "state": job.state.value, "sentence": sentence})
     else:
-        out.print(f"{job.id}  {opened.explain(job)}", markup=False)
+        out.print(f"{job.id}  {sentence}", markup=False)
 
 
 def _lines() -> list[str]:

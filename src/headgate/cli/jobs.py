@@ -1,6 +1,6 @@
 """`headgate job …`: submit, watch and steer jobs."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -45,8 +45,8 @@ def submit(
 ) -> None:
     """Submit a job. The same key again returns the same job."""
 
-    async def use(opened: App) -> Submitted:
-        return await opened.submit(
+    async def use(opened: App) -> tuple[Submitted, str]:
+        submitted = await opened.submit(
             sync,
             user_id=user,
             connection_id=connection,
@@ -60,13 +60,14 @@ def submit(
             options=None if options is None else json_object("options", options),
             delay_s=delay,
         )
+        return submitted, await opened.explain(submitted.job)
 
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    submitted = run(loaded, use, json=json)
+    submitted, sentence = run(loaded, use, json=json)
     if json:
-        print_json({"job": job_json(loaded, submitted.job), "created": submitted.created})
+        print_json({"job": job_json(submitted.job, sentence), "created": submitted.created})
         return
-    print_job(loaded, submitted.job)
+    print_job(submitted.job, sentence)
     if not submitted.created:
         messages.print("the key was used before: this is the job it made")
     messages.print(f"next: headgate job show {submitted.job.id}", markup=False)
@@ -85,21 +86,23 @@ def list_jobs(
 ) -> None:
     """List jobs, newest first."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    found = run(
-        loaded,
-        lambda opened: opened.jobs(
+
+    async def find(opened: App) -> tuple[Sequence[Job], Sequence[str]]:
+        found = await opened.jobs(
             user_id=user, sync=sync, states=state or (), limit=limit, before=before
-        ),
-        json=json,
-    )
+        )
+        return found, await opened.explain_all(found)
+
+    found, sentences = run(loaded, find, json=json)
     if json:
         following = found[-1].id if len(found) == limit else None
-        print_json({"data": [job_json(loaded, job) for job in found], "next_before": following})
+        shown = [job_json(*each) for each in zip(found, sentences, strict=True)]
+        print_json({"data": shown, "next_before": following})
         return
     if not found:
         messages.print("no jobs; submit one with: headgate job submit --help")
         return
-    print_jobs(loaded, found)
+    print_jobs(found, sentences)
 
 
 @commands.command()
@@ -189,8 +192,13 @@ def _one(
     app: str | None, database: str | None, json: bool, use: Callable[[App], Awaitable[Job]]
 ) -> None:
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    job = run(loaded, use, json=json)
+
+    async def explained(opened: App) -> tuple[Job, str]:
+        job = await use(opened)
+        return job, await opened.explain(job)
+
+    job, sentence = run(loaded, explained, json=json)
     if json:
-        print_json(job_json(loaded, job))
+        print_json(job_json(job, sentence))
     else:
-        print_job(loaded, job)
+        print_job(job, sentence)

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headgate.app import App
 from headgate.base.encoding import from_json, to_json
 from headgate.model.job import Job, JobEvent
 from headgate.model.states import JobState
@@ -42,12 +41,12 @@ def state_text(job: Job) -> Text:
     return Text(f"{mark} {job.state.value}", style=colour)
 
 
-def job_json(app: App, job: Job) -> dict[str, Any]:
+def job_json(job: Job, sentence: str) -> dict[str, Any]:
     """A job as the API tells it: explicit fields, with percent and explanation."""
     told = from_json(msgspec.json.encode(job))
     assert isinstance(told, dict)
     told["percent"] = job.progress.percent
-    told["explanation"] = app.explain(job)
+    told["explanation"] = sentence
     return told
 
 
@@ -59,17 +58,17 @@ def percent_text(job: Job) -> str:
     return f"{job.progress.done:,} done" if job.progress.done else ""
 
 
-def print_jobs(app: App, jobs: Sequence[Job]) -> None:
+def print_jobs(jobs: Sequence[Job], sentences: Sequence[str]) -> None:
     """A table of jobs; plain and untruncated when piped."""
     if not out.is_terminal:
-        for job in jobs:
+        for job, sentence in zip(jobs, sentences, strict=True):
             fields = (job.id, job.state.value, job.sync, job.user_id, job.lane.value)
-            sys.stdout.write("\t".join((*fields, percent_text(job), app.explain(job))) + "\n")
+            sys.stdout.write("\t".join((*fields, percent_text(job), sentence)) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("job", "state", "sync", "user", "lane", "progress", "why"):
         table.add_column(column, no_wrap=column != "why", overflow="fold")
-    for job in jobs:
+    for job, sentence in zip(jobs, sentences, strict=True):
         table.add_row(
             job.id,
             state_text(job),
@@ -77,15 +76,15 @@ def print_jobs(app: App, jobs: Sequence[Job]) -> None:
             job.user_id,
             job.lane.value,
             percent_text(job),
-            app.explain(job),
+            sentence,
         )
     out.print(table)
 
 
-def print_job(app: App, job: Job) -> None:
+def print_job(job: Job, sentence: str) -> None:
     """One job, whole."""
     out.print(Text.assemble((job.id, "bold"), "  ", state_text(job)))
-    out.print(app.explain(job), markup=False)
+    out.print(sentence, markup=False)
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")

@@ -4,18 +4,31 @@ It names times, not how far off they are, so that it stays the same until someth
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import assert_never
 
 from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JobState
+from headgate.model.worker import Worker
 
 _CLASS = re.compile(r"^[A-Z]\w*: ")
 
 
-def explain(job: Job, *, now: datetime, titles: Mapping[str, str] | None = None) -> str:
-    """One sentence for people; `titles` are what they call the providers."""
+def explain(
+    job: Job,
+    *,
+    now: datetime,
+    titles: Mapping[str, str] | None = None,
+    workers: Sequence[Worker] | None = None,
+) -> str:
+    """One sentence for people.
+
+    `titles` are what they call the providers. `workers` are those that live, where that is known:
+    it matters to a job that `needs_worker`.
+    """
+    if workers is not None and needs_worker(job, now) and (missing := _missing(job, workers)):
+        return f"In line, but {missing}: it goes on as soon as one is started."
     who = (titles or {}).get(job.provider, job.provider)
     match job.state:
         case JobState.PENDING:
@@ -34,6 +47,22 @@ def explain(job: Job, *, now: datetime, titles: Mapping[str, str] | None = None)
             return _failed(job, who)
         case _:
             assert_never(job.state)
+
+
+def needs_worker(job: Job, now: datetime) -> bool:
+    """Whether it waits for nothing but a worker."""
+    return job.state is JobState.PENDING and (job.wake_at is None or job.wake_at <= now)
+
+
+def _missing(job: Job, workers: Sequence[Worker]) -> str | None:
+    """Why no worker takes the job; None where one does."""
+    if not workers:
+        return "no worker is running"
+    if any(worker.can_run(job) for worker in workers):
+        return None
+    if any(job.sync in worker.abilities.syncs for worker in workers):
+        return f"no running worker serves the {job.lane.value} lane"
+    return f"no running worker knows the sync {job.sync!r}"
 
 
 def _running(job: Job) -> str:

@@ -4,10 +4,12 @@ Everything in it comes from the store. What depends on the present moment is tol
 it stays the same until something happens.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from headgate.base.encoding import JsonObject
-from headgate.flow.explain import explain
+from headgate.flow.explain import explain, needs_worker
 from headgate.flow.runtime import Runtime
 from headgate.model.forecast import Finish
 from headgate.model.job import Job, Mode, Reason
@@ -57,13 +59,22 @@ async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> 
     late = finish is not None and finish.latest < now
     return JobStatus(
         job=job,
-        sentence=explain(job, now=now, titles=rt.registry.titles),
+        sentence=(await sentences(rt, [job]))[0],
         finish=None if late else finish,
         late=late,
         gaps=await _gaps(rt, job),
         poll_after_s=None if ended else _poll_after_s(job),
         **_reconnect(job),
     )
+
+
+async def sentences(rt: Runtime, jobs: Sequence[Job]) -> list[str]:
+    """What is going on with each job, in a sentence; one look at the workers serves them all."""
+    now = rt.clock.now()
+    waiting = any(needs_worker(job, now) for job in jobs)
+    workers = await rt.store.live_workers() if waiting else None
+    titles = rt.registry.titles
+    return [explain(job, now=now, titles=titles, workers=workers) for job in jobs]
 
 
 async def _gaps(rt: Runtime, job: Job) -> tuple[CoverageRow, ...]:

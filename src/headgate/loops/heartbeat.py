@@ -1,11 +1,41 @@
-"""The heartbeat: it keeps what this process has claimed."""
+"""The heartbeat: it keeps what this process has claimed, and tells that the process lives."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from headgate.base.clock import Clock
 from headgate.base.service import Service
 from headgate.flow.claims import BEATS_PER_LEASE, ActiveClaims
+from headgate.model.worker import Abilities
+from headgate.ports.store import Workers
+
+#: A worker tells of itself once in a lease, and counts as gone after so many without a word.
+PRESENCE_LEASES = 2.5
+
+
+class Presence:
+    """Tells that this worker process lives, and what it can run."""
+
+    def __init__(
+        self, workers: Workers, worker: str, abilities: Abilities, *, lease_s: float
+    ) -> None:
+        """Tell it of `worker`."""
+        self._workers = workers
+        self._worker = worker
+        self._abilities = abilities
+        self._term = timedelta(seconds=PRESENCE_LEASES * lease_s)
+        self._beats = 0
+
+    async def beat(self) -> None:
+        """Write it with the first beat, and then once in a lease."""
+        if self._beats % BEATS_PER_LEASE == 0:
+            await self._workers.refresh_worker(self._worker, self._abilities, term=self._term)
+        self._beats += 1
+
+    async def end(self) -> None:
+        """The process stops."""
+        await self._workers.remove_worker(self._worker)
 
 
 class Heartbeat(Service):
@@ -14,10 +44,16 @@ class Heartbeat(Service):
     name = "heartbeat"
 
     def __init__(
-        self, claims: Sequence[ActiveClaims[Any]], clock: Clock, *, lease_s: float
+        self,
+        claims: Sequence[ActiveClaims[Any]],
+        clock: Clock,
+        *,
+        lease_s: float,
+        presence: Presence | None = None,
     ) -> None:
         """Keep `claims`, whose leases last `lease_s`."""
         super().__init__(clock)
+        self._presence = presence
         self._claims = claims
         self._lease_s = lease_s
 
@@ -25,4 +61,6 @@ class Heartbeat(Service):
         """One beat. What was claimed since the last has a fresh lease, which lasts to the next."""
         for each in self._claims:
             await each.keep()
+        if self._presence is not None:
+            await self._presence.beat()
         return self._lease_s / BEATS_PER_LEASE

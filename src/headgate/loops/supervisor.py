@@ -12,16 +12,18 @@ from datetime import timedelta
 
 import msgspec
 
-from headgate.base.errors import InvalidInput
+from headgate.base.errors import InvalidInput, StoreUnavailable
 from headgate.base.log import get_logger
+from headgate.base.redact import describe
 from headgate.flow.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.claims import ActiveClaims
 from headgate.flow.recover import leased_work
 from headgate.flow.runtime import Runtime
-from headgate.loops.heartbeat import Heartbeat
+from headgate.loops.heartbeat import Heartbeat, Presence
 from headgate.loops.lanes import LaneSize, LaneWorkers
 from headgate.loops.sweeper import Sweeper
 from headgate.model.job import Lane
+from headgate.model.worker import Abilities
 from headgate.ports.signal import CONTROL
 
 #: Interrupted chunks have this long to write that they let go.
@@ -64,7 +66,14 @@ class Supervisor:
         lease_s = settings.lease_s
         self._jobs = ActiveClaims(rt.store, rt.clock, lease=timedelta(seconds=lease_s))
         leased = leased_work(rt, self._jobs)
-        self._heartbeat = Heartbeat([each.claims for each in leased], rt.clock, lease_s=lease_s)
+        abilities = Abilities(lanes=tuple(settings.lanes), syncs=tuple(rt.registry.names))
+        self._presence = Presence(rt.store, worker, abilities, lease_s=lease_s)
+        self._heartbeat = Heartbeat(
+            [each.claims for each in leased],
+            rt.clock,
+            lease_s=lease_s,
+            presence=self._presence,
+        )
         rt.signal.subscribe(CONTROL, self._heartbeat)
         self._lanes = [
             LaneWorkers(rt, lane, size, self._jobs, worker=worker)
@@ -117,6 +126,11 @@ class Supervisor:
             _log.info("stopped", released=released, left_to_leases=0 if clean else len(self._jobs))
         for service in (self._heartbeat, self._sweeper):
             await service.stop()
+        try:
+            await self._presence.end()
+        except StoreUnavailable as error:
+            # It counts as gone after a while all the same.
+            _log.warning("presence_not_ended", error=describe(error))
 
     def _claimed(self) -> list[ClaimedJob]:
         return [claim for claim in self._jobs if isinstance(claim, ClaimedJob)]

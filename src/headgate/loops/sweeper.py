@@ -64,6 +64,7 @@ class Sweeper(Service):
         pruned = await self._rt.store.prune_events(older_than=self._keep_events, limit=PRUNE_MAX)
         if pruned == PRUNE_MAX:
             return False
+        await self._rt.store.prune_workers()
         self._prune_at = self._rt.clock.monotonic() + PRUNE_EVERY_S
         return True
 

@@ -14,6 +14,7 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, Lane, Mode, Progress
 from headgate.model.record import Coverage, CoverageRow, KeptRecord, Record
 from headgate.model.states import JobState
+from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
 
 
@@ -175,7 +176,29 @@ class Users(Protocol):
         ...
 
 
-class Store(Jobs, Events, Records, CoverageMap, Users, Protocol):
+class Workers(Protocol):
+    """Worker processes."""
+
+    async def refresh_worker(
+        self, worker_id: str, abilities: Abilities, *, term: timedelta
+    ) -> None:
+        """Note that the worker lives and what it can run; without another word it is gone after."""
+        ...
+
+    async def remove_worker(self, worker_id: str) -> None:
+        """The worker has stopped."""
+        ...
+
+    async def live_workers(self) -> Sequence[Worker]:
+        """The workers that live, as far as is known."""
+        ...
+
+    async def prune_workers(self) -> int:
+        """Forget those that are gone; how many."""
+        ...
+
+
+class Store(Jobs, Events, Records, CoverageMap, Users, Workers, Protocol):
     """All that a job needs a store for."""
 
     async def free_locks(self) -> int:

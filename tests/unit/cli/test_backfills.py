@@ -60,7 +60,10 @@ def test_start_and_status_tell_the_same_document(headgate: Run) -> None:
     told = start(headgate)
 
     assert (told["state"], told["percent"], told["progress"]["total"]) == ("pending", 0.0, 10)
-    assert told["sentence"] == "In line for a worker."
+    assert (
+        told["sentence"]
+        == "In line, but no worker is running: it goes on as soon as one is started."
+    )
     again = headgate("backfill", "status", told["id"], "--json")
     assert json.loads(again.stdout) == told
 
@@ -136,7 +139,10 @@ def test_watching_ends_when_its_time_is_up(headgate: Run) -> None:
     assert json.loads(result.stdout)["id"] == job_id
     shown = headgate("backfill", "status", job_id, "--watch", "--timeout", "0")
     assert shown.exit_code == 8
-    assert "0/10 days · 0 %  In line for a worker." in shown.stderr
+    assert (
+        "0/10 days · 0 %  In line, but no worker is running: it goes on as soon as one is started."
+        in shown.stderr
+    )
 
 
 def test_a_list_tells_only_imports(headgate: Run) -> None:

@@ -51,7 +51,10 @@ def test_submit_list_show_and_events_speak_json(headgate: Run) -> None:
     assert told["created"] is True
     job = told["job"]
     assert (job["state"], job["lane"], job["mode"]) == ("pending", "hot", "full")
-    assert job["explanation"] == "In line for a worker."
+    assert (
+        job["explanation"]
+        == "In line, but no worker is running: it goes on as soon as one is started."
+    )
 
     # Then the same key gives the same job, and each view tells of it
     assert submit(headgate, "--key", "k") == {"created": False, "job": job}
@@ -98,7 +101,9 @@ def test_for_people_a_job_is_told_in_words(headgate: Run) -> None:
     job_id = submit(headgate)["job"]["id"]
     shown = headgate("job", "show", job_id)
     assert "○ pending" in shown.stdout
-    assert "In line for a worker." in shown.stdout
+    assert (
+        "In line, but no worker is running: it goes on as soon as one is started." in shown.stdout
+    )
     listed = headgate("job", "list")
     assert listed.stdout.split("\t")[:2] == [job_id, "pending"]
     events = headgate("job", "events", job_id)

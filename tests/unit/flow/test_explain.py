@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from headgate.base.errors import Forbidden
 from headgate.base.redact import describe
 from headgate.flow.explain import explain, moment, span
-from headgate.model.job import Job, Mode, Progress, Reason, Summary
+from headgate.model.job import Job, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import JobState
+from headgate.model.worker import Abilities, Worker
 from tests.unit.values import NOW, make_job
 
 ERROR = "Transient: 503"
@@ -272,3 +273,44 @@ def test_whoever_is_to_blame_is_named_as_people_name_them() -> None:
 def test_a_moment_is_told_with_its_zone_and_no_finer_than_it_is() -> None:
     assert moment(NOW) == "2026-03-01 12:00 UTC"
     assert moment(NOW + timedelta(seconds=5)) == "2026-03-01 12:00:05 UTC"
+
+
+def running(*syncs: str, lanes: tuple[Lane, ...] = tuple(Lane)) -> Worker:
+    return Worker(
+        id="worker_1",
+        abilities=Abilities(lanes=lanes, syncs=syncs),
+        started_at=NOW,
+        expires_at=AHEAD,
+    )
+
+
+@pytest.mark.parametrize(
+    ("workers", "missing"),
+    [
+        ([], "no worker is running"),
+        ([running("other")], "no running worker knows the sync 'history'"),
+        ([running("history", lanes=(Lane.HOT,))], "no running worker serves the cold lane"),
+        ([running("other"), running("history")], None),
+        (None, None),
+    ],
+)
+def test_a_job_that_no_worker_can_run_says_so(
+    workers: list[Worker] | None, missing: str | None
+) -> None:
+    job = make_job(state=JobState.PENDING, reason=Reason.QUEUED, lane=Lane.COLD)
+
+    said = explain(job, now=NOW, workers=workers)
+
+    if missing is None:
+        assert said == "In line for a worker."
+    else:
+        assert said == f"In line, but {missing}: it goes on as soon as one is started."
+
+
+@pytest.mark.parametrize("state", [each for each in JobState if each is not JobState.PENDING])
+def test_only_a_job_that_waits_for_a_worker_asks_whether_there_is_one(state: JobState) -> None:
+    job = make_job(state=state, reason=Reason.QUEUED)
+
+    assert explain(job, now=NOW, workers=[]) == explain(job, now=NOW)
+    asleep = make_job(state=JobState.PENDING, reason=Reason.QUEUED, wake_at=AHEAD)
+    assert explain(asleep, now=NOW, workers=[]) == explain(asleep, now=NOW)

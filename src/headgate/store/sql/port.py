@@ -60,6 +60,17 @@ def reads_timed(function: Timed[P, T]) -> Method[P, T]:
     return method
 
 
+def autocommits_timed(function: Timed[P, T]) -> Method[P, T]:
+    """As `writes_timed`, for a function of one statement: nothing is needed around it."""
+
+    @wraps(function)
+    async def method(self: SqlPort, /, *args: P.args, **named: P.kwargs) -> T:
+        database = self.database
+        return await database.autocommit(lambda tx: function(tx, database.moment(), *args, **named))
+
+    return method
+
+
 def writes_timed(function: Timed[P, T]) -> Method[P, T]:
     """As `writes`, for a function that is given the store's time, read when it runs."""
 

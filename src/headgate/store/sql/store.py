@@ -11,12 +11,12 @@ from headgate.model.job import Job, Lane
 from headgate.ports.store import Claimed, NewJob, Submitted, Work
 from headgate.store.sql import coverage as days
 from headgate.store.sql import events as job_events
-from headgate.store.sql import jobs, recovery, settle, users
+from headgate.store.sql import jobs, recovery, settle, users, workers
 from headgate.store.sql import records as stored
 from headgate.store.sql.database import Database
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.moment import Moment
-from headgate.store.sql.port import reads, reads_timed, writes, writes_timed
+from headgate.store.sql.port import autocommits_timed, reads, reads_timed, writes, writes_timed
 from headgate.store.sql.settle import TABLE, Settlement
 
 
@@ -69,6 +69,11 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
 
     plan_of = reads(users.plan_of)
     set_plan = writes_timed(users.set_plan)
+
+    refresh_worker = autocommits_timed(workers.refresh)
+    remove_worker = writes(workers.remove)
+    live_workers = reads_timed(workers.live)
+    prune_workers = writes_timed(workers.prune)
 
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering."""

@@ -45,6 +45,7 @@ from headgate.model.states import (
     Machine,
     words,
 )
+from headgate.model.worker import Abilities
 from headgate.policy.items import RETRIES_MAX
 from headgate.store.sql.types import JsonOf, OneOf, UtcTime
 
@@ -313,6 +314,16 @@ users = Table(
     Column("updated_at", UtcTime, nullable=False),
 )
 
+#: Worker processes that live, or have died of late.
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("abilities", JsonOf[Abilities](Abilities), nullable=False),
+    Column("started_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+)
+
 #: Who may call the HTTP API.
 api_keys = Table(
     "api_keys",
@@ -486,4 +497,5 @@ __all__ = [
     "metadata",
     "records",
     "users",
+    "workers",
 ]

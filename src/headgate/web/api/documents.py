@@ -5,6 +5,7 @@ here. Requests take these fields and no others.
 """
 
 import re
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -269,9 +270,10 @@ def shown(status: JobStatus) -> JobDocument:
     return JobDocument.model_validate(document(status))
 
 
-def listed(app: App, job: Job) -> JobLine:
-    """A job in a list."""
-    return JobLine.model_validate(line(job, app.explain(job)))
+async def listed(app: App, jobs: Sequence[Job]) -> list[JobLine]:
+    """Jobs in a list."""
+    told = zip(jobs, await app.explain_all(jobs), strict=True)
+    return [JobLine.model_validate(line(*each)) for each in told]
 
 
 def foreseen(made: Forecast) -> ForecastDocument:

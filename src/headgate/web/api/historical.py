@@ -183,7 +183,8 @@ async def list_jobs(
 ) -> Response:
     """A user's key lists that user's jobs, an admin's everybody's."""
     jobs = await app.jobs(user_id=caller.looking_at(user_id), limit=limit + 1, before=after)
-    page = [_line(job, app.explain(job)) for job in jobs[:limit]]
+    sentences = await app.explain_all(jobs[:limit])
+    page = [_line(*each) for each in zip(jobs, sentences, strict=False)]
     more = page[-1].jobId if len(jobs) > limit else None
     return answers.document(HistoricalPage(data=page, next_cursor=more))
 

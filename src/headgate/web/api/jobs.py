@@ -168,7 +168,7 @@ async def list_jobs(
         limit=limit + 1,
         before=after,
     )
-    page = [listed(app, job) for job in jobs[:limit]]
+    page = await listed(app, jobs[:limit])
     more = page[-1].id if len(jobs) > limit else None
     return answers.document(JobPage(data=page, next_cursor=more))
 

@@ -1,0 +1,43 @@
+"""Worker processes: one row each, which it refreshes for as long as it lives."""
+
+from datetime import timedelta
+
+from sqlalchemy import Connection, delete, select
+
+from headgate.model.worker import Abilities, Worker
+from headgate.store.sql.moment import Moment
+from headgate.store.sql.statements import insert_into
+from headgate.store.sql.tables import workers
+
+_COLUMNS = tuple(workers.c[name] for name in Worker.__struct_fields__)
+
+
+def refresh(
+    tx: Connection, now: Moment, worker_id: str, abilities: Abilities, *, term: timedelta
+) -> None:
+    """Note that the worker lives, and what it can run."""
+    insert = insert_into(tx.dialect, workers).values(
+        id=worker_id, abilities=abilities, started_at=now.at(), expires_at=now.at(term)
+    )
+    news = {name: insert.excluded[name] for name in ("abilities", "expires_at")}
+    tx.execute(insert.on_conflict_do_update(index_elements=[workers.c.id], set_=news))
+
+
+def remove(tx: Connection, worker_id: str) -> None:
+    """The worker has stopped."""
+    tx.execute(delete(workers).where(workers.c.id == worker_id))
+
+
+def live(tx: Connection, now: Moment) -> list[Worker]:
+    """The workers that have told of themselves in time, in the order in which they came."""
+    query = (
+        select(*_COLUMNS)
+        .where(workers.c.expires_at > now.at())
+        .order_by(workers.c.started_at, workers.c.id)
+    )
+    return [Worker(**row) for row in tx.execute(query).mappings()]
+
+
+def prune(tx: Connection, now: Moment) -> int:
+    """Forget those that are gone; how many."""
+    return tx.execute(delete(workers).where(workers.c.expires_at <= now.at())).rowcount
