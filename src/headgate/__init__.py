@@ -51,7 +51,17 @@ from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.account import Connection, ConnectionReason
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
 from headgate.model.forecast import DayCost, Forecast
-from headgate.model.job import Job, JobEvent, Lane, Mode, Progress, Reason, Reprocess, Summary
+from headgate.model.job import (
+    EventKind,
+    Job,
+    JobEvent,
+    Lane,
+    Mode,
+    Progress,
+    Reason,
+    Reprocess,
+    Summary,
+)
 from headgate.model.record import Coverage, CoverageRow, Record
 from headgate.model.states import ConnectionState, DayStatus, JobState
 from headgate.policy.entitlement import Entitlement, paid_history
@@ -103,6 +113,7 @@ __all__ = [
     "Deferred",
     "Destination",
     "Entitlement",
+    "EventKind",
     "File",
     "Forbidden",
     "Forecast",

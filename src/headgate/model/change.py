@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headgate.base.encoding import Json, JsonObject
-from headgate.model.job import Job, Progress, Reason, Summary
+from headgate.model.job import EventKind, Job, Progress, Reason, Summary
 from headgate.model.states import JOB, Edge, JobState
 
 #: Waits are durations: only the store makes times of them, by its own clock.
@@ -34,7 +34,7 @@ class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     steps: int
     #: When it runs next; None where nothing happens by itself.
     wake: timedelta | None
-    event: str
+    event: EventKind
     data: JsonObject
     #: Only if the lease is still the one that was seen to have run out.
     lease_seen: datetime | None = None
@@ -58,7 +58,7 @@ def _change(
     job: Job,
     edge: str,
     reason: Reason,
-    event: str,
+    event: EventKind,
     *,
     becomes: Job | None = None,
     wake: timedelta | None = None,
@@ -110,13 +110,13 @@ def _after_chunk(job: Job, tally: Tally) -> Job:
 def advance(job: Job, tally: Tally, data: JsonObject) -> Change:
     """A chunk is done and the slice goes on: the worker keeps the claim."""
     becomes = _after_chunk(job, tally)
-    return _change(job, "advance", Reason.WORKING, "chunk", becomes=becomes, data=data)
+    return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
 
 
 def rest(job: Job, tally: Tally, data: JsonObject) -> Change:
     """A chunk is done and the slice is over: back in line, behind the others."""
     becomes = _after_chunk(job, tally)
-    return _change(job, "rest", Reason.MORE, "chunk", becomes=becomes, wake=NOW, data=data)
+    return _change(job, "rest", Reason.MORE, EventKind.CHUNK, becomes=becomes, wake=NOW, data=data)
 
 
 def succeed(job: Job, tally: Tally, data: JsonObject) -> Change:
@@ -124,7 +124,7 @@ def succeed(job: Job, tally: Tally, data: JsonObject) -> Change:
     missing = tally.summary.days_failed or tally.summary.refused
     reason = Reason.DONE_WITH_GAPS if missing else Reason.DONE
     becomes = _after_chunk(job, tally)
-    return _change(job, "succeed", reason, "succeeded", becomes=becomes, data=data)
+    return _change(job, "succeed", reason, EventKind.SUCCEEDED, becomes=becomes, data=data)
 
 
 def skip(job: Job, tally: Tally, *, error: str, day: date, last: bool) -> Change:
@@ -134,7 +134,7 @@ def skip(job: Job, tally: Tally, *, error: str, day: date, last: bool) -> Change
     data = {"day": day.isoformat(), "error": error}
     edge, reason = ("succeed", Reason.DONE_WITH_GAPS) if last else ("rest", Reason.MORE)
     wake = None if last else NOW
-    return _change(job, edge, reason, "day_failed", becomes=becomes, wake=wake, data=data)
+    return _change(job, edge, reason, EventKind.DAY_FAILED, becomes=becomes, wake=wake, data=data)
 
 
 def retry(
@@ -155,7 +155,9 @@ def retry(
         summary=count(job.summary, errors=1),
     )
     data = {"error": error, "attempt": job.attempts + 1, "after_s": after.total_seconds()}
-    return _change(job, "rest", Reason.RETRYING, "retry", becomes=becomes, wake=after, data=data)
+    return _change(
+        job, "rest", Reason.RETRYING, EventKind.RETRY, becomes=becomes, wake=after, data=data
+    )
 
 
 def defer(
@@ -170,12 +172,12 @@ def defer(
         summary=count(job.summary, deferrals=1),
     )
     data = {"after_s": after.total_seconds(), "note": note}
-    return _change(job, "rest", reason, "deferred", becomes=becomes, wake=after, data=data)
+    return _change(job, "rest", reason, EventKind.DEFERRED, becomes=becomes, wake=after, data=data)
 
 
 def park(job: Job, *, after: timedelta) -> Change:
     """No worker here knows this sync: leave it for one that does, and count nothing."""
-    return _change(job, "rest", Reason.UNKNOWN_SYNC, "parked", wake=after)
+    return _change(job, "rest", Reason.UNKNOWN_SYNC, EventKind.PARKED, wake=after)
 
 
 def open_breaker(
@@ -203,7 +205,13 @@ def open_breaker(
     )
     data = {"error": error, "cooldown_s": cooldown.total_seconds(), "pause": becomes.pauses}
     return _change(
-        job, "pause", Reason.BREAKER, "breaker_opened", becomes=becomes, wake=cooldown, data=data
+        job,
+        "pause",
+        Reason.BREAKER,
+        EventKind.BREAKER_OPENED,
+        becomes=becomes,
+        wake=cooldown,
+        data=data,
     )
 
 
@@ -217,12 +225,12 @@ def fail(job: Job, *, reason: Reason, error: str, provider: str | None = None) -
         summary=count(job.summary, errors=1),
     )
     data = {"error": error, "reason": reason.value}
-    return _change(job, "fail", reason, "failed", becomes=becomes, data=data)
+    return _change(job, "fail", reason, EventKind.FAILED, becomes=becomes, data=data)
 
 
 def release(job: Job) -> Change:
     """The worker is stopping: hand the job back untouched, for anybody to take."""
-    return _change(job, "rest", Reason.RELEASED, "released", wake=NOW, fences=True)
+    return _change(job, "rest", Reason.RELEASED, EventKind.RELEASED, wake=NOW, fences=True)
 
 
 # ---- by the sweeper ----------------------------------------------------------------------------
@@ -234,7 +242,7 @@ def rescue(job: Job, *, after: timedelta) -> Change:
         job,
         "rest",
         Reason.RESCUED,
-        "rescued",
+        EventKind.RESCUED,
         becomes=replace(job, crashes=job.crashes + 1, summary=count(job.summary, crashes=1)),
         wake=after,
         data={"worker": job.worker or "", "crash": job.crashes + 1},
@@ -252,7 +260,7 @@ def give_up(job: Job) -> Change:
         job,
         "fail",
         Reason.CRASHES_SPENT,
-        "failed",
+        EventKind.FAILED,
         becomes=replace(job, error=error, probe=False, crashes=crashes, summary=summary),
         data={"error": error, "reason": Reason.CRASHES_SPENT.value},
         lease_seen=job.lease_until,
@@ -267,7 +275,7 @@ def thaw(job: Job, *, probe: bool) -> Change:
         job,
         "thaw",
         reason,
-        "thawed",
+        EventKind.THAWED,
         becomes=replace(job, probe=probe, recent_errors=()),
         wake=NOW,
         data={"probe": probe},
@@ -281,35 +289,35 @@ def thaw(job: Job, *, probe: bool) -> Change:
 
 def ask_cancel(job: Job, *, deadline: timedelta) -> Change:
     """Cancel a job that a worker holds: it is told, and has until the deadline to let go."""
-    return _change(job, "ask_cancel", Reason.CANCEL_ASKED, "cancel_asked", wake=deadline)
+    return _change(job, "ask_cancel", Reason.CANCEL_ASKED, EventKind.CANCEL_ASKED, wake=deadline)
 
 
 def cancel(job: Job, reason: Reason = Reason.CANCELLED) -> Change:
     """Cancel for good: nobody holds the job, or its holder lets go, or is shut out."""
     becomes = replace(job, probe=False)
-    return _change(job, "cancel", reason, "cancelled", becomes=becomes, fences=True)
+    return _change(job, "cancel", reason, EventKind.CANCELLED, becomes=becomes, fences=True)
 
 
 def pause(job: Job) -> Change:
     """Pause a job that nobody holds, until it is resumed."""
     becomes = replace(job, probe=False)
-    return _change(job, "pause", Reason.OPERATOR, "paused", becomes=becomes, fences=True)
+    return _change(job, "pause", Reason.OPERATOR, EventKind.PAUSED, becomes=becomes, fences=True)
 
 
 def ask_pause(job: Job) -> Change:
     """Pause a job that a worker holds: it stops at its next checkpoint."""
-    return _change(job, "advance", job.reason, "pause_asked", hold=True)
+    return _change(job, "advance", job.reason, EventKind.PAUSE_ASKED, hold=True)
 
 
 def drop_pause(job: Job) -> Change:
     """Take back a pause that the holder has not come to yet."""
-    return _change(job, "advance", job.reason, "pause_dropped", hold=False)
+    return _change(job, "advance", job.reason, EventKind.PAUSE_DROPPED, hold=False)
 
 
 def keep_paused(job: Job) -> Change:
     """A cool-down becomes an operator's pause: it no longer ends by itself."""
     # Fenced: a sweeper may have seen the cool-down end, and be slow to say so.
-    return _change(job, "stay_paused", Reason.OPERATOR, "paused", fences=True)
+    return _change(job, "stay_paused", Reason.OPERATOR, EventKind.PAUSED, fences=True)
 
 
 def start_again(job: Job, reason: Reason) -> Change:
@@ -325,7 +333,7 @@ def start_again(job: Job, reason: Reason) -> Change:
         pauses=0,
         probe=False,
     )
-    return _change(job, edge, reason, reason.value, becomes=becomes, wake=NOW)
+    return _change(job, edge, reason, EventKind(reason.value), becomes=becomes, wake=NOW)
 
 
 # ---- meeting what happened meanwhile -----------------------------------------------------------
@@ -339,15 +347,15 @@ def meet(change: Change, state: JobState, *, hold: bool) -> Change | None:
     """
     from_holder = change.hold is None and change.edge.name in ("advance", "rest", "pause")
     if state is JobState.CANCELLING and from_holder:
-        return _redirect(change, "cancel", Reason.CANCELLED, "cancelled")
+        return _redirect(change, "cancel", Reason.CANCELLED, EventKind.CANCELLED)
     if state not in change.edge.sources:
         return None
     if hold and from_holder:
-        return _redirect(change, "pause", Reason.OPERATOR, "paused")
+        return _redirect(change, "pause", Reason.OPERATOR, EventKind.PAUSED)
     return change
 
 
-def _redirect(change: Change, edge: str, reason: Reason, event: str) -> Change:
+def _redirect(change: Change, edge: str, reason: Reason, event: EventKind) -> Change:
     to = JOB.edge(edge)
     after = replace(change.after, state=to.target, reason=reason, probe=False)
     data = {**change.data, "after": change.event}

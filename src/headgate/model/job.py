@@ -201,11 +201,36 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return f"{self.id}:{self.steps}"
 
 
+class EventKind(StrEnum):
+    """The kinds of events that the engine writes; a source's events have names of their own."""
+
+    SUBMITTED = "submitted"
+    CHUNK = "chunk"
+    DAY_FAILED = "day_failed"
+    RETRY = "retry"
+    DEFERRED = "deferred"
+    PARKED = "parked"
+    BREAKER_OPENED = "breaker_opened"
+    THAWED = "thawed"
+    RELEASED = "released"
+    RESCUED = "rescued"
+    PAUSE_ASKED = "pause_asked"
+    PAUSE_DROPPED = "pause_dropped"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    RETRY_NOW = "retry_now"
+    CANCEL_ASKED = "cancel_asked"
+    CANCELLED = "cancelled"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a job's story; never changed, only appended."""
 
     id: int
     job_id: str
     at: datetime
+    #: An EventKind, or the name of a source's own event.
     kind: str
     data: JsonObject

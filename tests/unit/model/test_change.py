@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headgate.model import change
 from headgate.model.change import NOW as AT_ONCE
 from headgate.model.change import Change, meet
-from headgate.model.job import Job, Reason, Summary
+from headgate.model.job import EventKind, Job, Reason, Summary
 from headgate.model.states import JOB, JobState
 from tests.unit.model.changes import (
     CONSTRUCTORS,
@@ -57,6 +57,14 @@ CLEAN = (0, 0, 0, 0, 0, False)
 
 
 # The constructors.
+
+
+def test_every_kind_of_event_is_told_by_some_change() -> None:
+    told = {make(BATTERED).event for make in CONSTRUCTORS.values()}
+    told.add(change.start_again(BATTERED, Reason.RESUMED).event)
+
+    # Submitting makes a job; it changes none.
+    assert told == set(EventKind) - {EventKind.SUBMITTED}
 
 
 def test_every_constructor_is_exercised_here() -> None:

@@ -6,10 +6,13 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, delete, select
 
 from headgate.base.encoding import JsonObject
-from headgate.model.job import JobEvent
+from headgate.model.job import EventKind, JobEvent
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import job_events
+
+#: Events that tell of a chunk that is over, while the job goes on.
+_ENDS_CHUNK = (EventKind.CHUNK, EventKind.DAY_FAILED)
 
 _append = insert_many(job_events, ("job_id", "at", "kind", "data"))
 
@@ -40,7 +43,7 @@ def pace(tx: Connection, job_id: str, *, limit: int) -> list[datetime]:
     """When the job's last chunks were done, the latest first."""
     query = (
         select(job_events.c.at)
-        .where(job_events.c.job_id == job_id, job_events.c.kind.in_(("chunk", "day_failed")))
+        .where(job_events.c.job_id == job_id, job_events.c.kind.in_(_ENDS_CHUNK))
         .order_by(job_events.c.id.desc())
         .limit(limit)
     )

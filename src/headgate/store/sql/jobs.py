@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused, NotFound
-from headgate.model.job import Job, Lane, Reason
+from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import Claimed, Held, JobFilter, NewJob, Submitted
 from headgate.store.sql import events, line
@@ -95,7 +95,7 @@ def _insert(tx: Connection, now: Moment, new: NewJob) -> Job | None:
     if row is None:
         return None
     job = to_job(row)
-    events.append(tx, [(job.id, job.created_at, "submitted", {"lane": job.lane.value})])
+    events.append(tx, [(job.id, job.created_at, EventKind.SUBMITTED, {"lane": job.lane.value})])
     return job
 
 
