@@ -1,11 +1,10 @@
 """Submitting a job: everything about the request is checked before anything is written."""
 
-import re
 from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
-from headgate.base.encoding import JsonObject, content_hash, to_json
+from headgate.base.encoding import JsonObject, content_hash, json_problem
 from headgate.base.errors import InvalidInput, PlanRequired
 from headgate.flow.registry import Sync, auth_of, default_lane
 from headgate.flow.runtime import Runtime
@@ -19,9 +18,6 @@ OPTIONS_BYTES_MAX = 64 * 1024
 #: A hundred years of days.
 RANGE_DAYS_MAX = 36_525
 DELAY_S_MAX = 366 * 24 * 3600.0
-
-#: The character NUL in JSON text, and not a text that only speaks of it: Postgres cannot store it.
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -233,17 +229,9 @@ def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JsonObject:
 
 
 def _options(options: JsonObject) -> JsonObject:
-    try:
-        text = to_json(options)
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidInput("options", f"cannot be written as JSON: {error}") from None
-    size = len(text.encode())
-    if size > OPTIONS_BYTES_MAX:
-        raise InvalidInput(
-            "options", f"is {size:,} bytes of JSON; at most {OPTIONS_BYTES_MAX:,} are taken"
-        )
-    if _NUL.search(text):
-        raise InvalidInput("options", "must not hold the character NUL")
+    problem = json_problem(options, bytes_max=OPTIONS_BYTES_MAX)
+    if problem is not None:
+        raise InvalidInput("options", problem)
     return options
 
 
