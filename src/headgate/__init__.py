@@ -62,7 +62,7 @@ from headgate.model.job import (
     Reprocess,
     Summary,
 )
-from headgate.model.record import Coverage, CoverageRow, Record
+from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record
 from headgate.model.states import ConnectionState, DayStatus, JobState
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.policy.retry import RetryPolicy
@@ -98,6 +98,7 @@ __all__ = [
     "BudgetSpent",
     "BudgetUse",
     "Chunk",
+    "ChunkEvent",
     "Conflict",
     "Connection",
     "ConnectionPaused",

@@ -39,7 +39,7 @@ def chunk_done(
     if written is not None and written.refused:
         data["refused"] = len(written.refused)
     own = chunk.records if written is None else written.receipts
-    work = Work(records=(*own, *chunk.kept), coverage=coverage)
+    work = Work(records=(*own, *chunk.kept), coverage=coverage, events=chunk.events)
     if done:
         return change.succeed(job, tally, data), work
     return (change.rest if slice_over else change.advance)(job, tally, data), work

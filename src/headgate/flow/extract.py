@@ -1,18 +1,16 @@
-"""Reading one chunk: ask the source, and check what it gave."""
+"""Reading one chunk: tell the source where it stands, ask it, and check what it gave."""
 
 from datetime import datetime
 from typing import Any
 
-from headgate.base.errors import Malformed, NoData
+from headgate.base.errors import NoData
+from headgate.flow.check_chunk import check_chunk
 from headgate.flow.fetch_item import JobItems
 from headgate.flow.open_api import open_api
 from headgate.flow.registry import Sync, budget_of
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job
 from headgate.ports.connector import Chunk, Context, Gate, Http
-
-#: More than this in one chunk would make its transaction long; a source should page.
-CHUNK_RECORDS_MAX = 10_000
 
 
 async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
@@ -23,7 +21,7 @@ async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
         chunk = await sync.source.read(context(rt, sync, job, gate, api))
     except NoData:
         chunk = Chunk()
-    _check(chunk, sync)
+    check_chunk(chunk, sync.source.name)
     return chunk
 
 
@@ -50,14 +48,3 @@ def context(rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None) -> 
         api=api,
         item_work=JobItems(rt.fetching, job.connection_id),
     )
-
-
-def _check(chunk: Chunk, sync: Sync) -> None:
-    if not isinstance(chunk, Chunk):
-        raise Malformed(f"source {sync.source.name!r} returned {type(chunk).__name__}, not a Chunk")
-    count = len(chunk.records) + len(chunk.kept)
-    if count > CHUNK_RECORDS_MAX:
-        raise Malformed(
-            f"source {sync.source.name!r} gave {count:,} records in one chunk; "
-            f"at most {CHUNK_RECORDS_MAX:,}"
-        )

@@ -16,7 +16,7 @@ from headgate.base.encoding import Json, JsonObject
 from headgate.base.errors import RateLimited, SourceError, Terminal
 from headgate.model.item import Document, Item
 from headgate.model.job import Mode, Progress
-from headgate.model.record import Record
+from headgate.model.record import ChunkEvent, Record
 from headgate.ports.accounts import Placed
 from headgate.ports.items import Fetched, NewItem, Registered
 from headgate.ports.transport import Response, Transport
@@ -253,6 +253,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     records: Sequence[Record] = ()
     #: Records that stay in Headgate's database, even where the others go to a destination.
     kept: Sequence[Record] = ()
+    #: What the source tells of the chunk: lines of the job's story, before the engine's own.
+    events: Sequence[ChunkEvent] = ()
     #: Where the next chunk begins; None says that this was the last. History mode ignores it: there
     #: the engine goes from day to day.
     cursor: Json = None

@@ -14,7 +14,7 @@ import msgspec
 from headgate.base.encoding import Json, JsonObject
 from headgate.model.change import Change
 from headgate.model.job import Job, JobEvent, Lane, Mode, Progress
-from headgate.model.record import Coverage, CoverageRow, Record
+from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record
 from headgate.model.states import JobState
 
 
@@ -68,6 +68,8 @@ class Work(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     records: Sequence[Record] = ()
     coverage: Coverage | None = None
+    #: Told in this order, and before the change's own event.
+    events: Sequence[ChunkEvent] = ()
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from headgate.flow.commit import (
     nothing_to_do,
 )
 from headgate.model.job import Job, Mode, Progress, Reason, Summary
-from headgate.model.record import Coverage, Record
+from headgate.model.record import ChunkEvent, Coverage, Record
 from headgate.model.states import DayStatus, JobState
 from headgate.ports.connector import Chunk, Refusal, Written
 from headgate.ports.store import Work
@@ -66,6 +66,14 @@ def test_the_last_page_ends_the_job_and_keeps_the_cursor_for_the_next_run(slice_
     assert made.after.cursor == "p1"
     assert made.after.summary == Summary(chunks=2, records=7)
     assert work.records == RECORDS
+
+
+def test_what_the_source_tells_is_stored_with_the_chunk() -> None:
+    told = [ChunkEvent("batch_complete", {"pages": 20})]
+
+    _, work = chunk_done(paging(), Chunk(events=told, cursor="p2"), Written(), slice_over=False)
+
+    assert work == Work(records=(), coverage=None, events=told)
 
 
 @pytest.mark.parametrize("cursor", [0, "", False, [], {}])

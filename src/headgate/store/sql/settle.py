@@ -181,8 +181,15 @@ def _settle_together(
     ]
     _write_jobs(tx, written)
     coverage.store(tx, worked, at)
-    events.append(tx, [(met.after.id, at, met.event, met.data) for _, met, _, _ in kept])
+    events.append(tx, [each for _, met, work, _ in kept for each in _told(met, work, at)])
     return [(kept_one[0], each.job) for kept_one, each in zip(kept, written, strict=True)]
+
+
+def _told(change: Change, work: Work | None, at: datetime) -> Iterator[events.Told]:
+    """What the source tells of the chunk, then what the change tells of the job."""
+    for event in () if work is None else work.events:
+        yield change.after.id, at, event.kind, event.data
+    yield change.after.id, at, change.event, change.data
 
 
 def _write_jobs(tx: Connection, written: Sequence[Written]) -> None:
