@@ -2,7 +2,22 @@
 
 from pathlib import Path
 
-from headgate import App, Chunk, ChunkEvent, Context, Job, JobState, Record, Sync
+import pytest
+
+from headgate import (
+    App,
+    Chunk,
+    ChunkEvent,
+    Context,
+    Job,
+    JobState,
+    Record,
+    StoreUnavailable,
+    Sync,
+    Transient,
+)
+from headgate.model.change import Change
+from headgate.ports.store import Work
 from tests.worlds import ScriptedSource, World, in_world, kinds
 
 
@@ -76,5 +91,143 @@ def test_a_wrong_event_fails_the_chunk_and_nothing_of_it_is_kept(tmp_path: Path)
         assert await app.records("notes", "ada-1") == [Record("a", {"read": 2})]
         story = kinds(await app.events(job.id))
         assert story == ["submitted", "retry", "page_read", "notes_read", "succeeded"]
+
+    in_world(tmp_path, main)
+
+
+async def three_pages(ctx: Context) -> Chunk:
+    """Tells and counts the same of every page, whenever it is read."""
+    await ctx.clock.sleep(10)
+    return Chunk(
+        events=[ChunkEvent("page_read", {"page": ctx.chunks})],
+        counts={"skipped_content": 3, f"of_page_{ctx.chunks}": 1},
+        cursor=ctx.chunks + 1 if ctx.chunks < 2 else None,
+    )
+
+
+async def counted_once(app: App, job: Job) -> None:
+    """Check that each of the three pages was told and counted once."""
+    assert job.state is JobState.SUCCESS
+    assert job.summary.counts == {
+        "skipped_content": 9,
+        "of_page_0": 1,
+        "of_page_1": 1,
+        "of_page_2": 1,
+    }
+    told = [event.data for event in await app.events(job.id) if event.kind == "page_read"]
+    assert told == [{"page": 0}, {"page": 1}, {"page": 2}]
+
+
+def test_what_a_source_counts_adds_up_over_the_job_s_life(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(Sync(name="notes", source=ScriptedSource(three_pages)))
+        job = await submit(app)
+        await app.supervisor().start()
+
+        await counted_once(app, await world.until(app, job.id))
+
+    in_world(tmp_path, main)
+
+
+def test_a_page_that_is_read_again_after_a_crash_counts_once(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that dies in the middle of the second page
+        sync = Sync(name="notes", source=ScriptedSource(three_pages))
+        first, second = await world.app(sync), await world.app(sync)
+        job = await submit(first)
+        host = world.loop.host("first")
+        await host.spawn(first.supervisor().start())
+        await world.clock.sleep(15)
+        host.crash()
+
+        # When another goes on
+        await second.supervisor().start()
+        job = await world.until(second, job.id)
+
+        # Then the page counts once
+        assert job.summary.crashes == 1
+        await counted_once(second, job)
+
+    in_world(tmp_path, main)
+
+
+def test_a_page_that_failed_on_its_way_counts_once(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a destination that fails on every other batch
+        class Flaky:
+            name = "flaky"
+            calls = 0
+
+            async def write(self, batch: object) -> None:
+                self.calls += 1
+                if self.calls % 2:
+                    raise Transient("not now")
+
+        async def read(ctx: Context) -> Chunk:
+            page = await three_pages(ctx)
+            return Chunk(
+                records=[Record("a", {})],
+                events=page.events,
+                counts=page.counts,
+                cursor=page.cursor,
+            )
+
+        sync = Sync(name="notes", source=ScriptedSource(read), destination=Flaky())
+        app = await world.app(sync)
+        job = await submit(app)
+        await app.supervisor().start()
+
+        # Then each page counts once, though each was read twice
+        job = await world.until(app, job.id)
+        assert job.summary.errors == 3
+        await counted_once(app, job)
+
+    in_world(tmp_path, main)
+
+
+def test_a_page_whose_commit_lost_its_answer_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a store that does the first try of every write, and loses the answer
+        app = await world.app(Sync(name="notes", source=ScriptedSource(three_pages)))
+        real, tried = app.store.settle, set[str]()
+
+        async def settle(change: Change, work: Work | None = None) -> Job | None:
+            after = await real(change, work)
+            if change.before.chunk_key not in tried:
+                tried.add(change.before.chunk_key)
+                raise StoreUnavailable
+            return after
+
+        monkeypatch.setattr(app.store, "settle", settle)
+        job = await submit(app)
+        await app.supervisor().start()
+
+        # Then each page counts once
+        await counted_once(app, await world.until(app, job.id))
+        assert len(tried) == 3
+
+    in_world(tmp_path, main)
+
+
+def test_a_wrong_count_fails_the_chunk_and_counts_nothing(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            wrong = -1 if len(source.calls) == 1 else 1
+            return Chunk(counts={"seen": 5, "skipped": wrong})
+
+        source = ScriptedSource(read)
+        app = await world.app(Sync(name="notes", source=source))
+        job = await submit(app)
+        await app.supervisor().start()
+
+        job = await world.until(app, job.id)
+
+        assert (job.summary.errors, job.summary.counts) == (1, {"seen": 5, "skipped": 1})
+        [_, retry, _] = await app.events(job.id)
+        assert retry.data["error"] == (
+            "Malformed: counts.skipped: write an int from 0 to 1,000,000,000, not -1"
+        )
 
     in_world(tmp_path, main)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from headgate.base.encoding import json_problem
 from headgate.base.errors import Malformed
-from headgate.model.job import EventKind
+from headgate.model.job import EventKind, Job
 from headgate.model.record import ChunkEvent
 from headgate.ports.connector import Chunk
 
@@ -16,22 +16,27 @@ from headgate.ports.connector import Chunk
 CHUNK_RECORDS_MAX = 10_000
 CHUNK_EVENTS_MAX = 100
 EVENT_BYTES_MAX = 8 * 1024
-#: Of an event's kind.
+#: What a source counts, in a job's whole life and in one chunk.
+COUNTS_MAX = 50
+COUNT_MAX = 1_000_000_000
+#: Of an event's kind, and of what is counted.
 NAME_LENGTH_MAX = 50
 
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
-def check_chunk(chunk: Chunk, source: str) -> None:
-    """Raise Malformed where the chunk that `source` gave cannot be taken."""
+def check_chunk(chunk: Chunk, job: Job) -> None:
+    """Raise Malformed where the next chunk of `job` cannot be taken."""
     if not isinstance(chunk, Chunk):
-        raise Malformed(f"source {source!r} returned {type(chunk).__name__}, not a Chunk")
+        raise Malformed(f"source {job.source!r} returned {type(chunk).__name__}, not a Chunk")
     count = len(chunk.records) + len(chunk.kept)
     if count > CHUNK_RECORDS_MAX:
         raise Malformed(
-            f"source {source!r} gave {count:,} records in one chunk; at most {CHUNK_RECORDS_MAX:,}"
+            f"source {job.source!r} gave {count:,} records in one chunk; "
+            f"at most {CHUNK_RECORDS_MAX:,}"
         )
     _check_events(chunk.events)
+    _check_counts(chunk.counts, job.summary.counts)
 
 
 def _check_events(events: Sequence[ChunkEvent]) -> None:
@@ -54,10 +59,21 @@ def _check_events(events: Sequence[ChunkEvent]) -> None:
         _check_json(f"{field}.data", event.data, bytes_max=EVENT_BYTES_MAX)
 
 
+def _check_counts(counts: Mapping[str, int], before: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        _check_name("counts", name)
+        # True is an int, too.
+        if type(count) is not int or not 0 <= count <= COUNT_MAX:
+            raise Malformed(f"counts.{name}: write an int from 0 to {COUNT_MAX:,}, not {count!r}")
+    names = len(before.keys() | counts.keys())
+    if names > COUNTS_MAX:
+        raise Malformed(f"counts: the job would have {names} names; use at most {COUNTS_MAX}")
+
+
 def _check_name(field: str, name: object) -> None:
     if not isinstance(name, str) or not _SNAKE_CASE.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
         raise Malformed(
-            f"{field}: write lower snake case of at most {NAME_LENGTH_MAX} characters, "
+            f"{field}: write a name in lower snake case of at most {NAME_LENGTH_MAX} characters, "
             f"such as batch_complete, not {name!r}"
         )
 

@@ -1,5 +1,6 @@
 """From a chunk to the change that commits it: pure, so that what is written is easy to test."""
 
+from collections.abc import Mapping
 from datetime import date
 
 import msgspec
@@ -63,12 +64,17 @@ def day_given_up(job: Job, error: str) -> tuple[Change, Work]:
 
 def _counted(summary: Summary, chunk: Chunk, written: Written | None) -> Summary:
     found = len(chunk.records)
+    summary = msgspec.structs.replace(summary, counts=_added(summary.counts, chunk.counts))
     if written is None:
         return change.count(summary, chunks=1, records=found)
     refused = len(written.refused)
     return change.count(
         summary, chunks=1, records=found, delivered=found - refused, refused=refused
     )
+
+
+def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:
+    return {**counts, **{name: counts.get(name, 0) + count for name, count in more.items()}}
 
 
 def _after_day(

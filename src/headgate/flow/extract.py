@@ -21,7 +21,7 @@ async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
         chunk = await sync.source.read(context(rt, sync, job, gate, api))
     except NoData:
         chunk = Chunk()
-    check_chunk(chunk, sync.source.name)
+    check_chunk(chunk, job)
     return chunk
 
 

@@ -134,6 +134,7 @@ def line(job: Job, sentence: str) -> JsonObject:
             "days_failed": summary.days_failed,
             "errors": summary.errors,
         },
+        "source_counts": summary.counts,
         "error": job.error,
         "error_count": len(job.recent_errors),
         "last_attempt_at": job.attempted_at,

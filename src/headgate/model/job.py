@@ -1,5 +1,6 @@
 """A job: one durable execution of a sync for a connection."""
 
+from collections.abc import Mapping
 from datetime import date, datetime
 from enum import StrEnum
 
@@ -111,6 +112,8 @@ class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     #: By the destination, where there is one.
     delivered: int = 0
     refused: int = 0
+    #: By the source, under names of its own.
+    counts: Mapping[str, int] = {}
 
 
 class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -255,6 +255,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     kept: Sequence[Record] = ()
     #: What the source tells of the chunk: lines of the job's story, before the engine's own.
     events: Sequence[ChunkEvent] = ()
+    #: What the source counts, by names of its own; added up over the job's life.
+    counts: Mapping[str, int] = {}
     #: Where the next chunk begins; None says that this was the last. History mode ignores it: there
     #: the engine goes from day to day.
     cursor: Json = None

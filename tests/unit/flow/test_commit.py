@@ -76,6 +76,16 @@ def test_what_the_source_tells_is_stored_with_the_chunk() -> None:
     assert work == Work(records=(), coverage=None, events=told)
 
 
+def test_what_the_source_counts_is_added_to_what_it_counted_before() -> None:
+    job = paging(summary=Summary(chunks=1, counts={"seen": 5, "skipped": 2}))
+    chunk = Chunk(counts={"skipped": 3, "renamed": 0}, cursor="p2")
+
+    made, _ = chunk_done(job, chunk, slice_over=False)
+
+    assert made.after.summary.counts == {"seen": 5, "skipped": 5, "renamed": 0}
+    assert job.summary.counts == {"seen": 5, "skipped": 2}
+
+
 @pytest.mark.parametrize("cursor", [0, "", False, [], {}])
 def test_an_empty_cursor_is_still_a_cursor(cursor: object) -> None:
     made, _ = chunk_done(paging(), Chunk(cursor=cursor), slice_over=False)

@@ -159,6 +159,9 @@ class JobLine(BaseModel):
     cursor_date: date | None = Field(description="The day that is read next.")
     wake_at: datetime | None = Field(description="When something happens next by itself.")
     counts: Counts
+    source_counts: dict[str, int] = Field(
+        description="What the source counted besides, by names of its own."
+    )
     error: str | None = Field(description="The last error, until the next success.")
     error_count: int = Field(description="Recent failures of the present chunk.")
     last_attempt_at: datetime | None

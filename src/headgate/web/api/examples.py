@@ -42,6 +42,7 @@ JOB_LINE: dict[str, Any] = {
         "days_failed": 0,
         "errors": 6,
     },
+    "source_counts": {"without_distance": 3},
     "error": "Transient: 503",
     "error_count": 6,
     "last_attempt_at": "2023-10-27T14:30:00Z",

@@ -1,4 +1,4 @@
-"""A source's own events: in the transaction of their chunk, in order, before the engine's."""
+"""What a source reports of a chunk: its events and its counts, in the chunk's transaction."""
 
 import asyncio
 from datetime import timedelta
@@ -8,7 +8,7 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.change import Change
-from headgate.model.job import Job, JobEvent
+from headgate.model.job import Job, JobEvent, Summary
 from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState
 from headgate.ports.store import Work
@@ -77,7 +77,31 @@ async def test_each_job_of_a_batch_has_its_own_story(store: SqlStore) -> None:
         assert told[0].data == {"of": job.id}
 
 
-async def test_a_lost_claim_tells_nothing(store: SqlStore, clock: ManualClock) -> None:
+@pytest.mark.parametrize(
+    "counts", [{}, {"skipped": 0}, {"skipped": 3, "renamed": 50_000_000_000}], ids=len
+)
+async def test_what_it_counts_is_part_of_the_summary(
+    store: SqlStore, counts: dict[str, int]
+) -> None:
+    job = await run_one(store)
+
+    after = await settled(store, change.advance(job, tally(chunks=1, counts=counts), {}))
+
+    assert after.summary == Summary(chunks=1, counts=counts)
+    assert await store.get(job.id) == after
+
+
+async def test_what_it_counts_stays_beside_what_the_store_counts(store: SqlStore) -> None:
+    job = await run_one(store)
+
+    wanted = change.advance(job, tally(records=1, counts={"inserted": 7}), {})
+    after = await store.settle(wanted, Work(records=[Record("a", {})]))
+
+    assert after is not None
+    assert after.summary == Summary(records=1, inserted=1, counts={"inserted": 7})
+
+
+async def test_a_lost_claim_tells_and_counts_nothing(store: SqlStore, clock: ManualClock) -> None:
     # Given a worker that was taken for dead
     zombie = await run_one(store)
     clock.advance(61)
@@ -85,18 +109,22 @@ async def test_a_lost_claim_tells_nothing(store: SqlStore, clock: ManualClock) -
     before = await everything(store)
 
     # When it settles its chunk
-    assert await store.settle(advance(zombie), Work(events=PAGES)) is None
+    late = change.advance(zombie, tally(counts={"skipped": 1}), {})
+    assert await store.settle(late, Work(events=PAGES)) is None
 
-    # Then nothing is told
+    # Then nothing is told, and nothing counted
     assert await everything(store) == before
 
 
-async def test_a_chunk_that_is_settled_twice_is_told_once(store: SqlStore) -> None:
+async def test_a_chunk_that_is_settled_twice_counts_once(store: SqlStore) -> None:
     job = await run_one(store)
-    wanted, work = advance(job), Work(events=PAGES[:2])
+    wanted = change.advance(job, tally(counts={"skipped": 1}), {})
+    work = Work(events=PAGES[:2])
 
     assert await store.settle(wanted, work) is not None
     assert await store.settle(wanted, work) is None
+
+    assert (await store.get(job.id)).summary.counts == {"skipped": 1}
 
     assert await kinds(store, job.id) == ["submitted", "page_read", "page_read", "chunk"]
 
