@@ -1,6 +1,7 @@
 """Headgate: a durable sync engine for data behind rate-limited APIs."""
 
 from headgate.app import App
+from headgate.base.encoding import content_hash
 from headgate.base.errors import (
     ActiveJobExists,
     AddressRefused,
@@ -180,5 +181,6 @@ __all__ = [
     "WorkerSettings",
     "Written",
     "__version__",
+    "content_hash",
     "paid_history",
 ]

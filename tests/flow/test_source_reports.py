@@ -1,4 +1,4 @@
-"""What a source tells of its own: events and counts, in the transaction of their chunk."""
+"""What a source tells of its own, with its chunk; and what it is told of what is stored."""
 
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from headgate import (
     StoreUnavailable,
     Sync,
     Transient,
+    content_hash,
 )
 from headgate.model.change import Change
 from headgate.ports.store import Work
@@ -229,5 +230,31 @@ def test_a_wrong_count_fails_the_chunk_and_counts_nothing(tmp_path: Path) -> Non
         assert retry.data["error"] == (
             "Malformed: counts.skipped: write an int from 0 to 1,000,000,000, not -1"
         )
+
+    in_world(tmp_path, main)
+
+
+def test_a_source_can_tell_what_has_changed_before_it_gives_it(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a source that gives only what is new or has changed, and counts the rest
+        async def read(ctx: Context) -> Chunk:
+            stored = await ctx.stored_hashes([note.key for note in notes])
+            changed = [note for note in notes if stored.get(note.key) != content_hash(note.data)]
+            return Chunk(records=changed, counts={"unchanged": len(notes) - len(changed)})
+
+        notes = [Record(str(number), {"text": f"note {number}"}) for number in range(10_000)]
+        app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
+        await app.supervisor().start()
+        first = await world.until(app, (await submit(app)).id)
+        assert (first.summary.inserted, first.summary.counts) == (10_000, {"unchanged": 0})
+
+        # When one note has changed and another has come
+        notes[7] = Record("7", {"text": "another text"})
+        notes.append(Record("new", {"text": "a new note"}))
+        second = await world.until(app, (await submit(app)).id)
+
+        # Then only these two were given
+        assert (second.summary.records, second.summary.counts) == (2, {"unchanged": 9_999})
+        assert (second.summary.updated, second.summary.inserted) == (1, 1)
 
     in_world(tmp_path, main)

@@ -47,4 +47,5 @@ def context(rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None) -> 
         gate=gate,
         api=api,
         item_work=JobItems(rt.fetching, job.connection_id),
+        find_hashes=lambda keys: rt.store.record_hashes(job.sync, job.connection_id, keys),
     )

@@ -198,6 +198,8 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     api: Http | None = None
     #: Use `items`.
     item_work: "ItemWork | None" = None
+    #: Use `stored_hashes`.
+    find_hashes: "FindHashes | None" = None
 
     @property
     def http(self) -> Http:
@@ -215,6 +217,17 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         assert self.item_work is not None, "the engine gives every job its items"
         return self.item_work
 
+    async def stored_hashes(self, keys: Sequence[str]) -> dict[str, str]:
+        """The content hashes of those of these records that are stored already, by their keys.
+
+        `headgate.content_hash(data)` makes the same hash: where the two are equal, nothing changed.
+        """
+        assert self.find_hashes is not None, "the engine gives every job its stored hashes"
+        return await self.find_hashes(keys)
+
+
+#: Finds the hashes of a job's records by their keys.
+FindHashes = Callable[[Sequence[str]], Awaitable[dict[str, str]]]
 
 #: Asks the provider for one item, by `ctx.http`; raises what `base/errors.py` names.
 Fetch = Callable[[Context, Item], Awaitable[Document]]

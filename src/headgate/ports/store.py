@@ -132,6 +132,12 @@ class Store(Protocol):
         """What is known of each day from `start` to `end`, both included, in order."""
         ...
 
+    async def record_hashes(
+        self, sync: str, connection_id: str, keys: Sequence[str]
+    ) -> dict[str, str]:
+        """The content hashes of the stored records under these keys; any number of keys."""
+        ...
+
     async def brought(self, new: NewJob) -> Sequence[CoverageRow]:
         """The same for the days of a job to be, as far as they went to the same destination."""
         ...

@@ -119,6 +119,12 @@ class SqlStore:
             lambda tx: records.of_connection(tx, sync, connection_id, after=after, limit=limit)
         )
 
+    async def record_hashes(
+        self, sync: str, connection_id: str, keys: Sequence[str]
+    ) -> dict[str, str]:
+        """The content hashes of the stored records under these keys."""
+        return await self.database.read(lambda tx: records.hashes(tx, sync, connection_id, keys))
+
     async def brought(self, new: NewJob) -> Sequence[CoverageRow]:
         """What is known of the days of a job to be."""
         return await self.database.read(lambda tx: coverage.brought(tx, new))
