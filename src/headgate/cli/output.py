@@ -105,6 +105,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
         ("lane", job.lane.value),
         ("range", f"{job.start_date} to {job.end_date}" if job.start_date else ""),
         ("progress", percent_text(job)),
+        ("high water", "" if job.high_water is None else to_json(job.high_water)),
         ("counted", counts_text(summary)),
         ("by the source", counts_text(source_counts)),
         ("this chunk", _chunk_counters(job)),

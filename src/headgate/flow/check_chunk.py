@@ -16,6 +16,7 @@ from headgate.ports.connector import Chunk
 CHUNK_RECORDS_MAX = 10_000
 CHUNK_EVENTS_MAX = 100
 EVENT_BYTES_MAX = 8 * 1024
+HIGH_WATER_BYTES_MAX = 8 * 1024
 #: What a source counts, in a job's whole life and in one chunk.
 COUNTS_MAX = 50
 COUNT_MAX = 1_000_000_000
@@ -37,6 +38,7 @@ def check_chunk(chunk: Chunk, job: Job) -> None:
         )
     _check_events(chunk.events)
     _check_counts(chunk.counts, job.summary.counts)
+    _check_json("high_water", chunk.high_water, bytes_max=HIGH_WATER_BYTES_MAX)
 
 
 def _check_events(events: Sequence[ChunkEvent]) -> None:

@@ -5,6 +5,7 @@ from datetime import date
 
 import msgspec
 
+from headgate.base.encoding import Json
 from headgate.model import change
 from headgate.model.change import Change, Tally
 from headgate.model.job import Job, Progress, Summary
@@ -33,7 +34,9 @@ def chunk_done(
         tally, done, coverage = _after_day(job, chunk, written, summary, day)
     # A day that had nothing for the destination says nothing about the destination.
     asked = job.provider != job.destination or job.provider == job.source or bool(chunk.records)
-    tally = msgspec.structs.replace(tally, answered=asked or done)
+    tally = msgspec.structs.replace(
+        tally, answered=asked or done, high_water=_high_water(job, chunk, summary)
+    )
     data: dict[str, object] = {"records": len(chunk.records)}
     if day is not None:
         data["day"] = day.isoformat()
@@ -73,6 +76,12 @@ def _counted(summary: Summary, chunk: Chunk, written: Written | None) -> Summary
     )
 
 
+def _high_water(job: Job, chunk: Chunk, summary: Summary) -> Json:
+    """The job's mark after the chunk; it does not move past what has to be read again."""
+    failed = summary.refused or summary.days_failed
+    return job.high_water if failed or chunk.high_water is None else chunk.high_water
+
+
 def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:
     return {**counts, **{name: counts.get(name, 0) + count for name, count in more.items()}}
 
@@ -107,6 +116,7 @@ def _next_day(job: Job, day: date, summary: Summary) -> tuple[Tally, bool]:
         cursor=(next_day or day).isoformat(),
         progress=history_progress(plan, next_day),
         summary=summary,
+        high_water=job.high_water,
     )
     return tally, next_day is None
 

@@ -40,6 +40,7 @@ def context(rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None) -> 
         cursor=None if day is not None else job.cursor,
         since=None if since is None else datetime.fromisoformat(since),
         limit=params.get("limit"),
+        high_water=params.get("high_water"),
         options=params.get("options", {}),
         chunks=job.summary.chunks,
         records=job.summary.records,

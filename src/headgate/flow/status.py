@@ -125,6 +125,7 @@ def line(job: Job, sentence: str) -> JsonObject:
         "end_date": job.end_date,
         "cursor_date": job.cursor_date,
         "wake_at": job.wake_at,
+        "high_water": job.high_water,
         "counts": {
             "found": summary.records,
             "imported": stored if job.destination is None else summary.delivered,

@@ -50,6 +50,7 @@ class Tally(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     cursor: Json
     progress: Progress
     summary: Summary
+    high_water: Json = None
     #: The provider that a probe was sent to has answered: it was asked something.
     answered: bool = True
 
@@ -91,6 +92,7 @@ def _after_chunk(job: Job, tally: Tally) -> Job:
     return replace(
         job,
         cursor=tally.cursor,
+        high_water=tally.high_water,
         progress=tally.progress,
         summary=tally.summary,
         steps=job.steps + 1,

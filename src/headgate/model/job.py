@@ -132,7 +132,8 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     lane: Lane
     #: The caller's idempotency key, unique for the user.
     key: str | None = None
-    #: What the caller asked for beyond the columns here: since, limit, options.
+    #: What the caller asked for beyond the columns here: since, limit, options; and the high-water
+    #: mark that was stored when the job was submitted.
     params: JsonObject = msgspec.field(default_factory=dict)
     start_date: date | None = None
     end_date: date | None = None
@@ -149,6 +150,10 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     #: Where the next chunk begins: an ISO day in history mode, else whatever the source gave.
     cursor: Json = None
+    #: The last high-water mark that the source named; it stays where it was from the first record
+    #: that was refused, or the first day that was given up. Stored for the sync and the connection
+    #: when the job succeeds.
+    high_water: Json = None
     #: Chunks committed. With the token it names one chunk of one claim.
     steps: int = 0
     #: Failed tries of the present chunk.

@@ -183,10 +183,13 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     day: date | None
     #: Where the last chunk ended, as the source itself said; None at the beginning.
     cursor: Json
-    #: In mode `since`: read what changed after this.
+    #: In mode `since`: read what changed after this; None: see `high_water`.
     since: datetime | None
     #: In mode `limit`: read at most so many records over the whole job.
     limit: int | None
+    #: The mark that was stored for the sync and the connection when the job was submitted; None
+    #: where there was none. In mode `since` without a time: read what came after this.
+    high_water: Json = None
     options: JsonObject
     #: How far the job has come: chunks and records before this one.
     chunks: int
@@ -273,6 +276,9 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: Where the next chunk begins; None says that this was the last. History mode ignores it: there
     #: the engine goes from day to day.
     cursor: Json = None
+    #: A high-water mark: everything up to this value has been read. It is stored for the sync and
+    #: the connection when the job succeeds, and the next job is told it.
+    high_water: Json = None
     #: How far along, where the source knows. History mode ignores it too.
     progress: Progress | None = None
 

@@ -11,6 +11,7 @@ from headgate.flow.check_chunk import (
     COUNT_MAX,
     COUNTS_MAX,
     EVENT_BYTES_MAX,
+    HIGH_WATER_BYTES_MAX,
     NAME_LENGTH_MAX,
     check_chunk,
 )
@@ -156,3 +157,25 @@ def test_a_job_counts_so_many_things_and_no_more() -> None:
     check_chunk(Chunk(counts={**before, "one": 1}), job)
     said = problem(Chunk(counts={"one": 1, "two": 1}), job)
     assert said == "counts: the job would have 51 names; use at most 50"
+
+
+# The high-water mark.
+
+
+@pytest.mark.parametrize(
+    "mark", [0, "2026-01-03T00:00:00Z", {"inbox": 7}, "x" * (HIGH_WATER_BYTES_MAX - 2)]
+)
+def test_a_mark_is_any_small_json_value(mark: object) -> None:
+    check_chunk(Chunk(high_water=mark), JOB)
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        (object(), "cannot be written as JSON: "),
+        ("a\x00", "must not hold the character NUL"),
+        ("x" * HIGH_WATER_BYTES_MAX, "is 8,194 bytes of JSON; at most 8,192 are taken"),
+    ],
+)
+def test_what_is_no_mark_is_refused(mark: object, said: str) -> None:
+    assert problem(Chunk(high_water=mark)).startswith(f"high_water: {said}")

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
+import msgspec
 from sqlalchemy import (
     Connection,
     Integer,
@@ -27,7 +28,7 @@ from headgate.base.errors import ActiveJobExists, Conflict, KeyReused, NotFound
 from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import Claimed, Held, JobFilter, NewJob, Submitted
-from headgate.store.sql import events, line
+from headgate.store.sql import events, high_water, line
 from headgate.store.sql.moment import ZERO, Moment, instant
 from headgate.store.sql.statements import JOB_COLUMNS, find_jobs, insert_into, to_job
 from headgate.store.sql.tables import ACTIVE, ASLEEP, HELD, IN_LINE, jobs
@@ -94,8 +95,21 @@ def _insert(tx: Connection, now: Moment, new: NewJob) -> Job | None:
     row = tx.execute(statement).one_or_none()
     if row is None:
         return None
-    job = to_job(row)
+    job = _with_high_water(tx, to_job(row))
     events.append(tx, [(job.id, job.created_at, EventKind.SUBMITTED, {"lane": job.lane.value})])
+    return job
+
+
+def _with_high_water(tx: Connection, job: Job) -> Job:
+    """The job with the stored mark of its sync and connection.
+
+    Looked for only after the job is in: as the one active job of the two, only it moves the mark.
+    """
+    mark = high_water.of_connection(tx, job.sync, job.connection_id)
+    if mark is None:
+        return job
+    job = msgspec.structs.replace(job, params={**job.params, "high_water": mark})
+    tx.execute(update(jobs).where(jobs.c.id == job.id).values(params=job.params))
     return job
 
 

@@ -32,7 +32,7 @@ from headgate.model.change import Change, meet
 from headgate.model.job import Job
 from headgate.model.states import JOB, JobState
 from headgate.ports.store import Work
-from headgate.store.sql import coverage, events, line, records
+from headgate.store.sql import coverage, events, high_water, line, records
 from headgate.store.sql.jobs import active_job_of
 from headgate.store.sql.many import Given, Many
 from headgate.store.sql.moment import Moment, instant
@@ -59,6 +59,7 @@ _IF_CHANGED = {
         "error",
         "provider",
         "cursor",
+        "high_water",
         "steps",
         "attempts",
         "recent_errors",
@@ -181,6 +182,7 @@ def _settle_together(
     ]
     _write_jobs(tx, written)
     coverage.store(tx, worked, at)
+    high_water.store(tx, [each.job for each in written], at)
     events.append(tx, [each for _, met, work, _ in kept for each in _told(met, work, at)])
     return [(kept_one[0], each.job) for kept_one, each in zip(kept, written, strict=True)]
 
