@@ -34,7 +34,8 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     end: date | None = None
     #: Mode history: days held already are not read again, and failed ones are, unless told.
     reprocess: Reprocess | str = Reprocess.FAILED
-    #: Mode since: what changed after this moment.
+    #: Mode since: what changed after this moment; None: after the stored high-water mark, and
+    #: everything where there is none.
     since: datetime | None = None
     #: Mode limit: at most so many records.
     limit: int | None = None
@@ -208,9 +209,9 @@ def _in_utc(field: str, value: datetime) -> datetime:
 
 def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JsonObject:
     params: dict[str, object] = {}
-    if mode is Mode.SINCE:
+    if mode is Mode.SINCE and request.since is not None:
         if not isinstance(request.since, datetime):
-            raise InvalidInput("since", "mode since needs a moment, such as 2024-01-31T00:00:00Z")
+            raise InvalidInput("since", "must be a moment, such as 2024-01-31T00:00:00Z")
         since = _in_utc("since", request.since)
         if since > now:
             raise InvalidInput("since", f"{request.since.isoformat()} lies in the future")

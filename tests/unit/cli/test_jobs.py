@@ -126,6 +126,18 @@ def test_what_the_source_counted_is_shown_beside_what_the_engine_did(headgate: R
     assert told["summary"]["counts"] == {"skipped_content": 3000, "renamed": 1}
 
 
+def test_the_high_water_mark_is_shown(headgate: Run) -> None:
+    job_id = submit(headgate, "--mode", "since")["job"]["id"]
+    assert "high water" not in headgate("job", "show", job_id).stdout
+    change_row("high_water", "2026-01-03T00:00:00Z")
+
+    shown = headgate("job", "show", job_id)
+
+    assert re.search(r'^high water +"2026-01-03T00:00:00Z" *$', shown.stdout, re.MULTILINE)
+    told = json.loads(headgate("job", "show", job_id, "--json").stdout)
+    assert told["high_water"] == "2026-01-03T00:00:00Z"
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
