@@ -20,10 +20,11 @@ class Notes:
         """One page of the notes that were edited after the last one that was read."""
         after = begin(ctx)
         edited = sorted((at, key) for key, (at, _) in NOTES.items() if at > after)
-        page = edited[:PAGE]
-        last = page[-1][0] if page else after
+        last = max((at for at, _ in edited[:PAGE]), default=after)
+        # Every edit of that moment: the next page begins after it.
+        page = [key for at, key in edited if at <= last]
 
-        records = [headgate.Record(key, {"text": NOTES[key][1]}) for _, key in page]
+        records = [headgate.Record(key, {"text": NOTES[key][1]}) for key in page]
         stored = await ctx.stored_hashes([record.key for record in records])
         changed = [
             record
@@ -34,7 +35,7 @@ class Notes:
             records=changed,
             counts={"unchanged": len(records) - len(changed)},
             events=[headgate.ChunkEvent("page_read", {"notes": len(records), "last": last})],
-            cursor=last if len(edited) > PAGE else None,
+            cursor=last if len(page) < len(edited) else None,
             high_water=last,
         )
 

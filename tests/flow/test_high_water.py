@@ -349,7 +349,8 @@ def test_the_example_reads_on_and_skips_what_did_not_change(
             )
             return await world.until(app, submitted.job.id)
 
-        notes = dict(edited_notes.NOTES)
+        # With two edits of one moment, where a page ends
+        notes = {**edited_notes.NOTES, "note-100": edited_notes.NOTES["note-99"]}
         monkeypatch.setattr(edited_notes, "NOTES", notes)
         app = await world.app(Sync(name="notes", source=edited_notes.Notes()))
         await app.supervisor().start()
@@ -357,6 +358,7 @@ def test_the_example_reads_on_and_skips_what_did_not_change(
         # Given everything, read once
         first = await once()
         assert (first.summary.inserted, first.summary.counts) == (250, {"unchanged": 0})
+        assert len(await app.records("notes", "ada-1", limit=1000)) == 250
         story = kinds(await app.events(first.id))
         assert story == ["submitted", *("page_read", "chunk") * 2, "page_read", "succeeded"]
 
