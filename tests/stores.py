@@ -198,7 +198,7 @@ async def run_one(store: SqlStore, **fields: Any) -> Job:
     return running
 
 
-def tally(*, cursor: Json = "next", done: int = 1, **summary: int) -> Tally:
+def tally(*, cursor: Json = "next", done: int = 1, **summary: Any) -> Tally:
     """What a chunk leaves behind."""
     return Tally(cursor=cursor, progress=Progress(done=done), summary=Summary(**summary))
 

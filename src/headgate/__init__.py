@@ -1,6 +1,7 @@
 """Headgate: a durable sync engine for data behind rate-limited APIs."""
 
 from headgate.app import App
+from headgate.base.encoding import content_hash
 from headgate.base.errors import (
     ActiveJobExists,
     AddressRefused,
@@ -51,8 +52,18 @@ from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.account import Connection, ConnectionReason
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
 from headgate.model.forecast import DayCost, Forecast
-from headgate.model.job import Job, JobEvent, Lane, Mode, Progress, Reason, Reprocess, Summary
-from headgate.model.record import Coverage, CoverageRow, Record
+from headgate.model.job import (
+    EventKind,
+    Job,
+    JobEvent,
+    Lane,
+    Mode,
+    Progress,
+    Reason,
+    Reprocess,
+    Summary,
+)
+from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record
 from headgate.model.states import ConnectionState, DayStatus, JobState
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.policy.retry import RetryPolicy
@@ -88,6 +99,7 @@ __all__ = [
     "BudgetSpent",
     "BudgetUse",
     "Chunk",
+    "ChunkEvent",
     "Conflict",
     "Connection",
     "ConnectionPaused",
@@ -103,6 +115,7 @@ __all__ = [
     "Deferred",
     "Destination",
     "Entitlement",
+    "EventKind",
     "File",
     "Forbidden",
     "Forecast",
@@ -168,5 +181,6 @@ __all__ = [
     "WorkerSettings",
     "Written",
     "__version__",
+    "content_hash",
     "paid_history",
 ]

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.base.encoding import JsonObject
+from headgate.base.encoding import JsonObject, content_hash
 from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.record import Coverage, CoverageRow, Record
@@ -126,6 +126,45 @@ async def test_a_chunk_of_many_records_is_stored_whole(store: SqlStore) -> None:
     assert counts(first) == (2500, 0, 0)
     assert counts(second) == (0, 2, 2498)
     assert await held(store, job) == changed
+
+
+async def test_hashes_tell_what_is_stored_and_how(store: SqlStore) -> None:
+    # Given two records, one of which has changed since
+    job = await run_one(store)
+    old = [Record("a", {"x": 1, "y": [2.5]}), Record("b", {"is": "old"})]
+    job = await store_chunk(store, job, old)
+    await store_chunk(store, job, [Record("b", {"is": "new"})])
+
+    # When they are asked for, one of them twice, with one that is not there
+    told = await store.record_hashes(job.sync, job.connection_id, ["b", "c", "a", "b"])
+
+    # Then each that is there has the hash that anybody can make of it
+    assert told == {"a": content_hash({"y": [2.5], "x": 1}), "b": content_hash({"is": "new"})}
+    assert await store.record_hashes(job.sync, job.connection_id, []) == {}
+
+
+async def test_hashes_are_those_of_one_sync_and_connection(store: SqlStore) -> None:
+    for number, (sync, connection) in enumerate([("s1", "c1"), ("s1", "c2"), ("s2", "c1")]):
+        job = await run_one(store, sync=sync, connection_id=connection)
+        await store_chunk(store, job, [Record("a", {"number": number})])
+
+    assert await store.record_hashes("s1", "c2", ["a"]) == {"a": content_hash({"number": 1})}
+    assert await store.record_hashes("s2", "c2", ["a"]) == {}
+
+
+@pytest.mark.parametrize("count", [999, 1000, 1001, 10_000])
+async def test_hashes_are_told_of_any_number_of_records(store: SqlStore, count: int) -> None:
+    # Given so many records
+    job = await run_one(store)
+    many = [Record(f"record_{number:05d}", {"number": number}) for number in range(count)]
+    await store_chunk(store, job, many)
+
+    # When all are asked for, and as many that are not there
+    wanted = [key for record in many for key in (record.key, f"{record.key}?")]
+    told = await store.record_hashes(job.sync, job.connection_id, wanted)
+
+    # Then those that are there are told
+    assert told == {record.key: content_hash(record.data) for record in many}
 
 
 async def test_records_of_another_connection_are_others(store: SqlStore) -> None:

@@ -140,6 +140,7 @@ def test_what_a_destination_refuses_is_told_with_its_day_and_stops_nothing(tmp_p
         ]
         told: Any = document(status)
         assert (told["counts"]["imported"], told["counts"]["refused"]) == (29, 1)
+        assert told["source_counts"] == {}
 
     in_world(tmp_path, main)
 

@@ -25,7 +25,7 @@ from headgate import (
     Sync,
     Transient,
 )
-from headgate.flow.extract import CHUNK_RECORDS_MAX
+from headgate.flow.check_chunk import CHUNK_RECORDS_MAX
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
 DAY = date(2025, 12, 24)

@@ -228,6 +228,27 @@ def test_progress_events_days_and_gaps_are_told(tmp_path: Path) -> None:
     serving(tmp_path, main, history(read=read, retry=RetryPolicy(errors_max=1, pauses_max=0)))
 
 
+def test_what_the_source_counts_and_names_is_told(tmp_path: Path) -> None:
+    async def read(ctx: Context) -> Chunk:
+        return Chunk(counts={"without_distance": 2}, high_water={"day": str(ctx.day)})
+
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        before = await start(client)
+        assert (before["source_counts"], before["high_water"]) == ({}, None)
+        await served.app.supervisor().start()
+        await world.until(served.app, before["id"])
+
+        told = (await client.get(f"/v1/jobs/{before['id']}/status")).json()
+        [listed] = (await client.get("/v1/jobs")).json()["data"]
+
+        for each in (told, listed):
+            assert each["source_counts"] == {"without_distance": 20}
+            assert each["high_water"] == {"day": "2025-12-01"}
+
+    serving(tmp_path, main, history(read=read))
+
+
 async def _walked(client: Any, path: str, **params: Any) -> list[dict[str, Any]]:
     """Every page of a list, one after another."""
     found: list[dict[str, Any]] = []

@@ -143,6 +143,7 @@ def test_what_is_answered_has_the_fields_of_the_brief(document: dict[str, Any]) 
         *("id", "user_id", "sync", "source", "destination", "connection_id"),
         *("destination_connection_id", "mode", "lane", "state", "reason", "sentence", "percent"),
         *("progress", "start_date", "end_date", "cursor_date", "wake_at", "finish", "late"),
+        *("source_counts", "high_water"),
         *("counts", "gaps", "error", "error_count", "last_attempt_at", "poll_after_s"),
         *("reconnect", "created_at", "updated_at", "started_at", "finished_at"),
     }

@@ -34,7 +34,9 @@ def submit(
     mode: Annotated[Mode, typer.Option(help="How much to read.")] = Mode.FULL,
     start: Annotated[str | None, typer.Option("--from", help="History: first day.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="History: last day.")] = None,
-    since: Annotated[str | None, typer.Option(help="Since: a moment with a zone.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Since: a moment with a zone. Left out: the high-water mark.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Limit: so many records.")] = None,
     lane: Annotated[Lane | None, typer.Option(help="Default: history cold, else hot.")] = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key.")] = None,

@@ -1,7 +1,7 @@
 """How the command line speaks: data on stdout, messages on stderr, JSON for whoever asks."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -95,6 +95,7 @@ def print_job(job: Job, sentence: str) -> None:
 
 def _facts(job: Job) -> list[tuple[str, str]]:
     summary = msgspec.to_builtins(job.summary)
+    source_counts = summary.pop("counts", {})
     facts = [
         ("sync", f"{job.sync} ({job.source})"),
         ("user", job.user_id),
@@ -103,7 +104,9 @@ def _facts(job: Job) -> list[tuple[str, str]]:
         ("lane", job.lane.value),
         ("range", f"{job.start_date} to {job.end_date}" if job.start_date else ""),
         ("progress", percent_text(job)),
-        ("counted", " · ".join(f"{name} {count}" for name, count in summary.items())),
+        ("high water", "" if job.high_water is None else to_json(job.high_water)),
+        ("counted", counts_text(summary)),
+        ("by the source", counts_text(source_counts)),
         ("this chunk", _chunk_counters(job)),
         ("last error", job.error or ""),
         ("created", _time(job.created_at)),
@@ -111,6 +114,11 @@ def _facts(job: Job) -> list[tuple[str, str]]:
         ("finished", _time(job.finished_at)),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Numbers with their names, in a line."""
+    return " · ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
 def _chunk_counters(job: Job) -> str:
@@ -121,7 +129,7 @@ def _chunk_counters(job: Job) -> str:
         "crashes": job.crashes,
         "pauses": job.pauses,
     }
-    return " · ".join(f"{name} {count}" for name, count in counters.items() if count)
+    return counts_text({name: count for name, count in counters.items() if count})
 
 
 def _time(at: datetime | None) -> str:

@@ -7,7 +7,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from headgate.app import App
 from headgate.base.encoding import Json
-from headgate.cli.output import messages, out, print_json
+from headgate.cli.output import counts_text, messages, out, print_json
 from headgate.flow.explain import moment
 from headgate.flow.status import JobStatus, document
 from headgate.model.states import JOB, JobState
@@ -136,6 +136,8 @@ def print_status(status: JobStatus) -> None:
         f"found {counted.records:,} · imported {imported:,} · refused {counted.refused:,} · "
         f"days without data {counted.days_empty:,} · days that failed {counted.days_failed:,}"
     )
+    if counted.counts:
+        out.print(f"by the source: {counts_text(counted.counts)}", markup=False)
     for gap in status.gaps:
         out.print(f"  {gap.day}  {gap.error}", markup=False)
     if job.error and job.state is not JobState.SUCCESS:

@@ -1,9 +1,11 @@
 """From a chunk to the change that commits it: pure, so that what is written is easy to test."""
 
+from collections.abc import Mapping
 from datetime import date
 
 import msgspec
 
+from headgate.base.encoding import Json
 from headgate.model import change
 from headgate.model.change import JobChange, Tally
 from headgate.model.job import Job, Progress, Summary
@@ -32,14 +34,16 @@ def chunk_done(
         tally, done, coverage = _after_day(job, chunk, written, summary, day)
     # A day that had nothing for the destination says nothing about the destination.
     asked = job.provider != job.destination or job.provider == job.source or bool(chunk.records)
-    tally = msgspec.structs.replace(tally, answered=asked or done)
+    tally = msgspec.structs.replace(
+        tally, answered=asked or done, high_water=_high_water(job, chunk, summary)
+    )
     data: dict[str, object] = {"records": len(chunk.records)}
     if day is not None:
         data["day"] = day.isoformat()
     if written is not None and written.refused:
         data["refused"] = len(written.refused)
     own = chunk.records if written is None else written.receipts
-    work = Work(records=(*own, *chunk.kept), coverage=coverage)
+    work = Work(records=(*own, *chunk.kept), coverage=coverage, events=chunk.events)
     if done:
         return change.succeed(job, tally, data), work
     return (change.rest if slice_over else change.advance)(job, tally, data), work
@@ -63,12 +67,23 @@ def day_given_up(job: Job, error: str) -> tuple[JobChange, Work]:
 
 def _counted(summary: Summary, chunk: Chunk, written: Written | None) -> Summary:
     found = len(chunk.records)
+    summary = msgspec.structs.replace(summary, counts=_added(summary.counts, chunk.counts))
     if written is None:
         return change.count(summary, chunks=1, records=found)
     refused = len(written.refused)
     return change.count(
         summary, chunks=1, records=found, delivered=found - refused, refused=refused
     )
+
+
+def _high_water(job: Job, chunk: Chunk, summary: Summary) -> Json:
+    """The job's mark after the chunk; it does not move past what has to be read again."""
+    failed = summary.refused or summary.days_failed
+    return job.high_water if failed or chunk.high_water is None else chunk.high_water
+
+
+def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:
+    return {**counts, **{name: counts.get(name, 0) + count for name, count in more.items()}}
 
 
 def _after_day(
@@ -101,6 +116,7 @@ def _next_day(job: Job, day: date, summary: Summary) -> tuple[Tally, bool]:
         cursor=(next_day or day).isoformat(),
         progress=history_progress(plan, next_day),
         summary=summary,
+        high_water=job.high_water,
     )
     return tally, next_day is None
 

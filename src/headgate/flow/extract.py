@@ -1,18 +1,17 @@
-"""Reading one chunk: ask the source, and check what it gave."""
+"""Reading one chunk: tell the source where it stands, ask it, and check what it gave."""
 
 from datetime import datetime
 from typing import Any
 
-from headgate.base.errors import Malformed, NoData
+from headgate.base.encoding import Json
+from headgate.base.errors import NoData
+from headgate.flow.check_chunk import check_chunk
 from headgate.flow.fetch_item import JobItems
 from headgate.flow.open_api import open_api
 from headgate.flow.registry import Sync, budget_of
 from headgate.flow.runtime import Runtime
-from headgate.model.job import Job
+from headgate.model.job import Job, Mode
 from headgate.ports.connector import Chunk, Context, Gate, Http
-
-#: More than this in one chunk would make its transaction long; a source should page.
-CHUNK_RECORDS_MAX = 10_000
 
 
 async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
@@ -20,14 +19,27 @@ async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
     gate = rt.gates.of(budget_of(sync.source), job.lane, job.connection_id)
     api = await open_api(rt, sync.source, job.connection_id, job, gate)
     try:
-        chunk = await sync.source.read(context(rt, sync, job, gate, api))
+        ctx = context(rt, job, gate, api, high_water=await _high_water(rt, job))
+        chunk = await sync.source.read(ctx)
     except NoData:
         chunk = Chunk()
-    _check(chunk, sync)
+    check_chunk(chunk, job)
     return chunk
 
 
-def context(rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None) -> Context:
+async def _high_water(rt: Runtime, job: Job) -> Json:
+    """Where a job in mode `since` that was given no time goes on.
+
+    Nobody moves the mark meanwhile: the job is the only active one of its sync and connection.
+    """
+    if job.mode is not Mode.SINCE or "since" in job.params:
+        return None
+    return await rt.store.high_water(job.sync, job.connection_id)
+
+
+def context(
+    rt: Runtime, job: Job, gate: Gate, api: Http | None, *, high_water: Json = None
+) -> Context:
     """What the source is told."""
     params: dict[str, Any] = dict(job.params)
     since = params.get("since")
@@ -42,6 +54,7 @@ def context(rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None) -> 
         cursor=None if day is not None else job.cursor,
         since=None if since is None else datetime.fromisoformat(since),
         limit=params.get("limit"),
+        high_water=high_water,
         options=params.get("options", {}),
         chunks=job.summary.chunks,
         records=job.summary.records,
@@ -49,15 +62,5 @@ def context(rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None) -> 
         gate=gate,
         api=api,
         item_work=JobItems(rt.fetching, job.connection_id),
+        find_hashes=lambda keys: rt.store.record_hashes(job.sync, job.connection_id, keys),
     )
-
-
-def _check(chunk: Chunk, sync: Sync) -> None:
-    if not isinstance(chunk, Chunk):
-        raise Malformed(f"source {sync.source.name!r} returned {type(chunk).__name__}, not a Chunk")
-    count = len(chunk.records) + len(chunk.kept)
-    if count > CHUNK_RECORDS_MAX:
-        raise Malformed(
-            f"source {sync.source.name!r} gave {count:,} records in one chunk; "
-            f"at most {CHUNK_RECORDS_MAX:,}"
-        )

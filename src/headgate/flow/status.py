@@ -136,6 +136,7 @@ def line(job: Job, sentence: str) -> JsonObject:
         "end_date": job.end_date,
         "cursor_date": job.cursor_date,
         "wake_at": job.wake_at,
+        "high_water": job.high_water,
         "counts": {
             "found": summary.records,
             "imported": stored if job.destination is None else summary.delivered,
@@ -145,6 +146,7 @@ def line(job: Job, sentence: str) -> JsonObject:
             "days_failed": summary.days_failed,
             "errors": summary.errors,
         },
+        "source_counts": summary.counts,
         "error": job.error,
         "error_count": len(job.recent_errors),
         "last_attempt_at": job.attempted_at,

@@ -1,11 +1,10 @@
 """Submitting a job: everything about the request is checked before anything is written."""
 
-import re
 from datetime import UTC, date, datetime, timedelta
 
 import msgspec
 
-from headgate.base.encoding import JsonObject, content_hash, to_json
+from headgate.base.encoding import JsonObject, content_hash, json_problem
 from headgate.base.errors import InvalidInput, PlanRequired
 from headgate.flow.registry import Sync, auth_of, default_lane
 from headgate.flow.runtime import Runtime
@@ -19,9 +18,6 @@ OPTIONS_BYTES_MAX = 64 * 1024
 #: A hundred years of days.
 RANGE_DAYS_MAX = 36_525
 DELAY_S_MAX = 366 * 24 * 3600.0
-
-#: The character NUL in JSON text, and not a text that only speaks of it: Postgres cannot store it.
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,7 +34,8 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     end: date | None = None
     #: Mode history: days held already are not read again, and failed ones are, unless told.
     reprocess: Reprocess | str = Reprocess.FAILED
-    #: Mode since: what changed after this moment.
+    #: Mode since: what changed after this moment; None: after the stored high-water mark, and
+    #: everything where there is none.
     since: datetime | None = None
     #: Mode limit: at most so many records.
     limit: int | None = None
@@ -212,9 +209,9 @@ def _in_utc(field: str, value: datetime) -> datetime:
 
 def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JsonObject:
     params: dict[str, object] = {}
-    if mode is Mode.SINCE:
+    if mode is Mode.SINCE and request.since is not None:
         if not isinstance(request.since, datetime):
-            raise InvalidInput("since", "mode since needs a moment, such as 2024-01-31T00:00:00Z")
+            raise InvalidInput("since", "must be a moment, such as 2024-01-31T00:00:00Z")
         since = _in_utc("since", request.since)
         if since > now:
             raise InvalidInput("since", f"{request.since.isoformat()} lies in the future")
@@ -233,17 +230,9 @@ def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JsonObject:
 
 
 def _options(options: JsonObject) -> JsonObject:
-    try:
-        text = to_json(options)
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidInput("options", f"cannot be written as JSON: {error}") from None
-    size = len(text.encode())
-    if size > OPTIONS_BYTES_MAX:
-        raise InvalidInput(
-            "options", f"is {size:,} bytes of JSON; at most {OPTIONS_BYTES_MAX:,} are taken"
-        )
-    if _NUL.search(text):
-        raise InvalidInput("options", "must not hold the character NUL")
+    problem = json_problem(options, bytes_max=OPTIONS_BYTES_MAX)
+    if problem is not None:
+        raise InvalidInput("options", problem)
     return options
 
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headgate.base.encoding import Json, JsonObject
-from headgate.model.job import Job, Progress, Reason, Summary
+from headgate.model.job import EventKind, Job, Progress, Reason, Summary
 from headgate.model.lease import NOW, Change, LeasedType, LockedRow
 from headgate.model.states import JOB, JobState
 
@@ -23,7 +23,7 @@ from headgate.model.states import JOB, JobState
 class JobChange(Change[Job], frozen=True, gc=False, kw_only=True):
     """One transition of one job, not yet applied."""
 
-    event: str
+    event: EventKind
     data: JsonObject
     #: Ask the holder to pause at its next checkpoint, or take that back; None leaves it as it is.
     hold: bool | None = None
@@ -43,6 +43,7 @@ class Tally(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     cursor: Json
     progress: Progress
     summary: Summary
+    high_water: Json = None
     #: The provider that a probe was sent to has answered: it was asked something.
     answered: bool = True
 
@@ -51,7 +52,7 @@ def _change(
     job: Job,
     edge: str,
     reason: Reason,
-    event: str,
+    event: EventKind,
     *,
     becomes: Job | None = None,
     wake: timedelta | None = None,
@@ -82,6 +83,7 @@ def _after_chunk(job: Job, tally: Tally) -> Job:
     return replace(
         job,
         cursor=tally.cursor,
+        high_water=tally.high_water,
         progress=tally.progress,
         summary=tally.summary,
         steps=job.steps + 1,
@@ -101,13 +103,13 @@ def _after_chunk(job: Job, tally: Tally) -> Job:
 def advance(job: Job, tally: Tally, data: JsonObject) -> JobChange:
     """A chunk is done and the slice goes on: the worker keeps the claim."""
     becomes = _after_chunk(job, tally)
-    return _change(job, "advance", Reason.WORKING, "chunk", becomes=becomes, data=data)
+    return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
 
 
 def rest(job: Job, tally: Tally, data: JsonObject) -> JobChange:
     """A chunk is done and the slice is over: back in line, behind the others."""
     becomes = _after_chunk(job, tally)
-    return _change(job, "rest", Reason.MORE, "chunk", becomes=becomes, wake=NOW, data=data)
+    return _change(job, "rest", Reason.MORE, EventKind.CHUNK, becomes=becomes, wake=NOW, data=data)
 
 
 def succeed(job: Job, tally: Tally, data: JsonObject) -> JobChange:
@@ -115,7 +117,7 @@ def succeed(job: Job, tally: Tally, data: JsonObject) -> JobChange:
     missing = tally.summary.days_failed or tally.summary.refused
     reason = Reason.DONE_WITH_GAPS if missing else Reason.DONE
     becomes = _after_chunk(job, tally)
-    return _change(job, "succeed", reason, "succeeded", becomes=becomes, data=data)
+    return _change(job, "succeed", reason, EventKind.SUCCEEDED, becomes=becomes, data=data)
 
 
 def skip(job: Job, tally: Tally, *, error: str, day: date, last: bool) -> JobChange:
@@ -125,7 +127,7 @@ def skip(job: Job, tally: Tally, *, error: str, day: date, last: bool) -> JobCha
     data = {"day": day.isoformat(), "error": error}
     edge, reason = ("succeed", Reason.DONE_WITH_GAPS) if last else ("rest", Reason.MORE)
     wake = None if last else NOW
-    return _change(job, edge, reason, "day_failed", becomes=becomes, wake=wake, data=data)
+    return _change(job, edge, reason, EventKind.DAY_FAILED, becomes=becomes, wake=wake, data=data)
 
 
 def retry(
@@ -146,7 +148,9 @@ def retry(
         summary=count(job.summary, errors=1),
     )
     data = {"error": error, "attempt": job.attempts + 1, "after_s": after.total_seconds()}
-    return _change(job, "rest", Reason.RETRYING, "retry", becomes=becomes, wake=after, data=data)
+    return _change(
+        job, "rest", Reason.RETRYING, EventKind.RETRY, becomes=becomes, wake=after, data=data
+    )
 
 
 def defer(
@@ -161,7 +165,7 @@ def defer(
         summary=count(job.summary, deferrals=1),
     )
     data = {"after_s": after.total_seconds(), "note": note}
-    return _change(job, "rest", reason, "deferred", becomes=becomes, wake=after, data=data)
+    return _change(job, "rest", reason, EventKind.DEFERRED, becomes=becomes, wake=after, data=data)
 
 
 def open_breaker(
@@ -189,7 +193,13 @@ def open_breaker(
     )
     data = {"error": error, "cooldown_s": cooldown.total_seconds(), "pause": becomes.pauses}
     return _change(
-        job, "pause", Reason.BREAKER, "breaker_opened", becomes=becomes, wake=cooldown, data=data
+        job,
+        "pause",
+        Reason.BREAKER,
+        EventKind.BREAKER_OPENED,
+        becomes=becomes,
+        wake=cooldown,
+        data=data,
     )
 
 
@@ -203,12 +213,12 @@ def fail(job: Job, *, reason: Reason, error: str, provider: str | None = None) -
         summary=count(job.summary, errors=1),
     )
     data = {"error": error, "reason": reason.value}
-    return _change(job, "fail", reason, "failed", becomes=becomes, data=data)
+    return _change(job, "fail", reason, EventKind.FAILED, becomes=becomes, data=data)
 
 
 def release(job: Job) -> JobChange:
     """The worker is stopping: hand the job back untouched, for anybody to take."""
-    return _change(job, "rest", Reason.RELEASED, "released", wake=NOW, fences=True)
+    return _change(job, "rest", Reason.RELEASED, EventKind.RELEASED, wake=NOW, fences=True)
 
 
 # ---- by the sweeper ----------------------------------------------------------------------------
@@ -220,7 +230,7 @@ def rescue(job: Job, *, after: timedelta) -> JobChange:
         job,
         "rest",
         Reason.RESCUED,
-        "rescued",
+        EventKind.RESCUED,
         becomes=replace(job, crashes=job.crashes + 1, summary=count(job.summary, crashes=1)),
         wake=after,
         data={"worker": job.worker or "", "crash": job.crashes + 1},
@@ -238,7 +248,7 @@ def give_up(job: Job) -> JobChange:
         job,
         "fail",
         Reason.CRASHES_SPENT,
-        "failed",
+        EventKind.FAILED,
         becomes=replace(job, error=error, probe=False, crashes=crashes, summary=summary),
         data={"error": error, "reason": Reason.CRASHES_SPENT.value},
         lease_seen=job.lease_until,
@@ -253,7 +263,7 @@ def thaw(job: Job, *, probe: bool) -> JobChange:
         job,
         "thaw",
         reason,
-        "thawed",
+        EventKind.THAWED,
         becomes=replace(job, probe=probe, recent_errors=()),
         wake=NOW,
         data={"probe": probe},
@@ -267,35 +277,35 @@ def thaw(job: Job, *, probe: bool) -> JobChange:
 
 def ask_cancel(job: Job, *, deadline: timedelta) -> JobChange:
     """Cancel a job that a worker holds: it is told, and has until the deadline to let go."""
-    return _change(job, "ask_cancel", Reason.CANCEL_ASKED, "cancel_asked", wake=deadline)
+    return _change(job, "ask_cancel", Reason.CANCEL_ASKED, EventKind.CANCEL_ASKED, wake=deadline)
 
 
 def cancel(job: Job, reason: Reason = Reason.CANCELLED) -> JobChange:
     """Cancel for good: nobody holds the job, or its holder lets go, or is shut out."""
     becomes = replace(job, probe=False)
-    return _change(job, "cancel", reason, "cancelled", becomes=becomes, fences=True)
+    return _change(job, "cancel", reason, EventKind.CANCELLED, becomes=becomes, fences=True)
 
 
 def pause(job: Job) -> JobChange:
     """Pause a job that nobody holds, until it is resumed."""
     becomes = replace(job, probe=False)
-    return _change(job, "pause", Reason.OPERATOR, "paused", becomes=becomes, fences=True)
+    return _change(job, "pause", Reason.OPERATOR, EventKind.PAUSED, becomes=becomes, fences=True)
 
 
 def ask_pause(job: Job) -> JobChange:
     """Pause a job that a worker holds: it stops at its next checkpoint."""
-    return _change(job, "advance", job.reason, "pause_asked", hold=True)
+    return _change(job, "advance", job.reason, EventKind.PAUSE_ASKED, hold=True)
 
 
 def drop_pause(job: Job) -> JobChange:
     """Take back a pause that the holder has not come to yet."""
-    return _change(job, "advance", job.reason, "pause_dropped", hold=False)
+    return _change(job, "advance", job.reason, EventKind.PAUSE_DROPPED, hold=False)
 
 
 def keep_paused(job: Job) -> JobChange:
     """A cool-down becomes an operator's pause: it no longer ends by itself."""
     # Fenced: a sweeper may have seen the cool-down end, and be slow to say so.
-    return _change(job, "stay_paused", Reason.OPERATOR, "paused", fences=True)
+    return _change(job, "stay_paused", Reason.OPERATOR, EventKind.PAUSED, fences=True)
 
 
 def start_again(job: Job, reason: Reason) -> JobChange:
@@ -311,7 +321,7 @@ def start_again(job: Job, reason: Reason) -> JobChange:
         pauses=0,
         probe=False,
     )
-    return _change(job, edge, reason, reason.value, becomes=becomes, wake=NOW)
+    return _change(job, edge, reason, EventKind(reason.value), becomes=becomes, wake=NOW)
 
 
 # ---- meeting what happened meanwhile -----------------------------------------------------------
@@ -327,15 +337,15 @@ def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
         return None
     from_holder = change.hold is None and change.edge.name in ("advance", "rest", "pause")
     if locked.state is JobState.CANCELLING and from_holder:
-        return _redirected(change, "cancel", Reason.CANCELLED, "cancelled")
+        return _redirected(change, "cancel", Reason.CANCELLED, EventKind.CANCELLED)
     if locked.state not in change.edge.sources:
         return None
     if locked.hold and from_holder:
-        return _redirected(change, "pause", Reason.OPERATOR, "paused")
+        return _redirected(change, "pause", Reason.OPERATOR, EventKind.PAUSED)
     return change
 
 
-def _redirected(change: JobChange, edge: str, reason: Reason, event: str) -> JobChange:
+def _redirected(change: JobChange, edge: str, reason: Reason, event: EventKind) -> JobChange:
     to = JOB.edge(edge)
     after = replace(change.after, state=to.target, reason=reason, probe=False)
     data = {**change.data, "after": change.event}
@@ -370,6 +380,7 @@ JOBS = LeasedType(
         "error",
         "provider",
         "cursor",
+        "high_water",
         "steps",
         "attempts",
         "recent_errors",

@@ -1,5 +1,6 @@
 """A job: one durable execution of a sync for a connection."""
 
+from collections.abc import Mapping
 from datetime import date, datetime
 from enum import StrEnum
 
@@ -110,6 +111,8 @@ class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     #: By the destination, where there is one.
     delivered: int = 0
     refused: int = 0
+    #: By the source, under names of its own.
+    counts: Mapping[str, int] = {}
 
 
 class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -128,7 +131,8 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     lane: Lane
     #: The caller's idempotency key, unique for the user.
     key: str | None = None
-    #: What the caller asked for beyond the columns here: since, limit, options.
+    #: What the caller asked for beyond the columns here: since, limit, options; and the high-water
+    #: mark that was stored when the job was submitted.
     params: JsonObject = msgspec.field(default_factory=dict)
     start_date: date | None = None
     end_date: date | None = None
@@ -147,6 +151,10 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     #: Where the next chunk begins: an ISO day in history mode, else whatever the source gave.
     cursor: Json = None
+    #: The last high-water mark that the source named; it stays where it was from the first record
+    #: that was refused, or the first day that was given up. Stored for the sync and the connection
+    #: when the job succeeds.
+    high_water: Json = None
     #: Chunks committed. With the token it names one chunk of one claim.
     steps: int = 0
     #: Failed tries of the present chunk.
@@ -202,11 +210,35 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return f"{self.id}:{self.steps}"
 
 
+class EventKind(StrEnum):
+    """The kinds of events that the engine writes; a source's events have names of their own."""
+
+    SUBMITTED = "submitted"
+    CHUNK = "chunk"
+    DAY_FAILED = "day_failed"
+    RETRY = "retry"
+    DEFERRED = "deferred"
+    BREAKER_OPENED = "breaker_opened"
+    THAWED = "thawed"
+    RELEASED = "released"
+    RESCUED = "rescued"
+    PAUSE_ASKED = "pause_asked"
+    PAUSE_DROPPED = "pause_dropped"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    RETRY_NOW = "retry_now"
+    CANCEL_ASKED = "cancel_asked"
+    CANCELLED = "cancelled"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a job's story; never changed, only appended."""
 
     id: int
     job_id: str
     at: datetime
+    #: An EventKind, or the name of a source's own event.
     kind: str
     data: JsonObject

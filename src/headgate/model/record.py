@@ -1,4 +1,4 @@
-"""What a chunk brings: records, and the coverage of the day it read."""
+"""What a chunk brings: records, events of the source, and the coverage of the day it read."""
 
 from datetime import date, datetime
 
@@ -13,6 +13,14 @@ class Record(msgspec.Struct, frozen=True):
 
     key: str
     data: JsonObject
+
+
+class ChunkEvent(msgspec.Struct, frozen=True):
+    """Something that the source tells of a chunk, as a line of the job's story."""
+
+    #: In lower snake case, such as `batch_complete`, and none of the engine's own: see EventKind.
+    kind: str
+    data: JsonObject = {}
 
 
 class KeptRecord(msgspec.Struct, frozen=True, kw_only=True):

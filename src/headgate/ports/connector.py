@@ -16,7 +16,7 @@ from headgate.base.encoding import Json, JsonObject
 from headgate.base.errors import RateLimited, SourceError, Terminal
 from headgate.model.item import Document, Item
 from headgate.model.job import Mode, Progress
-from headgate.model.record import Record
+from headgate.model.record import ChunkEvent, Record
 from headgate.ports.auth import Placed
 from headgate.ports.items import Fetched, NewItem, Registered
 from headgate.ports.transport import Response, Transport
@@ -183,10 +183,13 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     day: date | None
     #: Where the last chunk ended, as the source itself said; None at the beginning.
     cursor: Json
-    #: In mode `since`: read what changed after this.
+    #: In mode `since`: read what changed after this; None: see `high_water`.
     since: datetime | None
     #: In mode `limit`: read at most so many records over the whole job.
     limit: int | None
+    #: In mode `since` without a time: read what came after this, the mark that the last successful
+    #: job of the sync and the connection left; None: read everything.
+    high_water: Json = None
     options: JsonObject
     #: How far the job has come: chunks and records before this one.
     chunks: int
@@ -198,6 +201,8 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     api: Http | None = None
     #: Use `items`.
     item_work: "ItemWork | None" = None
+    #: Use `stored_hashes`.
+    find_hashes: "FindHashes | None" = None
 
     @property
     def http(self) -> Http:
@@ -215,6 +220,17 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         assert self.item_work is not None, "the engine gives every job its items"
         return self.item_work
 
+    async def stored_hashes(self, keys: Sequence[str]) -> dict[str, str]:
+        """The content hashes of those of these records that are stored already, by their keys.
+
+        `headgate.content_hash(data)` makes the same hash: where the two are equal, nothing changed.
+        """
+        assert self.find_hashes is not None, "the engine gives every job its stored hashes"
+        return await self.find_hashes(keys)
+
+
+#: Finds the hashes of a job's records by their keys.
+FindHashes = Callable[[Sequence[str]], Awaitable[dict[str, str]]]
 
 #: Asks the provider for one item, by `ctx.http`; raises what `base/errors.py` names.
 Fetch = Callable[[Context, Item], Awaitable[Document]]
@@ -253,9 +269,16 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     records: Sequence[Record] = ()
     #: Records that stay in Headgate's database, even where the others go to a destination.
     kept: Sequence[Record] = ()
+    #: What the source tells of the chunk: lines of the job's story, before the engine's own.
+    events: Sequence[ChunkEvent] = ()
+    #: What the source counts, by names of its own; added up over the job's life.
+    counts: Mapping[str, int] = {}
     #: Where the next chunk begins; None says that this was the last. History mode ignores it: there
     #: the engine goes from day to day.
     cursor: Json = None
+    #: A high-water mark: everything up to this value has been read. It is stored for the sync and
+    #: the connection when the job succeeds, and the next job is told it.
+    high_water: Json = None
     #: How far along, where the source knows. History mode ignores it too.
     progress: Progress | None = None
 

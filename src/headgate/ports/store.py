@@ -12,7 +12,7 @@ import msgspec
 from headgate.base.encoding import Json, JsonObject
 from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, Lane, Mode, Progress
-from headgate.model.record import Coverage, CoverageRow, KeptRecord, Record
+from headgate.model.record import ChunkEvent, Coverage, CoverageRow, KeptRecord, Record
 from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
@@ -61,6 +61,8 @@ class Work(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     records: Sequence[Record] = ()
     coverage: Coverage | None = None
+    #: Told in this order, and before the change's own event.
+    events: Sequence[ChunkEvent] = ()
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +137,16 @@ class Records(Protocol):
         self, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
     ) -> Sequence[KeptRecord]:
         """Records of these syncs and connections under these keys."""
+        ...
+
+    async def record_hashes(
+        self, sync: str, connection_id: str, keys: Sequence[str]
+    ) -> dict[str, str]:
+        """The content hashes of the stored records under these keys; any number of keys."""
+        ...
+
+    async def high_water(self, sync: str, connection_id: str) -> Json:
+        """How far the sync has read for the connection; None where no mark is stored."""
         ...
 
     async def forget_records(

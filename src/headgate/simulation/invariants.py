@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from sqlalchemy import Connection
 
 from headgate.base.errors import NotFound
-from headgate.model.job import Job, Mode
+from headgate.model.job import EventKind, Job, Mode
 from headgate.model.states import JOB, DayStatus, JobState
 from headgate.policy.calendar import days_in
 from headgate.simulation.deployment import START
@@ -16,7 +16,7 @@ from headgate.store.sql import coverage, events, records, settle
 _EVENTS_MAX = 100_000
 #: Events that each stand for one committed chunk. A cancel or a pause that met a chunk on its way
 #: stands for it too, and says so.
-_CHUNK_EVENTS = ("chunk", "succeeded", "day_failed")
+_CHUNK_EVENTS = (EventKind.CHUNK, EventKind.SUCCEEDED, EventKind.DAY_FAILED)
 
 
 def judge(tx: Connection, acknowledged: Mapping[str, Job], ledger: Ledger) -> list[str]:
@@ -36,7 +36,7 @@ def judge_arrivals(tx: Connection, early: Iterable[EarlyRequest]) -> Iterable[st
         since, until = (START + timedelta(seconds=at) for at in request[1:])
         told = events.of_job(tx, request.job_id, after=0, limit=_EVENTS_MAX)
         between = {event.kind for event in told if since <= event.at <= until}
-        if between == {"deferred"}:
+        if between == {EventKind.DEFERRED}:
             yield f"EARLY: {request.job_id} asked at {until:%H:%M:%S}, refused at {since:%H:%M:%S}"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.base.encoding import content_hash, from_json, to_json
+from headgate.base.encoding import content_hash, from_json, json_problem, to_json
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 scalars = st.one_of(
@@ -32,6 +32,14 @@ def shuffled(value: Any) -> Any:
     if isinstance(value, list):
         return [shuffled(each) for each in value]
     return value
+
+
+def holds_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(holds_nul(key) or holds_nul(value[key]) for key in value)
+    if isinstance(value, list):
+        return any(holds_nul(each) for each in value)
+    return isinstance(value, str) and "\x00" in value
 
 
 @given(values)
@@ -84,3 +92,17 @@ def test_a_float_that_is_not_a_number_becomes_null(value: float) -> None:
 def test_what_json_cannot_hold_is_refused(value: object) -> None:
     with pytest.raises(TypeError):
         to_json(value)
+
+
+@given(values)
+def test_a_value_can_be_stored_unless_it_holds_a_nul(value: object) -> None:
+    problem = json_problem(value, bytes_max=10**9)
+
+    assert (problem is not None) == holds_nul(value)
+
+
+def test_what_cannot_be_stored_is_told_with_the_reason() -> None:
+    assert json_problem({"a": 1}, bytes_max=7) is None
+    assert json_problem({"a": 1}, bytes_max=6) == "is 7 bytes of JSON; at most 6 are taken"
+    assert json_problem(["\x00"], bytes_max=99) == "must not hold the character NUL"
+    assert str(json_problem(object(), bytes_max=99)).startswith("cannot be written as JSON: ")

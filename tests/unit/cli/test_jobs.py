@@ -2,7 +2,9 @@
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,12 @@ def submit(headgate: Run, *more: str) -> dict[str, Any]:
     assert result.exit_code == 0, result.output
     told: dict[str, Any] = json.loads(result.stdout)
     return told
+
+
+def change_row(column: str, value: object) -> None:
+    """Write into the only job's row what a worker would have."""
+    with closing(sqlite3.connect("jobs.db")) as database, database:
+        database.execute(f"UPDATE jobs SET {column} = ?", [json.dumps(value)])
 
 
 def test_submit_list_show_and_events_speak_json(headgate: Run) -> None:
@@ -108,6 +116,31 @@ def test_for_people_a_job_is_told_in_words(headgate: Run) -> None:
     assert listed.stdout.split("\t")[:2] == [job_id, "pending"]
     events = headgate("job", "events", job_id)
     assert re.search(r"UTC  submitted +\{", events.stdout)
+
+
+def test_what_the_source_counted_is_shown_beside_what_the_engine_did(headgate: Run) -> None:
+    job_id = submit(headgate)["job"]["id"]
+    change_row("summary", {"chunks": 2, "counts": {"skipped_content": 3000, "renamed": 1}})
+
+    shown = headgate("job", "show", job_id)
+
+    assert re.search(r"^counted +chunks 2 *$", shown.stdout, re.MULTILINE)
+    line = r"^by the source +skipped_content 3,000 · renamed 1 *$"
+    assert re.search(line, shown.stdout, re.MULTILINE)
+    told = json.loads(headgate("job", "show", job_id, "--json").stdout)
+    assert told["summary"]["counts"] == {"skipped_content": 3000, "renamed": 1}
+
+
+def test_the_high_water_mark_is_shown(headgate: Run) -> None:
+    job_id = submit(headgate, "--mode", "since")["job"]["id"]
+    assert "high water" not in headgate("job", "show", job_id).stdout
+    change_row("high_water", "2026-01-03T00:00:00Z")
+
+    shown = headgate("job", "show", job_id)
+
+    assert re.search(r'^high water +"2026-01-03T00:00:00Z" *$', shown.stdout, re.MULTILINE)
+    told = json.loads(headgate("job", "show", job_id, "--json").stdout)
+    assert told["high_water"] == "2026-01-03T00:00:00Z"
 
 
 @pytest.mark.parametrize(

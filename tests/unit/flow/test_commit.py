@@ -14,7 +14,7 @@ from headgate.flow.commit import (
     nothing_to_do,
 )
 from headgate.model.job import Job, Mode, Progress, Reason, Summary
-from headgate.model.record import Coverage, Record
+from headgate.model.record import ChunkEvent, Coverage, Record
 from headgate.model.states import DayStatus, JobState
 from headgate.ports.connector import Chunk, Refusal, Written
 from headgate.ports.store import Work
@@ -66,6 +66,79 @@ def test_the_last_page_ends_the_job_and_keeps_the_cursor_for_the_next_run(slice_
     assert made.after.cursor == "p1"
     assert made.after.summary == Summary(chunks=2, records=7)
     assert work.records == RECORDS
+
+
+def test_what_the_source_tells_is_stored_with_the_chunk() -> None:
+    told = [ChunkEvent("batch_complete", {"pages": 20})]
+
+    _, work = chunk_done(paging(), Chunk(events=told, cursor="p2"), Written(), slice_over=False)
+
+    assert work == Work(records=(), coverage=None, events=told)
+
+
+def test_what_the_source_counts_is_added_to_what_it_counted_before() -> None:
+    job = paging(summary=Summary(chunks=1, counts={"seen": 5, "skipped": 2}))
+    chunk = Chunk(counts={"skipped": 3, "renamed": 0}, cursor="p2")
+
+    made, _ = chunk_done(job, chunk, slice_over=False)
+
+    assert made.after.summary.counts == {"seen": 5, "skipped": 5, "renamed": 0}
+    assert job.summary.counts == {"seen": 5, "skipped": 2}
+
+
+# The high-water mark.
+
+
+@pytest.mark.parametrize("mark", ["2026-01-03T00:00:00Z", 1767398400000, 0, "", [3, "c"]])
+def test_a_mark_that_the_source_names_is_the_job_s(mark: object) -> None:
+    made, _ = chunk_done(
+        paging(high_water="old"), Chunk(high_water=mark, cursor="p2"), slice_over=True
+    )
+
+    assert made.after.high_water == mark
+
+
+@pytest.mark.parametrize("cursor", ["p2", None])
+def test_a_chunk_without_a_mark_leaves_it_where_it_was(cursor: str | None) -> None:
+    made, _ = chunk_done(paging(high_water=7), Chunk(cursor=cursor), slice_over=False)
+
+    assert made.after.high_water == 7
+
+
+@pytest.mark.parametrize("before", [None, 7])
+def test_a_refused_record_stops_the_mark_before_its_chunk(before: object) -> None:
+    # Given a chunk of which a record is refused
+    chunk = Chunk(records=RECORDS, high_water=8, cursor="p2")
+    refused = Written(refused=[Refusal("a", "too long")])
+    made, _ = chunk_done(paging(high_water=before), chunk, refused, slice_over=False)
+    assert made.after.high_water == before
+
+    # When the next ones are taken whole
+    made, _ = chunk_done(made.after, Chunk(high_water=9), Written(), slice_over=False)
+
+    # Then the mark still stands where it stood
+    assert made.after.state is JobState.SUCCESS
+    assert made.after.high_water == before
+
+
+def test_a_day_given_up_stops_the_mark() -> None:
+    # Given a job whose second day is given up
+    job = history("2026-01-03")
+    read, _ = chunk_done(job, Chunk(high_water="third"), slice_over=False)
+    gap, _ = day_given_up(read.after, "Transient: x")
+    assert gap.after.high_water == "third"
+
+    # When the last day is read
+    made, _ = chunk_done(gap.after, Chunk(high_water="first"), slice_over=False)
+
+    # Then the mark has not moved past the gap
+    assert (made.after.state, made.after.high_water) == (JobState.SUCCESS, "third")
+
+
+def test_the_last_day_given_up_leaves_the_mark() -> None:
+    made, _ = day_given_up(history("2026-01-01", high_water="second"), "Transient: x")
+
+    assert (made.after.state, made.after.high_water) == (JobState.SUCCESS, "second")
 
 
 @pytest.mark.parametrize("cursor", [0, "", False, [], {}])

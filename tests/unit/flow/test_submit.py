@@ -164,7 +164,6 @@ WRONG: dict[str, tuple[str, JobRequest]] = {
     "start in mode full": ("start", replace(REQUEST, start=TODAY)),
     "start in mode since": ("start", replace(SINCE, start=TODAY)),
     "end in mode limit": ("end", replace(LIMIT, end=TODAY)),
-    "since without a moment": ("since", replace(SINCE, since=None)),
     "a since without a time zone": ("since", replace(SINCE, since=NAIVE)),
     "a since before the first moment of all": ("since", replace(SINCE, since=FIRST)),
     "a since in the future": ("since", replace(SINCE, since=NOW + timedelta(seconds=1))),
@@ -334,6 +333,12 @@ async def test_since_is_stored_in_utc() -> None:
     assert new.params == {"since": "2026-02-01T00:00:00+00:00"}
 
 
+async def test_since_may_be_left_out() -> None:
+    new = await accepted(replace(SINCE, since=None))
+
+    assert (new.mode, new.params) == (Mode.SINCE, {})
+
+
 async def test_limit_and_options_are_stored_as_parameters() -> None:
     new = await accepted(replace(LIMIT, options={"color": "é", "deep": [1, {"x": None}]}))
 
@@ -407,6 +412,7 @@ async def test_the_same_request_has_the_same_hash_whatever_its_key() -> None:
     [
         HISTORY,
         SINCE,
+        replace(SINCE, since=None),
         LIMIT,
         replace(REQUEST, connection_id="connection_2"),
         replace(REQUEST, options={"a": 1}),

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from headgate.model import change
 from headgate.model.change import JOBS, JobChange, LockedJob, Tally, redirect
-from headgate.model.job import Job, Progress, Reason
+from headgate.model.job import Job, Progress, Reason, Summary
 from headgate.model.states import JobState
 from tests.unit.values import NOW
 
@@ -65,6 +65,8 @@ CONSTRUCTORS: dict[str, Callable[[Job], JobChange]] = {
     "start_again": lambda job: change.start_again(job, Reason.RETRY_NOW),
 }
 
+#: What the engine counts over a job's life.
+COUNTED = tuple(name for name in Summary.__struct_fields__ if name != "counts")
 #: What ends a chunk: these carry the chunk's cursor, tally and step.
 ENDS_CHUNK = ("advance", "rest", "succeed", "skip", "skip the last")
 

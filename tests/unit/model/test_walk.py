@@ -15,9 +15,17 @@ from hypothesis.stateful import (
 )
 
 from headgate.model.change import JobChange
-from headgate.model.job import Job, Reason, Summary
+from headgate.model.job import Job, Reason
 from headgate.model.states import JOB, JobState
-from tests.unit.model.changes import CONSTRUCTORS, ENDS_CHUNK, HELD, apply, claim, fence_holds
+from tests.unit.model.changes import (
+    CONSTRUCTORS,
+    COUNTED,
+    ENDS_CHUNK,
+    HELD,
+    apply,
+    claim,
+    fence_holds,
+)
 from tests.unit.values import make_job
 
 #: Where a cancel or a pause that was asked meanwhile leads the holder's change elsewhere.
@@ -68,7 +76,7 @@ class Walk(RuleBasedStateMachine):
 def check(row: Job) -> None:
     """What is true of every job, however it came about."""
     counts = (row.steps, row.attempts, row.crashes, row.deferrals, row.pauses, row.token)
-    lifetime = [getattr(row.summary, name) for name in Summary.__struct_fields__]
+    lifetime = [getattr(row.summary, name) for name in COUNTED]
     assert min(*counts, *lifetime) >= 0
     # Only a held job can be asked to pause, and only one with work before it can be the probe.
     assert not row.hold or row.state in HELD

@@ -6,23 +6,31 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, delete, select
 
 from headgate.base.encoding import JsonObject
-from headgate.model.job import JobEvent
+from headgate.model.job import EventKind, JobEvent
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import job_events
 
-_append = insert_many(job_events, ("job_id", "at", "kind", "data"))
+#: Job, time, kind, data.
+Told = tuple[str, datetime, str, JsonObject]
+
+#: Events that tell of a chunk that is over, while the job goes on.
+_ENDS_CHUNK = (EventKind.CHUNK, EventKind.DAY_FAILED)
+
+_append = insert_many(job_events, ("job_id", "at", "kind", "data"), order_by="place")
 
 
-def append(tx: Connection, told: Sequence[tuple[str, datetime, str, JsonObject]]) -> None:
-    """Add events: job, time, kind, data.
+def append(tx: Connection, told: Sequence[Told]) -> None:
+    """Add events.
 
-    A job's events are written under its row's lock, so their ids are in the order in which they
-    happened.
+    A job's events are written under its row's lock, and numbered in the order given here, so their
+    ids are in the order in which they happened.
     """
-    _append.run(
-        tx, [{"job_id": job, "at": at, "kind": kind, "data": data} for job, at, kind, data in told]
-    )
+    rows = [
+        {"place": place, "job_id": job, "at": at, "kind": kind, "data": data}
+        for place, (job, at, kind, data) in enumerate(told)
+    ]
+    _append.run(tx, rows)
 
 
 def of_job(tx: Connection, job_id: str, *, after: int, limit: int) -> list[JobEvent]:
@@ -40,7 +48,7 @@ def pace(tx: Connection, job_id: str, *, limit: int) -> list[datetime]:
     """When the job's last chunks were done, the latest first."""
     query = (
         select(job_events.c.at)
-        .where(job_events.c.job_id == job_id, job_events.c.kind.in_(("chunk", "day_failed")))
+        .where(job_events.c.job_id == job_id, job_events.c.kind.in_(_ENDS_CHUNK))
         .order_by(job_events.c.id.desc())
         .limit(limit)
     )

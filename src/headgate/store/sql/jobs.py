@@ -26,7 +26,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
-from headgate.model.job import Job, Lane, Reason
+from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import Claimed, JobFilter, NewJob, Submitted
 from headgate.store.sql import events, line
@@ -78,7 +78,7 @@ def _insert(tx: Connection, now: Moment, new: NewJob, syncs: Sequence[str]) -> J
         return None
     job = TABLE.to_row(row)
     if tx.dialect.name != "postgresql":
-        events.append(tx, [(job.id, job.created_at, "submitted", told)])
+        events.append(tx, [(job.id, job.created_at, EventKind.SUBMITTED, told)])
     return job
 
 
@@ -113,7 +113,7 @@ def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[
         select(
             job.c.id,
             job.c.created_at,
-            literal("submitted"),
+            literal(EventKind.SUBMITTED.value),
             bindparam("told", type_=job_events.c.data.type),
         ),
     )

@@ -16,6 +16,7 @@ from sqlalchemy import (
     CursorResult,
     Dialect,
     FromClause,
+    Integer,
     Table,
     bindparam,
     column,
@@ -105,17 +106,28 @@ class Many:
 
 
 def insert_many(
-    table: Table, names: Sequence[str], on_conflict: Callable[[Insert], Insert] | None = None
+    table: Table,
+    names: Sequence[str],
+    on_conflict: Callable[[Insert], Insert] | None = None,
+    order_by: str | None = None,
 ) -> Many:
-    """Insert rows of these columns; `on_conflict` says what becomes of those that are there."""
+    """Insert rows of these columns; `on_conflict` says what becomes of those that are there.
+
+    `order_by` names a number that each row has besides: the table numbers the rows in its order.
+    """
 
     def build(given: FromClause, dialect: Dialect) -> ClauseElement:
         # WHERE true, because SQLite would take ON CONFLICT for the ON of a join.
         rows = select(*[given.c[name] for name in names]).where(true())
+        if order_by is not None:
+            rows = rows.order_by(given.c[order_by])
         insert = insert_into(dialect, table).from_select(names, rows, include_defaults=False)
         return insert if on_conflict is None else on_conflict(insert)
 
-    return Many(by_key({name: table.c[name].type for name in names}), build)
+    kinds: dict[str, TypeEngine[Any]] = {name: table.c[name].type for name in names}
+    if order_by is not None:
+        kinds[order_by] = Integer()
+    return Many(by_key(kinds), build)
 
 
 def by_key(kinds: Mapping[str, TypeEngine[Any]]) -> dict[str, Given]:

@@ -100,13 +100,24 @@ def _hashes(tx: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for sync, connection_id, key in keys:
         groups.setdefault((sync, connection_id), []).append(key)
+    return {
+        (sync, connection_id, name): digest
+        for (sync, connection_id), names in groups.items()
+        for name, digest in hashes(tx, sync, connection_id, names).items()
+    }
+
+
+def hashes(tx: Connection, sync: str, connection_id: str, keys: Sequence[str]) -> dict[str, str]:
+    """The content hashes of a connection's records under these keys."""
     table = records.c
-    found: dict[_Key, str] = {}
-    for (sync, connection_id), names in groups.items():
+    found: dict[str, str] = {}
+    for begin in range(0, len(keys), ROWS_MAX):
         query = select(table.key, table.hash).where(
-            table.sync == sync, table.connection_id == connection_id, table.key.in_(names)
+            table.sync == sync,
+            table.connection_id == connection_id,
+            table.key.in_(keys[begin : begin + ROWS_MAX]),
         )
-        found |= {(sync, connection_id, row.key): row.hash for row in tx.execute(query)}
+        found |= {row.key: row.hash for row in tx.execute(query)}
     return found
 
 

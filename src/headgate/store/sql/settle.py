@@ -3,7 +3,7 @@
 The guarded write itself is in `leases.py`, and what a change makes of a job in `model/change.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from headgate.model.change import JOBS, JobChange, LockedJob, count
 from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.ports.store import Work
-from headgate.store.sql import coverage, events, line, records
+from headgate.store.sql import coverage, events, high_water, line, records
 from headgate.store.sql.leases import LeaseTable, Settled
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import ACTIVE, jobs
@@ -43,7 +43,15 @@ def _store(tx: Connection, settled: list[_Settled], *, syncs: Sequence[str]) -> 
     _join_line(tx, settled, syncs)
     TABLE.write(tx, settled)
     coverage.store(tx, worked, at)
-    events.append(tx, [(each.row.id, at, each.change.event, each.change.data) for each in settled])
+    high_water.store(tx, [each.row for each in settled], at)
+    events.append(tx, [told for each in settled for told in _told(each)])
+
+
+def _told(each: _Settled) -> Iterator[events.Told]:
+    """What the source tells of the chunk, then what the change tells of the job."""
+    for event in () if each.payload is None else each.payload.events:
+        yield each.row.id, each.now, event.kind, event.data
+    yield each.row.id, each.now, each.change.event, each.change.data
 
 
 def _join_line(tx: Connection, settled: Sequence[_Settled], syncs: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from headgate.model.job import Job, Lane
 from headgate.ports.store import Claimed, NewJob, Submitted, Work
 from headgate.store.sql import coverage as days
 from headgate.store.sql import events as job_events
+from headgate.store.sql import high_water as marks
 from headgate.store.sql import jobs, recovery, settle, users, workers
 from headgate.store.sql import records as stored
 from headgate.store.sql.database import Database
@@ -61,6 +62,8 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
 
     records = reads(stored.of_connection)
     records_of = reads(stored.of_keys)
+    record_hashes = reads(stored.hashes)
+    high_water = reads(marks.of_connection)
     forget_records = writes(stored.forget)
 
     coverage = reads(days.of_days)

@@ -114,6 +114,7 @@ jobs = Table(
     # The place in line. NULL while the job is not in line: asleep, running, paused or ended.
     Column("turn", BigInteger),
     Column("cursor", JsonOf[Json](object)),
+    Column("high_water", JsonOf[Json](object)),
     Column("steps", Integer, nullable=False, default=0),
     Column("attempts", Integer, nullable=False, default=0),
     Column(
@@ -212,6 +213,19 @@ records = Table(
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     PrimaryKeyConstraint("sync", "connection_id", "key"),
+)
+
+#: How far each sync has read for a connection, as its source says: where it goes on next time.
+high_water_marks = Table(
+    "high_water_marks",
+    metadata,
+    Column("sync", Text, nullable=False),
+    Column("connection_id", Text, nullable=False),
+    Column("value", JsonOf[Json](object), nullable=False),
+    # The job whose success stored it.
+    Column("job_id", Text, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("sync", "connection_id"),
 )
 
 coverage = Table(
@@ -487,6 +501,7 @@ __all__ = [
     "connect_attempts",
     "connections",
     "coverage",
+    "high_water_marks",
     "idempotent_requests",
     "in_states",
     "item_documents",

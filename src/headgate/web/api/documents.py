@@ -159,7 +159,13 @@ class JobLine(BaseModel):
     end_date: date | None
     cursor_date: date | None = Field(description="The day that is read next.")
     wake_at: datetime | None = Field(description="When something happens next by itself.")
+    high_water: Any = Field(
+        description="The last mark that the source named: all up to it has been read."
+    )
     counts: Counts
+    source_counts: dict[str, int] = Field(
+        description="What the source counted besides, by names of its own."
+    )
     error: str | None = Field(description="The last error, until the next success.")
     error_count: int = Field(description="Recent failures of the present chunk.")
     last_attempt_at: datetime | None

@@ -33,6 +33,7 @@ JOB_LINE: dict[str, Any] = {
     "end_date": "2023-01-01",
     "cursor_date": "2022-10-27",
     "wake_at": "2023-10-27T15:30:00Z",
+    "high_water": "2023-01-01T21:15:00Z",
     "counts": {
         "found": 71,
         "imported": 70,
@@ -42,6 +43,7 @@ JOB_LINE: dict[str, Any] = {
         "days_failed": 0,
         "errors": 6,
     },
+    "source_counts": {"without_distance": 3},
     "error": "Transient: 503",
     "error_count": 6,
     "last_attempt_at": "2023-10-27T14:30:00Z",

@@ -1,0 +1,86 @@
+"""Checking a chunk before any of it is used. One that cannot be stored is Malformed.
+
+The error names the field and says what to write instead: whoever reads it wrote the source.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from headgate.base.encoding import json_problem
+from headgate.base.errors import Malformed
+from headgate.model.job import EventKind, Job
+from headgate.model.record import ChunkEvent
+from headgate.ports.connector import Chunk
+
+#: More than this in one chunk would make its transaction long; a source should page.
+CHUNK_RECORDS_MAX = 10_000
+CHUNK_EVENTS_MAX = 100
+EVENT_BYTES_MAX = 8 * 1024
+HIGH_WATER_BYTES_MAX = 8 * 1024
+#: What a source counts, in a job's whole life and in one chunk.
+COUNTS_MAX = 50
+COUNT_MAX = 1_000_000_000
+#: Of an event's kind, and of what is counted.
+NAME_LENGTH_MAX = 50
+
+_SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+
+def check_chunk(chunk: Chunk, job: Job) -> None:
+    """Raise Malformed where the next chunk of `job` cannot be taken."""
+    if not isinstance(chunk, Chunk):
+        raise Malformed(f"source {job.source!r} returned {type(chunk).__name__}, not a Chunk")
+    count = len(chunk.records) + len(chunk.kept)
+    if count > CHUNK_RECORDS_MAX:
+        raise Malformed(
+            f"source {job.source!r} gave {count:,} records in one chunk; "
+            f"at most {CHUNK_RECORDS_MAX:,}"
+        )
+    _check_events(chunk.events)
+    _check_counts(chunk.counts, job.summary.counts)
+    _check_json("high_water", chunk.high_water, bytes_max=HIGH_WATER_BYTES_MAX)
+
+
+def _check_events(events: Sequence[ChunkEvent]) -> None:
+    if len(events) > CHUNK_EVENTS_MAX:
+        raise Malformed(
+            f"events: there are {len(events):,}; put them into at most {CHUNK_EVENTS_MAX}"
+        )
+    for place, event in enumerate(events):
+        field = f"events[{place}]"
+        if not isinstance(event, ChunkEvent):
+            raise Malformed(f"{field}: is a {type(event).__name__}; write a headgate.ChunkEvent")
+        _check_name(f"{field}.kind", event.kind)
+        if event.kind in list(EventKind):
+            raise Malformed(
+                f"{field}.kind: {event.kind!r} is the engine's own; choose another name, "
+                f"such as source_{event.kind}"
+            )
+        if not isinstance(event.data, Mapping):
+            raise Malformed(f"{field}.data: is a {type(event.data).__name__}; write a dict")
+        _check_json(f"{field}.data", event.data, bytes_max=EVENT_BYTES_MAX)
+
+
+def _check_counts(counts: Mapping[str, int], before: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        _check_name("counts", name)
+        # True is an int, too.
+        if type(count) is not int or not 0 <= count <= COUNT_MAX:
+            raise Malformed(f"counts.{name}: write an int from 0 to {COUNT_MAX:,}, not {count!r}")
+    names = len(before.keys() | counts.keys())
+    if names > COUNTS_MAX:
+        raise Malformed(f"counts: the job would have {names} names; use at most {COUNTS_MAX}")
+
+
+def _check_name(field: str, name: object) -> None:
+    if not isinstance(name, str) or not _SNAKE_CASE.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+        raise Malformed(
+            f"{field}: write a name in lower snake case of at most {NAME_LENGTH_MAX} characters, "
+            f"such as batch_complete, not {name!r}"
+        )
+
+
+def _check_json(field: str, value: object, *, bytes_max: int) -> None:
+    problem = json_problem(value, bytes_max=bytes_max)
+    if problem is not None:
+        raise Malformed(f"{field}: {problem}")

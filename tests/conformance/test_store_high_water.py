@@ -1,0 +1,173 @@
+"""High-water marks: moved by a job's success and by nothing else, and told to the next job."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from headgate.base.clock import ManualClock
+from headgate.base.encoding import Json
+from headgate.model import change
+from headgate.model.job import Job, Reason
+from headgate.model.states import JobState
+from headgate.store.sql.store import SqlStore
+from headgate.store.sql.tables import high_water_marks
+from tests.conformance.changes import CASES
+from tests.stores import (
+    LEASE,
+    START,
+    everything,
+    run_one,
+    settled,
+    tally,
+)
+
+
+def named(mark: Json) -> change.Tally:
+    """What a chunk leaves behind whose source named this mark."""
+    return replace(tally(), high_water=mark)
+
+
+async def run_marked(store: SqlStore, mark: Json, **fields: Any) -> Job:
+    """A job that runs and has named a mark."""
+    running = await run_one(store, **fields)
+    return await settled(store, change.advance(running, named(mark), {}))
+
+
+async def succeed(store: SqlStore, mark: Json, **fields: Any) -> Job:
+    """A job that has succeeded and named a mark on its way."""
+    job = await run_marked(store, mark, **fields)
+    return await settled(store, change.succeed(job, named(mark), {}))
+
+
+async def mark_of(store: SqlStore, job: Job) -> Json:
+    return await store.high_water(job.sync, job.connection_id)
+
+
+# Storing it.
+
+
+@pytest.mark.parametrize(
+    "mark", [0, 1767398400000, 0.5, "", "2026-01-03T00:00:00Z", False, [1, None], {"a": {"b": "é"}}]
+)
+async def test_a_mark_comes_back_as_it_was_named(store: SqlStore, mark: Json) -> None:
+    job = await succeed(store, mark)
+
+    assert job.high_water == mark
+    assert await store.get(job.id) == job
+    assert await mark_of(store, job) == mark
+
+
+async def test_a_mark_says_who_stored_it_and_when(store: SqlStore, clock: ManualClock) -> None:
+    clock.advance(10)
+
+    job = await succeed(store, 7)
+
+    [row] = (await everything(store))[high_water_marks.name]
+    assert row == (job.sync, job.connection_id, 7, job.id, START + timedelta(seconds=10))
+
+
+async def test_the_next_success_moves_it(store: SqlStore, clock: ManualClock) -> None:
+    await succeed(store, 7, connection_id="c")
+    clock.advance(10)
+
+    job = await succeed(store, 5, connection_id="c")
+
+    [row] = (await everything(store))[high_water_marks.name]
+    assert row == (job.sync, "c", 5, job.id, START + timedelta(seconds=10))
+
+
+async def test_a_success_that_named_none_leaves_it(store: SqlStore) -> None:
+    await succeed(store, 7, connection_id="c")
+
+    job = await succeed(store, None, connection_id="c")
+
+    assert job.high_water is None
+    assert await mark_of(store, job) == 7
+
+
+async def test_every_sync_and_connection_has_its_own(store: SqlStore) -> None:
+    pairs = [("notes", "c1"), ("notes", "c2"), ("other", "c1")]
+    jobs = [
+        await succeed(store, number, sync=sync, connection_id=connection)
+        for number, (sync, connection) in enumerate(pairs)
+    ]
+
+    assert [await mark_of(store, job) for job in jobs] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("succeed", "start_again")])
+async def test_nothing_but_a_success_stores_it(store: SqlStore, name: str) -> None:
+    # Given a job that has named a mark, in a state that the change starts from
+    running = await run_marked(store, 7)
+    source = CASES[name].source
+    before = running
+    if source is JobState.PENDING:
+        before = await settled(store, change.release(running))
+    elif source is JobState.CANCELLING:
+        before = await settled(store, change.ask_cancel(running, deadline=LEASE))
+    elif source is JobState.PAUSED:
+        before = await settled(store, change.open_breaker(running, cooldown=LEASE, error="down"))
+
+    # When it is applied
+    await settled(store, CASES[name].make(before))
+
+    # Then no mark is stored
+    assert await mark_of(store, running) is None
+
+
+async def test_a_job_that_succeeds_while_it_is_being_cancelled_stores_it(store: SqlStore) -> None:
+    running = await run_marked(store, 7)
+    await settled(store, change.ask_cancel(running, deadline=LEASE))
+
+    after = await settled(store, change.succeed(running, named(8), {}))
+
+    assert (after.state, await mark_of(store, after)) == (JobState.SUCCESS, 8)
+
+
+@pytest.mark.parametrize("asked", [change.ask_pause, "cancel"])
+async def test_a_chunk_that_meets_a_cancel_or_a_pause_keeps_its_mark_on_the_job(
+    store: SqlStore, asked: Any
+) -> None:
+    running = await run_one(store)
+    ask = asked(running) if asked != "cancel" else change.ask_cancel(running, deadline=LEASE)
+    await settled(store, ask)
+
+    after = await settled(store, change.advance(running, named(7), {}))
+
+    assert after.state in (JobState.PAUSED, JobState.CANCELLED)
+    assert (after.high_water, await mark_of(store, after)) == (7, None)
+
+
+async def test_a_lost_claim_moves_nothing(store: SqlStore, clock: ManualClock) -> None:
+    # Given a worker that was taken for dead
+    zombie = await run_marked(store, 7)
+    clock.advance(61)
+    await settled(store, change.rescue(zombie, after=timedelta(0)))
+    before = await everything(store)
+
+    # When it names a mark, or succeeds, then neither counts
+    for late in (change.advance, change.succeed):
+        assert await store.settle(late(zombie, named(9), {})) is None
+        assert await everything(store) == before
+
+
+async def test_a_job_that_goes_on_after_a_failure_goes_on_from_its_mark(store: SqlStore) -> None:
+    running = await run_marked(store, 7)
+    failed = await settled(store, change.fail(running, reason=Reason.REFUSED, error="no"))
+
+    again = await settled(store, change.start_again(failed, Reason.RETRY_NOW))
+
+    assert (again.high_water, await mark_of(store, again)) == (7, None)
+
+
+# Telling it.
+
+
+async def test_the_mark_is_told_to_its_own_sync_and_connection_alone(store: SqlStore) -> None:
+    await succeed(store, {"at": 7}, connection_id="c1")
+
+    assert await store.high_water("notes", "c1") == {"at": 7}
+    assert await store.high_water("notes", "c2") is None
+    assert await store.high_water("other", "c1") is None

@@ -1,0 +1,170 @@
+"""What a source reports of a chunk: its events and its counts, in the chunk's transaction."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.model import change
+from headgate.model.change import JobChange
+from headgate.model.job import Job, JobEvent, Summary
+from headgate.model.record import ChunkEvent, Record
+from headgate.model.states import JobState
+from headgate.ports.store import Work
+from headgate.store.sql.store import SqlStore
+from headgate.store.sql.tables import job_events
+from tests.conformance.changes import CASES
+from tests.stores import (
+    START,
+    claim_one,
+    everything,
+    kinds,
+    new_job,
+    run_one,
+    settled,
+    submit_all,
+    tally,
+)
+
+PAGES = [ChunkEvent("page_read", {"page": number}) for number in range(100)]
+
+
+async def story(store: SqlStore, job: Job) -> list[JobEvent]:
+    """All that was told of the job after it was submitted."""
+    return list(await store.events(job.id, after=0, limit=1000))[1:]
+
+
+def advance(job: Job) -> JobChange:
+    return change.advance(job, tally(), {"records": 0})
+
+
+async def test_they_are_told_in_order_and_before_the_engine_s_own(store: SqlStore) -> None:
+    # Given a job that runs
+    job = await run_one(store)
+
+    # When a chunk is settled that tells of a hundred things
+    await store.settle(advance(job), Work(events=PAGES))
+
+    # Then they are there in order, at the chunk's time, and the chunk's own event is the last
+    told = await story(store, job)
+    assert [each.kind for each in told] == ["page_read"] * 100 + ["chunk"]
+    assert [each.data for each in told[:-1]] == [{"page": number} for number in range(100)]
+    assert {each.at for each in told} == {START}
+    assert [each.id for each in told] == sorted(each.id for each in told)
+
+
+async def test_each_job_of_a_batch_has_its_own_story(store: SqlStore) -> None:
+    # Given several jobs that run
+    await submit_all(store, [new_job() for _ in range(20)])
+    running = [await claim_one(store) for _ in range(20)]
+
+    # When their chunks are settled together
+    await asyncio.gather(
+        *(
+            store.settle(
+                advance(job),
+                Work(events=[ChunkEvent("first", {"of": job.id}), ChunkEvent("second")]),
+            )
+            for job in running
+        )
+    )
+
+    # Then each has told its own, in order
+    for job in running:
+        told = await story(store, job)
+        assert [each.kind for each in told] == ["first", "second", "chunk"]
+        assert told[0].data == {"of": job.id}
+
+
+@pytest.mark.parametrize(
+    "counts", [{}, {"skipped": 0}, {"skipped": 3, "renamed": 50_000_000_000}], ids=len
+)
+async def test_what_it_counts_is_part_of_the_summary(
+    store: SqlStore, counts: dict[str, int]
+) -> None:
+    job = await run_one(store)
+
+    after = await settled(store, change.advance(job, tally(chunks=1, counts=counts), {}))
+
+    assert after.summary == Summary(chunks=1, counts=counts)
+    assert await store.get(job.id) == after
+
+
+async def test_what_it_counts_stays_beside_what_the_store_counts(store: SqlStore) -> None:
+    job = await run_one(store)
+
+    wanted = change.advance(job, tally(records=1, counts={"inserted": 7}), {})
+    after = await store.settle(wanted, Work(records=[Record("a", {})]))
+
+    assert after is not None
+    assert after.summary == Summary(records=1, inserted=1, counts={"inserted": 7})
+
+
+async def test_a_lost_claim_tells_and_counts_nothing(store: SqlStore, clock: ManualClock) -> None:
+    # Given a worker that was taken for dead
+    zombie = await run_one(store)
+    clock.advance(61)
+    await settled(store, change.rescue(zombie, after=timedelta(0)))
+    before = await everything(store)
+
+    # When it settles its chunk
+    late = change.advance(zombie, tally(counts={"skipped": 1}), {})
+    assert await store.settle(late, Work(events=PAGES)) is None
+
+    # Then nothing is told, and nothing counted
+    assert await everything(store) == before
+
+
+async def test_a_chunk_that_is_settled_twice_counts_once(store: SqlStore) -> None:
+    job = await run_one(store)
+    wanted = change.advance(job, tally(counts={"skipped": 1}), {})
+    work = Work(events=PAGES[:2])
+
+    assert await store.settle(wanted, work) is not None
+    assert await store.settle(wanted, work) is None
+
+    assert (await store.get(job.id)).summary.counts == {"skipped": 1}
+
+    assert await kinds(store, job.id) == ["submitted", "page_read", "page_read", "chunk"]
+
+
+async def test_what_the_database_does_not_take_leaves_no_event_behind(store: SqlStore) -> None:
+    # Given a chunk with a record that cannot be written
+    job = await run_one(store)
+    before = await everything(store)
+    bad = Work(events=PAGES[:1], records=[Record("a", {"not": object()})])
+
+    # When it is settled
+    with pytest.raises(TypeError):
+        await store.settle(advance(job), bad)
+
+    # Then nothing of it is there
+    assert await everything(store) == before
+
+
+@pytest.mark.parametrize("state", [JobState.CANCELLING, JobState.RUNNING])
+async def test_a_chunk_keeps_its_events_when_it_meets_a_cancel_or_a_pause(
+    store: SqlStore, state: JobState
+) -> None:
+    # Given somebody who asked for the job's end, or for a pause, while its chunk was read
+    job = await run_one(store)
+    asked = "ask_cancel" if state is JobState.CANCELLING else "ask_pause"
+    await settled(store, CASES[asked].make(job))
+
+    # When the chunk is settled
+    after = await store.settle(advance(job), Work(events=PAGES[:1]))
+
+    # Then it was kept, and what it told too
+    assert after is not None and after.steps == 1
+    assert (await kinds(store, job.id))[-2:] == ["page_read", after.state.value]
+
+
+async def test_events_of_a_source_do_not_count_as_chunks(store: SqlStore) -> None:
+    job = await run_one(store)
+
+    await store.settle(advance(job), Work(events=PAGES[:5]))
+
+    assert len(await store.pace(job.id, limit=10)) == 1
+    rows = (await everything(store))[job_events.name]
+    assert len(rows) == 7
