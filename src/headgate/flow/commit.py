@@ -9,6 +9,7 @@ from headgate.base.encoding import Json
 from headgate.model import change
 from headgate.model.change import JobChange, Tally
 from headgate.model.job import Job, Progress, Summary
+from headgate.model.lease import NOW
 from headgate.model.record import Coverage
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import day_after, history_progress
@@ -28,8 +29,11 @@ def chunk_done(
     """
     day = job.cursor_date
     summary = _counted(job.summary, chunk, written)
+    coverage: Coverage | None = None
     if day is None:
-        tally, done, coverage = _after_page(job, chunk, summary)
+        tally, done = _after_page(job, chunk, summary)
+    elif chunk.error is not None:
+        tally, done = _after_part_of_day(job, summary), False
     else:
         tally, done, coverage = _after_day(job, chunk, written, summary, day)
     # A day that had nothing for the destination says nothing about the destination.
@@ -46,6 +50,11 @@ def chunk_done(
     work = Work(records=(*own, *chunk.kept), coverage=coverage, events=chunk.events)
     if done:
         return change.succeed(job, tally, data), work
+    if chunk.error is not None:
+        # The worker keeps the job, to deal with the error next.
+        return change.advance(job, tally, data), work
+    if day is None and chunk.wait is not None and chunk.wait > NOW:
+        return change.rest(job, tally, data, after=chunk.wait), work
     return (change.rest if slice_over else change.advance)(job, tally, data), work
 
 
@@ -121,11 +130,18 @@ def _next_day(job: Job, day: date, summary: Summary) -> tuple[Tally, bool]:
     return tally, next_day is None
 
 
-def _after_page(job: Job, chunk: Chunk, summary: Summary) -> tuple[Tally, bool, None]:
-    done = chunk.cursor is None
+def _after_part_of_day(job: Job, summary: Summary) -> Tally:
+    """The day is not done: it is read again, and what it has brought is kept meanwhile."""
+    return Tally(
+        cursor=job.cursor, progress=job.progress, summary=summary, high_water=job.high_water
+    )
+
+
+def _after_page(job: Job, chunk: Chunk, summary: Summary) -> tuple[Tally, bool]:
+    done = chunk.cursor is None and chunk.wait is None and chunk.error is None
     progress = chunk.progress or Progress(done=summary.records)
     if done:
         progress = Progress(done=max(progress.done, progress.total or 0), total=progress.total)
     # The last cursor is kept: the next incremental run begins there.
     cursor = job.cursor if done else chunk.cursor
-    return Tally(cursor=cursor, progress=progress, summary=summary), done, None
+    return Tally(cursor=cursor, progress=progress, summary=summary), done

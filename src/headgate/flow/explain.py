@@ -80,6 +80,7 @@ _WAITS = {
     Reason.NO_LIMITER: "The rate limiter for {who} cannot be reached; looking again {when}.",
     Reason.CONNECTION_PAUSED: "The connection to {who} is paused; looking again {when}.",
     Reason.DEFERRED: "Waiting for {who}; going on {when}.",
+    Reason.IDLE: "Nothing to do at the moment; looking again {when}.",
     Reason.RESCUED: "The worker was lost; starting again {when}.",
 }
 

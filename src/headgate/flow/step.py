@@ -5,7 +5,7 @@ between, a crash included, the row still says where the next attempt begins.
 """
 
 from datetime import timedelta
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from headgate.base.errors import SourceError, StoreUnavailable, Transient
 from headgate.base.log import get_logger
@@ -30,7 +30,14 @@ RELEASE_MAX = 1000
 
 _log = get_logger(__name__)
 
-Outcome = tuple[JobChange, Work | None]
+
+class Outcome(NamedTuple):
+    """What an attempt came to."""
+
+    change: JobChange
+    work: Work | None = None
+    #: What cut the chunk short: dealt with once the rest is committed.
+    error: SourceError | None = None
 
 
 async def run_slice(rt: Runtime, claimed: ClaimedJob, *, slice_s: float) -> Job | None:
@@ -52,6 +59,9 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
     began = rt.clock.monotonic()
     outcome = await _attempt(rt, claimed, slice_ends=slice_ends)
     after = None if outcome is None else await _settle(rt, job, outcome)
+    if outcome and outcome.error and after is not None and after.state is JobState.RUNNING:
+        sync = rt.registry.get(job.sync)
+        after = await _settle(rt, after, _failed(rt, sync, after, outcome.error))
     _tell(job, outcome, after, duration_s=rt.clock.monotonic() - began)
     if after is not None and job.probe and _answered(job, after):
         await _recovered(rt, job)
@@ -75,7 +85,7 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
     job = claimed.row
     sync = rt.registry.get(job.sync)
     if job.mode is Mode.HISTORY and not job.plan:
-        return nothing_to_do(job), None
+        return Outcome(nothing_to_do(job))
     #: Whom the chunk waits for now: to blame, where it takes too long.
     provider = sync.source.name
     written = None
@@ -83,6 +93,9 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
         with claimed.interruptible(seconds=sync.chunk_s_max):
             destination = await open_destination(rt, sync, job)
             chunk = await extract(rt, sync, job)
+            if destination is not None and job.mode is Mode.HISTORY and chunk.error is not None:
+                # A part of a day is no batch: the whole day comes again, under the same key.
+                raise chunk.error
             if destination is not None:
                 provider = destination.destination.name
                 written = await deliver(rt, job, chunk, destination)
@@ -91,7 +104,7 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
     except Exception as error:
         return _failed(rt, sync, job, error)
     slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
-    return chunk_done(job, chunk, written, slice_over=slice_over)
+    return Outcome(*chunk_done(job, chunk, written, slice_over=slice_over), chunk.error)
 
 
 def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, provider: str) -> Outcome | None:
@@ -99,9 +112,9 @@ def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, provider: str) ->
         case Interrupt.LOST:
             return None
         case Interrupt.CANCEL:
-            return change.cancel(job), None
+            return Outcome(change.cancel(job))
         case Interrupt.STOP:
-            return change.release(job), None
+            return Outcome(change.release(job))
         case Interrupt.LATE:
             late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
             late.provider = provider
@@ -126,23 +139,24 @@ def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
                 job, cooldown=cooldown, error=said, recent_errors=recent, provider=provider
             )
         case GiveUpDay():
-            return day_given_up(job, said)
+            return Outcome(*day_given_up(job, said))
         case Fail(reason):
             changed = change.fail(job, reason=reason, error=said, provider=provider)
         case _:
             assert_never(decision)
-    return changed, None
+    return Outcome(changed)
 
 
 async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> Job | None:
     """Write the outcome. What the store refuses to take is a failed chunk like any other."""
     try:
-        return await settle_surely(rt.store, rt.clock, *outcome)
+        return await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     except StoreUnavailable:
         raise
     except Exception as error:
         sync = rt.registry.get(job.sync)
-        return await settle_surely(rt.store, rt.clock, *_failed(rt, sync, job, error))
+        failed = _failed(rt, sync, job, error)
+        return await settle_surely(rt.store, rt.clock, failed.change, failed.work)
 
 
 async def _recovered(rt: Runtime, job: Job) -> None:
@@ -166,7 +180,7 @@ def _tell(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: f
         sync=job.sync,
         lane=job.lane.value,
         step=job.steps,
-        outcome=outcome[0].event if outcome and after else "lost",
+        outcome=outcome.change.event if outcome and after else "lost",
         state=after.state.value if after else None,
         reason=after.reason.value if after else "claim_lost",
         error=after.error if after else None,

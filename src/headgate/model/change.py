@@ -27,12 +27,20 @@ class JobChange(Change[Job], frozen=True, gc=False, kw_only=True):
     data: JsonObject
     #: Ask the holder to pause at its next checkpoint, or take that back; None leaves it as it is.
     hold: bool | None = None
+    #: Ask the holder to go on where it would have ended; None leaves it to what the change is.
+    rerun: bool | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether somebody else asks something of the holder, who goes on meanwhile."""
+        return self.hold is not None or self.rerun is not None
 
 
 class LockedJob(LockedRow):
     """A job's row as it stands under the store's lock."""
 
     hold: bool
+    rerun: bool
     #: What was read before the holder's last checkpoint must not overwrite it.
     steps: int
 
@@ -60,6 +68,7 @@ def _change(
     lease_seen: datetime | None = None,
     fences: bool = False,
     hold: bool | None = None,
+    rerun: bool | None = None,
 ) -> JobChange:
     to = JOB.edge(edge)
     return JobChange(
@@ -72,6 +81,7 @@ def _change(
         lease_seen=lease_seen,
         fences=fences,
         hold=hold,
+        rerun=rerun,
     )
 
 
@@ -106,10 +116,11 @@ def advance(job: Job, tally: Tally, data: JsonObject) -> JobChange:
     return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
 
 
-def rest(job: Job, tally: Tally, data: JsonObject) -> JobChange:
-    """A chunk is done and the slice is over: back in line, behind the others."""
+def rest(job: Job, tally: Tally, data: JsonObject, *, after: timedelta = NOW) -> JobChange:
+    """A chunk is done and the slice is over: back in line, behind the others, or later."""
     becomes = _after_chunk(job, tally)
-    return _change(job, "rest", Reason.MORE, EventKind.CHUNK, becomes=becomes, wake=NOW, data=data)
+    reason = Reason.IDLE if after > NOW else Reason.MORE
+    return _change(job, "rest", reason, EventKind.CHUNK, becomes=becomes, wake=after, data=data)
 
 
 def succeed(job: Job, tally: Tally, data: JsonObject) -> JobChange:
@@ -302,6 +313,16 @@ def drop_pause(job: Job) -> JobChange:
     return _change(job, "advance", job.reason, EventKind.PAUSE_DROPPED, hold=False)
 
 
+def ask_rerun(job: Job) -> JobChange:
+    """Something came in: the holder may have looked already, and is to look again at the end."""
+    return _change(job, "advance", job.reason, EventKind.RERUN_ASKED, rerun=True)
+
+
+def wake_up(job: Job) -> JobChange:
+    """Something came in: a job that has nothing to do looks at once."""
+    return _change(job, "wake", Reason.MORE, EventKind.WOKEN, wake=NOW)
+
+
 def keep_paused(job: Job) -> JobChange:
     """A cool-down becomes an operator's pause: it no longer ends by itself."""
     # Fenced: a sweeper may have seen the cool-down end, and be slow to say so.
@@ -330,12 +351,14 @@ def start_again(job: Job, reason: Reason) -> JobChange:
 def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
     """What becomes of `change` when the row is found like that; None if the race was lost.
 
-    The work of a chunk is kept whatever was asked meanwhile: a cancel or a pause only decides where
-    the job goes after it.
+    The work of a chunk is kept whatever was asked meanwhile: a cancel, a pause or another run only
+    decides where the job goes after it.
     """
     if locked.steps != change.before.steps:
         return None
-    from_holder = change.hold is None and change.edge.name in ("advance", "rest", "pause")
+    if locked.rerun and change.edge.name == "succeed" and locked.state is JobState.RUNNING:
+        change = _redirected(change, "rest", Reason.MORE, EventKind.CHUNK, wake=NOW)
+    from_holder = not change.asks and change.edge.name in ("advance", "rest", "pause")
     if locked.state is JobState.CANCELLING and from_holder:
         return _redirected(change, "cancel", Reason.CANCELLED, EventKind.CANCELLED)
     if locked.state not in change.edge.sources:
@@ -345,19 +368,29 @@ def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
     return change
 
 
-def _redirected(change: JobChange, edge: str, reason: Reason, event: EventKind) -> JobChange:
+def _redirected(
+    change: JobChange,
+    edge: str,
+    reason: Reason,
+    event: EventKind,
+    *,
+    wake: timedelta | None = None,
+) -> JobChange:
     to = JOB.edge(edge)
     after = replace(change.after, state=to.target, reason=reason, probe=False)
     data = {**change.data, "after": change.event}
-    return replace(change, after=after, edge=to, wake=None, event=event, data=data)
+    return replace(change, after=after, edge=to, wake=wake, event=event, data=data)
 
 
 def _fill(change: JobChange, locked: LockedJob) -> dict[str, Any]:
     hold = locked.hold if change.hold is None else change.hold
     # The holder that goes on begins its next chunk now.
-    goes_on = change.edge.name == "advance" and change.hold is None
+    goes_on = change.edge.name == "advance" and not change.asks
+    # Whatever the holder does but end, its next chunk begins later than what came in.
+    rerun = locked.rerun and change.asks if change.rerun is None else change.rerun
     return {
         "hold": hold and JOBS.keeps_claim(change),
+        "rerun": rerun,
         "attempted_at": locked.now if goes_on else change.after.attempted_at,
         "finished_at": locked.now if change.edge.target in JOB.terminal else None,
         # Whoever is due at once joins the queue again, behind the others: the store knows where.
@@ -375,7 +408,7 @@ JOBS = LeasedType(
     row=Job,
     locked=LockedJob,
     wake="wake_at",
-    always=("reason", "hold", "turn", "finished_at"),
+    always=("reason", "hold", "rerun", "turn", "finished_at"),
     if_changed=(
         "error",
         "provider",

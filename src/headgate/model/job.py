@@ -44,6 +44,7 @@ class Reason(StrEnum):
 
     QUEUED = "queued"
     MORE = "more"
+    IDLE = "idle"
     RETRYING = "retrying"
     DEFERRED = "deferred"
     RATE_LIMITED = "rate_limited"
@@ -171,6 +172,8 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     probe: bool = False
     #: An operator asked for a pause; it takes effect at the next checkpoint.
     hold: bool = False
+    #: Something came in while a worker had it: it goes on, even where it would have ended.
+    rerun: bool = False
 
     #: Goes up with every claim; a write with an older token is refused.
     token: int = 0
@@ -214,6 +217,8 @@ class EventKind(StrEnum):
     """The kinds of events that the engine writes; a source's events have names of their own."""
 
     SUBMITTED = "submitted"
+    WOKEN = "woken"
+    RERUN_ASKED = "rerun_asked"
     CHUNK = "chunk"
     DAY_FAILED = "day_failed"
     RETRY = "retry"

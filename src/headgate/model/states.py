@@ -125,6 +125,7 @@ JOB = Machine(
         Edge("claim", (_P,), _R, "a worker takes it"),
         Edge("advance", (_R,), _R, "chunk committed, the slice goes on"),
         Edge("rest", (_R,), _P, "more to do; retry; deferred; released; rescued"),
+        Edge("wake", (_P,), _P, "something came in; it was waiting for that"),
         Edge("succeed", (_R, _X), JobState.SUCCESS, "nothing left to do"),
         Edge("fail", (_R, _X), JobState.FAILED, "trying again cannot help"),
         Edge("pause", (_P, _R), _H, "breaker opens; an operator pauses it"),

@@ -5,7 +5,7 @@ Everything around it (leases, retries, checkpoints, budgets, progress) is the en
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from random import Random
 from typing import Protocol, TypedDict, Unpack
 
@@ -276,6 +276,12 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: Where the next chunk begins; None says that this was the last. History mode ignores it: there
     #: the engine goes from day to day.
     cursor: Json = None
+    #: There is nothing to do before that: the next chunk begins then, or as soon as something comes
+    #: in. History mode ignores it too.
+    wait: timedelta | None = None
+    #: What cut the chunk short. What it brought is committed first, then this is dealt with as if
+    #: it had been raised; in history mode the day is read again.
+    error: SourceError | None = None
     #: A high-water mark: everything up to this value has been read. It is stored for the sync and
     #: the connection when the job succeeds, and the next job is told it.
     high_water: Json = None

@@ -128,6 +128,7 @@ jobs = Table(
     Column("pauses", Integer, nullable=False, default=0),
     Column("probe", Boolean, nullable=False, default=False),
     Column("hold", Boolean, nullable=False, default=False),
+    Column("rerun", Boolean, nullable=False, default=False),
     Column("token", BigInteger, nullable=False, default=0),
     Column("lease_until", UtcTime),
     Column("worker", Text),

@@ -27,6 +27,9 @@ def upgrade() -> None:
         op.create_index(name, "jobs", columns, sqlite_where=where, postgresql_where=where)
     # No job waits any more because a worker took it that does not know its sync.
     op.execute("UPDATE jobs SET reason = 'queued' WHERE reason = 'unknown_sync'")
+    op.add_column(
+        "jobs", sa.Column("rerun", sa.Boolean(), nullable=False, server_default=sa.false())
+    )
     op.create_table(
         "workers",
         sa.Column("id", sa.Text(), nullable=False),

@@ -1,0 +1,54 @@
+"""Making sure that a sync will look at a connection: by a new job, or by the one that is active.
+
+Whoever notes something that a job is to see to, such as a webhook or a schedule, calls this after
+it is durable. When it returns, a chunk begins later than that: nothing is polled, nobody sleeps.
+"""
+
+from headgate.base.errors import ActiveJobExists, Conflict, InvalidInput
+from headgate.flow.runtime import Runtime
+from headgate.flow.submit import JobRequest, submit
+from headgate.model import change
+from headgate.model.change import JobChange
+from headgate.model.job import Job, Mode, Reason
+from headgate.model.states import JOB, JobState
+from headgate.ports.signal import lane_topic
+from headgate.ports.store import Submitted
+
+#: Others may change the job between the look and the write: look again so often.
+TRIES_MAX = 10
+
+
+async def ensure(rt: Runtime, request: JobRequest) -> Submitted:
+    """Submit the job, or have the active one of its sync and connection look again.
+
+    A job that is idle looks at once. One that a worker has goes on where it would have ended. One
+    that waits for its provider, or is paused, looks when its time comes. One that is being
+    cancelled ends: what is left for it is its successor's.
+    """
+    if request.mode == Mode.HISTORY:
+        raise InvalidInput("mode", "a backfill reads its days once; submit it")
+    for _ in range(TRIES_MAX):
+        try:
+            return await submit(rt, request)
+        except ActiveJobExists as active:
+            job = await rt.store.get(active.job_id)
+        wanted = _look_again(job)
+        if wanted is None:
+            if job.state in JOB.terminal:
+                continue
+            return Submitted(job, created=False)
+        after = await rt.store.settle(wanted)
+        if after is not None:
+            if after.state is JobState.PENDING:
+                await rt.signal.announce(lane_topic(after.lane))
+            return Submitted(after, created=False)
+    raise Conflict(f"the active job of sync {request.sync!r} keeps changing; try again")
+
+
+def _look_again(job: Job) -> JobChange | None:
+    """The change that makes the job look again; None where it will, or has ended."""
+    if job.state is JobState.RUNNING and not job.rerun:
+        return change.ask_rerun(job)
+    if job.state is JobState.PENDING and job.reason is Reason.IDLE:
+        return change.wake_up(job)
+    return None
