@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import mean
@@ -27,7 +28,7 @@ from headgate.store.sql.documents import LEVEL
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
-from tests.conformance import test_items_plans as crowd
+from tests.conformance.crowds import STREAMS, fill_items
 
 POINTS = 3_600
 COLLECTION = "bench.streams"
@@ -212,24 +213,23 @@ async def rate_of(one: One, count: int, at_once: int) -> float:
 
 async def at_scale(report: Report, name: str, items: SqlItems, rows: int) -> None:
     """A claim and the counts among many items."""
-    crowd.ITEM_ROWS = rows
-    await items.database.write(crowd.fill)
+    await items.database.write(partial(fill_items, rows=rows))
     if isinstance(items.database, PostgresDatabase):
         await vacuum(items.database)
     note = f", among {rows:,}"
 
     async def claim_and_release() -> None:
-        taken = await items.claim(crowd.STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
+        taken = await items.claim(STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
         assert len(taken) == 10
         await items.settle_many([(change.release(item), None) for item in taken])
 
     asked: dict[str, Callable[[], Awaitable[object]]] = {
         "claim_and_release_10": claim_and_release,
-        "next_due": lambda: items.next_due_s(crowd.STREAMS, "connection_7"),
-        "census": lambda: items.census(crowd.STREAMS),
-        "progress": lambda: items.progress(crowd.STREAMS, "user_9"),
-        "stuck": lambda: items.stuck(crowd.STREAMS),
-        "limited": lambda: items.limited(crowd.STREAMS, within=timedelta(days=1)),
+        "next_due": lambda: items.next_due_s(STREAMS, "connection_7"),
+        "census": lambda: items.census(STREAMS),
+        "progress": lambda: items.progress(STREAMS, "user_9"),
+        "stuck": lambda: items.stuck(STREAMS),
+        "limited": lambda: items.limited(STREAMS, within=timedelta(days=1)),
     }
     for what, ask in asked.items():
         await ask()

@@ -1,4 +1,4 @@
-"""Databases with many rows, for tests that read query plans."""
+"""Databases with many rows, for tests that read query plans, and for benchmarks."""
 
 import itertools
 from collections.abc import Callable
@@ -16,6 +16,31 @@ from tests.stores import START
 
 Fill = Callable[[Connection], None]
 
+STREAMS = "strava.streams"
+#: Of every hundred items, three wait, one each is held, deferred, failed and stuck; the others have
+#: ended. A connection has a thousand.
+_ITEMS = """
+    INSERT INTO items (
+        id, collection, user_id, connection_id, external_id, lane, start_time, state, retry_count,
+        deferrals, crashes, next_attempt_at, deferred_until, limited_at, token, lease_until,
+        created_at, updated_at
+    )
+    SELECT
+        'filled_' || n, 'strava.streams', 'user_' || (n / 1000), 'connection_' || (n / 1000),
+        'external_' || n, CASE WHEN n % 300 = 0 THEN 'hot' ELSE 'cold' END, {later}, state,
+        CASE WHEN n % 100 = 6 THEN 3 WHEN state = 'failed' THEN 1 ELSE 0 END, 0, 0,
+        CASE WHEN n % 100 IN (0, 1, 2, 4, 5) THEN {now} END,
+        CASE WHEN state = 'deferred' THEN {now} END,
+        CASE WHEN n % 50 = 5 THEN {later} END, 1,
+        CASE WHEN state = 'fetching' THEN {later} END, {now}, {now}
+    FROM (
+        SELECT n, CASE n % 100 WHEN 0 THEN 'pending' WHEN 1 THEN 'pending' WHEN 2 THEN 'pending'
+            WHEN 3 THEN 'fetching' WHEN 4 THEN 'deferred' WHEN 5 THEN 'failed' WHEN 6 THEN 'failed'
+            WHEN 7 THEN 'unavailable' ELSE 'success' END AS state
+        FROM {numbers}
+    ) AS numbered
+"""
+
 
 def fill_by(tx: Connection, *statements: str, rows: int) -> None:
     """INSERT … SELECT over so many `{numbers}`, at `{now}` or each a second `{later}`."""
@@ -30,6 +55,11 @@ def fill_by(tx: Connection, *statements: str, rows: int) -> None:
         numbers = f"(WITH RECURSIVE counted(n) AS ({counted}) SELECT n FROM counted)"
     for statement in statements:
         tx.exec_driver_sql(statement.format(now=now, later=later, numbers=numbers))
+
+
+def fill_items(tx: Connection, *, rows: int) -> None:
+    """So many items of the collection `STREAMS`."""
+    fill_by(tx, _ITEMS, rows=rows)
 
 
 def crowded_server(server: servers.PostgresServer, name: str, fill: Fill, *tables: str) -> str:

@@ -26,47 +26,23 @@ from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from tests import servers
 from tests.conformance.crowds import (
+    STREAMS,
     crowded_database,
     crowded_server,
     crowded_sqlite,
-    fill_by,
+    fill_items,
     half_hours,
 )
 from tests.conformance.test_plans import Sent, generic_plan, plan
 from tests.stores import LEASE, START
 
 ITEM_ROWS = int(os.environ.get("ITEM_ROWS", "50000"))
-STREAMS = "strava.streams"
 DOCUMENT = document_of({"time": [0, 1]}, source="strava")
-
-#: Of every hundred items, three wait, one each is held, deferred, failed and stuck; the others have
-#: ended. A connection has a thousand.
-_FILL = """
-    INSERT INTO items (
-        id, collection, user_id, connection_id, external_id, lane, start_time, state, retry_count,
-        deferrals, crashes, next_attempt_at, deferred_until, limited_at, token, lease_until,
-        created_at, updated_at
-    )
-    SELECT
-        'filled_' || n, 'strava.streams', 'user_' || (n / 1000), 'connection_' || (n / 1000),
-        'external_' || n, CASE WHEN n % 300 = 0 THEN 'hot' ELSE 'cold' END, {later}, state,
-        CASE WHEN n % 100 = 6 THEN 3 WHEN state = 'failed' THEN 1 ELSE 0 END, 0, 0,
-        CASE WHEN n % 100 IN (0, 1, 2, 4, 5) THEN {now} END,
-        CASE WHEN state = 'deferred' THEN {now} END,
-        CASE WHEN n % 50 = 5 THEN {later} END, 1,
-        CASE WHEN state = 'fetching' THEN {later} END, {now}, {now}
-    FROM (
-        SELECT n, CASE n % 100 WHEN 0 THEN 'pending' WHEN 1 THEN 'pending' WHEN 2 THEN 'pending'
-            WHEN 3 THEN 'fetching' WHEN 4 THEN 'deferred' WHEN 5 THEN 'failed' WHEN 6 THEN 'failed'
-            WHEN 7 THEN 'unavailable' ELSE 'success' END AS state
-        FROM {numbers}
-    ) AS numbered
-"""
 
 
 def fill(tx: Connection) -> None:
     """Many items."""
-    fill_by(tx, _FILL, rows=ITEM_ROWS)
+    fill_items(tx, rows=ITEM_ROWS)
 
 
 due_clock = half_hours()
