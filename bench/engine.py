@@ -139,8 +139,8 @@ async def latency(report: Report, address: str, *, quick: bool) -> None:
 async def one_live_job(app: App, number: int) -> tuple[float, float]:
     """Seconds from submit until the job is begun, and until it is done."""
     began = time.perf_counter()
-    submitted = await app.submit("work", user_id="live", connection_id=f"live-{number}")
-    while (await app.get(submitted.job.id)).state not in JOB.terminal:
+    submitted = await app.jobs.submit("work", user_id="live", connection_id=f"live-{number}")
+    while (await app.jobs.get(submitted.job.id)).state not in JOB.terminal:
         pass
     return Nothing.began - began, time.perf_counter() - began
 

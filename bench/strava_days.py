@@ -232,7 +232,7 @@ class _Days:
         for task in beside:
             task.cancel()
         await asyncio.wait(beside)
-        while await self._app.jobs(sync=LIVE, states=ACTIVE, limit=1):
+        while await self._app.jobs.list(sync=LIVE, states=ACTIVE, limit=1):
             await self._pass()
         return await self._outcome(backfill)
 
@@ -240,7 +240,7 @@ class _Days:
         if self._scenario.days is not None:
             return self._clock.monotonic() >= self._scenario.days * DAY_S
         assert backfill is not None, "without a backfill the days must be numbered"
-        return (await self._app.get(backfill.id)).state in JOB.terminal
+        return (await self._app.jobs.get(backfill.id)).state in JOB.terminal
 
     async def _pass(self) -> None:
         await self._clock.sleep(LOOK_S)
@@ -294,7 +294,7 @@ class _Days:
             for item in found
             if item.id in self._events and item.state is ItemState.SUCCESS
         ]
-        ended = None if backfill is None else await self._app.get(backfill.id)
+        ended = None if backfill is None else await self._app.jobs.get(backfill.id)
         took = None
         if ended is not None and ended.finished_at is not None:
             took = ended.finished_at - ended.created_at

@@ -68,15 +68,18 @@ async def main() -> None:
                 back = answer.headers["Location"]
         answered = dict(parse_qsl(urlsplit(back).query))
         connection = await app.connections.finish(answered=answered, **here)
-        submitted = await app.submit("activities", user_id="ada", connection_id=connection.id)
+        submitted = await app.jobs.submit("activities", user_id="ada", connection_id=connection.id)
         supervisor = app.supervisor()
         await supervisor.start()
         job = submitted.job
         while job.state not in ("success", "failed"):
             await app.clock.sleep(0.1)
-            job = await app.get(job.id)
+            job = await app.jobs.get(job.id)
         await supervisor.stop()
-        print(app.explain(job), f"{job.summary.records} activities of connection {connection.id}.")
+        print(
+            app.jobs.explain(job),
+            f"{job.summary.records} activities of connection {connection.id}.",
+        )
 
 
 if __name__ == "__main__":

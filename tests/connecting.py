@@ -181,7 +181,7 @@ class Site:
 
 async def submit(app: App, connection: Connection, sync: str = "all", **more: Any) -> Job:
     """A job for a connection."""
-    submitted = await app.submit(
+    submitted = await app.jobs.submit(
         sync, user_id=connection.user_id, connection_id=connection.id, **more
     )
     return submitted.job

@@ -123,7 +123,7 @@ class Place:
     async def quiet(self) -> None:
         """Until no job is active."""
         async with asyncio.timeout(1e6):
-            while await self.app.jobs(states=ACTIVE):
+            while await self.app.jobs.list(states=ACTIVE):
                 await self.clock.sleep(5)
 
     def asked(self, ending: str) -> int:
@@ -144,7 +144,7 @@ class Place:
 
     async def fetch_noted(self) -> Job:
         """A backfill that lists nothing."""
-        submitted = await self.app.submit(
+        submitted = await self.app.jobs.submit(
             STREAMS,
             user_id="ada",
             connection_id=self.connection.id,

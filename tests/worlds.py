@@ -70,7 +70,7 @@ class World:
         wanted = states or JOB.terminal
         began = self.clock.monotonic()
         async with asyncio.timeout(limit_s):
-            while (job := await app.get(job_id)).state not in wanted:
+            while (job := await app.jobs.get(job_id)).state not in wanted:
                 # Ever longer steps: hours of virtual time should not take thousands of looks.
                 await self.clock.sleep(max(0.05, (self.clock.monotonic() - began) / 50))
         return job

@@ -8,7 +8,7 @@ import random
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -16,34 +16,29 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from headgate.base.clock import Clock, SystemClock
-from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.ids import UlidIds, system_random
 from headgate.connectors.addresses import HTTPS_PORT, AddressRules
-from headgate.flow import control
 from headgate.flow.access import ApiKeys
 from headgate.flow.backfill import Backfills
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
 from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
+from headgate.flow.jobs import Jobs
 from headgate.flow.plans import set_plan
 from headgate.flow.registry import Registry, Sync, has_api
 from headgate.flow.rekey import Progress, Rekeyed, rekey
 from headgate.flow.runtime import Runtime
-from headgate.flow.status import sentences
-from headgate.flow.submit import JobRequest, submit
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.budget import BudgetUse
-from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
+from headgate.model.job import Lane
 from headgate.model.record import CoverageRow, Record
-from headgate.model.states import JobState
 from headgate.policy.entitlement import Entitlement
 from headgate.ports.auth import Surroundings, Vault
 from headgate.ports.limiter import Limiter
 from headgate.ports.signal import Signal
-from headgate.ports.store import JobFilter, Submitted
 from headgate.ports.transport import Transport
 
 # SQLAlchemy and the settings take longer to load than all the rest together: whoever needs them
@@ -51,8 +46,6 @@ from headgate.ports.transport import Transport
 if TYPE_CHECKING:
     from headgate.settings import Settings
     from headgate.store.sql.database import Database
-
-LIST_MAX = 1000
 
 
 class App:
@@ -186,73 +179,10 @@ class App:
         """Close."""
         await self.close()
 
-    async def submit(
-        self,
-        sync: str,
-        *,
-        user_id: str,
-        connection_id: str,
-        destination_connection_id: str | None = None,
-        mode: Mode | str = Mode.FULL,
-        start: date | None = None,
-        end: date | None = None,
-        reprocess: Reprocess | str = Reprocess.FAILED,
-        since: datetime | None = None,
-        limit: int | None = None,
-        lane: Lane | str | None = None,
-        key: str | None = None,
-        options: JsonObject | None = None,
-        delay_s: float = 0.0,
-    ) -> Submitted:
-        """Store a job for a sync and a connection; see `JobRequest` for what each field means."""
-        request = JobRequest(
-            sync=sync,
-            user_id=user_id,
-            connection_id=connection_id,
-            destination_connection_id=destination_connection_id,
-            mode=mode,
-            start=start,
-            end=end,
-            reprocess=reprocess,
-            since=since,
-            limit=limit,
-            lane=lane,
-            key=key,
-            options=options or {},
-            delay_s=delay_s,
-        )
-        return await submit(self.runtime, request)
-
-    async def get(self, job_id: str, *, user_id: str | None = None) -> Job:
-        """The job; NotFound where it is not there or not that user's."""
-        return await self.store.get(job_id, user_id=user_id)
-
-    async def jobs(
-        self,
-        *,
-        user_id: str | None = None,
-        sync: str | None = None,
-        connection_id: str | None = None,
-        mode: Mode | None = None,
-        states: Sequence[JobState] = (),
-        limit: int = 50,
-        before: str | None = None,
-    ) -> Sequence[Job]:
-        """Jobs, newest first; go on with `before`, the last id of the page before."""
-        if not 1 <= limit <= LIST_MAX:
-            raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
-        wanted = JobFilter(
-            user_id=user_id,
-            sync=sync,
-            connection_id=connection_id,
-            mode=mode,
-            states=tuple(states),
-        )
-        return await self.store.list_jobs(wanted, limit=limit, before=before)
-
-    async def events(self, job_id: str, *, after: int = 0, limit: int = 200) -> Sequence[JobEvent]:
-        """A job's story in order; go on with `after`, the last id of the page before."""
-        return await self.store.events(job_id, after=after, limit=limit)
+    @property
+    def jobs(self) -> Jobs:
+        """Jobs: submitting, following and steering them."""
+        return Jobs(self.runtime)
 
     async def coverage(
         self, sync: str, connection_id: str, *, start: date, end: date
@@ -265,22 +195,6 @@ class App:
     ) -> Sequence[Record]:
         """Records that Headgate keeps for a connection, in the order of their keys."""
         return await self.store.records(sync, connection_id, after=after, limit=limit)
-
-    async def pause(self, job_id: str, *, user_id: str | None = None) -> Job:
-        """Stand still until resumed; a running job stops at its next checkpoint."""
-        return await control.pause(self.runtime, job_id, user_id=user_id)
-
-    async def resume(self, job_id: str, *, user_id: str | None = None) -> Job:
-        """Go on from where it stopped."""
-        return await control.resume(self.runtime, job_id, user_id=user_id)
-
-    async def retry_now(self, job_id: str, *, user_id: str | None = None) -> Job:
-        """Try a paused or failed job again at once."""
-        return await control.retry_now(self.runtime, job_id, user_id=user_id)
-
-    async def cancel(self, job_id: str, *, user_id: str | None = None) -> Job:
-        """End the job; a running one is `cancelling` until its worker lets go."""
-        return await control.cancel(self.runtime, job_id, user_id=user_id)
 
     async def budgets(
         self, source: str | None = None, *, connection_id: str | None = None
@@ -320,14 +234,6 @@ class App:
         known = self.runtime.credentials
         vault = _vault_of(_settings()) if known is None else known.vault
         return await rekey(self._connections, vault, progress=progress)
-
-    async def explain(self, job: Job) -> str:
-        """Why the job is where it is, what frees it, and when."""
-        return (await self.explain_all([job]))[0]
-
-    async def explain_all(self, jobs: Sequence[Job]) -> Sequence[str]:
-        """The same for each of these."""
-        return await sentences(self.runtime, jobs)
 
     def supervisor(self, lanes: Sequence[Lane] = tuple(Lane)) -> Supervisor:
         """A worker on these lanes for this process; `run_until_asked` runs it."""

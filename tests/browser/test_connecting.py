@@ -78,7 +78,7 @@ async def ended(app: App, job_id: str) -> JobState:
     """Where the job ends, once it has."""
     clock = SystemClock()
     until = clock.monotonic() + SOON_S
-    while (job := await app.get(job_id)).state not in JOB.terminal:
+    while (job := await app.jobs.get(job_id)).state not in JOB.terminal:
         assert clock.monotonic() < until, f"still {job.state}"
         await clock.sleep(0.02)
     return job.state
@@ -88,7 +88,9 @@ async def signed_out(served: Rig, open_page: OpenPage, strava: Strava) -> str:
     """A job that failed because the user took our access back; its id."""
     connection_id = await connected(served, open_page)
     strava.tokens.revoke(str(strava.find_user(None)), access.CLIENT_ID)
-    submitted = await served.app.submit("activities", user_id=USER, connection_id=connection_id)
+    submitted = await served.app.jobs.submit(
+        "activities", user_id=USER, connection_id=connection_id
+    )
     assert await ended(served.app, submitted.job.id) is JobState.FAILED
     return submitted.job.id
 
@@ -133,7 +135,7 @@ async def test_who_says_no_may_try_again(served: Rig, open_page: OpenPage, strav
 
     await expect(page.get_by_role("heading")).to_have_text("Strava was not connected")
     await picture(page, "refused")
-    assert (await served.app.get(job_id)).state is JobState.FAILED
+    assert (await served.app.jobs.get(job_id)).state is JobState.FAILED
 
     strava.oauth.approves = True
     await page.get_by_role("link", name="Try again").click()

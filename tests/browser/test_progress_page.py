@@ -252,7 +252,7 @@ async def test_without_javascript_the_page_is_whole_and_loads_itself_anew(
     await page.reload()
     await page.get_by_role("button", name="Retry now").click()
     await expect(page.locator(".mark")).to_have_text("In line")
-    assert (await served.app.get(job.id)).reason is Reason.RETRY_NOW
+    assert (await served.app.jobs.get(job.id)).reason is Reason.RETRY_NOW
 
 
 async def test_a_page_that_is_over_does_not_load_itself_anew(

@@ -108,7 +108,7 @@ async def test_retry_now_brings_a_paused_import_back(served: Rig, open_page: Ope
 
     await expect(page.locator(".mark")).to_have_text("In line")
     await expect(page.get_by_role("button")).to_have_count(0)
-    assert (await served.app.get(job.id)).reason is Reason.RETRY_NOW
+    assert (await served.app.jobs.get(job.id)).reason is Reason.RETRY_NOW
     assert page.url == served.page_of(job.id)
 
 
@@ -118,7 +118,7 @@ async def test_a_button_that_goes_away_hands_its_focus_on(served: Rig, open_page
     page = await _open(open_page, served.page_of(job.id))
     await page.get_by_role("button", name="Retry now").focus()
 
-    await served.app.retry_now(job.id)
+    await served.app.jobs.retry_now(job.id)
     assert await _poll(page, 2 * POLL_MS) == 200
 
     await expect(page.get_by_role("heading")).to_be_focused()

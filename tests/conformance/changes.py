@@ -196,6 +196,18 @@ CASES: dict[str, Case] = {
         becomes={"reason": Reason.WORKING, "hold": False},
         event="pause_dropped",
     ),
+    "ask_rerun": Case(
+        make=change.ask_rerun,
+        becomes={"reason": Reason.WORKING, "rerun": True},
+        event="rerun_asked",
+    ),
+    "wake_up": Case(
+        make=change.wake_up,
+        source=JobState.PENDING,
+        becomes={"reason": Reason.MORE},
+        event="woken",
+        wake_s=0,
+    ),
     "keep_paused": Case(
         make=change.keep_paused,
         source=JobState.PAUSED,

@@ -36,6 +36,10 @@ async def worn(store: SqlStore, job: Job) -> Job:
     return await store.get(job.id)
 
 
+def _turn(before: Job) -> int:
+    return (before.turn or 0) + 1
+
+
 @pytest.mark.parametrize("name", CASES)
 async def test_a_change_makes_of_the_row_what_its_constructor_says(
     store: SqlStore, clock: ManualClock, name: str
@@ -60,8 +64,8 @@ async def test_a_change_makes_of_the_row_what_its_constructor_says(
         **case.becomes,
         state=target,
         wake_at=None if case.wake_s is None else NOW + timedelta(seconds=case.wake_s),
-        # Nobody else waits in line.
-        turn=1 if target is JobState.PENDING and case.wake_s == 0 else None,
+        # Nobody else waits in line, but the job itself where it was pending before.
+        turn=_turn(before) if target is JobState.PENDING and case.wake_s == 0 else None,
         token=before.token + case.fences,
         lease_until=before.lease_until if keeps_claim else None,
         updated_at=NOW,

@@ -38,7 +38,7 @@ async def connect(app: App) -> Connection:
 
 
 async def until_done(app: App, job_id: str) -> None:
-    while (job := await app.get(job_id)).state not in JOB.terminal:
+    while (job := await app.jobs.get(job_id)).state not in JOB.terminal:
         await app.clock.sleep(0.1)
     assert job.state.value == "success", (job.reason, job.error)
 

@@ -75,7 +75,7 @@ class Site:
         ids = []
         async with self._client() as client:
             for number in range(count):
-                submitted = await client.submit(
+                submitted = await client.jobs.submit(
                     "sent" if number % 2 == 0 else "kept",
                     user_id=f"user-{number % 3}",
                     connection_id=f"connection-{number}",
@@ -95,7 +95,7 @@ class Site:
         while time.monotonic() < deadline:
             with suppress(HeadgateError):
                 async with self._client() as client:
-                    jobs = [await client.get(job_id) for job_id in ids]
+                    jobs = [await client.jobs.get(job_id) for job_id in ids]
                 if all(job.state in JOB.terminal for job in jobs):
                     return jobs
             await asyncio.sleep(0.2)
@@ -111,7 +111,7 @@ class Site:
             for job in jobs:
                 assert job.state is JobState.SUCCESS, (job.reason, job.error)
                 assert job.steps == days
-                events = await client.events(job.id, limit=1000)
+                events = await client.jobs.events(job.id, limit=1000)
                 told = [event for event in events if event.kind in ("chunk", "succeeded")]
                 assert len(told) == days
                 covered = await client.coverage(

@@ -73,13 +73,13 @@ class Place:
                 await self.app.clock.sleep(3)
 
     async def is_waiting_for_redis(self, job: Job) -> bool:
-        now = await self.app.get(job.id)
+        now = await self.app.jobs.get(job.id)
         assert now.state in (JobState.PENDING, JobState.RUNNING), now
         return now.reason is Reason.NO_LIMITER
 
     async def has_looked(self, job: Job, times: int) -> bool:
         """Whether it has looked for Redis so often since, in vain."""
-        return (await self.app.get(job.id)).summary.deferrals >= job.summary.deferrals + times
+        return (await self.app.jobs.get(job.id)).summary.deferrals >= job.summary.deferrals + times
 
     async def at_rest(self, jobs: Sequence[Job], look: Callable[[], Awaitable[T]]) -> T:
         """What is seen while all of these wait for Redis.
@@ -90,15 +90,15 @@ class Place:
         """
         async with asyncio.timeout(GIVE_UP_S):
             while True:
-                before = [await self.app.get(job.id) for job in jobs]
+                before = [await self.app.jobs.get(job.id) for job in jobs]
                 seen = await look()
-                after = [await self.app.get(job.id) for job in jobs]
+                after = [await self.app.jobs.get(job.id) for job in jobs]
                 if before == after and {job.reason for job in after} == {Reason.NO_LIMITER}:
                     return seen
                 await self.app.clock.sleep(3)
 
     async def has_ended(self, job: Job) -> bool:
-        now = await self.app.get(job.id)
+        now = await self.app.jobs.get(job.id)
         assert now.state is not JobState.FAILED, now
         return now.state is JobState.SUCCESS
 
@@ -179,7 +179,7 @@ async def test_without_redis_live_metadata_goes_on_and_streams_wait_for_it(
             return await place.state(sport) is not None
 
         await place.until(is_read)
-        [live] = await place.app.jobs(sync="strava-live")
+        [live] = await place.app.jobs.list(sync="strava-live")
         await place.until(lambda: place.is_waiting_for_redis(live))
         found = await place.at_rest(
             [backfill, live],
@@ -190,7 +190,7 @@ async def test_without_redis_live_metadata_goes_on_and_streams_wait_for_it(
         assert place.asked("/laps") == 1
 
         # And for minutes no streams are asked for, by live work or backfill; nothing is burnt
-        for job in [await place.app.get(backfill.id), await place.app.get(live.id)]:
+        for job in [await place.app.jobs.get(backfill.id), await place.app.jobs.get(live.id)]:
             await place.until(partial(place.has_looked, job, LOOKS))
         assert place.asked("/streams") == FETCHED
 

@@ -88,7 +88,7 @@ async def connect(app: App, source: str) -> str:
 
 async def ended(app: App, job_id: str) -> Job:
     deadline = time.monotonic() + WAIT_S_MAX
-    while (job := await app.get(job_id)).state not in JOB.terminal:
+    while (job := await app.jobs.get(job_id)).state not in JOB.terminal:
         assert time.monotonic() < deadline, (job.state, job.reason, job.error)
         await asyncio.sleep(0.2)
     return job
@@ -124,7 +124,7 @@ async def test_a_worker_killed_after_an_upload_leaves_one_activity(
         # Strava has the file, and nothing was committed
         archive = strava.world.archive(strava.world.athlete_ids[0])
         assert strava.requests.count(method="POST", path="/api/v3/uploads", status=201) == 1
-        assert (await app.get(job.id)).steps == 0
+        assert (await app.jobs.get(job.id)).steps == 0
         assert await app.records(NAME, fitbit) == []
 
         # When another worker takes over

@@ -47,7 +47,7 @@ def test_a_new_activity_is_fetched_in_the_hot_lane_while_a_backfill_runs(tmp_pat
         assert details is not None and details["name"] == "Evening Run" and details["laps"]
         assert item.start_time == datetime.fromisoformat(added.start_date())
         # And the backfill goes on
-        assert (await place.app.get(job.id)).state in ACTIVE
+        assert (await place.app.jobs.get(job.id)).state in ACTIVE
         assert place.strava.requests.count(status=429) == 0
 
     in_place(tmp_path, main, activities=300)
@@ -78,12 +78,12 @@ def test_a_live_job_ends_only_when_streams_that_backfill_holds_are_here_too(tmp_
         await place.clock.sleep(10)
 
         # Then its job waits, also after the backfill has given them back
-        [live] = await place.app.jobs(sync=LIVE)
+        [live] = await place.app.jobs.list(sync=LIVE)
         assert place.asked("/laps") == 1
         assert live.state in ACTIVE
         gives_up.set()
         await place.clock.sleep(1)
-        [backfill] = await place.app.jobs(sync=STREAMS)
+        [backfill] = await place.app.jobs.list(sync=STREAMS)
         assert backfill.reason is Reason.NO_LIMITER
         assert (await place.item(added)).state is ItemState.PENDING
         # And when it ends, they are here
@@ -152,7 +152,7 @@ def test_an_event_during_the_list_is_seen_to_by_that_job(tmp_path: Path) -> None
         await place.streams.heard(place.event(added))
         await place.until_fetched(added, within_s=30)
 
-        jobs = await place.app.jobs(sync=LIVE)
+        jobs = await place.app.jobs.list(sync=LIVE)
         assert [job.id for job in jobs] == [listing.id]
 
     in_place(tmp_path, main, activities=250)
@@ -187,7 +187,7 @@ def test_the_same_event_again_costs_nothing(tmp_path: Path) -> None:
         event = place.event(added)
         await place.streams.heard(event)
         await place.quiet()
-        requests, jobs = len(place.site.wire.sent), await place.app.jobs()
+        requests, jobs = len(place.site.wire.sent), await place.app.jobs.list()
 
         # When Strava tells it twice more, a minute apart
         for _ in range(2):
@@ -197,7 +197,7 @@ def test_the_same_event_again_costs_nothing(tmp_path: Path) -> None:
         # Then nothing is asked for, and no job is made
         await place.quiet()
         assert len(place.site.wire.sent) == requests
-        assert await place.app.jobs() == jobs
+        assert await place.app.jobs.list() == jobs
 
     in_place(tmp_path, main, activities=0)
 
@@ -208,12 +208,12 @@ def test_an_event_whose_job_was_never_made_makes_it_when_it_comes_again(tmp_path
         added = place.strava.world.add(NewActivity())
         event = place.event(added)
         await place.streams.heard(event)
-        [job] = await place.app.jobs()
-        await place.app.cancel(job.id)
+        [job] = await place.app.jobs.list()
+        await place.app.jobs.cancel(job.id)
 
         await place.streams.heard(event)
 
-        assert len(await place.app.jobs()) == 2
+        assert len(await place.app.jobs.list()) == 2
 
     in_place(tmp_path, main, works=False, activities=0)
 
@@ -294,7 +294,7 @@ def test_an_activity_that_is_gone_before_it_is_read_is_nothing(tmp_path: Path) -
         await place.streams.heard(place.event(nobody))
         await place.quiet()
 
-        [job] = await place.app.jobs()
+        [job] = await place.app.jobs.list()
         assert job.state is JobState.SUCCESS
         with pytest.raises(NotFound):
             await place.streams.find(place.id_of(nobody))
@@ -306,7 +306,7 @@ def test_a_withdrawn_authorization_ends_what_waits_without_a_request(tmp_path: P
     async def main(place: Place) -> None:
         # Given a backfill that waits for the next window
         job = (await place.streams.backfill(user_id="ada")).job
-        while (job := await place.app.get(job.id)).reason is not Reason.RATE_LIMITED:
+        while (job := await place.app.jobs.get(job.id)).reason is not Reason.RATE_LIMITED:
             await place.clock.sleep(10)
         requests = len(place.site.wire.sent)
 
@@ -323,7 +323,7 @@ def test_a_withdrawn_authorization_ends_what_waits_without_a_request(tmp_path: P
         # And an event about an activity is noted, but asks for nothing
         added = place.strava.world.add(NewActivity())
         await place.streams.heard(place.event(added))
-        assert not await place.app.jobs(states=ACTIVE)
+        assert not await place.app.jobs.list(states=ACTIVE)
 
         # Until the athlete has connected again: then the late event does no harm
         await place.clock.sleep(60)
@@ -361,7 +361,7 @@ def test_events_about_nobody_and_about_nothing_that_matters_change_nothing(
         assert (await place.streams.heard(place.event(sport, "update", **athlete))).connections == 1
         await place.streams.heard(place.event(sport, "admired"))
 
-        assert not await place.app.jobs()
+        assert not await place.app.jobs.list()
         assert await place.states() == {}
 
     in_place(tmp_path, main, activities=1)

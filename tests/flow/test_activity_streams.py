@@ -157,7 +157,9 @@ def test_a_live_job_lists_as_much_as_it_is_told(
 ) -> None:
     async def main(place: Place) -> None:
         job = (
-            await place.app.submit(LIVE, user_id="ada", connection_id=place.connection.id, **mode)
+            await place.app.jobs.submit(
+                LIVE, user_id="ada", connection_id=place.connection.id, **mode
+            )
         ).job
         await place.until(job)
 
@@ -364,7 +366,7 @@ def test_nothing_is_held_while_a_backfill_sleeps_to_the_next_window(tmp_path: Pa
 
         # When it has to wait for the next, again and again
         slept = 0
-        while (job := await place.app.get(job.id)).state in ACTIVE:
+        while (job := await place.app.jobs.get(job.id)).state in ACTIVE:
             if job.state is JobState.PENDING and job.reason is Reason.RATE_LIMITED:
                 slept += 1
                 assert "fetching" not in await place.states()

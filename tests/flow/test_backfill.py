@@ -162,7 +162,7 @@ def test_a_destination_that_fails_is_the_one_to_blame(tmp_path: Path, error: Exc
         assert (paused.reason, paused.provider) == (Reason.BREAKER, "shelf")
         assert len(paused.recent_errors) == 2
         assert paused.wake_at is not None
-        assert await app.explain(paused) == (
+        assert await app.jobs.explain(paused) == (
             "Syncing is temporarily paused because the Shelf servers are busy. "
             f"We will automatically resume at {moment(paused.wake_at)}."
         )
@@ -185,10 +185,10 @@ def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(tmp_path: 
         started = await app.backfills.start(asked(destination="shelf"))
         await world.clock.sleep(5)
 
-        waiting = await app.get(started.job.id)
+        waiting = await app.jobs.get(started.job.id)
 
         assert (waiting.reason, waiting.provider) == (Reason.RATE_LIMITED, "shelf")
-        assert await app.explain(waiting) == (
+        assert await app.jobs.explain(waiting) == (
             "Shelf lets us do only so much at a time; going on at 2026-01-01 00:15 UTC."
         )
         assert (await world.until(app, started.job.id)).state is JobState.SUCCESS
@@ -239,7 +239,7 @@ def test_a_wrong_request_names_the_field_and_starts_nothing(
             with pytest.raises(InvalidInput, match=said) as refused:
                 await ask(asked(**fields))
             assert refused.value.field == field
-        assert await app.jobs() == []
+        assert await app.jobs.list() == []
 
     in_world(tmp_path, main)
 
@@ -254,10 +254,10 @@ def test_a_plan_that_does_not_include_it_starts_nothing(tmp_path: Path) -> None:
                 await app.backfills.start(asked())
             with pytest.raises(PlanRequired):
                 await app.backfills.forecast(asked())
-        assert await app.jobs() == []
+        assert await app.jobs.list() == []
 
         # What is not history is for everybody, and a plan that includes it lets it in
-        await app.submit("history", user_id="ada", connection_id="other", mode="full")
+        await app.jobs.submit("history", user_id="ada", connection_id="other", mode="full")
         await app.set_plan("ada", "premium")
         assert (await app.backfills.start(asked())).created
 
@@ -322,7 +322,7 @@ def test_nothing_is_started_while_the_user_has_to_sign_in_again(tmp_path: Path) 
             await app.backfills.start(asked(source="strava"))
 
         assert refused.value.provider == "strava"
-        assert await app.jobs() == []
+        assert await app.jobs.list() == []
 
     in_world(tmp_path, main)
 
@@ -342,7 +342,7 @@ def test_a_forecast_counts_the_gaps_and_changes_nothing(tmp_path: Path) -> None:
         assert [(each.least, each.most) for each in before.requests] == [(60, 120)]
         assert [(each.amount, each.left) for each in before.left_for_live] == [(100, 20)]
         assert before.finish is not None and START < before.finish.earliest
-        assert await app.jobs() == []
+        assert await app.jobs.list() == []
 
         await app.supervisor().start()
         started = await app.backfills.start(asked(start=date(2025, 12, 21)))
@@ -490,7 +490,7 @@ def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) ->
             await world.until(app, job.id, JobState.PAUSED)
 
         # When one of them finds its way past the bad day, and reads days without anything
-        first = await app.get(jobs[0].id)
+        first = await app.jobs.get(jobs[0].id)
         probe = msgspec.structs.replace(first, probe=True, state=JobState.RUNNING)
         after, _ = chunk_done(
             msgspec.structs.replace(probe, cursor="2025-12-29"),
@@ -625,7 +625,7 @@ def test_a_destination_that_does_not_let_us_in_is_known_before_anything_is_read(
         await app.supervisor().start()
         await world.clock.sleep(60)
 
-        waiting = await app.get(started.job.id)
+        waiting = await app.jobs.get(started.job.id)
 
         assert (waiting.reason, waiting.provider) == (Reason.CONNECTION_PAUSED, "strava")
         assert source.calls == []

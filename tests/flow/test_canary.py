@@ -186,8 +186,8 @@ async def live(world: World, life: Life) -> None:
     await world.until(app, jobs[-1].id)
 
     for job in jobs:
-        row = await app.get(job.id)
-        life.show(row, await app.events(job.id), await app.explain(row))
+        row = await app.jobs.get(job.id)
+        life.show(row, await app.jobs.events(job.id), await app.jobs.explain(row))
     await show_everything(app, life, site)
     life.show(source, auth, echoing, connection, roam, site.wire, *site.wire.sent)
 

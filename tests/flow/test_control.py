@@ -38,7 +38,7 @@ def pages(count: int, seconds: float = 10.0) -> ScriptedSource:
 
 
 async def submit(app: App) -> Job:
-    return (await app.submit("pages", user_id="ada", connection_id="c")).job
+    return (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
 
 
 def test_a_running_job_pauses_at_its_next_checkpoint_and_resumes_there(tmp_path: Path) -> None:
@@ -50,9 +50,9 @@ def test_a_running_job_pauses_at_its_next_checkpoint_and_resumes_there(tmp_path:
         await world.clock.sleep(12)
 
         # When it is paused in the middle of its second page
-        asked = await app.pause(job.id)
+        asked = await app.jobs.pause(job.id)
         assert (asked.state, asked.hold) == (JobState.RUNNING, True)
-        assert "will pause at its next checkpoint" in await app.explain(asked)
+        assert "will pause at its next checkpoint" in await app.jobs.explain(asked)
 
         # Then that page is still committed, and no further one is read
         job = await world.until(app, job.id, JobState.PAUSED)
@@ -61,7 +61,7 @@ def test_a_running_job_pauses_at_its_next_checkpoint_and_resumes_there(tmp_path:
         assert len(source.calls) == 2
 
         # And it goes on from there when it is resumed
-        await app.resume(job.id)
+        await app.jobs.resume(job.id)
         job = await world.until(app, job.id)
         assert job.state is JobState.SUCCESS
         assert len(source.calls) == 4
@@ -75,8 +75,8 @@ def test_a_pause_can_be_taken_back_before_it_takes_effect(tmp_path: Path) -> Non
         job = await submit(app)
         await app.supervisor().start()
         await world.clock.sleep(12)
-        await app.pause(job.id)
-        resumed = await app.resume(job.id)
+        await app.jobs.pause(job.id)
+        resumed = await app.jobs.resume(job.id)
         assert (resumed.state, resumed.hold) == (JobState.RUNNING, False)
         assert (await world.until(app, job.id)).state is JobState.SUCCESS
 
@@ -87,12 +87,12 @@ def test_a_pending_job_pauses_at_once_and_twice_is_the_same(tmp_path: Path) -> N
     async def main(world: World) -> None:
         app = await world.app(Sync(name="pages", source=pages(1)))
         job = await submit(app)
-        first, second = await app.pause(job.id), await app.pause(job.id)
+        first, second = await app.jobs.pause(job.id), await app.jobs.pause(job.id)
         assert first == second
         assert (first.state, first.wake_at) == (JobState.PAUSED, None)
         await app.supervisor().start()
         await world.clock.sleep(10_000)
-        assert (await app.get(job.id)).state is JobState.PAUSED
+        assert (await app.jobs.get(job.id)).state is JobState.PAUSED
 
     in_world(tmp_path, main)
 
@@ -107,9 +107,9 @@ def test_an_operator_can_keep_a_breaker_from_closing(tmp_path: Path) -> None:
         job = await submit(app)
         await app.supervisor().start()
         await world.until(app, job.id, JobState.PAUSED)
-        await app.pause(job.id)
+        await app.jobs.pause(job.id)
         await world.clock.sleep(10_000)
-        job = await app.get(job.id)
+        job = await app.jobs.get(job.id)
         assert (job.state, job.reason) == (JobState.PAUSED, Reason.OPERATOR)
         assert len(source.calls) == 6
 
@@ -123,16 +123,16 @@ def test_a_running_job_is_cancelled_as_soon_as_its_worker_lets_go(tmp_path: Path
         await app.supervisor().start()
         await world.clock.sleep(61)
 
-        asked = await app.cancel(job.id)
+        asked = await app.jobs.cancel(job.id)
         assert asked.state is JobState.CANCELLING
-        again = await app.cancel(job.id)
+        again = await app.jobs.cancel(job.id)
         assert again.state in (JobState.CANCELLING, JobState.CANCELLED)
 
         job = await world.until(app, job.id, limit_s=1)
         assert (job.state, job.reason) == (JobState.CANCELLED, Reason.CANCELLED)
         assert job.steps == 1
         assert job.finished_at is not None
-        assert kinds(await app.events(job.id))[-2:] == ["cancel_asked", "cancelled"]
+        assert kinds(await app.jobs.events(job.id))[-2:] == ["cancel_asked", "cancelled"]
 
     in_world(tmp_path, main)
 
@@ -155,7 +155,7 @@ def test_a_worker_that_does_not_let_go_is_shut_out_at_the_deadline(tmp_path: Pat
         await app.supervisor().start()
         await world.clock.sleep(1)
         began = world.clock.monotonic()
-        await app.cancel(job.id)
+        await app.jobs.cancel(job.id)
 
         # When the deadline passes
         job = await world.until(app, job.id)
@@ -165,7 +165,7 @@ def test_a_worker_that_does_not_let_go_is_shut_out_at_the_deadline(tmp_path: Pat
         assert 30 <= world.clock.monotonic() - began <= 80
         await finished.wait()
         await world.clock.sleep(1)
-        assert await app.get(job.id) == job
+        assert await app.jobs.get(job.id) == job
 
     in_world(tmp_path, main)
 
@@ -174,10 +174,10 @@ def test_pending_and_paused_jobs_are_cancelled_at_once(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app = await world.app(Sync(name="pages", source=pages(1)))
         first = await submit(app)
-        assert (await app.cancel(first.id)).state is JobState.CANCELLED
+        assert (await app.jobs.cancel(first.id)).state is JobState.CANCELLED
         second = await submit(app)
-        await app.pause(second.id)
-        assert (await app.cancel(second.id)).state is JobState.CANCELLED
+        await app.jobs.pause(second.id)
+        assert (await app.jobs.cancel(second.id)).state is JobState.CANCELLED
 
     in_world(tmp_path, main)
 
@@ -189,13 +189,15 @@ def test_cancel_racing_completion_ends_in_one_state(tmp_path: Path, seed: int) -
         job = await submit(app)
         await app.supervisor().start()
         try:
-            await app.cancel(job.id)
+            await app.jobs.cancel(job.id)
         except IllegalTransition:
             pass
         job = await world.until(app, job.id)
         assert job.state in (JobState.SUCCESS, JobState.CANCELLED)
         endings = [
-            kind for kind in kinds(await app.events(job.id)) if kind in ("succeeded", "cancelled")
+            kind
+            for kind in kinds(await app.jobs.events(job.id))
+            if kind in ("succeeded", "cancelled")
         ]
         assert len(endings) == 1
 
@@ -218,7 +220,7 @@ def test_a_failed_job_is_brought_back_by_retry_now(tmp_path: Path) -> None:
         assert job.state is JobState.FAILED
 
         connected = True
-        job = await app.retry_now(job.id)
+        job = await app.jobs.retry_now(job.id)
         assert (job.state, job.reason, job.finished_at) == (
             JobState.PENDING,
             Reason.RETRY_NOW,
@@ -242,9 +244,9 @@ def test_a_failed_job_does_not_come_back_beside_a_newer_one(tmp_path: Path) -> N
         await worker.stop()
         newer = await submit(app)
         with pytest.raises(ActiveJobExists) as refused:
-            await app.retry_now(failed.id)
+            await app.jobs.retry_now(failed.id)
         assert refused.value.job_id == newer.id
-        assert (await app.get(failed.id)).state is JobState.FAILED
+        assert (await app.jobs.get(failed.id)).state is JobState.FAILED
 
     in_world(tmp_path, main)
 
@@ -273,14 +275,16 @@ def test_retry_now_racing_the_automatic_thaw_starts_the_job_once(tmp_path: Path,
         await world.clock.sleep((job.wake_at - world.clock.now()).total_seconds())
 
         # When three people tap retry at once
-        await asyncio.gather(*(app.retry_now(job.id) for _ in range(3)), return_exceptions=True)
+        await asyncio.gather(
+            *(app.jobs.retry_now(job.id) for _ in range(3)), return_exceptions=True
+        )
         job = await world.until(app, job.id)
 
         # Then it started once
         assert job.state is JobState.SUCCESS
         assert reads == 1
         started = [
-            kind for kind in kinds(await app.events(job.id)) if kind in ("retry_now", "thawed")
+            kind for kind in kinds(await app.jobs.events(job.id)) if kind in ("retry_now", "thawed")
         ]
         assert len(started) == 1
 
@@ -293,10 +297,10 @@ def test_what_a_state_does_not_allow_is_refused_by_name(tmp_path: Path) -> None:
         job = await submit(app)
         await app.supervisor().start()
         job = await world.until(app, job.id)
-        for action in (app.pause, app.resume, app.retry_now, app.cancel):
+        for action in (app.jobs.pause, app.jobs.resume, app.jobs.retry_now, app.jobs.cancel):
             with pytest.raises(IllegalTransition, match=f"job {job.id} is success and cannot"):
                 await action(job.id)
-        assert (await app.get(job.id)) == job
+        assert (await app.jobs.get(job.id)) == job
 
     in_world(tmp_path, main)
 
@@ -306,8 +310,8 @@ def test_a_job_that_waits_for_its_turn_has_nothing_to_resume(tmp_path: Path) -> 
         app = await world.app(Sync(name="pages", source=pages(1)))
         job = await submit(app)
 
-        assert await app.resume(job.id) == job
-        assert await app.get(job.id) == job
+        assert await app.jobs.resume(job.id) == job
+        assert await app.jobs.get(job.id) == job
 
     in_world(tmp_path, main)
 
@@ -329,11 +333,11 @@ def test_a_job_that_never_holds_still_is_a_conflict_in_the_end(
 
         # When somebody pauses it
         with pytest.raises(Conflict, match="keeps changing"):
-            await app.pause(job.id)
+            await app.jobs.pause(job.id)
 
         # Then that was tried a few times, and the job is as it was
         assert tries == 10
-        assert await app.get(job.id) == job
+        assert await app.jobs.get(job.id) == job
 
     in_world(tmp_path, main)
 
@@ -342,13 +346,19 @@ def test_another_users_job_is_not_found(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app = await world.app(Sync(name="pages", source=pages(1)))
         job = await submit(app)
-        for action in (app.get, app.pause, app.resume, app.retry_now, app.cancel):
+        for action in (
+            app.jobs.get,
+            app.jobs.pause,
+            app.jobs.resume,
+            app.jobs.retry_now,
+            app.jobs.cancel,
+        ):
             with pytest.raises(NotFound) as theirs:
                 await action(job.id, user_id="eve")
             with pytest.raises(NotFound) as nobodys:
                 await action("job_x", user_id="eve")
             assert str(theirs.value).replace(job.id, "job_x") == str(nobodys.value)
-        assert (await app.get(job.id, user_id="ada")).state is JobState.PENDING
+        assert (await app.jobs.get(job.id, user_id="ada")).state is JobState.PENDING
 
     in_world(tmp_path, main)
 
@@ -363,7 +373,14 @@ def test_any_mixture_of_commands_leaves_a_legal_story(tmp_path: Path, seed: int)
         job = await submit(app)
         await app.supervisor().start()
         draw = world.loop.random("people")
-        commands = [app.pause, app.resume, app.retry_now, app.resume, app.pause, app.resume]
+        commands = [
+            app.jobs.pause,
+            app.jobs.resume,
+            app.jobs.retry_now,
+            app.jobs.resume,
+            app.jobs.pause,
+            app.jobs.resume,
+        ]
 
         async def person() -> None:
             for _ in range(6):
@@ -375,8 +392,8 @@ def test_any_mixture_of_commands_leaves_a_legal_story(tmp_path: Path, seed: int)
                     return
 
         await asyncio.gather(person(), person(), person())
-        if (await app.get(job.id)).state not in JOB.terminal:
-            await app.resume(job.id)
+        if (await app.jobs.get(job.id)).state not in JOB.terminal:
+            await app.jobs.resume(job.id)
 
         # Then it ends, each page committed once
         job = await world.until(app, job.id)

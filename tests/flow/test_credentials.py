@@ -214,7 +214,7 @@ def test_a_failure_while_renewing_is_tried_again_and_costs_no_connection(
 
         # Then three tries failed one chunk, as they would for any failure of the provider's
         assert (job.state, job.summary.errors) == (JobState.SUCCESS, 1)
-        assert "retry" in kinds(await app.events(job.id))
+        assert "retry" in kinds(await app.jobs.events(job.id))
         after = await app.connections.get(connection.id)
         assert (after.state, after.version) == (ConnectionState.ACTIVE, 2)
 
@@ -272,14 +272,14 @@ def test_a_real_refusal_needs_the_user_burns_no_attempt_and_connecting_again_men
         # Then it ends at once, for that reason, and so is the connection's state
         assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
         assert (job.attempts, job.summary.errors, job.pauses) == (0, 1, 0)
-        assert kinds(await app.events(job.id)) == ["submitted", "failed"]
+        assert kinds(await app.jobs.events(job.id)) == ["submitted", "failed"]
         gone = await app.connections.get(connection.id)
         assert (gone.state, gone.reason) == (
             ConnectionState.NEEDS_REAUTH,
             ConnectionReason.GRANT_REFUSED,
         )
         assert "invalid_grant" in (gone.error or "")
-        assert "needs you to sign in again" in await app.explain(job)
+        assert "needs you to sign in again" in await app.jobs.explain(job)
 
         # And the next job asks the provider nothing
         asked = len(site.wire.sent)
@@ -292,7 +292,7 @@ def test_a_real_refusal_needs_the_user_burns_no_attempt_and_connecting_again_men
         # Then it is the same connection, and it works
         assert (again.id, again.state) == (connection.id, ConnectionState.ACTIVE)
         assert again.error is None
-        third = await app.retry_now(second.id)
+        third = await app.jobs.retry_now(second.id)
         assert (await finished(site, app, third)).state is JobState.SUCCESS
 
     in_world(tmp_path, main)
@@ -717,9 +717,11 @@ def test_a_paused_connection_does_not_run_says_so_and_goes_on(tmp_path: Path) ->
         await app.supervisor().start()
         await world.clock.sleep(1_000)
 
-        waiting = await app.get(job.id)
+        waiting = await app.jobs.get(job.id)
         assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.CONNECTION_PAUSED)
-        assert "The connection to strava is paused; looking again" in await app.explain(waiting)
+        assert "The connection to strava is paused; looking again" in await app.jobs.explain(
+            waiting
+        )
         assert (waiting.attempts, waiting.summary.errors) == (0, 0)
         assert site.wire.count(LIST_PATH) == 0
 
@@ -741,7 +743,7 @@ def test_a_connection_that_stays_paused_counts_as_no_outage(tmp_path: Path) -> N
         await app.supervisor().start()
         await world.clock.sleep(3_600)
 
-        waiting = await app.get(job.id)
+        waiting = await app.jobs.get(job.id)
         assert (waiting.state, waiting.pauses) == (JobState.PENDING, 0)
         assert waiting.deferrals >= 10
 
@@ -764,7 +766,7 @@ def test_a_job_for_a_connection_that_is_not_its_own_does_not_run(
             source.budget = None
             app = await site.app("strove", source=source)
         sync = "strove" if whose == "another provider's" else "all"
-        job = (await app.submit(sync, user_id=user, connection_id=other)).job
+        job = (await app.jobs.submit(sync, user_id=user, connection_id=other)).job
         await app.supervisor().start()
 
         job = await finished(site, app, job)
@@ -808,7 +810,7 @@ def test_a_source_without_an_api_is_told_so(tmp_path: Path) -> None:
             return Chunk()
 
         app = await world.app(Sync(name="plain", source=ScriptedSource(read)))
-        job = (await app.submit("plain", user_id="ada", connection_id="c")).job
+        job = (await app.jobs.submit("plain", user_id="ada", connection_id="c")).job
         await app.supervisor().start()
 
         job = await world.until(app, job.id)

@@ -32,7 +32,7 @@ DAY = date(2025, 12, 24)
 
 
 async def submit(app: App, *, user: str = "ada", days: int = 3, sync: str = "history") -> Job:
-    submitted = await app.submit(
+    submitted = await app.jobs.submit(
         sync,
         user_id=user,
         connection_id=f"{user}-1",
@@ -68,7 +68,7 @@ def test_a_transient_error_is_tried_again_with_growing_pauses(tmp_path: Path) ->
             assert longest / 2 <= wait <= longest + 0.1
         assert job.summary.errors == 4
         assert (job.attempts, job.recent_errors, job.error) == (0, (), None)
-        assert kinds(await app.events(job.id)) == ["submitted", *["retry"] * 4, "succeeded"]
+        assert kinds(await app.jobs.events(job.id)) == ["submitted", *["retry"] * 4, "succeeded"]
 
     in_world(tmp_path, main)
 
@@ -97,7 +97,7 @@ def test_six_failures_within_an_hour_pause_the_job_and_it_comes_back(tmp_path: P
         assert job.wake_at is not None
         cooldown = job.wake_at - world.clock.now()
         assert timedelta(minutes=59) < cooldown <= timedelta(hours=1)
-        assert "We will automatically resume at" in await app.explain(job)
+        assert "We will automatically resume at" in await app.jobs.explain(job)
         await world.clock.sleep(3000)
         assert source_calls == 6
 
@@ -106,7 +106,7 @@ def test_six_failures_within_an_hour_pause_the_job_and_it_comes_back(tmp_path: P
         assert job.state is JobState.SUCCESS
         assert job.summary.pauses == 1
         assert job.probe is False
-        assert "thawed" in kinds(await app.events(job.id))
+        assert "thawed" in kinds(await app.jobs.events(job.id))
 
     in_world(tmp_path, main)
 
@@ -161,8 +161,8 @@ def test_one_probe_goes_first_and_then_the_others_follow_one_by_one(tmp_path: Pa
         times = [at for at, _ in reads]
         assert len({user for _, user in reads}) == len(reads)
         assert times == sorted(times)
-        paused = await app.jobs(states=[JobState.PAUSED])
-        assert len(paused) == 20 - sum(job.probe for job in await app.jobs())
+        paused = await app.jobs.list(states=[JobState.PAUSED])
+        assert len(paused) == 20 - sum(job.probe for job in await app.jobs.list())
 
         # And when the provider is back, the rest follow, half a minute apart
         down = False
@@ -202,7 +202,7 @@ def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(tmp_path: Path) -> None:
         rows = await app.coverage("history", "ada-1", start=DAY - timedelta(days=2), end=DAY)
         assert [row.status for row in rows] == [DayStatus.HELD, DayStatus.FAILED, DayStatus.HELD]
         assert rows[1].error == "Malformed: not JSON"
-        assert "1 day could not be read" in await app.explain(job)
+        assert "1 day could not be read" in await app.jobs.explain(job)
 
     in_world(tmp_path, main)
 
@@ -228,7 +228,7 @@ def test_a_cursor_job_that_cannot_go_on_fails_when_its_pauses_are_spent(tmp_path
             raise Transient("always")
 
         app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
-        job = (await app.submit("pages", user_id="ada", connection_id="c")).job
+        job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
         await app.supervisor().start()
         job = await world.until(app, job.id)
         assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
@@ -251,10 +251,10 @@ def test_a_deferral_waits_until_its_time_and_burns_nothing(tmp_path: Path) -> No
         job = await submit(app, days=1)
         await app.supervisor().start()
         await world.clock.sleep(60)
-        waiting = await app.get(job.id)
+        waiting = await app.jobs.get(job.id)
         assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
         assert (waiting.attempts, waiting.summary.errors, waiting.deferrals) == (0, 0, 1)
-        assert "going on at 2026-01-01 00:15 UTC" in await app.explain(waiting)
+        assert "going on at 2026-01-01 00:15 UTC" in await app.jobs.explain(waiting)
 
         job = await world.until(app, job.id)
         assert job.state is JobState.SUCCESS
@@ -333,7 +333,7 @@ def test_a_chunk_that_hangs_is_cut_off_and_retried(tmp_path: Path) -> None:
         job = await submit(app, days=1)
         await app.supervisor().start()
         await world.clock.sleep(46)
-        assert "longer than 45 s" in ((await app.get(job.id)).error or "")
+        assert "longer than 45 s" in ((await app.jobs.get(job.id)).error or "")
         assert (await world.until(app, job.id)).state is JobState.SUCCESS
 
     in_world(tmp_path, main)
@@ -348,7 +348,7 @@ def test_what_a_source_returns_is_checked(tmp_path: Path) -> None:
         job = await submit(app, days=1)
         await app.supervisor().start()
         await world.clock.sleep(1)
-        job = await app.get(job.id)
+        job = await app.jobs.get(job.id)
         assert job.error == "Malformed: source 'scripted' returned list, not a Chunk"
 
     in_world(tmp_path, main)
@@ -365,7 +365,7 @@ def test_a_chunk_of_too_many_records_is_refused_whole(tmp_path: Path) -> None:
         await app.supervisor().start()
         await world.clock.sleep(1)
 
-        job = await app.get(job.id)
+        job = await app.jobs.get(job.id)
         assert job.error == (
             "Malformed: source 'scripted' gave 10,001 records in one chunk; at most 10,000"
         )
@@ -390,7 +390,7 @@ def test_a_worker_leaves_a_sync_that_it_does_not_know_to_others(tmp_path: Path) 
         await world.clock.sleep(1)
 
         # Then it leaves it where it is, and the newer one does it
-        assert await newer.get(job.id) == job
+        assert await newer.jobs.get(job.id) == job
         await old_worker.stop()
         await newer.supervisor().start()
         assert (await world.until(newer, job.id)).state is JobState.SUCCESS

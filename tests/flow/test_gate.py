@@ -51,7 +51,7 @@ def requests(count: int, *, essential: bool = False) -> Read:
 
 
 async def submit(app: App, lane: Lane = Lane.HOT, connection: str = "c1", sync: str = "s") -> Job:
-    submitted = await app.submit(sync, user_id="u", connection_id=connection, lane=lane)
+    submitted = await app.jobs.submit(sync, user_id="u", connection_id=connection, lane=lane)
     return submitted.job
 
 
@@ -108,7 +108,7 @@ def test_a_spent_budget_puts_the_job_off_until_the_window_ends(tmp_path: Path) -
         await world.clock.sleep(60)
 
         # Then it waits for the next window, says so, and nothing is burnt
-        put_off = await app.get(job.id)
+        put_off = await app.jobs.get(job.id)
         assert (put_off.state, put_off.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
         assert put_off.wake_at == datetime(2026, 1, 1, 0, 15, 2, tzinfo=UTC)
         assert (put_off.attempts, put_off.summary.errors, put_off.deferrals) == (0, 0, 1)
@@ -202,7 +202,7 @@ def test_a_429_closes_the_budget_for_everybody(tmp_path: Path) -> None:
         await world.clock.sleep(1)
 
         # Then it sends nothing before the budget opens again
-        waiting = await app.get(other.id)
+        waiting = await app.jobs.get(other.id)
         assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
         assert waiting.wake_at is not None
         assert 299 <= (waiting.wake_at - START).total_seconds() <= 303
@@ -236,7 +236,7 @@ def test_without_the_limiter_only_essential_live_work_goes_on(
         await supervisor.start()
         await world.clock.sleep(5)
 
-        found = await app.get(job.id)
+        found = await app.jobs.get(job.id)
         if goes_on:
             assert found.state is JobState.SUCCESS
         else:
@@ -261,7 +261,7 @@ def test_the_local_share_is_small_and_is_told_when_the_limiter_is_back(tmp_path:
         await world.clock.sleep(60)
 
         # Then a tenth goes through, and the rest waits for the next window of the share
-        states = Counter([(await app.get(job.id)).state for job in jobs])
+        states = Counter([(await app.jobs.get(job.id)).state for job in jobs])
         assert states == {JobState.SUCCESS: 5, JobState.PENDING: 3}
 
         # And what was spent is told to the limiter when it is back

@@ -233,7 +233,7 @@ def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
         assert job.summary.errors == 6
         assert job.wake_at is not None
         busy = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
-        assert await app.explain(job) == (
+        assert await app.jobs.explain(job) == (
             f"Syncing is temporarily paused because the {busy} servers are busy. "
             f"We will automatically resume at {moment(job.wake_at)}."
         )
@@ -247,7 +247,7 @@ def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
         assert job.finished_at is not None
         assert job.finished_at > ends
         assert site.external_ids() == site.expected_ids(days_back(8))
-        assert kinds(await app.events(job.id)).count("thawed") == 1
+        assert kinds(await app.jobs.events(job.id)).count("thawed") == 1
 
     in_world(tmp_path, main)
 
@@ -318,9 +318,11 @@ def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_back(
         assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
         assert job.provider == provider
         assert job.summary.errors == 1
-        assert "retry" not in kinds(await app.events(job.id))
+        assert "retry" not in kinds(await app.jobs.events(job.id))
         title = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
-        assert await app.explain(job) == f"{title} needs you to sign in again. Nothing is lost."
+        assert (
+            await app.jobs.explain(job) == f"{title} needs you to sign in again. Nothing is lost."
+        )
         status = await app.backfills.status(job.id)
         assert (status.reconnect, status.reconnect_id) == (provider, lost.id)
         connection = await app.connections.get(lost.id)
@@ -329,7 +331,7 @@ def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_back(
 
         # And when they have signed in again, it goes on from there and loses nothing
         await site.connect(app, provider, connection_id=lost.id)
-        await app.retry_now(job.id)
+        await app.jobs.retry_now(job.id)
         job = await world.until(app, job.id)
         assert job.state is JobState.SUCCESS
         assert site.external_ids() == site.expected_ids(days_back(6))
@@ -404,7 +406,7 @@ def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(tmp_path: Pat
         assert row.status is DayStatus.HELD
         assert "malformed: no activity with a time" in (row.error or "")
         assert str(exercise.id) in (row.error or "")
-        assert await app.explain(job) == "Done, but 1 record was refused."
+        assert await app.jobs.explain(job) == "Done, but 1 record was refused."
         assert [gap.day for gap in (await app.backfills.status(job.id)).gaps] == [day]
         assert site.external_ids() == site.expected_ids([LAST, days_back(3)[2]])
 
@@ -445,7 +447,7 @@ def test_a_crash_after_an_upload_never_makes_a_second_activity(tmp_path: Path, m
             host.crash()
         await until(world, lambda: host.crashed)
         made = {each.external_id: each.id for each in site.activities()}
-        assert (await second.get(job.id)).steps == 1
+        assert (await second.jobs.get(job.id)).steps == 1
 
         # When another takes over
         await second.supervisor().start()
@@ -485,14 +487,16 @@ def test_retry_now_racing_the_automatic_resume_starts_the_job_once(
 
         # When somebody taps "retry now" twice, around the moment at which it resumes by itself
         await world.clock.sleep((job.wake_at - world.clock.now()).total_seconds() + late_s)
-        await asyncio.gather(app.retry_now(job.id), other.retry_now(job.id), return_exceptions=True)
+        await asyncio.gather(
+            app.jobs.retry_now(job.id), other.jobs.retry_now(job.id), return_exceptions=True
+        )
         job = await world.until(app, job.id)
 
         # Then it was started once: each day was read once, each file was sent once
         assert job.state is JobState.SUCCESS
         assert days_read(site) == [str(day) for day in days_back(4)]
         assert uploads(site) == 4
-        starts = Counter(kinds(await app.events(job.id)))
+        starts = Counter(kinds(await app.jobs.events(job.id)))
         assert starts["thawed"] + starts["retry_now"] == 1
 
     in_world(tmp_path, main)
@@ -522,7 +526,7 @@ def test_days_that_are_held_are_read_again_only_when_asked(tmp_path: Path) -> No
         site.wire.sent.clear()
         nothing = await world.until(app, (await start(app, 7, reprocess="none")).id)
         assert (nothing.state, nothing.progress.total) == (JobState.SUCCESS, 0)
-        assert await app.explain(nothing) == "Done: every day was held already."
+        assert await app.jobs.explain(nothing) == "Done: every day was held already."
         assert site.wire.sent == []
 
         # When all are to be read again, they are, and Strava has the same activities as before
@@ -548,7 +552,7 @@ def test_the_past_is_for_those_who_pay(tmp_path: Path) -> None:
         # When somebody on the free plan asks, then nothing is made
         with pytest.raises(PlanRequired, match="paid plans"):
             await start(app, 3)
-        assert await app.jobs() == []
+        assert await app.jobs.list() == []
 
         # And when they pay, the same request is fine
         await app.set_plan(user_id(0), "premium")
@@ -635,7 +639,7 @@ async def test_the_app_is_made_when_it_is_first_asked_for(
         "http://127.0.0.1:8001/oauth/token",
     ]
     async with app:
-        assert await app.jobs() == []
+        assert await app.jobs.list() == []
     assert (tmp_path / "history.db").exists()
 
 

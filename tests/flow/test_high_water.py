@@ -79,7 +79,9 @@ class Shelf:
 
 
 async def submit(app: App, mode: str = "since", **more: Any) -> Job:
-    submitted = await app.submit("letters", user_id="ada", connection_id="ada-1", mode=mode, **more)
+    submitted = await app.jobs.submit(
+        "letters", user_id="ada", connection_id="ada-1", mode=mode, **more
+    )
     return submitted.job
 
 
@@ -222,7 +224,7 @@ def test_a_job_that_fails_stores_no_mark_until_it_succeeds_after_all(tmp_path: P
 
         # When it is tried again and succeeds
         letters.trouble.clear()
-        await app.retry_now(failed.id)
+        await app.jobs.retry_now(failed.id)
         job = await world.until(app, failed.id, JobState.SUCCESS)
 
         # Then its mark is stored
@@ -240,7 +242,7 @@ def test_a_job_that_is_cancelled_stores_no_mark(tmp_path: Path) -> None:
         job = await submit(app)
         await world.clock.sleep(25)
 
-        await app.cancel(job.id)
+        await app.jobs.cancel(job.id)
         job = await world.until(app, job.id)
 
         assert (job.state, job.high_water) == (JobState.CANCELLED, 4)
@@ -261,7 +263,7 @@ def test_a_worker_that_dies_takes_no_mark_with_it(tmp_path: Path) -> None:
         await host.spawn(first.supervisor().start())
         await world.clock.sleep(15)
         host.crash()
-        assert ((await second.get(job.id)).high_water, await mark(second)) == (2, None)
+        assert ((await second.jobs.get(job.id)).high_water, await mark(second)) == (2, None)
 
         # When another goes on
         await second.supervisor().start()
@@ -332,7 +334,7 @@ def test_a_mark_that_cannot_be_stored_fails_the_chunk_and_changes_nothing(tmp_pa
 
         job = await run(world, app)
 
-        assert kinds(await app.events(job.id)) == ["submitted", "retry", "succeeded"]
+        assert kinds(await app.jobs.events(job.id)) == ["submitted", "retry", "succeeded"]
         assert (shelf.taken, job.summary.records, await mark(app)) == (["a"], 1, 1)
 
     in_world(tmp_path, main)
@@ -343,7 +345,7 @@ def test_the_example_reads_on_and_skips_what_did_not_change(
 ) -> None:
     async def main(world: World) -> None:
         async def once(mode: str = "since", **more: Any) -> Job:
-            submitted = await app.submit(
+            submitted = await app.jobs.submit(
                 "notes", user_id="ada", connection_id="ada-1", mode=mode, **more
             )
             return await world.until(app, submitted.job.id)
@@ -358,7 +360,7 @@ def test_the_example_reads_on_and_skips_what_did_not_change(
         first = await once()
         assert (first.summary.inserted, first.summary.counts) == (250, {"unchanged": 0})
         assert len(await app.records("notes", "ada-1", limit=1000)) == 250
-        story = kinds(await app.events(first.id))
+        story = kinds(await app.jobs.events(first.id))
         assert story == ["submitted", *("page_read", "chunk") * 2, "page_read", "succeeded"]
 
         # When one note is edited, and one is only touched

@@ -32,7 +32,7 @@ async def one_record_a_day(ctx: Context) -> Chunk:
 async def submit_history(
     app: App, *, user: str = "ada", key: str | None = None, reprocess: str = "failed"
 ) -> Job:
-    submitted = await app.submit(
+    submitted = await app.jobs.submit(
         "history",
         user_id=user,
         connection_id=f"{user}-1",
@@ -76,7 +76,7 @@ def test_days_are_read_from_newest_to_oldest_and_covered(tmp_path: Path) -> None
         empty = {row.day.day for row in rows if row.status is DayStatus.EMPTY}
         assert empty == {4, 7}
         assert len(await app.records("history", "ada-1")) == 8
-        story = kinds(await app.events(job.id))
+        story = kinds(await app.jobs.events(job.id))
         assert story == ["submitted", *["chunk"] * 9, "succeeded"]
 
     in_world(tmp_path, main)
@@ -92,7 +92,7 @@ def test_progress_never_moves_backwards_and_says_the_day(tmp_path: Path) -> None
         job = await submit_history(app)
         await app.supervisor().start()
         seen: list[float] = []
-        while (job := await app.get(job.id)).state is not JobState.SUCCESS:
+        while (job := await app.jobs.get(job.id)).state is not JobState.SUCCESS:
             percent = job.progress.percent
             assert percent is not None
             seen.append(percent)
@@ -130,7 +130,7 @@ def test_the_same_key_returns_the_same_job(tmp_path: Path) -> None:
         first = await submit_history(app, key="k")
         again = await submit_history(app, key="k")
         assert again.id == first.id
-        assert len(await app.jobs()) == 1
+        assert len(await app.jobs.list()) == 1
 
     in_world(tmp_path, main)
 
@@ -187,7 +187,7 @@ def test_days_that_are_held_are_not_read_again_unless_asked(tmp_path: Path) -> N
         # and when nothing is missing, then there is nothing to do
         third = await world.until(app, (await submit_history(app)).id)
         assert third.state is JobState.SUCCESS
-        assert await app.explain(third) == "Done: every day was held already."
+        assert await app.jobs.explain(third) == "Done: every day was held already."
         assert len(source.calls) == 1
 
     in_world(tmp_path, main)

@@ -768,7 +768,7 @@ def test_a_backfill_of_streams_stays_within_the_limits_and_holds_nothing_while_i
 
         # When the backfill runs to its end
         asleep = 0
-        while (job := await app.get(job.id)).state not in (JobState.SUCCESS, JobState.FAILED):
+        while (job := await app.jobs.get(job.id)).state not in (JobState.SUCCESS, JobState.FAILED):
             if job.state is JobState.PENDING and job.reason is Reason.RATE_LIMITED:
                 asleep += 1
                 assert await items.next_sweep_s() is None
@@ -817,7 +817,7 @@ def test_credentials_that_are_refused_end_the_job_and_leave_the_items_pending(
         await app.supervisor().start()
 
         # When it runs
-        submitted = await app.submit("streams", user_id="ada", connection_id=CONNECTION)
+        submitted = await app.jobs.submit("streams", user_id="ada", connection_id=CONNECTION)
         job = await world.until(app, submitted.job.id)
 
         # Then the job asks for the account to be connected again, and no item has suffered

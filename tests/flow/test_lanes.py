@@ -22,7 +22,7 @@ def busy(seconds: float) -> ScriptedSource:
 async def submit(
     app: App, sync: str, user: str, number: int = 0, *, lane: str | None = None, delay: float = 0
 ) -> Job:
-    submitted = await app.submit(
+    submitted = await app.jobs.submit(
         sync, user_id=user, connection_id=f"{user}-{number}", lane=lane, delay_s=delay
     )
     return submitted.job
@@ -46,7 +46,7 @@ def test_a_full_cold_lane_does_not_delay_hot_work(tmp_path: Path) -> None:
 
         # Then it took as long as it takes by itself
         assert world.clock.monotonic() - began < 1.2
-        running = await app.jobs(sync="backfill", states=[JobState.RUNNING])
+        running = await app.jobs.list(sync="backfill", states=[JobState.RUNNING])
         assert len(running) == 4
 
     in_world(tmp_path, main)
@@ -108,7 +108,7 @@ def test_a_delayed_job_starts_when_it_is_due_and_not_before(tmp_path: Path) -> N
         await app.supervisor().start()
         await world.clock.sleep(1)
         job = await submit(app, "work", "ada", delay=3600)
-        assert "Scheduled to start at 2026-01-01 01:00:01 UTC" in await app.explain(job)
+        assert "Scheduled to start at 2026-01-01 01:00:01 UTC" in await app.jobs.explain(job)
         job = await world.until(app, job.id)
         assert job.started_at is not None
         late = (job.started_at - job.created_at).total_seconds() - 3600

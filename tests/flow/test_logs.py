@@ -27,7 +27,7 @@ def test_every_chunk_is_one_event_with_its_facts_and_no_secret(tmp_path: Path) -
 
         source = ScriptedSource(read)
         app = await world.app(Sync(name="pages", source=source))
-        job = (await app.submit("pages", user_id="ada", connection_id="c")).job
+        job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
         await app.supervisor().start()
         job = await world.until(app, job.id)
 
@@ -42,7 +42,7 @@ def test_every_chunk_is_one_event_with_its_facts_and_no_secret(tmp_path: Path) -
         assert first["reason"] == "retrying"
 
         # And the secret is nowhere: not in the log, the row or the events
-        told = await app.events(job.id)
+        told = await app.jobs.events(job.id)
         for text in (stream.getvalue(), repr(job), repr(told)):
             assert CANARY not in text
         assert b"c4nary" not in next(tmp_path.glob("world-*.db")).read_bytes()

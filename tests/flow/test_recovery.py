@@ -46,7 +46,7 @@ async def slow_day(ctx: Context) -> Chunk:
 
 
 async def submit(app: App, days: int = 3) -> Job:
-    submitted = await app.submit(
+    submitted = await app.jobs.submit(
         "history",
         user_id="ada",
         connection_id="c",
@@ -67,7 +67,7 @@ def test_a_crashed_workers_job_is_rescued_and_its_chunk_repeated(tmp_path: Path)
         host = world.loop.host("first")
         await host.spawn(first.supervisor().start())
         await world.clock.sleep(15)
-        assert (await second.get(job.id)).steps == 1
+        assert (await second.jobs.get(job.id)).steps == 1
         host.crash()
 
         # When another worker is there
@@ -78,7 +78,7 @@ def test_a_crashed_workers_job_is_rescued_and_its_chunk_repeated(tmp_path: Path)
         assert job.state is JobState.SUCCESS
         assert (job.summary.crashes, job.summary.errors) == (1, 0)
         assert sorted(ledger.accepted) == [f"{job.id}:{step}" for step in range(3)]
-        story = kinds(await second.events(job.id))
+        story = kinds(await second.jobs.events(job.id))
         assert story == ["submitted", "chunk", "rescued", "chunk", "succeeded"]
 
     in_world(tmp_path, main)
@@ -98,14 +98,14 @@ def test_a_zombie_is_refused_everything_after_its_job_was_rescued(tmp_path: Path
         # When another worker has finished the job and the first wakes up
         await second.supervisor().start()
         await world.until(second, job.id)
-        finished = await second.get(job.id)
-        story = await second.events(job.id)
+        finished = await second.jobs.get(job.id)
+        story = await second.jobs.events(job.id)
         host.resume()
         await world.clock.sleep(200)
 
         # Then nothing it did counted
-        assert await second.get(job.id) == finished
-        assert await second.events(job.id) == story
+        assert await second.jobs.get(job.id) == finished
+        assert await second.jobs.events(job.id) == story
         assert finished.summary.chunks == 3
 
     in_world(tmp_path, main)
@@ -132,11 +132,11 @@ def test_a_chunk_that_takes_down_every_worker_ends_its_job(tmp_path: Path) -> No
             await world.clock.sleep(1000)
 
         # Then the job fails instead of killing the next
-        job = await watcher.get(job.id)
+        job = await watcher.jobs.get(job.id)
         assert (job.state, job.reason) == (JobState.FAILED, Reason.CRASHES_SPENT)
         assert job.summary.crashes == 5
         assert job.summary.errors == 0
-        assert "lost 5 times" in await watcher.explain(job)
+        assert "lost 5 times" in await watcher.jobs.explain(job)
 
     in_world(tmp_path, main)
 
@@ -260,7 +260,7 @@ def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
         await app.supervisor().start()
         job = await world.until(app, job.id)
         assert (job.state, job.summary.errors) == (JobState.SUCCESS, 1)
-        assert "retry" in kinds(await app.events(job.id))
+        assert "retry" in kinds(await app.jobs.events(job.id))
 
     in_world(tmp_path, main)
 
@@ -277,11 +277,11 @@ def test_old_events_are_pruned_in_the_background(tmp_path: Path) -> None:
         await supervisor.start()
         await world.until(app, job.id)
         await supervisor.stop()
-        assert len(await app.events(job.id)) == 4
+        assert len(await app.jobs.events(job.id)) == 4
         await world.clock.sleep(8 * 24 * 3600)
         await app.supervisor().start()
         await world.clock.sleep(60)
-        assert await app.events(job.id) == []
-        assert (await app.get(job.id)).state is JobState.SUCCESS
+        assert await app.jobs.events(job.id) == []
+        assert (await app.jobs.get(job.id)).state is JobState.SUCCESS
 
     in_world(tmp_path, main)

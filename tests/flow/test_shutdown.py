@@ -17,7 +17,7 @@ def pages(count: int, seconds: float) -> ScriptedSource:
 
 
 async def submit(app: App) -> Job:
-    return (await app.submit("pages", user_id="ada", connection_id="c")).job
+    return (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
 
 
 async def started(world: World, source: ScriptedSource, *, grace_s: float) -> tuple[App, Job]:
@@ -38,7 +38,7 @@ def test_a_chunk_that_ends_within_the_grace_period_is_finished(tmp_path: Path) -
 
         # Then that page is committed, the next is not begun, and the job waits for anybody
         assert world.clock.monotonic() < 11
-        job = await app.get(job.id)
+        job = await app.jobs.get(job.id)
         assert (job.state, job.steps) == (JobState.PENDING, 1)
         assert len(source.calls) == 1
         assert job.summary.crashes == 0
@@ -58,11 +58,11 @@ def test_a_chunk_that_takes_longer_is_handed_back_untouched(tmp_path: Path) -> N
         await world.clock.sleep(3)
         await worker.stop()
         assert 23 <= world.clock.monotonic() < 24
-        job = await app.get(job.id)
+        job = await app.jobs.get(job.id)
         assert (job.state, job.reason) == (JobState.PENDING, Reason.RELEASED)
         assert (job.steps, job.attempts, job.crashes, job.summary.errors) == (0, 0, 0, 0)
         assert job.token == 2
-        assert kinds(await app.events(job.id)) == ["submitted", "released"]
+        assert kinds(await app.jobs.events(job.id)) == ["submitted", "released"]
 
     in_world(tmp_path, main)
 
@@ -79,7 +79,7 @@ def test_a_second_request_hands_back_at_once(tmp_path: Path) -> None:
         worker.ask_to_stop()
         await running
         assert world.clock.monotonic() < 6
-        assert (await app.get(job.id)).reason is Reason.RELEASED
+        assert (await app.jobs.get(job.id)).reason is Reason.RELEASED
 
     in_world(tmp_path, main)
 
@@ -100,7 +100,7 @@ def test_a_source_that_does_not_let_go_is_left_to_its_lease(tmp_path: Path) -> N
         await world.clock.sleep(1)
         await worker.stop()
         assert world.clock.monotonic() < 8
-        assert (await app.get(job.id)).state is JobState.RUNNING
+        assert (await app.jobs.get(job.id)).state is JobState.RUNNING
 
         # Then another process rescues it
         other = await world.app(Sync(name="pages", source=pages(1, 0)))

@@ -23,7 +23,7 @@ from tests.worlds import ScriptedSource, World, in_world, kinds
 
 
 async def submit(app: App, sync: str = "notes") -> Job:
-    submitted = await app.submit(sync, user_id="ada", connection_id="ada-1")
+    submitted = await app.jobs.submit(sync, user_id="ada", connection_id="ada-1")
     return submitted.job
 
 
@@ -44,7 +44,7 @@ def test_a_source_s_events_are_part_of_the_job_s_story(tmp_path: Path) -> None:
         await world.until(app, job.id)
 
         # Then the story tells both sides, in order
-        story = await app.events(job.id)
+        story = await app.jobs.events(job.id)
         assert kinds(story) == [
             "submitted",
             *("page_read", "chunk"),
@@ -79,18 +79,18 @@ def test_a_wrong_event_fails_the_chunk_and_nothing_of_it_is_kept(tmp_path: Path)
         job = await world.until(app, job.id, JobState.PENDING)
         while job.attempts == 0:
             await world.clock.sleep(0.1)
-            job = await app.get(job.id)
+            job = await app.jobs.get(job.id)
         assert job.error == (
             "Malformed: events[1].kind: 'succeeded' is the engine's own; "
             "choose another name, such as source_succeeded"
         )
-        assert kinds(await app.events(job.id)) == ["submitted", "retry"]
+        assert kinds(await app.jobs.events(job.id)) == ["submitted", "retry"]
         assert await app.records("notes", "ada-1") == []
 
         # And once the source is right, the job goes on
         await world.until(app, job.id)
         assert await app.records("notes", "ada-1") == [Record("a", {"read": 2})]
-        story = kinds(await app.events(job.id))
+        story = kinds(await app.jobs.events(job.id))
         assert story == ["submitted", "retry", "page_read", "notes_read", "succeeded"]
 
     in_world(tmp_path, main)
@@ -115,7 +115,7 @@ async def counted_once(app: App, job: Job) -> None:
         "of_page_1": 1,
         "of_page_2": 1,
     }
-    told = [event.data for event in await app.events(job.id) if event.kind == "page_read"]
+    told = [event.data for event in await app.jobs.events(job.id) if event.kind == "page_read"]
     assert told == [{"page": 0}, {"page": 1}, {"page": 2}]
 
 
@@ -226,7 +226,7 @@ def test_a_wrong_count_fails_the_chunk_and_counts_nothing(tmp_path: Path) -> Non
         job = await world.until(app, job.id)
 
         assert (job.summary.errors, job.summary.counts) == (1, {"seen": 5, "skipped": 1})
-        [_, retry, _] = await app.events(job.id)
+        [_, retry, _] = await app.jobs.events(job.id)
         assert retry.data["error"] == (
             "Malformed: counts.skipped: write an int from 0 to 1,000,000,000, not -1"
         )

@@ -34,7 +34,7 @@ def watched(world: World, app: App, monkeypatch: pytest.MonkeyPatch) -> dict[flo
 
 
 async def submit_crowd(app: App) -> list[str]:
-    made = [await app.submit(name, user_id="ada", connection_id=name) for name in CROWD]
+    made = [await app.jobs.submit(name, user_id="ada", connection_id=name) for name in CROWD]
     return [each.job.id for each in made]
 
 
@@ -117,7 +117,7 @@ def test_a_sweeper_that_another_was_before_wakes_nobody(
             return Chunk()
 
         app = await world.app(Sync(name=CROWD[0], source=ScriptedSource(read, CROWD[0])))
-        await app.submit(CROWD[0], user_id="ada", connection_id="ada-1")
+        await app.jobs.submit(CROWD[0], user_id="ada", connection_id="ada-1")
         host = world.loop.host("lost")
         await host.spawn(app.supervisor().start())
         await world.clock.sleep(5)

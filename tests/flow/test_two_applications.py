@@ -15,7 +15,7 @@ def sync(name: str, *, takes_s: float = 1.0) -> Sync:
 
 
 async def submit(app: App, sync: str, user: str, number: int = 0) -> str:
-    submitted = await app.submit(sync, user_id=user, connection_id=f"{user}-{number}")
+    submitted = await app.jobs.submit(sync, user_id=user, connection_id=f"{user}-{number}")
     return submitted.job.id
 
 
@@ -29,7 +29,7 @@ def test_each_runs_its_own_jobs_at_once(tmp_path: Path) -> None:
 
         # When a few seconds have passed, then both are done, each claimed once
         await world.clock.sleep(5)
-        done = [await notes.get(job) for job in jobs]
+        done = [await notes.jobs.get(job) for job in jobs]
         assert [(job.state, job.token) for job in done] == [(JobState.SUCCESS, 1)] * 2
         assert [job.worker for job in done] == [notes.name, steps.name]
 
@@ -40,20 +40,20 @@ def test_a_job_says_that_no_running_worker_can_run_it(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a job, and nobody who works
         notes, steps = await world.app(sync("notes")), await world.app(sync("steps"))
-        job = await notes.get(await submit(notes, "notes", "ada"))
+        job = await notes.jobs.get(await submit(notes, "notes", "ada"))
         nobody = "In line, but no worker is running: it goes on as soon as one is started."
-        assert await steps.explain(job) == nobody
+        assert await steps.jobs.explain(job) == nobody
 
         # When a worker comes that has other syncs, then it says so, whoever is asked
         worker = steps.supervisor()
         await worker.start()
         await world.clock.sleep(1)
-        assert "no running worker knows the sync 'notes'" in await notes.explain(job)
-        assert await notes.explain(job) == await steps.explain(job)
+        assert "no running worker knows the sync 'notes'" in await notes.jobs.explain(job)
+        assert await notes.jobs.explain(job) == await steps.jobs.explain(job)
 
         # And when that worker stops, nobody works again
         await worker.stop()
-        assert await notes.explain(job) == nobody
+        assert await notes.jobs.explain(job) == nobody
 
         # And when the right one comes, the job is done
         await notes.supervisor().start()
@@ -94,7 +94,7 @@ def test_a_backlog_of_one_does_not_change_the_order_of_the_other(tmp_path: Path)
             await world.clock.sleep(10)
 
         # Then the heavy user has been served between them, and not after them all
-        ended = [(await app.get(job)).finished_at for job in heavy]
+        ended = [(await app.jobs.get(job)).finished_at for job in heavy]
         assert all(at is not None and (at - START).total_seconds() < 100 for at in ended)
 
     in_world(tmp_path, main)

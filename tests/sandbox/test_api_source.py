@@ -57,7 +57,7 @@ async def worked(app: App, job: Job) -> Job:
     await supervisor.start()
     try:
         clock = SystemClock()
-        while (job := await app.get(job.id)).state not in JOB.terminal:
+        while (job := await app.jobs.get(job.id)).state not in JOB.terminal:
             await clock.sleep(0.02)
     finally:
         await supervisor.stop()
@@ -74,7 +74,7 @@ async def test_an_account_is_connected_and_read_over_http(environment: Any, tmp_
             connection = await connected(app)
             # A token that has ended is renewed on the way.
             strava.faults.next(FaultKind.TOKEN_EXPIRED, path="/api/v3/*")
-            submitted = await app.submit("all", user_id="ada", connection_id=connection.id)
+            submitted = await app.jobs.submit("all", user_id="ada", connection_id=connection.id)
             job = await worked(app, submitted.job)
 
             assert (job.state, job.summary.records) == (JobState.SUCCESS, 70)
@@ -97,7 +97,7 @@ async def test_loopback_is_not_called_unless_the_settings_allow_it(
         async with App(
             f"sqlite:///{tmp_path}/jobs.db", syncs=[Sync(name="all", source=source)]
         ) as app:
-            submitted = await app.submit("all", user_id="ada", connection_id="c")
+            submitted = await app.jobs.submit("all", user_id="ada", connection_id="c")
             job = await worked(app, submitted.job)
 
     assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)

@@ -646,7 +646,7 @@ def test_a_job_is_stored_and_followed_like_any_other(
         assert theirs.status_code in (404, 409), theirs.text
         problem(await (await served.admin()).post(path), 422, "invalid_input")
         problem(await (await served.client(Role.READER)).post(path), 403, "forbidden")
-        assert len(await served.app.jobs()) == 1
+        assert len(await served.app.jobs.list()) == 1
 
     serving_activities(tmp_path, main)
 

@@ -40,7 +40,7 @@ def test_json_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
                 problem(await client.post(path, content=body, headers=JSON), 400, "malformed_json")
         for body in (b"null", b"[]", b'"text"', b"7", b"", b"{}"):
             problem(await client.post("/v1/jobs", content=body, headers=JSON), 422, "invalid_input")
-        assert await served.app.jobs() == []
+        assert await served.app.jobs.list() == []
 
     serving(tmp_path, main)
 
@@ -54,7 +54,7 @@ def test_only_json_is_taken(tmp_path: Path) -> None:
             headers = {"Content-Type": media_type, "Origin": "https://evil.example"}
             answer = await client.post("/v1/jobs", content=body, headers=headers)
             problem(answer, 415, "unsupported_media_type")
-        assert await served.app.jobs() == []
+        assert await served.app.jobs.list() == []
         fine = {"Content-Type": "Application/JSON; charset=utf-8"}
         assert (await client.post("/v1/jobs", content=body, headers=fine)).status_code == 202
 

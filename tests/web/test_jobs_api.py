@@ -45,7 +45,7 @@ def test_a_job_is_started_and_told_whole(tmp_path: Path) -> None:
             "fitbit-days",
         )
         assert told["progress"] == {"done": 0, "total": 10, "at": "2025-12-10"}
-        assert (await served.app.get(told["id"])).user_id == "ada"
+        assert (await served.app.jobs.get(told["id"])).user_id == "ada"
 
     serving(tmp_path, main)
 
@@ -63,7 +63,7 @@ def test_a_forecast_starts_nothing(tmp_path: Path) -> None:
         [left] = told["left_for_live"]
         assert (left["provider"], left["limit"], left["amount"]) == ("fitbit", "hour", 150)
         assert told["finish"]["earliest"] <= told["finish"]["latest"]
-        assert await served.app.jobs() == []
+        assert await served.app.jobs.list() == []
 
     serving(tmp_path, main, budgeted())
 
@@ -77,7 +77,7 @@ def test_an_admin_starts_a_job_for_the_user_it_names(tmp_path: Path) -> None:
         )
 
         assert told["field"] == "user_id"
-        assert await served.app.jobs() == []
+        assert await served.app.jobs.list() == []
         assert (await start(admin, user_id="bob"))["user_id"] == "bob"
 
     serving(tmp_path, main)
@@ -106,7 +106,7 @@ def test_a_free_plan_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
             assert "paid plans" in told["detail"] and not told["retryable"]
         seeds = {"source": "fitbit", "startDate": "2025-12-01", "endDate": "2025-12-10"}
         problem(await client.post("/jobs", json=seeds), 402, "plan_required")
-        assert await served.app.jobs() == []
+        assert await served.app.jobs.list() == []
 
         put = await admin.put("/v1/users/ada", json={"plan": "premium"})
         assert put.json() == {"id": "ada", "plan": "premium"}
@@ -131,7 +131,7 @@ def test_fields_that_are_not_the_callers_to_set_are_refused(tmp_path: Path) -> N
         }.items():
             answer = await client.post("/v1/jobs", json={"source": "fitbit", **DAYS, field: value})
             assert problem(answer, 422, "invalid_input")["field"] == field
-        assert await served.app.jobs() == []
+        assert await served.app.jobs.list() == []
 
     serving(tmp_path, main)
 
@@ -222,7 +222,7 @@ def test_progress_events_days_and_gaps_are_told(tmp_path: Path) -> None:
 
         events = await _walked(client, f"/v1/jobs/{job_id}/events", limit=4)
         assert [each["kind"] for each in events] == [
-            each.kind for each in await served.app.events(job_id)
+            each.kind for each in await served.app.jobs.events(job_id)
         ]
 
     serving(tmp_path, main, history(read=read, retry=RetryPolicy(errors_max=1, pauses_max=0)))

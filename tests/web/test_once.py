@@ -32,7 +32,7 @@ def test_the_same_request_again_gets_the_same_answer(tmp_path: Path) -> None:
         assert "idempotency-replayed" not in first.headers
         for name in ("location", "content-type", "etag", "x-content-type-options"):
             assert again.headers[name] == first.headers[name]
-        assert len(await served.app.jobs()) == 1
+        assert len(await served.app.jobs.list()) == 1
 
     serving(tmp_path, main)
 
@@ -65,7 +65,7 @@ def test_another_request_with_the_same_key_is_refused(tmp_path: Path) -> None:
             await client.post(f"/jobs/{job_id}/cancel", headers=KEY),
         ):
             assert not problem(answer, 422, "idempotency_key_reused")["retryable"]
-        assert (await served.app.get(job_id)).state.value == "pending"
+        assert (await served.app.jobs.get(job_id)).state.value == "pending"
 
     serving(tmp_path, main)
 
@@ -95,7 +95,7 @@ def test_while_the_first_is_under_way_others_wait(
         done = await first
         assert done.status_code == 202
         third = await client.post("/v1/jobs", json=BODY, headers=KEY)
-        assert (third.content, len(await served.app.jobs())) == (done.content, 1)
+        assert (third.content, len(await served.app.jobs.list())) == (done.content, 1)
 
     serving(tmp_path, main)
 
@@ -114,7 +114,7 @@ def test_a_request_that_died_after_its_commit_makes_no_second_job(
             dying.setattr(idempotency.Once, "_remember", die)
             with pytest.raises(asyncio.CancelledError):
                 await client.post("/v1/jobs", json=BODY, headers=KEY)
-        [job] = await served.app.jobs()
+        [job] = await served.app.jobs.list()
 
         early = await client.post("/v1/jobs", json=BODY, headers=KEY)
         await world.clock.sleep(60)
@@ -122,7 +122,7 @@ def test_a_request_that_died_after_its_commit_makes_no_second_job(
 
         problem(early, 409, "request_in_flight")
         assert (late.status_code, late.json()["id"]) == (202, job.id)
-        assert len(await served.app.jobs()) == 1
+        assert len(await served.app.jobs.list()) == 1
         assert (await client.post("/v1/jobs", json=BODY, headers=KEY)).content == late.content
 
     serving(tmp_path, main)
@@ -205,7 +205,7 @@ def test_a_control_is_carried_out_once(tmp_path: Path) -> None:
         again = await client.post(pause, headers=KEY)
 
         assert again.content == first.content
-        assert (await served.app.get(job_id)).state.value == "pending"
+        assert (await served.app.jobs.get(job_id)).state.value == "pending"
 
     serving(tmp_path, main)
 
@@ -236,7 +236,7 @@ def test_keys_that_are_none_are_refused(tmp_path: Path) -> None:
             headers = [auth, *(("Idempotency-Key", each) for each in given)]
             answer = await served.with_headers(headers).post("/v1/jobs", json=BODY)
             assert problem(answer, 422, "invalid_input")["field"] == "Idempotency-Key"
-        assert await served.app.jobs() == []
+        assert await served.app.jobs.list() == []
 
         # Quoted as the draft has it, or bare as most send it: the same key.
         client = served.with_headers([auth])

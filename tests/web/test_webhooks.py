@@ -176,7 +176,7 @@ def test_an_event_is_stored_and_acted_on_later(tmp_path: Path) -> None:
 
         assert [answer.status_code for answer in answers] == [200] * 3
         # One job, which nobody has begun; that Strava was asked nothing is seen to elsewhere.
-        [job] = await served.app.jobs(sync=LIVE)
+        [job] = await served.app.jobs.list(sync=LIVE)
         assert (job.state, job.user_id, job.connection_id) == (JobState.PENDING, "ada", "ada-1")
 
     with_webhooks(tmp_path, main)
@@ -255,7 +255,7 @@ def test_what_is_no_event_is_refused(tmp_path: Path, body: Any, status: int, cod
 
         problem(await anyone.post(PATH, **sent), status, code)
 
-        assert await served.app.jobs() == []
+        assert await served.app.jobs.list() == []
 
     with_webhooks(tmp_path, main)
 

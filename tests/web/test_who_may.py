@@ -304,6 +304,6 @@ def test_nothing_is_started_for_another_user(tmp_path: Path) -> None:
 
         for answer in answers:
             problem(answer, 403, "forbidden")
-        assert await served.app.jobs() == []
+        assert await served.app.jobs.list() == []
 
     serving(tmp_path, main)

@@ -128,7 +128,7 @@ def list_backfills(
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def find(opened: App) -> tuple[Sequence[Job], Sequence[str]]:
-        found = await opened.jobs(
+        found = await opened.jobs.list(
             user_id=user,
             sync=sync,
             mode=Mode.HISTORY,
@@ -136,7 +136,7 @@ def list_backfills(
             limit=limit,
             before=before,
         )
-        return found, await opened.explain_all(found)
+        return found, await opened.jobs.explain_all(found)
 
     found, sentences = run(loaded, find, json=json)
     if json:
@@ -160,7 +160,9 @@ def retry(
     json: JsonOption = False,
 ) -> None:
     """Try paused or failed imports again now, from where they stopped."""
-    _each(app, database, json, job_ids, lambda opened, one: opened.retry_now(one, user_id=user))
+    _each(
+        app, database, json, job_ids, lambda opened, one: opened.jobs.retry_now(one, user_id=user)
+    )
 
 
 @commands.command()
@@ -172,7 +174,7 @@ def pause(
     json: JsonOption = False,
 ) -> None:
     """Pause imports until they are resumed; a running one stops at its next checkpoint."""
-    _each(app, database, json, job_ids, lambda opened, one: opened.pause(one, user_id=user))
+    _each(app, database, json, job_ids, lambda opened, one: opened.jobs.pause(one, user_id=user))
 
 
 @commands.command()
@@ -184,7 +186,7 @@ def resume(
     json: JsonOption = False,
 ) -> None:
     """Let paused imports go on from where they stopped."""
-    _each(app, database, json, job_ids, lambda opened, one: opened.resume(one, user_id=user))
+    _each(app, database, json, job_ids, lambda opened, one: opened.jobs.resume(one, user_id=user))
 
 
 @commands.command()
@@ -196,7 +198,7 @@ def cancel(
     json: JsonOption = False,
 ) -> None:
     """Cancel imports; what they brought stays."""
-    _each(app, database, json, job_ids, lambda opened, one: opened.cancel(one, user_id=user))
+    _each(app, database, json, job_ids, lambda opened, one: opened.jobs.cancel(one, user_id=user))
 
 
 @commands.command()
@@ -215,7 +217,7 @@ def link(
     signed = links(loaded, json=json)
 
     async def made(opened: App) -> str:
-        job = await opened.get(job_id, user_id=user)
+        job = await opened.jobs.get(job_id, user_id=user)
         lasts = timedelta(hours=hours)
         return site_url() + signed.progress(job_id=job.id, user_id=job.user_id, ttl=lasts)
 
@@ -275,7 +277,7 @@ def _each(
 
 
 async def _acted(opened: App, job: Job, json: bool) -> None:
-    sentence = await opened.explain(job)
+    sentence = await opened.jobs.explain(job)
     if json:
         print_json({"id": job.id, "state": job.state.value, "sentence": sentence})
     else:

@@ -9,12 +9,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headgate.app import LIST_MAX, App
+from headgate.app import App
 from headgate.base.encoding import from_json
 from headgate.base.errors import HeadgateError
 from headgate.cli.loading import FAILED, AppOption, DatabaseOption, JsonOption, load_app, run
 from headgate.cli.output import messages, out, print_json
 from headgate.flow.explain import moment
+from headgate.flow.jobs import LIST_MAX
 from headgate.model.item import Item
 from headgate.model.states import ItemState
 from headgate.systems.activity_streams import COLLECTION, STREAMS, ActivityStreams, StreamStats

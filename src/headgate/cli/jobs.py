@@ -48,7 +48,7 @@ def submit(
     """Submit a job. The same key again returns the same job."""
 
     async def use(opened: App) -> tuple[Submitted, str]:
-        submitted = await opened.submit(
+        submitted = await opened.jobs.submit(
             sync,
             user_id=user,
             connection_id=connection,
@@ -62,7 +62,7 @@ def submit(
             options=None if options is None else json_object("options", options),
             delay_s=delay,
         )
-        return submitted, await opened.explain(submitted.job)
+        return submitted, await opened.jobs.explain(submitted.job)
 
     loaded = load_app(app, None, needs_syncs=True, json=json)
     submitted, sentence = run(loaded, use, json=json)
@@ -90,10 +90,10 @@ def list_jobs(
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def find(opened: App) -> tuple[Sequence[Job], Sequence[str]]:
-        found = await opened.jobs(
+        found = await opened.jobs.list(
             user_id=user, sync=sync, states=state or (), limit=limit, before=before
         )
-        return found, await opened.explain_all(found)
+        return found, await opened.jobs.explain_all(found)
 
     found, sentences = run(loaded, find, json=json)
     if json:
@@ -116,7 +116,7 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Show one job: where it is, why, and what it has done."""
-    _one(app, database, json, lambda opened: opened.get(job_id, user_id=user))
+    _one(app, database, json, lambda opened: opened.jobs.get(job_id, user_id=user))
 
 
 @commands.command()
@@ -132,8 +132,8 @@ def events(
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> list[object]:
-        await opened.get(job_id)
-        return list(await opened.events(job_id, after=after, limit=limit))
+        await opened.jobs.get(job_id)
+        return list(await opened.jobs.events(job_id, after=after, limit=limit))
 
     told = run(loaded, use, json=json)
     if json:
@@ -151,7 +151,7 @@ def pause(
     json: JsonOption = False,
 ) -> None:
     """Pause a job until it is resumed; a running one stops at its next checkpoint."""
-    _one(app, database, json, lambda opened: opened.pause(job_id, user_id=user))
+    _one(app, database, json, lambda opened: opened.jobs.pause(job_id, user_id=user))
 
 
 @commands.command()
@@ -163,7 +163,7 @@ def resume(
     json: JsonOption = False,
 ) -> None:
     """Let a paused job go on from where it stopped."""
-    _one(app, database, json, lambda opened: opened.resume(job_id, user_id=user))
+    _one(app, database, json, lambda opened: opened.jobs.resume(job_id, user_id=user))
 
 
 @commands.command()
@@ -175,7 +175,7 @@ def retry(
     json: JsonOption = False,
 ) -> None:
     """Try a paused or failed job again now, from where it stopped."""
-    _one(app, database, json, lambda opened: opened.retry_now(job_id, user_id=user))
+    _one(app, database, json, lambda opened: opened.jobs.retry_now(job_id, user_id=user))
 
 
 @commands.command()
@@ -187,7 +187,7 @@ def cancel(
     json: JsonOption = False,
 ) -> None:
     """Cancel a job; a running one ends as soon as its worker lets go."""
-    _one(app, database, json, lambda opened: opened.cancel(job_id, user_id=user))
+    _one(app, database, json, lambda opened: opened.jobs.cancel(job_id, user_id=user))
 
 
 def _one(
@@ -197,7 +197,7 @@ def _one(
 
     async def explained(opened: App) -> tuple[Job, str]:
         job = await use(opened)
-        return job, await opened.explain(job)
+        return job, await opened.jobs.explain(job)
 
     job, sentence = run(loaded, explained, json=json)
     if json:

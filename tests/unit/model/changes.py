@@ -61,6 +61,8 @@ CONSTRUCTORS: dict[str, Callable[[Job], JobChange]] = {
     "pause": change.pause,
     "ask_pause": change.ask_pause,
     "drop_pause": change.drop_pause,
+    "ask_rerun": change.ask_rerun,
+    "wake_up": change.wake_up,
     "keep_paused": change.keep_paused,
     "start_again": lambda job: change.start_again(job, Reason.RETRY_NOW),
 }

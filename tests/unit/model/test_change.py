@@ -102,6 +102,8 @@ def test_every_constructor_is_exercised_here() -> None:
         ("pause", "pause", Reason.OPERATOR, "paused", None),
         ("ask_pause", "advance", Reason.WORKING, "pause_asked", None),
         ("drop_pause", "advance", Reason.WORKING, "pause_dropped", None),
+        ("ask_rerun", "advance", Reason.WORKING, "rerun_asked", None),
+        ("wake_up", "wake", Reason.MORE, "woken", AT_ONCE),
         ("keep_paused", "stay_paused", Reason.OPERATOR, "paused", None),
         ("start_again", "retry", Reason.RETRY_NOW, "retry_now", AT_ONCE),
     ],
@@ -381,13 +383,13 @@ def test_a_job_asked_to_pause_neither_goes_back_in_line_nor_thaws_by_itself(name
     assert counters(met.after) == (*counters(made.after)[:-1], False)
 
 
-@pytest.mark.parametrize("name", ["ask_pause", "drop_pause"])
+@pytest.mark.parametrize("name", ["ask_pause", "drop_pause", "ask_rerun"])
 @pytest.mark.parametrize("hold", [False, True])
 def test_asking_for_a_pause_does_not_end_a_cancelling_job(name: str, hold: bool) -> None:
     assert meet(CONSTRUCTORS[name](BATTERED), JobState.CANCELLING, hold=hold) is None
 
 
-@pytest.mark.parametrize("name", ["ask_pause", "drop_pause"])
+@pytest.mark.parametrize("name", ["ask_pause", "drop_pause", "ask_rerun"])
 def test_asking_again_or_taking_back_is_not_itself_a_checkpoint(name: str) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 

@@ -21,6 +21,8 @@ JOB_CHANGES = {
     ("running", "success"),
     ("running", "failed"),
     ("paused", "paused"),
+    # An idle job that is woken.
+    ("pending", "pending"),
     ("paused", "pending"),
     ("paused", "cancelled"),
     ("cancelling", "cancelled"),

@@ -107,19 +107,26 @@ def tried(before: Job, name: str, *, read: Job) -> Job | None:
 
 
 def _legal(row: Job, made: JobChange) -> bool:
-    redirects = made.hold is None and made.edge.name in REDIRECTS
+    redirects = not made.asks and made.edge.name in REDIRECTS
     return (row.state is JobState.CANCELLING and redirects) or row.state in made.edge.sources
 
 
 def _check_redirect(before: Job, made: JobChange, after: Job) -> None:
-    redirects = made.hold is None and made.edge.name in REDIRECTS
+    redirects = not made.asks and made.edge.name in REDIRECTS
     if before.state is JobState.CANCELLING and redirects:
         assert (after.state, after.reason) == (JobState.CANCELLED, Reason.CANCELLED)
-    elif before.hold and redirects:
+    elif before.hold and (redirects or _runs_again(before, made)):
         assert (after.state, after.reason) == (JobState.PAUSED, Reason.OPERATOR)
         assert after.wake_at is None
+    elif _runs_again(before, made):
+        assert (after.state, after.reason, after.rerun) == (JobState.PENDING, Reason.MORE, False)
+        assert after.wake_at is not None
     else:
         assert after.state is made.edge.target
+
+
+def _runs_again(before: Job, made: JobChange) -> bool:
+    return before.rerun and before.state is JobState.RUNNING and made.edge.name == "succeed"
 
 
 Walk.TestCase.settings = settings(stateful_step_count=40)

@@ -53,7 +53,7 @@ class Import:
         """Submit it: the history from Fitbit to Strava, unless told otherwise."""
         asked: dict[str, Any] = {"mode": Mode.HISTORY, "start": FIRST, "end": LAST, **fields}
         sync = asked.pop("sync", "days")
-        submitted = await app.submit(sync, user_id=USER, connection_id="ada-1", **asked)
+        submitted = await app.jobs.submit(sync, user_id=USER, connection_id="ada-1", **asked)
         return cls(app, submitted.job)
 
     @property

@@ -116,7 +116,7 @@ def test_the_job_that_waited_is_retried_and_shown(tmp_path: Path) -> None:
         # Given a job that failed because the user had to sign in again
         await here.connect(here.link())
         [connection] = await here.app.connections.of_user("ada")
-        await here.app.submit("all", user_id="ada", connection_id=connection.id)
+        await here.app.jobs.submit("all", user_id="ada", connection_id=connection.id)
         lease = timedelta(minutes=5)
         claimed = await here.app.store.claim(Lane.HOT, worker="w", limit=1, lease=lease)
         [job] = claimed.jobs
@@ -136,7 +136,7 @@ def test_the_job_that_waited_is_retried_and_shown(tmp_path: Path) -> None:
         link = here.site.links.open_progress(path.removeprefix(PROGRESS_PATH))
         first = here.site.links.open_progress(page.removeprefix(PROGRESS_PATH))
         assert link == first
-        assert (await here.app.get(job.id)).state is JobState.PENDING
+        assert (await here.app.jobs.get(job.id)).state is JobState.PENDING
         [same] = await here.app.connections.of_user("ada")
         assert same.id == connection.id
 

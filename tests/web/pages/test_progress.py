@@ -36,7 +36,7 @@ class Here:
         return self.site.links.progress(job_id=job_id or self.job.id, user_id=user_id, ttl=ttl)
 
     async def now(self) -> Job:
-        return await self.app.get(self.job.id)
+        return await self.app.jobs.get(self.job.id)
 
 
 def visiting(folder: Path, test: Callable[[Here], Awaitable[None]]) -> None:

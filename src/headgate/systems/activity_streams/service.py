@@ -191,7 +191,7 @@ class ActivityStreams:
 
     async def _listed_until(self, connection: Connection) -> datetime | None:
         """Up to when activities have been listed, but for those that come late; None: never."""
-        done = await self._app.jobs(
+        done = await self._app.jobs.list(
             user_id=connection.user_id,
             sync=LIVE,
             connection_id=connection.id,

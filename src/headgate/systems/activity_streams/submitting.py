@@ -46,7 +46,7 @@ class Submitting:
             try:
                 return await self._submit(sync, connection, lane, since, options)
             except ActiveJobExists as active:
-                job = await self._app.get(active.job_id)
+                job = await self._app.jobs.get(active.job_id)
             first = first or job
             looks += 1
             if _will_look(job, first) or looks >= LOOKS_MAX:
@@ -61,7 +61,7 @@ class Submitting:
         since: datetime | None,
         options: JsonObject,
     ) -> Submitted:
-        return await self._app.submit(
+        return await self._app.jobs.submit(
             sync,
             user_id=connection.user_id,
             connection_id=connection.id,

@@ -278,7 +278,7 @@ def shown(status: JobStatus) -> JobDocument:
 
 async def listed(app: App, jobs: Sequence[Job]) -> list[JobLine]:
     """Jobs in a list."""
-    told = zip(jobs, await app.explain_all(jobs), strict=True)
+    told = zip(jobs, await app.jobs.explain_all(jobs), strict=True)
     return [JobLine.model_validate(line(*each)) for each in told]
 
 

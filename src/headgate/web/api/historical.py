@@ -182,8 +182,8 @@ async def list_jobs(
     after: After = None,
 ) -> Response:
     """A user's key lists that user's jobs, an admin's everybody's."""
-    jobs = await app.jobs(user_id=caller.looking_at(user_id), limit=limit + 1, before=after)
-    sentences = await app.explain_all(jobs[:limit])
+    jobs = await app.jobs.list(user_id=caller.looking_at(user_id), limit=limit + 1, before=after)
+    sentences = await app.jobs.explain_all(jobs[:limit])
     page = [_line(*each) for each in zip(jobs, sentences, strict=False)]
     more = page[-1].jobId if len(jobs) > limit else None
     return answers.document(HistoricalPage(data=page, next_cursor=more))
@@ -226,7 +226,7 @@ async def _steered(
 )
 async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
     """A paused or failed job is PENDING again at once."""
-    return await _steered(request, app, app.retry_now, job_id, caller)
+    return await _steered(request, app, app.jobs.retry_now, job_id, caller)
 
 
 @routes.post(
@@ -239,7 +239,7 @@ async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJ
 )
 async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
     """A running job stops at its next checkpoint."""
-    return await _steered(request, app, app.pause, job_id, caller)
+    return await _steered(request, app, app.jobs.pause, job_id, caller)
 
 
 @routes.post(
@@ -252,7 +252,7 @@ async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJ
 )
 async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
     """It goes on from where it stopped."""
-    return await _steered(request, app, app.resume, job_id, caller)
+    return await _steered(request, app, app.jobs.resume, job_id, caller)
 
 
 @routes.post(
@@ -265,4 +265,4 @@ async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: Their
 )
 async def cancel(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
     """What is imported stays."""
-    return await _steered(request, app, app.cancel, job_id, caller)
+    return await _steered(request, app, app.jobs.cancel, job_id, caller)

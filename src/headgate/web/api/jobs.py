@@ -161,7 +161,7 @@ async def list_jobs(
     after: After = None,
 ) -> Response:
     """A user's key lists that user's jobs, an admin's everybody's."""
-    jobs = await app.jobs(
+    jobs = await app.jobs.list(
         user_id=caller.looking_at(user_id),
         sync=sync,
         states=state or (),
@@ -210,8 +210,8 @@ async def events(
     after: Annotated[int, Query(ge=0, le=_EVENT_ID_MAX, description="`next_cursor`.")] = 0,
 ) -> Response:
     """What happened to the job, event by event."""
-    job = await app.get(job_id, user_id=caller.owner)
-    told = await app.events(job.id, after=after, limit=limit + 1)
+    job = await app.jobs.get(job_id, user_id=caller.owner)
+    told = await app.jobs.events(job.id, after=after, limit=limit + 1)
     page = [
         EventDocument(id=each.id, at=each.at, kind=each.kind, data=dict(each.data))
         for each in told[:limit]
@@ -235,7 +235,7 @@ async def days(
     after: Annotated[Day | None, Query(description="`next_cursor` of the page before.")] = None,
 ) -> Response:
     """Every day in order; one that nobody has read yet has no status."""
-    job = await app.get(job_id, user_id=caller.owner)
+    job = await app.jobs.get(job_id, user_id=caller.owner)
     if job.start_date is None or job.end_date is None:
         return answers.document(DayPage(data=[], next_cursor=None))
     wanted = _days(max(job.start_date, after or date.min), job.end_date, limit, skip=after)
@@ -283,7 +283,7 @@ async def _steered(
 )
 async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
     """A job that is under way already is left as it is."""
-    return await _steered(request, app, app.retry_now, job_id, caller)
+    return await _steered(request, app, app.jobs.retry_now, job_id, caller)
 
 
 @routes.post(
@@ -296,7 +296,7 @@ async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: JobId)
 )
 async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
     """A running job stops at its next checkpoint."""
-    return await _steered(request, app, app.pause, job_id, caller)
+    return await _steered(request, app, app.jobs.pause, job_id, caller)
 
 
 @routes.post(
@@ -309,7 +309,7 @@ async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: JobId)
 )
 async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
     """It goes on from where it stopped."""
-    return await _steered(request, app, app.resume, job_id, caller)
+    return await _steered(request, app, app.jobs.resume, job_id, caller)
 
 
 @routes.post(
@@ -322,7 +322,7 @@ async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: JobId
 )
 async def cancel(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
     """A running one is `cancelling` until its worker lets go. What is imported stays."""
-    return await _steered(request, app, app.cancel, job_id, caller)
+    return await _steered(request, app, app.jobs.cancel, job_id, caller)
 
 
 @routes.post(
@@ -340,7 +340,7 @@ async def link(
     body: Annotated[MakeLink | None, Body()] = None,
 ) -> Response:
     """Whoever has the link may look at the job, and retry it, without a login."""
-    job = await site.app.get(job_id, user_id=caller.owner)
+    job = await site.app.jobs.get(job_id, user_id=caller.owner)
     ttl = timedelta(hours=(body or MakeLink()).ttl_hours)
     path = site.links.progress(job_id=job.id, user_id=job.user_id, ttl=ttl)
     made = site.links.open_progress(path.removeprefix(PROGRESS_PATH))

@@ -127,7 +127,7 @@ class ConnectPages:
             heading = f"{self._title(link.source)} is connected"
             return self._pages.message(200, heading, "You can close this page.", tone="good")
         try:
-            await self._app.retry_now(link.retry_job, user_id=link.user_id)
+            await self._app.jobs.retry_now(link.retry_job, user_id=link.user_id)
         except (Conflict, NotFound):
             # It moved on meanwhile, or is gone: its page says so.
             pass

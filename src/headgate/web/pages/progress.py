@@ -48,7 +48,7 @@ class ProgressPage:
                 "Nothing was done. Open your link again, and use the button there.",
             )
         try:
-            await self._app.retry_now(link.job_id, user_id=link.user_id)
+            await self._app.jobs.retry_now(link.job_id, user_id=link.user_id)
         except Conflict:
             # It moved on meanwhile, or has ended: the page shows the truth.
             pass

@@ -1,0 +1,143 @@
+"""What an application does with jobs: submitting, following and steering them."""
+
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from headgate.base.encoding import JsonObject
+from headgate.base.errors import InvalidInput
+from headgate.flow import control
+from headgate.flow.ensure import ensure
+from headgate.flow.runtime import Runtime
+from headgate.flow.status import sentences
+from headgate.flow.submit import JobRequest, submit
+from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
+from headgate.model.states import JobState
+from headgate.ports.store import JobFilter, Submitted
+
+LIST_MAX = 1000
+
+
+class Jobs:
+    """The jobs of an application. Where a user is named, another's are NotFound."""
+
+    def __init__(self, rt: Runtime) -> None:
+        """Of the syncs that `rt` knows."""
+        self._rt = rt
+
+    async def submit(
+        self,
+        sync: str,
+        *,
+        user_id: str,
+        connection_id: str,
+        destination_connection_id: str | None = None,
+        mode: Mode | str = Mode.FULL,
+        start: date | None = None,
+        end: date | None = None,
+        reprocess: Reprocess | str = Reprocess.FAILED,
+        since: datetime | None = None,
+        limit: int | None = None,
+        lane: Lane | str | None = None,
+        key: str | None = None,
+        options: JsonObject | None = None,
+        delay_s: float = 0.0,
+    ) -> Submitted:
+        """Store a job for a sync and a connection; see `JobRequest` for what each field means."""
+        request = JobRequest(
+            sync=sync,
+            user_id=user_id,
+            connection_id=connection_id,
+            destination_connection_id=destination_connection_id,
+            mode=mode,
+            start=start,
+            end=end,
+            reprocess=reprocess,
+            since=since,
+            limit=limit,
+            lane=lane,
+            key=key,
+            options=options or {},
+            delay_s=delay_s,
+        )
+        return await submit(self._rt, request)
+
+    async def ensure(
+        self,
+        sync: str,
+        *,
+        user_id: str,
+        connection_id: str,
+        mode: Mode | str = Mode.FULL,
+        since: datetime | None = None,
+        lane: Lane | str | None = None,
+        options: JsonObject | None = None,
+    ) -> Submitted:
+        """Submit a job, or have the active one of the sync and connection look again.
+
+        Call it after noting what the job is to see to: a chunk begins later than this call.
+        """
+        request = JobRequest(
+            sync=sync,
+            user_id=user_id,
+            connection_id=connection_id,
+            mode=mode,
+            since=since,
+            lane=lane,
+            options=options or {},
+        )
+        return await ensure(self._rt, request)
+
+    async def get(self, job_id: str, *, user_id: str | None = None) -> Job:
+        """The job."""
+        return await self._rt.store.get(job_id, user_id=user_id)
+
+    async def list(
+        self,
+        *,
+        user_id: str | None = None,
+        sync: str | None = None,
+        connection_id: str | None = None,
+        mode: Mode | None = None,
+        states: Sequence[JobState] = (),
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Job]:
+        """Jobs, newest first; go on with `before`, the last id of the page before."""
+        if not 1 <= limit <= LIST_MAX:
+            raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
+        wanted = JobFilter(
+            user_id=user_id,
+            sync=sync,
+            connection_id=connection_id,
+            mode=mode,
+            states=tuple(states),
+        )
+        return await self._rt.store.list_jobs(wanted, limit=limit, before=before)
+
+    async def events(self, job_id: str, *, after: int = 0, limit: int = 200) -> Sequence[JobEvent]:
+        """A job's events in order; go on with `after`, the last id of the page before."""
+        return await self._rt.store.events(job_id, after=after, limit=limit)
+
+    async def pause(self, job_id: str, *, user_id: str | None = None) -> Job:
+        """Stand still until resumed; a running job stops at its next checkpoint."""
+        return await control.pause(self._rt, job_id, user_id=user_id)
+
+    async def resume(self, job_id: str, *, user_id: str | None = None) -> Job:
+        """Go on from where it stopped."""
+        return await control.resume(self._rt, job_id, user_id=user_id)
+
+    async def retry_now(self, job_id: str, *, user_id: str | None = None) -> Job:
+        """Try a paused or failed job again at once."""
+        return await control.retry_now(self._rt, job_id, user_id=user_id)
+
+    async def cancel(self, job_id: str, *, user_id: str | None = None) -> Job:
+        """End the job; a running one is `cancelling` until its worker lets go."""
+        return await control.cancel(self._rt, job_id, user_id=user_id)
+
+    async def explain(self, job: Job) -> str:
+        """Why the job is where it is, what frees it, and when."""
+        return (await self.explain_all([job]))[0]
+
+    async def explain_all(self, jobs: Sequence[Job]) -> Sequence[str]:
+        """The same for each of these."""
+        return await sentences(self._rt, jobs)

@@ -1,0 +1,248 @@
+"""Making sure that a sync looks at a connection; chunks that wait, and chunks cut short."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from headgate import App, Chunk, Context, InvalidInput, Job, JobState, Mode, Record, Sync, Transient
+from headgate.model.job import Reason
+from tests.worlds import ScriptedSource, World, in_world, kinds
+
+HOUR = timedelta(hours=1)
+
+
+class Inbox:
+    """Things that came in, and a source that sees to them; while there are none it waits."""
+
+    def __init__(self, *, wait: timedelta | None = HOUR) -> None:
+        self.came: list[str] = []
+        self.seen: list[str] = []
+        self._wait = wait
+        #: Happens while a chunk is being read, after it has looked.
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+        self.source = ScriptedSource(self._read)
+
+    async def _read(self, ctx: Context) -> Chunk:
+        found, self.came = self.came, []
+        self.seen += found
+        await ctx.clock.sleep(1)
+        if self.meanwhile is not None:
+            happens, self.meanwhile = self.meanwhile, None
+            await happens()
+        records = [Record(each, {}) for each in found]
+        return Chunk(records=records, wait=timedelta(0) if found else self._wait)
+
+
+async def ensure(app: App) -> Job:
+    return (await app.jobs.ensure("inbox", user_id="ada", connection_id="c")).job
+
+
+def with_inbox(
+    tmp_path: Path,
+    inbox: Inbox,
+    main: Callable[[World, App], Awaitable[None]],
+) -> None:
+    async def started(world: World) -> None:
+        app = await world.app(Sync(name="inbox", source=inbox.source))
+        await app.supervisor().start()
+        await main(world, app)
+
+    in_world(tmp_path, started)
+
+
+def test_without_an_active_job_a_new_one_is_submitted(tmp_path: Path) -> None:
+    inbox = Inbox(wait=None)
+
+    async def main(world: World, app: App) -> None:
+        inbox.came.append("a")
+        first = await ensure(app)
+        assert (await world.until(app, first.id)).state is JobState.SUCCESS
+        second = await ensure(app)
+        assert (first.id != second.id, inbox.seen) == (True, ["a"])
+
+    with_inbox(tmp_path, inbox, main)
+
+
+def test_an_idle_job_looks_at_once(tmp_path: Path) -> None:
+    inbox = Inbox()
+
+    async def main(world: World, app: App) -> None:
+        # Given a job that has nothing to do for an hour
+        job = await ensure(app)
+        await world.clock.sleep(60)
+        idle = await app.jobs.get(job.id)
+        assert (idle.state, idle.reason) == (JobState.PENDING, Reason.IDLE)
+        assert "Nothing to do at the moment; looking again at" in await app.jobs.explain(idle)
+
+        # When something comes in, then it is seen to within seconds, by the same job
+        inbox.came.append("a")
+        assert (await ensure(app)).id == job.id
+        await world.clock.sleep(3)
+        assert inbox.seen == ["a"]
+
+    with_inbox(tmp_path, inbox, main)
+
+
+def test_what_comes_in_during_the_last_chunk_is_seen_to(tmp_path: Path) -> None:
+    inbox = Inbox(wait=None)
+
+    async def main(world: World, app: App) -> None:
+        # Given something that comes in after the last chunk has looked
+        asked: list[Job] = []
+
+        async def come_in() -> None:
+            inbox.came.append("late")
+            asked.append(await ensure(app))
+
+        inbox.meanwhile = come_in
+        job = await ensure(app)
+
+        # Then the same job goes on, sees to it, and ends after that
+        done = await world.until(app, job.id)
+        assert (done.state, done.rerun, asked[0].id) == (JobState.SUCCESS, False, job.id)
+        assert inbox.seen == ["late"]
+        assert kinds(await app.jobs.events(job.id)).count("rerun_asked") == 1
+
+    with_inbox(tmp_path, inbox, main)
+
+
+def test_a_pause_that_was_asked_meanwhile_comes_before_another_run(tmp_path: Path) -> None:
+    inbox = Inbox(wait=None)
+
+    async def main(world: World, app: App) -> None:
+        async def both() -> None:
+            job = await ensure(app)
+            await app.jobs.pause(job.id)
+
+        inbox.meanwhile = both
+        job = await ensure(app)
+        paused = await world.until(app, job.id, JobState.PAUSED)
+        await app.jobs.resume(job.id)
+
+        assert (paused.reason, paused.rerun) == (Reason.OPERATOR, False)
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
+        assert len(inbox.source.calls) == 2
+
+    with_inbox(tmp_path, inbox, main)
+
+
+def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
+    inbox = Inbox(wait=None)
+
+    async def main(world: World, app: App) -> None:
+        async def come_in(number: int) -> None:
+            await world.clock.sleep(number * 0.37)
+            inbox.came.append(str(number))
+            await ensure(app)
+
+        await asyncio.gather(*(come_in(number) for number in range(30)))
+        await world.clock.sleep(10)
+
+        assert sorted(inbox.seen, key=int) == [str(number) for number in range(30)]
+
+    with_inbox(tmp_path, inbox, main)
+
+
+def test_one_that_waits_for_its_provider_is_not_hurried(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            raise Transient("503")
+
+        source = ScriptedSource(read)
+        app = await world.app(Sync(name="inbox", source=source))
+        await app.supervisor().start()
+        await ensure(app)
+        await world.clock.sleep(0.1)
+
+        waiting = await ensure(app)
+
+        assert (waiting.reason, len(source.calls)) == (Reason.RETRYING, 1)
+
+    in_world(tmp_path, main)
+
+
+def test_a_backfill_is_submitted_not_ensured(tmp_path: Path) -> None:
+    async def main(world: World, app: App) -> None:
+        with pytest.raises(InvalidInput, match="mode"):
+            await app.jobs.ensure("inbox", user_id="ada", connection_id="c", mode=Mode.HISTORY)
+
+    with_inbox(tmp_path, Inbox(), main)
+
+
+# ---- chunks that are cut short -----------------------------------------------------------------
+
+
+def test_what_half_a_chunk_brought_is_committed_before_its_error_is_dealt_with(
+    tmp_path: Path,
+) -> None:
+    async def main(world: World) -> None:
+        # Given a source whose second chunk breaks half-way, the first time
+        async def read(ctx: Context) -> Chunk:
+            page = ctx.cursor if isinstance(ctx.cursor, int) else 0
+            record = Record(f"page {page}", {})
+            if page == 1 and len(source.calls) == 2:
+                return Chunk(records=[record], cursor=2, error=Transient("503"))
+            return Chunk(records=[record], cursor=page + 1 if page < 2 else None)
+
+        source = ScriptedSource(read)
+        app = await world.app(Sync(name="pages", source=source))
+        await app.supervisor().start()
+
+        # When it has run, then what the half brought was not asked for again
+        submitted = await app.jobs.submit("pages", user_id="ada", connection_id="c")
+        job = await world.until(app, submitted.job.id)
+        assert [ctx.cursor for ctx in source.calls] == [None, 1, 2]
+        assert (job.state, job.steps, job.summary.errors) == (JobState.SUCCESS, 3, 1)
+        kept = await app.records("pages", "c")
+        assert [record.key for record in kept] == ["page 0", "page 1", "page 2"]
+        # And the error was told after the chunk
+        told = kinds(await app.jobs.events(job.id))
+        assert told == ["submitted", "chunk", "chunk", "retry", "succeeded"]
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("delivers", [False, True])
+def test_half_a_day_is_kept_and_the_day_is_read_again(tmp_path: Path, delivers: bool) -> None:
+    async def main(world: World) -> None:
+        # Given a day of which the second half fails, the first time
+        async def read(ctx: Context) -> Chunk:
+            half = [Record("morning", {})]
+            if len(source.calls) == 1:
+                return Chunk(records=half, error=Transient("503"))
+            return Chunk(records=[*half, Record("evening", {})])
+
+        batches: list[tuple[str, int]] = []
+
+        class Ledger:
+            name = "ledger"
+
+            async def write(self, batch: object) -> None:
+                batches.append((batch.key, len(batch.records)))  # type: ignore[attr-defined]
+
+        source = ScriptedSource(read)
+        destination = Ledger() if delivers else None
+        app = await world.app(Sync(name="days", source=source, destination=destination))
+        await app.supervisor().start()
+        day = date(2025, 12, 1)
+        submitted = await app.jobs.submit(
+            "days", user_id="ada", connection_id="c", mode=Mode.HISTORY, start=day, end=day
+        )
+
+        # When it has run, then the day was asked for twice, and is whole
+        job = await world.until(app, submitted.job.id)
+        assert [ctx.day for ctx in source.calls] == [day, day]
+        assert (job.state, job.summary.days_held) == (JobState.SUCCESS, 1)
+        if delivers:
+            # Half a day was not delivered: it would have been another batch.
+            assert batches == [(f"{job.id}:0", 2)]
+        else:
+            assert [record.key for record in await app.records("days", "c")] == [
+                "evening",
+                "morning",
+            ]
+
+    in_world(tmp_path, main)
