@@ -22,10 +22,10 @@ from bench.workload import addresses
 from headgate import App
 from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
-from headgate.base.encoding import to_json
 from headgate.connectors.keys import KeyRing
+from headgate.connectors.strava.streams import streams_document
 from headgate.model import item as change
-from headgate.model.item import Document, document_of
+from headgate.model.item import Document
 from headgate.ports.items import NewItem
 from headgate.store.sql import schema
 from headgate.store.sql.database import Database
@@ -54,7 +54,7 @@ def main() -> None:
     log.configure(SystemClock(), json=True, level="critical")
     report = Report("streams")
     documents = [an_hour(seed) for seed in range(20)]
-    packing(report, [to_json(each.data).encode() for each in documents])
+    packing(report, [each.body for each in documents])
     with addresses() as found:
         for name, address in found.items():
             event_loop.run(measure(report, name, address, documents, quick=quick))
@@ -89,7 +89,7 @@ def an_hour(seed: int) -> Document:
         "temp": [round(each) for each in wander(18, 0.05, 1)],
         "grade_smooth": list(wander(0, 0.3, 1)),
     }
-    return document_of(channels, source="strava")
+    return streams_document(channels)
 
 
 def packing(report: Report, texts: list[bytes]) -> None:
@@ -110,7 +110,7 @@ async def measure(
     console.print(f"[bold]{name}[/]: an hour of nine channels")
     database = await opened(address)
     try:
-        texts = [to_json(each.data) for each in documents]
+        texts = [each.body.decode() for each in documents]
         bare: Bare = (
             BarePostgres(database.dsn)
             if isinstance(database, PostgresDatabase)
@@ -323,7 +323,7 @@ async def vacuum(database: PostgresDatabase) -> None:
 
 
 _SERVE = """
-SELECT body, state, channels, point_count, source, fetched_at, hash, encoding
+SELECT body, state, media_type, attributes, fetched_at, hash, encoding
 FROM items LEFT JOIN item_documents ON item_id = items.id AND state = 'success'
 WHERE items.id = {} AND user_id = {}
 """

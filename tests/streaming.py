@@ -104,7 +104,7 @@ class Place:
         """The streams that are served."""
         served = await self.streams.streams(self.id_of(sport), user_id="ada")
         assert served.document is not None, served.activity.item
-        return msgspec.json.decode(served.document.json())
+        return msgspec.json.decode(served.document.stored.content())
 
     async def until(self, job: Job, *states: JobState) -> Job:
         return await self.site.world.until(self.app, job.id, *states)

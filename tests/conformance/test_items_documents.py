@@ -3,6 +3,7 @@
 import gzip
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound
 from headgate.flow.fetch_item import reset_item
 from headgate.model import item as change
-from headgate.model.item import document_of
+from headgate.model.item import Document
 from headgate.model.states import ItemState
 from headgate.ports.items import Census
 from headgate.store.sql.database import Database
@@ -46,12 +47,9 @@ async def test_a_document_is_stored_with_the_success_and_served_as_it_was_encode
     # Given an item that was fetched
     item = await claim_one(items)
     clock.advance(3)
-    channels: dict[str, list[object]] = {
-        "time": [0, 1],
-        "latlng": [[1.5, 2.25], [1.5, 2.5]],
-        "note": ["ä", None],
-    }
-    document = document_of(channels, source="strava", wrap={"status": "success"})
+    data = {"time": [0, 1], "latlng": [[1.5, 2.25], [1.5, 2.5]], "note": ["ä", None]}
+    about = {"size": 2, "names": ["latlng", "note", "time"], "deep": {"ä": None}}
+    document = Document.of_json(data, about)
     await settled(items, change.succeed(item), document)
 
     # When it is served
@@ -61,12 +59,24 @@ async def test_a_document_is_stored_with_the_success_and_served_as_it_was_encode
     stored = served.document
     assert served.state is ItemState.SUCCESS
     assert stored is not None
-    assert stored.encoding == "gzip"
-    assert json.loads(gzip.decompress(stored.body)) == document.data
-    assert json.loads(stored.json()) == {"status": "success", "stream_data": channels}
-    assert stored.channels == ("latlng", "note", "time")
-    assert (stored.point_count, stored.source) == (2, "strava")
+    assert (stored.media_type, stored.encoding) == ("application/json", "gzip")
+    assert gzip.decompress(stored.body) == document.body == stored.content()
+    assert json.loads(stored.content()) == data
+    assert stored.attributes == about
     assert stored.fetched_at == clock.now()
+
+
+@pytest.mark.parametrize("body", [b"", bytes(range(256)) * 300], ids=["empty", "any bytes"])
+async def test_a_document_is_any_bytes_of_any_media_type(items: SqlItems, body: bytes) -> None:
+    item = await claim_one(items)
+    await settled(items, change.succeed(item), Document(media_type="image/png", body=body))
+
+    stored = (await items.serve(item.id)).document
+
+    assert stored is not None
+    assert (stored.media_type, stored.attributes) == ("image/png", {})
+    assert stored.content() == body
+    assert stored == (await items.documents_of([item.id]))[0]
 
 
 async def test_equal_documents_are_equal_bytes_and_others_have_another_hash(
@@ -74,7 +84,7 @@ async def test_equal_documents_are_equal_bytes_and_others_have_another_hash(
 ) -> None:
     await registered(items, 3)
     first, second, third = await claim(items, 3)
-    other = document_of({"time": [0, 1, 2], "heartrate": [90, 91, 93]}, source="strava")
+    other = Document.of_json({"time": [0, 1, 3]})
     for item, document in ((first, DOCUMENT), (second, DOCUMENT), (third, other)):
         await settled(items, change.succeed(item), document)
 
@@ -94,12 +104,13 @@ async def test_what_is_fetched_anew_takes_the_place_of_what_was_there(items: Sql
 
     # When it is fetched again
     [item] = await claim(items)
-    newer = document_of({"time": [7]}, source="strava")
+    newer = Document.of_json({"time": [7]}, {"newer": True})
     await settled(items, change.succeed(item), newer)
 
     # Then there is one document, the newer
     served = (await items.serve(item.id)).document
-    assert served is not None and json.loads(served.json()) == {"time": [7]}
+    assert served is not None and served.content() == newer.body
+    assert served.attributes == {"newer": True}
     rows = await items.database.read(stores.contents)
     assert len(rows["item_documents"]) == 1
 
@@ -134,9 +145,10 @@ async def test_a_success_is_never_without_a_document_nor_a_failure_with_one(
         await items.settle([(change.release(item), DOCUMENT)])
 
 
-async def test_what_json_cannot_hold_is_refused_and_nothing_is_written(items: SqlItems) -> None:
+async def test_what_is_no_bytes_is_refused_and_nothing_is_written(items: SqlItems) -> None:
     item = await claim_one(items)
-    broken = document_of({"time": [object()]}, source="strava")
+    text: Any = "a text"
+    broken = Document(media_type="text/plain", body=text)
 
     with pytest.raises(TypeError):
         await items.settle([(change.succeed(item), broken)])

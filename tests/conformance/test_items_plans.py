@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event
 
 from headgate.model import item as change
-from headgate.model.item import document_of
+from headgate.model.item import Document
 from headgate.model.states import ItemState
 from headgate.ports.items import HeldItem, NewItem
 from headgate.store.sql.database import Database
@@ -36,7 +36,7 @@ from tests.stores import LEASE, START
 
 ITEM_ROWS = int(os.environ.get("ITEM_ROWS", "50000"))
 STREAMS = "strava.streams"
-DOCUMENT = document_of({"time": [0, 1]}, source="strava")
+DOCUMENT = Document.of_json({"time": [0, 1]})
 
 #: Of every hundred items, three wait, one each is held, deferred, failed and stuck; the others have
 #: ended. A connection has a thousand.

@@ -13,7 +13,7 @@ from headgate.base.clock import SystemClock
 from headgate.base.ids import system_random
 from headgate.flow.fetch_item import Fetching, fetch_due
 from headgate.loops.items import ItemHeartbeat, ItemSweeper
-from headgate.model.item import Document, Item, document_of
+from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode
 from headgate.ports.connector import Context
 from headgate.store.sql.database import Database
@@ -50,7 +50,7 @@ class Provider:
         """One request."""
         self._writer.write(f"{item.id} {item.token} {os.getpid()}\n".encode())
         answer = await self._reader.readline()
-        return document_of({"time": [0, 1], "said": [answer.decode(), item.id]}, source="faults")
+        return Document.of_json({"said": answer.decode(), "of": item.id})
 
 
 async def main() -> None:

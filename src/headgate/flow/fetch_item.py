@@ -15,7 +15,7 @@ from typing import assert_never
 import msgspec
 
 from headgate.base.clock import Clock
-from headgate.base.errors import Conflict, Malformed, NoData, NotFound, StoreUnavailable
+from headgate.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.model import item as change
@@ -210,8 +210,6 @@ async def _ask(
         document = await fetch(ctx, item)
         if not isinstance(document, Document):
             raise Malformed(f"fetching returned {type(document).__name__}, not a Document")
-        if not document.channels or not document.point_count:
-            raise NoData("there are no points")
     except Exception as error:
         return None, error
     return document, None
@@ -295,8 +293,8 @@ def _tell(
         activity_id=item.id,
         athlete_id=item.user_id,
         status=after.state.value if after else "lost",
-        channels_fetched=list(document.channels) if document else [],
-        point_count=document.point_count if document else 0,
+        channels_fetched=document.attributes.get("channels", []) if document else [],
+        point_count=document.attributes.get("point_count", 0) if document else 0,
         error=describe(error) if error else None,
         retry_count=after.retry_count if after else item.retry_count,
         duration_ms=round(duration_s * 1000, 1),

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from headgate.base.encoding import JsonObject
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
@@ -55,9 +56,8 @@ class StoredDocument(msgspec.Struct, frozen=True, gc=False):
     """A document as it is kept: encoded, so that it can be served without touching it."""
 
     item_id: str
-    channels: tuple[str, ...]
-    point_count: int
-    source: str
+    media_type: str
+    attributes: JsonObject
     fetched_at: datetime
     #: Of the content: an ETag.
     hash: str
@@ -65,8 +65,8 @@ class StoredDocument(msgspec.Struct, frozen=True, gc=False):
     encoding: str
     body: bytes
 
-    def json(self) -> bytes:
-        """The body for a client that does not take the encoding."""
+    def content(self) -> bytes:
+        """What was fetched, without the encoding."""
         return gzip.decompress(self.body)
 
 

@@ -1,4 +1,4 @@
-"""Items: every change of the table, from stale reads too, and documents of channels."""
+"""Items: every change of the table, from stale reads too, and what a document may be."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,9 +16,9 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from headgate.base.errors import IllegalTransition, Malformed, NoData
+from headgate.base.errors import IllegalTransition, Malformed
 from headgate.model import item as change
-from headgate.model.item import Item, ItemChange, document_of
+from headgate.model.item import ATTRIBUTES_BYTES_MAX, Document, Item, ItemChange
 from headgate.model.job import Lane
 from headgate.model.states import ITEM, ItemState
 from headgate.policy.items import RETRIES_MAX
@@ -294,26 +294,52 @@ def test_an_id_appears_once() -> None:
 # ---- documents ---------------------------------------------------------------------------------
 
 
-def test_a_document_knows_its_channels_and_how_many_points_they_have() -> None:
-    document = document_of({"time": [0, 1, 2], "heartrate": [90, 91, 92]}, source="strava")
+def test_a_document_is_bytes_of_a_media_type_with_what_is_worth_knowing_of_them() -> None:
+    document = Document(media_type="image/png", body=b"\x89PNG", attributes={"width": 3})
 
-    assert document.channels == ("heartrate", "time")
-    assert (document.point_count, document.source) == (3, "strava")
-    assert document.data == {"time": [0, 1, 2], "heartrate": [90, 91, 92]}
-
-
-def test_a_document_may_be_wrapped_in_what_is_served() -> None:
-    document = document_of({"time": [0]}, source="strava", wrap={"status": "success"})
-
-    assert document.data == {"status": "success", "stream_data": {"time": [0]}}
+    assert (document.media_type, document.body) == ("image/png", b"\x89PNG")
+    assert document.attributes == {"width": 3}
 
 
-@pytest.mark.parametrize("channels", [{}, {"time": []}, {"time": [], "heartrate": []}])
-def test_without_points_there_is_no_document(channels: dict[str, list[int]]) -> None:
-    with pytest.raises(NoData):
-        document_of(channels, source="strava")
+def test_equal_data_makes_equal_documents() -> None:
+    document = Document.of_json({"b": [1, 2.5], "a": "ä"}, {"size": 2})
+
+    assert document == Document.of_json({"a": "ä", "b": [1, 2.5]}, {"size": 2})
+    assert document.media_type == "application/json"
+    assert document.body == '{"a":"ä","b":[1,2.5]}'.encode()
+    assert Document.of_json([]).attributes == {}
 
 
-def test_channels_of_different_lengths_are_malformed() -> None:
-    with pytest.raises(Malformed, match="heartrate 2, time 3"):
-        document_of({"time": [0, 1, 2], "heartrate": [90, 91]}, source="strava")
+@pytest.mark.parametrize("said", ["text/plain; charset=utf-8", "application/vnd.a+json"])
+def test_a_media_type_is_as_http_writes_it(said: str) -> None:
+    assert Document(media_type=said, body=b"").media_type == said
+
+
+@pytest.mark.parametrize("said", ["", "json", "a/", "/b", "a/b\r\nx: y", "a b/c", "a/" + "b" * 99])
+def test_what_is_no_media_type_is_refused_by_name(said: str) -> None:
+    with pytest.raises(Malformed, match="media_type: "):
+        Document(media_type=said, body=b"")
+
+
+def test_attributes_are_small() -> None:
+    room = ATTRIBUTES_BYTES_MAX - len('{"a":""}')
+    Document.of_json({}, {"a": "x" * room})
+
+    with pytest.raises(Malformed, match="4,097 bytes of JSON are more than 4,096"):
+        Document.of_json({}, {"a": "x" * (room + 1)})
+
+
+def _endless() -> dict[str, object]:
+    endless: dict[str, object] = {}
+    endless["again"] = endless
+    return endless
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"a": object()}, {"a": 1j}, {"a": "\ud800"}, [1], _endless()],
+    ids=["object", "complex", "surrogate", "list", "endless"],
+)
+def test_attributes_are_a_json_object(attributes: object) -> None:
+    with pytest.raises(Malformed, match="attributes: "):
+        Document(media_type="text/plain", body=b"", attributes=attributes)  # type: ignore[arg-type]

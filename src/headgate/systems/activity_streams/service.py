@@ -19,6 +19,7 @@ from headgate import (
 )
 from headgate.base.encoding import JsonObject
 from headgate.connectors.strava.api import NAME
+from headgate.connectors.strava.streams import StreamAttributes
 from headgate.flow.fetch_item import reset_item
 from headgate.model.item import Item
 from headgate.model.states import ItemState
@@ -47,11 +48,23 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     details: JsonObject | None
 
 
+class StreamDocument(msgspec.Struct, frozen=True):
+    """Streams that were fetched."""
+
+    stored: StoredDocument
+    attributes: StreamAttributes
+
+    @staticmethod
+    def of(stored: StoredDocument) -> "StreamDocument":
+        """The streams that are stored there."""
+        return StreamDocument(stored, msgspec.convert(stored.attributes, StreamAttributes))
+
+
 class Streams(msgspec.Struct, frozen=True, kw_only=True):
     """An activity with its streams, where they were fetched."""
 
     activity: Activity
-    document: StoredDocument | None
+    document: StreamDocument | None
 
 
 class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +117,10 @@ class ActivityStreams:
             # It moved between the two looks: the document and the state belong together.
             item = msgspec.structs.replace(activity.item, state=served.state)
             activity = msgspec.structs.replace(activity, item=item)
-        return Streams(activity=activity, document=served.document)
+        stored = served.document
+        return Streams(
+            activity=activity, document=None if stored is None else StreamDocument.of(stored)
+        )
 
     async def stats(self, *, user_id: str | None = None) -> StreamStats:
         """How the streams stand; with a user, that user's progress too."""

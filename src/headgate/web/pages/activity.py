@@ -230,10 +230,10 @@ def _panel(streams: Streams, asked: Sequence[str]) -> Panel | None:
     document = streams.document
     if document is None:
         return None
-    there = [name for name in CHANNELS if name in document.channels]
+    there = [name for name in CHANNELS if name in document.attributes.channels]
     # Whoever asks for nothing that there is gets what we would choose.
     chosen = [name for name in there if name in asked] or there[:CHOSEN]
-    raws, size = channels_of(document), document.point_count
+    raws, size = channels_of(document), document.attributes.point_count
     named = [*chosen, *(name for name in (TIME,) if name in raws)]
     points, _ = downsampled(raws, named, min(TABLE_POINTS, size), of=size)
     return Panel(

@@ -1,0 +1,37 @@
+"""Documents of any media type, with attributes in place of channels and points."""
+
+import sqlalchemy as sa
+from alembic import op
+
+from headgate.store.sql.types import JsonOf
+
+revision = "0008"
+down_revision = "0006"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Turn what was said of streams into attributes."""
+    _describe_documents()
+
+
+def _describe_documents() -> None:
+    op.add_column("item_documents", sa.Column("media_type", sa.Text(), nullable=True))
+    op.add_column("item_documents", sa.Column("attributes", JsonOf[object](object), nullable=True))
+    made = (
+        "jsonb_build_object('channels', channels, 'point_count', point_count)"
+        if op.get_bind().dialect.name == "postgresql"
+        else "json_object('channels', json(channels), 'point_count', point_count)"
+    )
+    op.execute(f"UPDATE item_documents SET media_type = 'application/json', attributes = {made}")
+    # An activity has neither channels nor points: it was said only because something had to be.
+    op.execute(
+        "UPDATE item_documents SET attributes = '{}' WHERE item_id IN "
+        "(SELECT id FROM items WHERE collection = 'strava.activities')"
+    )
+    with op.batch_alter_table("item_documents") as table:
+        table.alter_column("media_type", existing_type=sa.Text(), nullable=False)
+        table.alter_column("attributes", existing_type=JsonOf[object](object), nullable=False)
+        for name in ("channels", "point_count", "source"):
+            table.drop_column(name)
