@@ -103,7 +103,7 @@ class Place:
     async def fetched(self, sport: Sport) -> object:
         """The streams that are served."""
         served = await self.streams.streams(self.id_of(sport), user_id="ada")
-        assert served.document is not None, served.activity.item
+        assert served.document is not None, served.item
         return msgspec.json.decode(served.document.stored.content())
 
     async def until(self, job: Job, *states: JobState) -> Job:

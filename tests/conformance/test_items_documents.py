@@ -57,7 +57,8 @@ async def test_a_document_is_stored_with_the_success_and_served_as_it_was_encode
 
     # Then the bytes are what a client that takes gzip is sent, and hold what was fetched
     stored = served.document
-    assert served.state is ItemState.SUCCESS
+    assert served.item == await items.get(item.id)
+    assert served.item.state is ItemState.SUCCESS
     assert stored is not None
     assert (stored.media_type, stored.encoding) == ("application/json", "gzip")
     assert gzip.decompress(stored.body) == document.body == stored.content()
@@ -131,7 +132,7 @@ async def test_without_a_document_the_state_alone_is_served(items: SqlItems, mad
 
     served = await items.serve(item.id)
 
-    assert (served.state, served.document) == (after.state, None)
+    assert (served.item, served.document) == (after, None)
 
 
 async def test_a_success_is_never_without_a_document_nor_a_failure_with_one(

@@ -75,13 +75,14 @@ def test_the_newest_are_read_in_full_in_the_hot_lane_and_history_as_listed(
         recent = await place.streams.streams(place.id_of(newest), user_id="ada")
         past = await place.streams.streams(place.id_of(oldest), user_id="ada")
         assert recent.document is not None
-        assert recent.activity.item.lane is Lane.HOT
-        assert recent.activity.details is not None and past.activity.details is not None
-        assert recent.activity.details["laps"]
-        assert recent.activity.details["calories"]
-        assert (past.document, past.activity.item.state) == (None, ItemState.PENDING)
-        assert past.activity.details["name"] == oldest.name
-        assert "laps" not in past.activity.details
+        assert recent.item.lane is Lane.HOT
+        assert (past.document, past.item.state) == (None, ItemState.PENDING)
+        details = [(await place.streams.describe(each.item)).details for each in (recent, past)]
+        in_full, listed = (each or {} for each in details)
+        assert in_full["laps"]
+        assert in_full["calories"]
+        assert listed["name"] == oldest.name
+        assert "laps" not in listed
 
     in_place(tmp_path, main, activities=20)
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import Engine, event
 
 from headgate import App, Secret, Sync
 from headgate.base.splicing import packed, spliced
@@ -40,6 +41,7 @@ from headgate.systems.activity_streams import (
     activity_id,
     activity_streams,
 )
+from headgate.systems.activity_streams.names import ACTIVITIES, details_id
 from headgate.web.api.activities import documents
 from headgate.web.api.activities.links import ACTIVITY_PATH
 from headgate.web.api.activities.serving import CHANNELS, takes_gzip
@@ -123,13 +125,20 @@ DOCUMENT = streams_document(channels())
 
 
 async def put(
-    app: App, *, user: str = "ada", number: int = 101, external: bool = True, connection: str = ""
+    app: App,
+    *,
+    user: str = "ada",
+    number: int = 101,
+    external: bool = True,
+    connection: str = "",
+    the_id: str | None = None,
+    collection: str = COLLECTION,
 ) -> Item:
     """An activity of that user's, to be fetched."""
     connection = connection or f"{user}-1"
     new = NewItem(
-        id=activity_id(connection, number),
-        collection=COLLECTION,
+        id=the_id or activity_id(connection, number),
+        collection=collection,
         user_id=user,
         connection_id=connection,
         external_id=str(number) if external else None,
@@ -240,6 +249,46 @@ def test_what_was_fetched_is_told_with_where_it_is_from(tmp_path: Path) -> None:
         assert (told["point_count"], told["source"]) == (SIZE, "strava")
         assert told["fetched_at"] == "2026-01-01T00:00:00Z"
         assert told["downsampled"] is None
+
+    serving_activities(tmp_path, main)
+
+
+@pytest.mark.parametrize("reach", TABLE, ids=lambda reach: reach.__name__)
+def test_streams_are_served_by_one_statement(tmp_path: Path, reach: Reach) -> None:
+    async def main(world: World, served: Served) -> None:
+        await reach(served.app)
+        client = await served.client()
+        sent: list[str] = []
+
+        def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+            sent.append(statement)
+
+        event.listen(Engine, "before_cursor_execute", note)
+        try:
+            answer = await client.get(f"/v1/activities/{ID}/streams")
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+
+        assert answer.status_code == 200
+        # Whose the key is, and all that is answered.
+        [key, whole] = sent
+        assert "FROM api_keys" in key
+        assert "FROM items LEFT OUTER JOIN item_documents" in whole
+
+    serving_activities(tmp_path, main)
+
+
+def test_details_are_not_served_as_streams(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        # Given an activity that was read in full, as another item of the same user
+        the_id = details_id(ID)
+        await put(served.app, the_id=the_id, collection=ACTIVITIES)
+        [item] = await served.app.items.claim_these([the_id], lease=LEASE, worker="worker-1")
+        await settle(served.app, change.succeed(item), Document.of_json({"name": "Morning Run"}))
+
+        ada = await served.client()
+        for path in ("", "/streams"):
+            problem(await ada.get(f"/v1/activities/{the_id}{path}"), 404, "not_found")
 
     serving_activities(tmp_path, main)
 

@@ -71,9 +71,9 @@ class StoredDocument(msgspec.Struct, frozen=True, gc=False):
 
 
 class Served(msgspec.Struct, frozen=True):
-    """Where an item stands, and its document where it was fetched."""
+    """An item, and its document where it was fetched: as both were in one moment."""
 
-    state: ItemState
+    item: Item
     document: StoredDocument | None
 
 
@@ -163,7 +163,7 @@ class Items(Protocol):
         ...
 
     async def serve(self, item_id: str, *, user_id: str | None = None) -> Served:
-        """Where the item stands, with its document; NotFound as in `get`."""
+        """The item with its document, in one statement; NotFound as in `get`."""
         ...
 
     async def census(self, collection: str) -> Census:

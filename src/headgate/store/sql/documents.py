@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Dialect, Select, and_, bindparam, select
 
 from headgate.base.errors import NotFound
 from headgate.base.splicing import packed
-from headgate.model.item import Document
+from headgate.model.item import Document, Item
 from headgate.model.states import ItemState
 from headgate.ports.items import Served, StoredDocument
 from headgate.store.sql.many import insert_many
@@ -77,35 +77,41 @@ def store(tx: Connection, fetched: Sequence[tuple[str, Packed]], at: datetime) -
 
 _FIELDS = StoredDocument.__struct_fields__
 _STORED = tuple(item_documents.c[name] for name in _FIELDS)
+_ITEM_FIELDS = Item.__struct_fields__
+_SERVED = (*(items.c[name] for name in _ITEM_FIELDS), *_STORED)
 
 
 def serve(tx: Connection, item_id: str, *, user_id: str | None = None) -> Served:
-    """Where the item stands, with its document where it was fetched; if it is there, and theirs."""
+    """The item with its document where it was fetched; if it is there, and theirs."""
     asked = (item_id,) if user_id is None else (item_id, user_id)
     query = _compiled(tx.dialect, of_user=user_id is not None)
     row = tx.exec_driver_sql(query.sql, asked).first()
     if row is None:
         raise NotFound(f"there is no item {item_id!r}")
-    state, *fields = [out_of(value) for out_of, value in zip(query.out_of, row, strict=True)]
-    return Served(state, None if fields[0] is None else StoredDocument(*fields))
+    values = list(row)
+    for place, convert in query.converts:
+        values[place] = convert(values[place])
+    size = len(_ITEM_FIELDS)
+    item = Item(**dict(zip(_ITEM_FIELDS, values[:size], strict=True)))
+    return Served(item, None if values[size] is None else StoredDocument(*values[size:]))
 
 
 class _Compiled(NamedTuple):
-    """A query as the driver takes it, and how each of its columns becomes a value of ours."""
+    """A query as the driver takes it, and how its columns become values of ours."""
 
     sql: str
-    out_of: list[Callable[[Any], Any]]
+    #: By their places; the others are so already.
+    converts: list[tuple[int, Callable[[Any], Any]]]
 
 
 @cache
 def _compiled(dialect: Dialect, *, of_user: bool) -> _Compiled:
     """Compiled once, because a document is served more often than anything else is asked."""
-    query = _serve(of_user=of_user)
-    columns = (items.c.state, *_STORED)
-    kinds = [column.type.dialect_impl(dialect) for column in columns]
+    kinds = [column.type.dialect_impl(dialect) for column in _SERVED]
     found = [kind.result_processor(dialect, None) for kind in kinds]
     return _Compiled(
-        str(query.compile(dialect=dialect)), [each or (lambda value: value) for each in found]
+        str(_serve(of_user=of_user).compile(dialect=dialect)),
+        [(place, convert) for place, convert in enumerate(found) if convert is not None],
     )
 
 
@@ -113,7 +119,7 @@ def _serve(*, of_user: bool) -> Select[Any]:
     # One that is fetched anew keeps its old document until it has another, but does not show it.
     its = and_(item_documents.c.item_id == items.c.id, is_item_state(ItemState.SUCCESS))
     query = (
-        select(items.c.state, *_STORED)
+        select(*_SERVED)
         .select_from(items.outerjoin(item_documents, its))
         .where(items.c.id == bindparam("of_item"))
     )

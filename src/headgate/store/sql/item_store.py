@@ -116,7 +116,7 @@ class SqlItems:
         )
 
     async def serve(self, item_id: str, *, user_id: str | None = None) -> Served:
-        """Where the item stands, with its document."""
+        """The item with its document."""
 
         def operation(tx: Connection) -> Served:
             if not self.database.embedded:

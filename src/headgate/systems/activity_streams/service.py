@@ -60,10 +60,10 @@ class StreamDocument(msgspec.Struct, frozen=True):
         return StreamDocument(stored, msgspec.convert(stored.attributes, StreamAttributes))
 
 
-class Streams(msgspec.Struct, frozen=True, kw_only=True):
-    """An activity with its streams, where they were fetched."""
+class Streams(msgspec.Struct, frozen=True):
+    """Where an activity's streams stand, and the streams once they were fetched."""
 
-    activity: Activity
+    item: Item
     document: StreamDocument | None
 
 
@@ -96,7 +96,11 @@ class ActivityStreams:
 
     async def find(self, activity_id: str, *, user_id: str | None = None) -> Activity:
         """The activity; NotFound where it is not there or not theirs."""
-        return (await self._with_details([await self._item(activity_id, user_id)]))[0]
+        return await self.describe(await self._item(activity_id, user_id))
+
+    async def describe(self, item: Item) -> Activity:
+        """The activity of a stream item, with what is known of it."""
+        return (await self._with_details([item]))[0]
 
     async def list(
         self, *, user_id: str, limit: int = 50, after: str | None = None
@@ -110,17 +114,10 @@ class ActivityStreams:
         return await self._with_details(found)
 
     async def streams(self, activity_id: str, *, user_id: str | None = None) -> Streams:
-        """The activity with its streams; NotFound likewise."""
-        activity = await self.find(activity_id, user_id=user_id)
+        """The activity's streams, by one statement; NotFound likewise."""
         served = await self._app.items.serve(activity_id, user_id=user_id)
-        if served.state is not activity.item.state:
-            # It moved between the two looks: the document and the state belong together.
-            item = msgspec.structs.replace(activity.item, state=served.state)
-            activity = msgspec.structs.replace(activity, item=item)
-        stored = served.document
-        return Streams(
-            activity=activity, document=None if stored is None else StreamDocument.of(stored)
-        )
+        item, stored = _of_streams(served.item), served.document
+        return Streams(item, None if stored is None else StreamDocument.of(stored))
 
     async def stats(self, *, user_id: str | None = None) -> StreamStats:
         """How the streams stand; with a user, that user's progress too."""
@@ -187,10 +184,7 @@ class ActivityStreams:
     # ---- parts ---------------------------------------------------------------------------------
 
     async def _item(self, activity_id: str, user_id: str | None) -> Item:
-        item = await self._app.items.get(activity_id, user_id=user_id)
-        if item.collection != COLLECTION:
-            raise NotFound(f"there is no activity {activity_id!r}")
-        return item
+        return _of_streams(await self._app.items.get(activity_id, user_id=user_id))
 
     async def _with_details(self, found: Sequence[Item]) -> Sequence[Activity]:
         details = await kept.details_of(self._app, found)
@@ -216,6 +210,13 @@ class ActivityStreams:
         )
         last = next((job for job in done if _lists(job)), None)
         return None if last is None else last.created_at - OVERLAP
+
+
+def _of_streams(item: Item) -> Item:
+    """The item, if it stands for an activity's streams; else NotFound."""
+    if item.collection != COLLECTION:
+        raise NotFound(f"there is no activity {item.id!r}")
+    return item
 
 
 def _lists(job: Job) -> bool:

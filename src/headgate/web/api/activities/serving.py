@@ -17,7 +17,6 @@ from starlette.responses import Response
 from headgate.base.errors import InvalidInput
 from headgate.base.splicing import spliced
 from headgate.connectors.strava.api import NAME
-from headgate.model.states import ItemState
 from headgate.policy.downsampling import METHOD, pick
 from headgate.systems.activity_streams import StreamDocument, Streams
 from headgate.web.api.activities.documents import HINTS
@@ -86,14 +85,8 @@ async def selection(
 def served(request: Request, streams: Streams, wanted: Selection) -> Response:
     """The streams, tagged; 304 where the asker has these very ones."""
     document = streams.document
-    state = streams.activity.item.state
-    if state is ItemState.SUCCESS and document is None:
-        # It was reset between two looks at it.
-        state = ItemState.PENDING
-    if state is not ItemState.SUCCESS:
-        document = None
     _check(wanted, document)
-    words = _words(streams, state, document)
+    words = _words(streams)
     whole = document is not None and wanted == Selection()
     gzip = whole and takes_gzip(request)
     tag = _tag(words, document, wanted, gzip=gzip)
@@ -116,15 +109,13 @@ def _check(wanted: Selection, document: StreamDocument | None) -> None:
             raise InvalidInput("channels", f"there is no {name!r}; there are: {', '.join(known)}")
 
 
-def _words(
-    streams: Streams, state: ItemState, document: StreamDocument | None
-) -> dict[str, object]:
+def _words(streams: Streams) -> dict[str, object]:
     """All but the streams themselves."""
-    item = streams.activity.item
+    item, document = streams.item, streams.document
     return {
         "activity_id": item.id,
-        "status": state,
-        "hint": HINTS[state],
+        "status": item.state,
+        "hint": HINTS[item.state],
         "source": NAME if document else None,
         "fetched_at": document.stored.fetched_at if document else None,
         "channels_available": document.attributes.channels if document else None,
