@@ -43,7 +43,7 @@ from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
 from headgate.flow.backfill import BackfillRequest, Backfills
 from headgate.flow.connect import Connections
-from headgate.flow.registry import Sync
+from headgate.flow.registry import Collection, Sync
 from headgate.flow.status import JobStatus
 from headgate.flow.submit import JobRequest
 from headgate.loops.lanes import LaneSize
@@ -51,10 +51,12 @@ from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.account import Connection, ConnectionReason
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
 from headgate.model.forecast import DayCost, Forecast
+from headgate.model.item import Document, Item
 from headgate.model.job import Job, JobEvent, Lane, Mode, Progress, Reason, Reprocess, Summary
 from headgate.model.record import Coverage, CoverageRow, Record
-from headgate.model.states import ConnectionState, DayStatus, JobState
+from headgate.model.states import ConnectionState, DayStatus, ItemState, JobState
 from headgate.policy.entitlement import Entitlement, paid_history
+from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.connector import (
     Batch,
@@ -68,6 +70,7 @@ from headgate.ports.connector import (
     Source,
     Written,
 )
+from headgate.ports.items import FetchAttempt, NewItem
 from headgate.ports.store import Submitted
 from headgate.ports.transport import Headers, Patience, Response
 
@@ -88,6 +91,7 @@ __all__ = [
     "BudgetSpent",
     "BudgetUse",
     "Chunk",
+    "Collection",
     "Conflict",
     "Connection",
     "ConnectionPaused",
@@ -102,7 +106,9 @@ __all__ = [
     "DayStatus",
     "Deferred",
     "Destination",
+    "Document",
     "Entitlement",
+    "FetchAttempt",
     "File",
     "Forbidden",
     "Forecast",
@@ -114,6 +120,9 @@ __all__ = [
     "InHeader",
     "InQuery",
     "InvalidInput",
+    "Item",
+    "ItemRetryPolicy",
+    "ItemState",
     "Job",
     "JobEvent",
     "JobRequest",
@@ -127,6 +136,7 @@ __all__ = [
     "LinkHeader",
     "Malformed",
     "Mode",
+    "NewItem",
     "NextBy",
     "NextToken",
     "NoData",

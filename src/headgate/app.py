@@ -127,6 +127,7 @@ class App:
                 clock=self.clock,
                 worker=self.name,
                 lease=timedelta(seconds=self._worker_settings.lease_s),
+                collections=registry.collections,
             ),
             transport=transport,
             credentials=self._credentials(vault, transport),

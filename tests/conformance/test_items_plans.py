@@ -119,12 +119,6 @@ async def claim(items: SqlItems) -> None:
     await items.settle([(change.release(item), None) for item in taken])
 
 
-async def claim_any(items: SqlItems) -> None:
-    taken = await items.claim(STREAMS, None, limit=10, lease=LEASE, worker="w")
-    assert len(taken) == 10
-    await items.settle([(change.release(item), None) for item in taken])
-
-
 async def claim_these(items: SqlItems) -> None:
     taken = await items.claim_these(["filled_100"], lease=LEASE, worker="w")
     await items.settle([(change.release(item), None) for item in taken])
@@ -208,7 +202,6 @@ _GIVEN = r"(WITH given\([^)]*\) AS \(VALUES .*\) )?"
 _LOCK = {"SELECT items.id, items.state": _BY_ID, f"{_GIVEN}UPDATE items SET": _BY_ID}
 ASKS = {
     "claim": Ask(claim, {"WITH picked AS": r"ix_items_eligible\b", **_LOCK}),
-    "claim any": Ask(claim_any, {"WITH picked AS": "ix_items_eligible_of_all"}),
     "claim these": Ask(claim_these, {"WITH picked AS": _BY_ID}),
     "settle": Ask(settle, _LOCK),
     "extend": Ask(extend, {"WITH mine AS": _BY_ID}),

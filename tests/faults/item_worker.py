@@ -87,7 +87,12 @@ async def main() -> None:
     print("ready", flush=True)
     while True:
         done = await fetch_due(
-            fetching, ctx, provider.fetch, collection=COLLECTION, connection_id=None, limit=BATCH
+            fetching,
+            ctx,
+            provider.fetch,
+            collection=COLLECTION,
+            connection_id=ctx.connection_id,
+            limit=BATCH,
         )
         if not done.items:
             await clock.sleep(REST_S)

@@ -29,7 +29,6 @@ from headgate.base.errors import (
     Transient,
 )
 from headgate.connectors.source import ApiSource
-from headgate.connectors.strava.streams import streams_document
 from headgate.flow import fetch_item
 from headgate.flow.fetch_item import (
     SETTLE_RESTS_S,
@@ -37,16 +36,18 @@ from headgate.flow.fetch_item import (
     JobItems,
     fetch_due,
     fetch_these,
-    item_appeared,
     reset_item,
 )
+from headgate.flow.item_stats import item_stats
+from headgate.flow.registry import Collection
 from headgate.loops.items import ItemHeartbeat, ItemSweeper
 from headgate.model import item as change
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode
 from headgate.model.states import ItemState
+from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.connector import Fetch
-from headgate.ports.items import NewItem
+from headgate.ports.items import FetchAttempt, NewItem
 from headgate.store.sql.item_store import SqlItems
 from tests.connecting import PER_PAGE, Site, strava_source, submit
 from tests.unit.values import gates
@@ -54,7 +55,7 @@ from tests.worlds import START, ScriptedSource, World, in_world
 
 STREAMS = "strava.streams"
 CONNECTION = "connection_1"
-DOCUMENT = streams_document({"time": [0, 1, 2], "heartrate": [90, 91, 92]})
+DOCUMENT = Document.of_json({"time": [0, 1, 2]}, {"points": 3})
 LATER = timedelta(minutes=15)
 #: What no type checker lets through, and the store does not take.
 NO_BYTES: Any = "a text"
@@ -91,6 +92,13 @@ class Place:
         self.items = items
         self.fetching = Fetching(items=items, clock=world.clock, worker=worker)
         self.ctx = context(world.clock)
+
+    def declare(self, *collections: Collection) -> None:
+        """Know of these collections."""
+        named = {each.name: each for each in collections}
+        self.fetching = Fetching(
+            items=self.items, clock=self.clock, worker="worker_1", collections=named
+        )
 
     @property
     def work(self) -> JobItems:
@@ -259,7 +267,7 @@ def test_a_full_batch_says_that_there_may_be_more(tmp_path: Path) -> None:
             place.ctx,
             Provider().fetch,
             collection=STREAMS,
-            connection_id=None,
+            connection_id=CONNECTION,
             limit=2,
         )
 
@@ -529,7 +537,7 @@ def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_more(
         assert done == []
         assert (provider.asked, others.asked) == (["a"], ["a", "b"])
         assert (await place.items.get("a")).worker == "worker_2"
-        attempts = [line["status"] for line in lines(stream, "item_fetch")]
+        attempts = [line["state"] for line in lines(stream, "item_fetch")]
         assert attempts == ["success", "success", "lost"]
         assert [line["count"] for line in lines(stream, "items_lost")] == [2]
 
@@ -634,7 +642,7 @@ def test_an_id_that_appears_sets_an_item_going(tmp_path: Path) -> None:
         assert await place.fetch_due(provider.fetch) == []
         assert provider.asked == []
 
-        await item_appeared(place.items, "a", "external a")
+        await place.register("a")
         assert await place.fetch_due(provider.fetch) == ["a"]
 
     in_place(tmp_path, main)
@@ -643,7 +651,7 @@ def test_an_id_that_appears_sets_an_item_going(tmp_path: Path) -> None:
 # ---- what is told ------------------------------------------------------------------------------
 
 
-def test_every_attempt_is_one_event_with_exactly_the_designed_fields(tmp_path: Path) -> None:
+def test_every_attempt_is_one_event(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         await place.register("a", "b")
         provider = Provider(b=[Malformed("Authorization: Bearer s3cr3t")])
@@ -659,22 +667,96 @@ def test_every_attempt_is_one_event_with_exactly_the_designed_fields(tmp_path: P
         first, second = lines(stream, "item_fetch")
         ours = {"at", "event", "level", "module"}
         assert {name: value for name, value in first.items() if name not in ours} == {
-            "activity_id": "a",
-            "athlete_id": "ada",
-            "status": "success",
-            "channels_fetched": ["heartrate", "time"],
-            "point_count": 3,
+            "item": "a",
+            "collection": STREAMS,
+            "user": "ada",
+            "state": "success",
             "error": None,
             "retry_count": 0,
             "duration_ms": 2000.0,
             "rate_budget_remaining": 61,
         }
         assert second.keys() == first.keys()
-        assert (second["status"], second["retry_count"]) == ("failed", 1)
-        assert (second["channels_fetched"], second["point_count"]) == ([], 0)
+        assert (second["state"], second["retry_count"]) == ("failed", 1)
         assert second["error"].startswith("Malformed")
         assert "s3cr3t" not in stream.getvalue()
         assert "s3cr3t" not in repr(await place.items.get("b"))
+
+    in_place(tmp_path, main)
+
+
+def test_a_collection_is_told_of_every_attempt_at_its_items_and_of_no_others(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place) -> None:
+        # Given a collection that listens, and another
+        attempts: list[FetchAttempt] = []
+        listening = Collection(name=STREAMS, title="Streams", on_attempt=attempts.append)
+        place.declare(listening, Collection(name="strava.laps", title="Laps"))
+        await place.register("a", "b", "lost")
+        await place.register("c", collection="strava.laps")
+        await place.register("d", collection="not declared")
+        error = Malformed("x")
+        provider = Provider(b=error)
+
+        async def lose(item: Item) -> None:
+            if item.id == "lost":
+                await reset_item(place.items, item.id)
+
+        provider.meanwhile = lose
+        place.ctx.gate.remaining = 7  # type: ignore[attr-defined]
+
+        for collection in (STREAMS, "strava.laps", "not declared"):
+            await place.work.fetch_due(place.ctx, collection, provider.fetch, limit=10)
+
+        # Then it knows what became of each
+        first, second, third = attempts
+        assert (first.item.id, first.document, first.error) == ("a", DOCUMENT, None)
+        assert first.after == await place.items.get("a")
+        assert (first.budget_remaining, first.duration_s) == (7, 0)
+        assert (second.item.id, second.document, second.error) == ("b", None, error)
+        assert second.after is not None and second.after.retry_count == 1
+        assert (third.item.id, third.after) == ("lost", None)
+
+    in_place(tmp_path, main)
+
+
+def test_a_collection_says_how_often_its_items_are_tried(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        patient = ItemRetryPolicy(failures_max=5, backoff_s=(10,))
+        place.declare(Collection(name=STREAMS, title="Streams", retry=patient))
+        await place.register("a")
+        provider = Provider(a=Malformed("x"))
+        tries = 0
+        while not (await place.items.get("a")).stuck:
+            assert await place.fetch_due(provider.fetch) == ["a"]
+            tries += 1
+            await place.clock.sleep(10)
+
+        assert tries == 5
+
+    in_place(tmp_path, main)
+
+
+def test_the_numbers_of_a_collection(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        collection = Collection(name=STREAMS, title="Streams")
+        await place.register("a", "b", "c", "d")
+        await place.register("e", user_id="bob", start_time=START + timedelta(days=9))
+        await place.register("f", collection="strava.laps")
+        provider = Provider(a=Malformed("x"), b=Forbidden("403"), c=RateLimited(LATER))
+        with pytest.raises(RateLimited):
+            await place.fetch_due(provider.fetch)
+
+        everybody = await item_stats(place.items, collection)
+        adas = await item_stats(place.items, collection, user_id="ada")
+
+        counts = {state: n for state, n in everybody.states.items() if n}
+        assert (everybody.name, everybody.title) == (STREAMS, "Streams")
+        assert counts == {ItemState.FAILED: 2, ItemState.DEFERRED: 1, ItemState.PENDING: 2}
+        assert (everybody.retries, everybody.stuck, everybody.limited_24h) == ({1: 2}, 1, 1)
+        assert everybody.of_user is None
+        assert adas.of_user is not None and adas.of_user[ItemState.PENDING] == 1
 
     in_place(tmp_path, main)
 

@@ -7,7 +7,7 @@ is settled with it, and the batch goes on.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import assert_never
@@ -18,13 +18,14 @@ from headgate.base.clock import Clock
 from headgate.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
+from headgate.flow.registry import Collection
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.states import ItemState
 from headgate.policy import items as policy
-from headgate.policy.items import Defer, GiveBack, GiveUp, Retry, Unavailable
+from headgate.policy.items import Defer, GiveBack, GiveUp, ItemRetryPolicy, Retry, Unavailable
 from headgate.ports.connector import Context, Fetch
-from headgate.ports.items import Fetched, HeldItem, Items, NewItem, Registered
+from headgate.ports.items import FetchAttempt, Fetched, HeldItem, Items, NewItem, Registered
 
 #: A worker that is silent for so long has lost its items.
 LEASE = timedelta(seconds=60)
@@ -41,6 +42,10 @@ RESCUE_ROUNDS_MAX = 50
 CHANGE_TRIES_MAX = 5
 
 _log = get_logger(__name__)
+
+#: What is declared, by name.
+Collections = Mapping[str, Collection]
+_NONE: Collections = {}
 
 
 class HeldItems:
@@ -84,6 +89,7 @@ class Fetching(msgspec.Struct, frozen=True, kw_only=True):
     #: A name that no other process has.
     worker: str
     lease: timedelta = LEASE
+    collections: Collections = {}
     held: HeldItems = msgspec.field(default_factory=HeldItems)
 
     @property
@@ -99,10 +105,10 @@ async def fetch_due(
     fetch: Fetch,
     *,
     collection: str,
-    connection_id: str | None,
+    connection_id: str,
     limit: int,
 ) -> Fetched:
-    """A step of a backfill: the next due items, of one connection or of any."""
+    """A step of a backfill: the connection's next due items."""
     items = fetching.items
     began_s = fetching.clock.monotonic()
     taken = await items.claim(
@@ -198,8 +204,16 @@ async def _fetch_one(
         document, error = None, refused
         after = await _settle(fetching, _change(fetching, item, error), None)
     fetching.held.drop(item)
-    duration_s = fetching.clock.monotonic() - began_s
-    _tell(ctx, item, after, document, error, duration_s=duration_s)
+    attempt = FetchAttempt(
+        item=item,
+        after=after,
+        document=document,
+        error=error,
+        duration_s=fetching.clock.monotonic() - began_s,
+        # What the last request through this gate left, where it counts.
+        budget_remaining=getattr(ctx.gate, "remaining", None),
+    )
+    _tell(fetching.collections.get(item.collection), attempt)
     return after, error
 
 
@@ -219,7 +233,7 @@ def _change(fetching: Fetching, item: Item, error: Exception | None) -> ItemChan
     if error is None:
         return change.succeed(item)
     said = describe(error)
-    decision = policy.decide(item, error)
+    decision = policy.decide(item, error, _policy_of(fetching.collections, item))
     match decision:
         case Retry(after):
             return change.fail(item, error=said, after=after)
@@ -276,31 +290,22 @@ async def _give_back(fetching: Fetching, waiting: Iterable[Item]) -> None:
         _log.warning("items_not_returned", count=len(kept), error=describe(error))
 
 
-def _tell(
-    ctx: Context,
-    item: Item,
-    after: Item | None,
-    document: Document | None,
-    error: Exception | None,
-    *,
-    duration_s: float,
-) -> None:
-    """One event per attempt, whatever became of it."""
-    if not _log.tells_info:
-        return
+def _tell(collection: Collection | None, attempt: FetchAttempt) -> None:
+    """One event per attempt, whatever became of it; and the collection's own, where it has one."""
+    item, after, error = attempt.item, attempt.after, attempt.error
     _log.info(
         "item_fetch",
-        activity_id=item.id,
-        athlete_id=item.user_id,
-        status=after.state.value if after else "lost",
-        channels_fetched=document.attributes.get("channels", []) if document else [],
-        point_count=document.attributes.get("point_count", 0) if document else 0,
+        item=item.id,
+        collection=item.collection,
+        user=item.user_id,
+        state=after.state.value if after else "lost",
         error=describe(error) if error else None,
         retry_count=after.retry_count if after else item.retry_count,
-        duration_ms=round(duration_s * 1000, 1),
-        # What the last request through this gate left, where it counts.
-        rate_budget_remaining=getattr(ctx.gate, "remaining", None),
+        duration_ms=round(attempt.duration_s * 1000, 1),
+        rate_budget_remaining=attempt.budget_remaining,
     )
+    if collection is not None and collection.on_attempt is not None:
+        collection.on_attempt(attempt)
 
 
 class JobItems:
@@ -338,31 +343,29 @@ class JobItems:
 # ---- what is not a worker's --------------------------------------------------------------------
 
 
-async def rescue_items(items: Items) -> int:
+async def rescue_items(items: Items, collections: Collections = _NONE) -> int:
     """Take items from workers that are gone; how many."""
     total = 0
     for _ in range(RESCUE_ROUNDS_MAX):
         found = await items.expired(limit=RESCUE_MAX)
-        rescued = await items.settle([(policy.rescue(item), None) for item in found])
+        changes = [policy.rescue(item, _policy_of(collections, item)) for item in found]
+        rescued = await items.settle([(each, None) for each in changes])
         total += sum(item is not None for item in rescued)
         if len(found) < RESCUE_MAX:
             break
     return total
 
 
+def _policy_of(collections: Collections, item: Item) -> ItemRetryPolicy:
+    """By its collection; one that is declared elsewhere is given the patience that most have."""
+    known = collections.get(item.collection)
+    return ItemRetryPolicy() if known is None else known.retry
+
+
 async def reset_item(items: Items, item_id: str) -> Item:
     """Start an item afresh, whatever became of it; whoever holds it is shut out."""
-    return await _change_now(items, item_id, change.reset)
-
-
-async def item_appeared(items: Items, item_id: str, external_id: str) -> Item:
-    """The provider's id of an item is known at last."""
-    return await _change_now(items, item_id, lambda item: change.appear(item, external_id))
-
-
-async def _change_now(items: Items, item_id: str, make: Callable[[Item], ItemChange]) -> Item:
     for _ in range(CHANGE_TRIES_MAX):
-        [after] = await items.settle([(make(await items.get(item_id)), None)])
+        [after] = await items.settle([(change.reset(await items.get(item_id)), None)])
         if after is not None:
             return after
     raise Conflict(f"others keep changing the item {item_id!r}; try again")

@@ -42,7 +42,8 @@ class ItemSweeper(Service):
         items = self._fetching.items
         due_s = await items.next_expiry_s()
         if due_s is not None and due_s <= 0:
-            self._log.info("items_rescued", count=await rescue_items(items))
+            count = await rescue_items(items, self._fetching.collections)
+            self._log.info("items_rescued", count=count)
             due_s = await items.next_expiry_s()
         longest_s = self._fetching.lease.total_seconds()
         return longest_s if due_s is None else min(longest_s, due_s) + SWEEP_S_MIN

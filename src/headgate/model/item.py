@@ -24,7 +24,7 @@ from headgate.model.states import ITEM, Edge, ItemState
 LOST = "fetching_timeout_cleanup"
 
 JSON = "application/json"
-#: Attributes are read with every list and written into logs: what is large belongs into the body.
+#: Attributes are read wherever a document is looked for: what is large belongs into its body.
 ATTRIBUTES_BYTES_MAX = 4096
 MEDIA_TYPE_LENGTH_MAX = 100
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"

@@ -77,6 +77,20 @@ class Served(msgspec.Struct, frozen=True):
     document: StoredDocument | None
 
 
+class FetchAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt at fetching an item, and what became of it."""
+
+    #: As it was claimed, and as it was left; None where the claim was lost, and nothing written.
+    item: Item
+    after: Item | None
+    #: One of the two.
+    document: Document | None
+    error: Exception | None
+    duration_s: float
+    #: What is left of the provider's tightest window, where that is known.
+    budget_remaining: int | None
+
+
 class Fetched(msgspec.Struct, frozen=True):
     """What became of a batch."""
 
@@ -105,13 +119,13 @@ class Items(Protocol):
     async def claim(
         self,
         collection: str,
-        connection_id: str | None,
+        connection_id: str,
         *,
         limit: int,
         lease: timedelta,
         worker: str,
     ) -> Sequence[Item]:
-        """Take up to `limit` due items, of one connection or of any; nobody else gets them.
+        """Take up to `limit` due items of a connection; nobody else gets them.
 
         Hot ones first, and then the oldest; that is also the order in which they are returned.
         """
@@ -142,7 +156,7 @@ class Items(Protocol):
         """Seconds until the first lease ends; None when nothing is held."""
         ...
 
-    async def next_due_s(self, collection: str, connection_id: str | None) -> float | None:
+    async def next_due_s(self, collection: str, connection_id: str) -> float | None:
         """Seconds until one can be claimed; None when none is waiting."""
         ...
 
@@ -152,14 +166,14 @@ class Items(Protocol):
 
     async def list_items(
         self,
-        collection: str,
+        collection: str | None,
         *,
         user_id: str | None = None,
         states: Sequence[ItemState] = (),
         limit: int,
         after: str | None = None,
     ) -> Sequence[Item]:
-        """Items in the order of their ids, those after the id `after`."""
+        """Items of one collection or of all, in the order of their ids, after the id `after`."""
         ...
 
     async def serve(self, item_id: str, *, user_id: str | None = None) -> Served:

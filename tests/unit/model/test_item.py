@@ -21,7 +21,6 @@ from headgate.model import item as change
 from headgate.model.item import ATTRIBUTES_BYTES_MAX, Document, Item, ItemChange
 from headgate.model.job import Lane
 from headgate.model.states import ITEM, ItemState
-from headgate.policy.items import RETRIES_MAX
 from tests.unit.values import NOW
 
 MINUTE = timedelta(minutes=1)
@@ -56,8 +55,12 @@ CONSTRUCTORS: dict[str, Callable[[Item], ItemChange]] = {
 CLAIMABLE = ITEM.edge("claim").sources
 
 
+#: As many as a policy may allow.
+FAILURES_MAX = 3
+
+
 def _after(item: Item) -> timedelta | None:
-    return None if item.retry_count + 1 >= RETRIES_MAX else MINUTE
+    return None if item.retry_count + 1 >= FAILURES_MAX else MINUTE
 
 
 def make_item(**fields: object) -> Item:
@@ -92,11 +95,7 @@ def claimed(item: Item) -> Item:
 
 
 def is_due(item: Item) -> bool:
-    return (
-        item.state in CLAIMABLE
-        and item.next_attempt_at is not None
-        and item.retry_count < RETRIES_MAX
-    )
+    return item.state in CLAIMABLE and item.next_attempt_at is not None
 
 
 def applied(row: Item, made: ItemChange) -> Item | None:
@@ -201,7 +200,7 @@ def test_the_constructors_bring_about_every_change_of_the_table_and_no_other() -
     ahead = [make_item(), unknown()]
     while ahead:
         item = ahead.pop()
-        kind = (item.state, item.external_id, min(item.retry_count, RETRIES_MAX), is_due(item))
+        kind = (item.state, item.external_id, min(item.retry_count, FAILURES_MAX), is_due(item))
         if kind in seen:
             continue
         seen.add(kind)

@@ -46,7 +46,7 @@ class SqlItems:
     async def claim(
         self,
         collection: str,
-        connection_id: str | None,
+        connection_id: str,
         *,
         limit: int,
         lease: timedelta,
@@ -89,7 +89,7 @@ class SqlItems:
         """Seconds until the first lease ends."""
         return await self._read(items.next_expiry_s)
 
-    async def next_due_s(self, collection: str, connection_id: str | None) -> float | None:
+    async def next_due_s(self, collection: str, connection_id: str) -> float | None:
         """Seconds until one can be claimed."""
         return await self._read(
             lambda tx, now: items.next_due_s(tx, now, collection, connection_id)
@@ -101,7 +101,7 @@ class SqlItems:
 
     async def list_items(
         self,
-        collection: str,
+        collection: str | None,
         *,
         user_id: str | None = None,
         states: Sequence[ItemState] = (),

@@ -61,8 +61,6 @@ from headgate.store.sql.tables import (
 #: The columns of an item, in the order of the model's fields.
 ITEM_COLUMNS = tuple(items.c[name] for name in Item.__struct_fields__)
 
-_OF_COLLECTION = items.c.collection == bindparam("of_collection")
-
 
 def to_item(row: Row[Any]) -> Item:
     """A row of ITEM_COLUMNS as an item."""
@@ -137,7 +135,7 @@ def claim(
     tx: Connection,
     now: Moment,
     collection: str,
-    connection_id: str | None,
+    connection_id: str,
     *,
     limit: int,
     lease: timedelta,
@@ -146,13 +144,12 @@ def claim(
     """Take due items in one statement that nobody can come between."""
     asked = {
         "of_collection": collection,
+        "of_connection": connection_id,
         "most": limit,
         "by_worker": worker,
-        **({} if connection_id is None else {"of_connection": connection_id}),
         **now.binds(lease=lease),
     }
-    statement = _claim(server=now.server, of_one=connection_id is not None)
-    return _in_order(tx, statement, asked)
+    return _in_order(tx, _claim(server=now.server), asked)
 
 
 def claim_these(
@@ -175,10 +172,12 @@ def _is_due(now: ColumnElement[datetime]) -> ColumnElement[bool]:
 
 
 @cache
-def _claim(*, server: bool, of_one: bool) -> ReturningUpdate[Any]:
-    query = select(items.c.id).where(_is_due(instant(server=server)), _OF_COLLECTION)
-    if of_one:
-        query = query.where(items.c.connection_id == bindparam("of_connection"))
+def _claim(*, server: bool) -> ReturningUpdate[Any]:
+    query = select(items.c.id).where(
+        _is_due(instant(server=server)),
+        items.c.collection == bindparam("of_collection"),
+        items.c.connection_id == bindparam("of_connection"),
+    )
     query = query.order_by(*CLAIM_ORDER).limit(bindparam("most", type_=Integer))
     return _take(query, server=server)
 
@@ -383,15 +382,11 @@ def _next_expiry(*, server: bool) -> Select[Any]:
     return select(instant(server=server).label("at"), first.scalar_subquery())
 
 
-def next_due_s(
-    tx: Connection, now: Moment, collection: str, connection_id: str | None
-) -> float | None:
+def next_due_s(tx: Connection, now: Moment, collection: str, connection_id: str) -> float | None:
     """Seconds until one can be claimed."""
     first = select(func.min(items.c.next_attempt_at)).where(
-        ELIGIBLE, items.c.collection == collection
+        ELIGIBLE, items.c.collection == collection, items.c.connection_id == connection_id
     )
-    if connection_id is not None:
-        first = first.where(items.c.connection_id == connection_id)
     at, then = tx.execute(select(now.at(), first.scalar_subquery())).one()
     return None if then is None else max(0.0, (then - at).total_seconds())
 
@@ -409,7 +404,7 @@ def get(tx: Connection, item_id: str, *, user_id: str | None = None) -> Item:
 
 def find(
     tx: Connection,
-    collection: str,
+    collection: str | None,
     *,
     user_id: str | None,
     states: Sequence[ItemState],
@@ -417,7 +412,9 @@ def find(
     after: str | None,
 ) -> list[Item]:
     """Items in the order of their ids."""
-    query = select(*ITEM_COLUMNS).where(items.c.collection == collection)
+    query = select(*ITEM_COLUMNS)
+    if collection is not None:
+        query = query.where(items.c.collection == collection)
     if user_id is not None:
         query = query.where(items.c.user_id == user_id)
     if user_id is not None or states:

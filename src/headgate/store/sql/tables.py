@@ -43,7 +43,6 @@ from headgate.model.states import (
     JobState,
     words,
 )
-from headgate.policy.items import RETRIES_MAX
 from headgate.store.sql.types import JsonOf, OneOf, UtcTime
 
 metadata = MetaData(
@@ -371,9 +370,8 @@ items = Table(
         "next_attempt_at IS NOT NULL OR state NOT IN ('pending', 'deferred')", name="wakes"
     ),
     CheckConstraint(
-        f"next_attempt_at IS NULL OR (retry_count < {RETRIES_MAX} AND state IN "
-        f"({_listed(ITEM.edge('claim').sources)}))",
-        name="spent",
+        f"next_attempt_at IS NULL OR state IN ({_listed(ITEM.edge('claim').sources)})",
+        name="claimable",
     ),
 )
 
@@ -385,11 +383,10 @@ def is_item_state(*states: ItemState) -> ColumnElement[bool]:
     return items.c.state.in_([literal_column(f"'{state.value}'") for state in states])
 
 
-#: Waiting for a worker, or for its time.
+#: Waiting for a worker, or for its time. What has failed for good has no time to wait for.
 ELIGIBLE = and_(
     is_item_state(*ITEM.edge("claim").sources),
     items.c.external_id.is_not(None),
-    items.c.retry_count < literal_column(str(RETRIES_MAX)),
     items.c.next_attempt_at.is_not(None),
 )
 FETCHING = is_item_state(ItemState.FETCHING)
@@ -402,13 +399,6 @@ _index(
     "ix_items_eligible",
     items.c.collection,
     items.c.connection_id,
-    *CLAIM_ORDER,
-    items.c.next_attempt_at,
-    where=ELIGIBLE,
-)
-_index(
-    "ix_items_eligible_of_all",
-    items.c.collection,
     *CLAIM_ORDER,
     items.c.next_attempt_at,
     where=ELIGIBLE,

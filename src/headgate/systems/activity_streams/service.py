@@ -21,6 +21,7 @@ from headgate.base.encoding import JsonObject
 from headgate.connectors.strava.api import NAME
 from headgate.connectors.strava.streams import StreamAttributes
 from headgate.flow.fetch_item import reset_item
+from headgate.flow.item_stats import item_stats
 from headgate.model.item import Item
 from headgate.model.states import ItemState
 from headgate.ports.items import StoredDocument
@@ -34,7 +35,6 @@ LIST_MAX = 1000
 OVERLAP = timedelta(days=7)
 #: Live jobs among which the last list is looked for; where it is not, everything is listed.
 JOBS_MAX = 50
-_DAY = timedelta(days=1)
 #: Nothing more happens to these.
 _ENDED = (ItemState.SUCCESS, ItemState.UNAVAILABLE)
 
@@ -121,18 +121,19 @@ class ActivityStreams:
 
     async def stats(self, *, user_id: str | None = None) -> StreamStats:
         """How the streams stand; with a user, that user's progress too."""
-        items = self._app.items
-        census = await items.census(COLLECTION)
         runtime = self._app.runtime
+        counted = await item_stats(
+            self._app.items, runtime.registry.collections[COLLECTION], user_id=user_id
+        )
         use = await runtime.gates.use(runtime.registry.budgets[NAME])
         athletes = None
-        if user_id is not None:
-            athletes = {user_id: _by_name(await items.progress(COLLECTION, user_id))}
+        if user_id is not None and counted.of_user is not None:
+            athletes = {user_id: _by_name(counted.of_user)}
         return StreamStats(
-            states=_by_name(census.states),
-            retries=dict(census.retries),
-            limited_24h=await items.limited(COLLECTION, within=_DAY),
-            stuck=await items.stuck(COLLECTION),
+            states=_by_name(counted.states),
+            retries=dict(counted.retries),
+            limited_24h=counted.limited_24h,
+            stuck=counted.stuck,
             windows=() if use is None else tuple(use.windows),
             athletes=athletes,
         )

@@ -1,4 +1,4 @@
-"""Documents of any media type, with attributes in place of channels and points."""
+"""Items of any kind: documents of any media type, and as many failures as a collection allows."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,8 +12,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Turn what was said of streams into attributes."""
+    """Turn what was said of streams into attributes, and let a collection say how often to try."""
     _describe_documents()
+    _allow_any_failures()
 
 
 def _describe_documents() -> None:
@@ -35,3 +36,32 @@ def _describe_documents() -> None:
         table.alter_column("attributes", existing_type=JsonOf[object](object), nullable=False)
         for name in ("channels", "point_count", "source"):
             table.drop_column(name)
+
+
+def _allow_any_failures() -> None:
+    op.drop_index("ix_items_eligible_of_all", "items")
+    op.drop_index("ix_items_eligible", "items")
+    with op.batch_alter_table("items") as table:
+        table.drop_constraint(op.f("ck_items_spent"), type_="check")
+        table.create_check_constraint(
+            op.f("ck_items_claimable"),
+            "next_attempt_at IS NULL OR state IN ('pending', 'failed', 'deferred')",
+        )
+    eligible = sa.text(
+        "state IN ('pending', 'failed', 'deferred') AND external_id IS NOT NULL "
+        "AND next_attempt_at IS NOT NULL"
+    )
+    op.create_index(
+        "ix_items_eligible",
+        "items",
+        [
+            "collection",
+            "connection_id",
+            sa.text("lane DESC"),
+            "start_time",
+            "id",
+            "next_attempt_at",
+        ],
+        sqlite_where=eligible,
+        postgresql_where=eligible,
+    )
