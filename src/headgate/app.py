@@ -311,7 +311,7 @@ class App:
         """Users' connections to providers: making, pausing, removing them."""
         if self.runtime.credentials is None:
             raise InvalidInput("syncs", "none of their sources has an `auth` to connect by")
-        return Connections(self.runtime.credentials, self.runtime.registry)
+        return Connections(self.runtime.credentials, self.runtime.registry, self.items)
 
     async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> Rekeyed:
         """Put every connection's credentials under the newest key; safe to stop and to repeat."""

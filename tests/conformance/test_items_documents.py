@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound
@@ -13,10 +14,12 @@ from headgate.flow.fetch_item import reset_item
 from headgate.model import item as change
 from headgate.model.item import Document
 from headgate.model.states import ItemState
-from headgate.ports.items import Census
+from headgate.ports.items import Census, Registered
+from headgate.store.sql.account_store import SqlAccounts
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from tests import stores
+from tests.conformance.test_accounts import added
 from tests.conformance.test_items import (
     DOCUMENT,
     MINUTE,
@@ -283,3 +286,66 @@ async def test_a_connections_items_are_forgotten_with_their_documents(items: Sql
     rows = await items.database.read(stores.contents)
     assert (len(rows["items"]), rows["item_documents"]) == (1, [])
     assert ids(await items.list_items(STREAMS, limit=9)) == [other]
+
+
+async def test_nothing_is_registered_for_a_connection_that_was_removed(
+    items: SqlItems, database: Database
+) -> None:
+    # Given a connection that was removed while somebody looked for its items
+    unknown = new_item(connection_id="conn_1", external_id=None)
+    await items.register([unknown])
+    accounts = SqlAccounts(database)
+    await added(accounts)
+    await accounts.remove("conn_1")
+
+    # When what was found is registered, with what is another's
+    late, other = new_item(connection_id="conn_1"), new_item(connection_id="conn_2")
+    known = replace(unknown, external_id="e1")
+    told = await items.register([late, other, known])
+
+    # Then the other's alone is there, and nothing is set going
+    assert told == Registered(1, 0)
+    assert await items.register([late]) == Registered(0, 0)
+    assert ids(await items.list_items(None, limit=9)) == sorted([unknown.id, other.id])
+    assert (await items.get(unknown.id)).state is ItemState.UNAVAILABLE
+
+
+async def test_what_removed_connections_left_is_forgotten_some_at_a_time(
+    items: SqlItems, database: Database, clock: ManualClock
+) -> None:
+    # Given two connections that were removed before their items were, and one that is there
+    accounts = SqlAccounts(database)
+    for number, account in ((1, "athlete 7"), (2, "athlete 8"), (3, "athlete 9")):
+        await added(accounts, f"conn_{number}", external_id=account)
+        await registered(items, 3, connection_id=f"conn_{number}")
+    for item in await claim(items, 2, connection_id="conn_1"):
+        await settled(items, change.succeed(item), DOCUMENT)
+    for number in (1, 2):
+        await accounts.remove(f"conn_{number}")
+
+    # When they are swept up
+    counts = [await items.forget_removed(limit=2) for _ in range(5)]
+
+    # Then only the other's items are left
+    assert sorted(counts) == [0, 1, 1, 2, 2] and counts[-1] == 0
+    rows = await items.database.read(stores.contents)
+    assert (len(rows["items"]), rows["item_documents"]) == (3, [])
+    assert {item.connection_id for item in await items.list_items(None, limit=9)} == {"conn_3"}
+    # And they are remembered for a week.
+    assert len(rows["removed_connections"]) == 2
+    clock.advance(timedelta(days=8).total_seconds())
+    assert await items.forget_removed(limit=2) == 0
+    assert (await items.database.read(stores.contents))["removed_connections"] == []
+
+
+async def test_what_is_not_yet_forgotten_is_remembered_however_old(
+    items: SqlItems, database: Database, clock: ManualClock
+) -> None:
+    accounts = SqlAccounts(database)
+    await added(accounts)
+    await registered(items, 3, connection_id="conn_1")
+    await accounts.remove("conn_1")
+    clock.advance(timedelta(days=30).total_seconds())
+
+    assert [await items.forget_removed(limit=2) for _ in range(3)] == [2, 1, 0]
+    assert await items.list_items(None, limit=9) == []

@@ -20,6 +20,7 @@ from headgate.model import item as change
 from headgate.model.item import Document
 from headgate.model.states import ItemState
 from headgate.ports.items import HeldItem, NewItem
+from headgate.store.sql import removals
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
@@ -188,6 +189,12 @@ async def forget(items: SqlItems) -> None:
     await items.forget("connection_11", limit=2)
 
 
+async def forget_removed(items: SqlItems) -> None:
+    now = items.database.moment()
+    await items.database.write(lambda tx: removals.note(tx, now, "connection_12"))
+    assert await items.forget_removed(limit=2) == 2
+
+
 class Ask(msgspec.Struct, frozen=True):
     """Something the store does often, and the indexes that its statements must stand on."""
 
@@ -200,6 +207,11 @@ class Ask(msgspec.Struct, frozen=True):
 _BY_ID = "(pk_items|sqlite_autoindex_items_1)"
 _GIVEN = r"(WITH given\([^)]*\) AS \(VALUES .*\) )?"
 _LOCK = {"SELECT items.id, items.state": _BY_ID, f"{_GIVEN}UPDATE items SET": _BY_ID}
+_FORGET = {
+    r"SELECT items.id FROM items WHERE items.connection_id": "uq_items_external",
+    r"SELECT items.id FROM items WHERE items.id": _BY_ID,
+    "DELETE FROM items": _BY_ID,
+}
 ASKS = {
     "claim": Ask(claim, {"WITH picked AS": r"ix_items_eligible\b", **_LOCK}),
     "claim these": Ask(claim_these, {"WITH picked AS": _BY_ID}),
@@ -215,7 +227,10 @@ ASKS = {
     "stuck": Ask(stuck, {"SELECT": "ix_items_counted"}),
     "limited": Ask(limited, {"SELECT": "ix_items_limited"}),
     "list mine": Ask(list_mine, {"SELECT": "ix_items_counted"}),
-    "forget": Ask(forget, {"SELECT": "uq_items_external", "DELETE FROM items": _BY_ID}),
+    "forget": Ask(forget, _FORGET),
+    "forget removed": Ask(
+        forget_removed, {"SELECT removed_connections": "uq_items_external", **_FORGET}
+    ),
 }
 
 _FULL_SCAN = re.compile(r"Seq Scan on items|SCAN items(?! USING (COVERING )?INDEX ix_items_fetch)")

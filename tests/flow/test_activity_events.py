@@ -367,6 +367,33 @@ def test_events_about_nobody_and_about_nothing_that_matters_change_nothing(
     in_place(tmp_path, main, activities=1)
 
 
+def test_an_event_that_meets_a_removal_is_noted_for_everybody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(place: Place) -> None:
+        # Given two users of one account, of whom one leaves just after the event found both
+        [sport] = place.sports()
+        bobs = await place.site.connect(place.app, user_id="bob")
+        credentials = place.app.runtime.credentials
+        assert credentials is not None
+        both = await credentials.accounts.of_account("strava", str(sport.athlete_id))
+        assert {each.id for each in both} == {place.connection.id, bobs.id}
+        await place.app.connections.remove(both[0].id)
+
+        async def as_it_was(*_: object) -> object:
+            return both
+
+        monkeypatch.setattr(credentials.accounts, "of_account", as_it_was)
+
+        await place.streams.heard(place.event(sport))
+
+        # Then the other's is noted, and nothing of the one who left
+        noted = await place.app.items.list_items(None, limit=9)
+        assert {item.connection_id for item in noted} == {both[1].id}
+
+    in_place(tmp_path, main, activities=1, works=False)
+
+
 def test_strava_tells_the_system_itself(tmp_path: Path) -> None:
     """The sandbox's own events, as its webhooks send them."""
 

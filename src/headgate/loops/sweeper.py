@@ -8,6 +8,7 @@ the middle of its work keeps no other from doing it, and undoes nothing when it 
 from datetime import timedelta
 
 from headgate.base.service import Service
+from headgate.flow.connect import FORGET_MAX
 from headgate.flow.recover import rescue_expired, thaw_paused
 from headgate.flow.runtime import Runtime
 from headgate.ports.signal import CONTROL, SWEEP
@@ -50,11 +51,15 @@ class Sweeper(Service):
         return self._sweep_s_max if due_s is None else min(self._sweep_s_max, due_s) + SWEEP_S_MIN
 
     async def _prune(self) -> bool:
-        """Delete one batch of old events, if it is time; False when there are more."""
+        """Delete a batch of old events and of items nobody is connected to, if it is time.
+
+        False when there are more.
+        """
         if self._rt.clock.monotonic() < self._prune_at:
             return True
         pruned = await self._rt.store.prune_events(older_than=self._keep_events, limit=PRUNE_MAX)
-        if pruned == PRUNE_MAX:
+        forgotten = await self._rt.fetching.items.forget_removed(limit=FORGET_MAX)
+        if pruned == PRUNE_MAX or forgotten:
             return False
         self._prune_at = self._rt.clock.monotonic() + PRUNE_EVERY_S
         return True

@@ -113,7 +113,10 @@ class Items(Protocol):
     """Items, and the documents that were fetched for them."""
 
     async def register(self, found: Sequence[NewItem]) -> Registered:
-        """Store the items that are not known yet, and set those going that have an id at last."""
+        """Store the items that are not known yet, and set those going that have an id at last.
+
+        Those of a connection that was removed are left out.
+        """
         ...
 
     async def claim(
@@ -206,4 +209,8 @@ class Items(Protocol):
 
     async def forget(self, connection_id: str, *, limit: int) -> int:
         """Delete up to so many of the connection's items with their documents; how many."""
+        ...
+
+    async def forget_removed(self, *, limit: int) -> int:
+        """Delete up to so many items of a connection that was removed; 0 when none is left."""
         ...

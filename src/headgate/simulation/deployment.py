@@ -86,19 +86,21 @@ class Process:
             if deployment.limiter is None
             else LimiterClient(deployment.limiter)
         )
+        registry = Registry(deployment.syncs)
         self.runtime = Runtime(
             store=cast(Store, FaultyStore(self.sql_store, deployment.faults, clock)),
             signal=deployment.signal,
             clock=clock,
             ids=ids,
             rng=rng,
-            registry=Registry(deployment.syncs),
+            registry=registry,
             gates=Gates(limiter, MemoryLimiter(clock), clock, ids),
             fetching=Fetching(
                 items=SqlItems(self.database),
                 clock=clock,
                 worker=str(host),
                 lease=timedelta(seconds=deployment.worker.lease_s),
+                collections=registry.collections,
             ),
             transport=deployment.transport,
             credentials=deployment.credentials(self.database, clock, rng, ids),

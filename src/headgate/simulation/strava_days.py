@@ -229,7 +229,8 @@ async def _connect(client: Process, browser: AsgiTransport) -> str:
     """The athlete connects the account, on Strava's page and back."""
     credentials = client.runtime.credentials
     assert credentials is not None
-    connections = Connections(credentials, client.runtime.registry)
+    runtime = client.runtime
+    connections = Connections(credentials, runtime.registry, runtime.fetching.items)
     who = {"user_id": USER, "session": "a browser", "redirect_uri": BACK}
     page = await connections.start("strava", **who)
     back = (await browser.send(Request(method="GET", url=page))).headers.get("location") or ""

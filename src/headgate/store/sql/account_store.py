@@ -87,7 +87,7 @@ class SqlAccounts:
 
     async def remove(self, connection_id: str, *, user_id: str | None = None) -> None:
         """Delete it with its credentials."""
-        await self._write(lambda tx, _: accounts.remove(tx, connection_id, user_id=user_id))
+        await self._write(lambda tx, now: accounts.remove(tx, now, connection_id, user_id=user_id))
 
     async def lease(
         self, connection_id: str, *, version: int, holder: str, term: timedelta

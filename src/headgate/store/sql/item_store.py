@@ -156,3 +156,7 @@ class SqlItems:
     async def forget(self, connection_id: str, *, limit: int) -> int:
         """Delete some of the connection's items."""
         return await self._write(lambda tx, _: items.forget(tx, connection_id, limit=limit))
+
+    async def forget_removed(self, *, limit: int) -> int:
+        """Delete some items of a connection that was removed."""
+        return await self._write(lambda tx, now: items.forget_removed(tx, now, limit=limit))

@@ -44,7 +44,7 @@ from headgate.ports.items import (
     NewItem,
     Registered,
 )
-from headgate.store.sql import documents
+from headgate.store.sql import documents, removals
 from headgate.store.sql.documents import Packed
 from headgate.store.sql.many import Given, Many, insert_many
 from headgate.store.sql.moment import Moment, instant
@@ -87,6 +87,8 @@ _insert = insert_many(items, items.c.keys(), on_conflict=_tell_new)
 def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> Registered:
     """Store those that are not known yet, and set those going that have an id at last."""
     at = now.read(tx)
+    removed = removals.among(tx, {each.connection_id for each in found})
+    found = [each for each in found if each.connection_id not in removed]
     created = 0
     appeared = 0
     for begin in range(0, len(found), ROWS_MAX):
@@ -435,18 +437,24 @@ def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
         # As the index has them: a few of many would else be looked for among all.
         .order_by(items.c.collection, items.c.external_id)
         .limit(limit)
-        .with_for_update()
     )
-    return _delete(tx, list(tx.execute(query).scalars()))
+    return forget_these(tx, tx.execute(query).scalars().all())
+
+
+def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
+    """Delete some items of a connection that was removed."""
+    connection_id = removals.with_items(tx)
+    if connection_id is None:
+        removals.prune(tx, now)
+        return 0
+    return forget(tx, connection_id, limit=limit)
 
 
 def forget_these(tx: Connection, item_ids: Sequence[str]) -> int:
     """Delete these items, and what was fetched for them; how many there were."""
+    # Locked in the order of their ids, as everywhere: two transactions never wait for each other.
     query = select(items.c.id).where(_among(tx.dialect)).order_by(items.c.id).with_for_update()
-    return _delete(tx, list(tx.execute(query, {"ids": list(item_ids)}).scalars()))
-
-
-def _delete(tx: Connection, ids: list[str]) -> int:
+    ids = tx.execute(query, {"ids": list(item_ids)}).scalars().all()
     for begin in range(0, len(ids), ROWS_MAX):
         some = ids[begin : begin + ROWS_MAX]
         tx.execute(delete(item_documents).where(item_documents.c.item_id.in_(some)))

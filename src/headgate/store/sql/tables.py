@@ -273,6 +273,14 @@ _index(
 Index("ix_connections_of_user", connections.c.user_id, connections.c.id)
 Index("ix_connections_key", connections.c.key_id, connections.c.id)
 
+#: Connections that were removed, by which nothing of theirs comes back; for a week.
+removed_connections = Table(
+    "removed_connections",
+    metadata,
+    Column("connection_id", Text, primary_key=True),
+    Column("removed_at", UtcTime, nullable=False),
+)
+
 #: Users who were sent to a provider's page and have not come back yet.
 connect_attempts = Table(
     "connect_attempts",
@@ -468,5 +476,6 @@ __all__ = [
     "limiters",
     "metadata",
     "records",
+    "removed_connections",
     "users",
 ]

@@ -1,9 +1,9 @@
-"""Items of any kind: documents of any media type, and as many failures as a collection allows."""
+"""Items of any kind: any media type, any number of failures; and gone with their connection."""
 
 import sqlalchemy as sa
 from alembic import op
 
-from headgate.store.sql.types import JsonOf
+from headgate.store.sql.types import JsonOf, UtcTime
 
 revision = "0008"
 down_revision = "0006"
@@ -12,9 +12,15 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Turn what was said of streams into attributes, and let a collection say how often to try."""
+    """Say of documents, failures and connections what the engine says of them now."""
     _describe_documents()
     _allow_any_failures()
+    op.create_table(
+        "removed_connections",
+        sa.Column("connection_id", sa.Text(), nullable=False),
+        sa.Column("removed_at", UtcTime(), nullable=False),
+        sa.PrimaryKeyConstraint("connection_id", name=op.f("pk_removed_connections")),
+    )
 
 
 def _describe_documents() -> None:
