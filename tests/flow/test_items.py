@@ -813,6 +813,62 @@ class Streams(ApiSource):
         return Document.of_json(channels)
 
 
+def test_anything_can_be_an_item(tmp_path: Path) -> None:
+    """Photos, listed and then fetched one by one, by a collection of their own."""
+    seen: list[FetchAttempt] = []
+    photos = Collection(
+        name="album.photos",
+        title="Photos",
+        retry=ItemRetryPolicy(failures_max=5, backoff_s=(1,)),
+        on_attempt=seen.append,
+    )
+
+    def photo(ctx: Context, name: str) -> NewItem:
+        return NewItem(
+            id=f"{ctx.connection_id}-{name}",
+            collection=photos.name,
+            user_id=ctx.user_id,
+            connection_id=ctx.connection_id,
+            external_id=name,
+            start_time=START,
+        )
+
+    async def fetch(ctx: Context, item: Item) -> Document:
+        # The second comes only when it is asked for the fifth time.
+        if item.external_id == "b" and item.retry_count < 4:
+            raise Malformed("half of a photo")
+        body = f"photo {item.external_id}".encode()
+        return Document(media_type="image/jpeg", body=body, attributes={"bytes": len(body)})
+
+    async def read(ctx: Context) -> Chunk:
+        if ctx.cursor is None:
+            await ctx.items.register([photo(ctx, name) for name in "abc"])
+            return Chunk(cursor="fetching")
+        fetched = await ctx.items.fetch_due(ctx, photos.name, fetch, limit=2)
+        if fetched.next_due_s:
+            raise Deferred(timedelta(seconds=fetched.next_due_s))
+        return Chunk(cursor=None if fetched.next_due_s is None else "fetching")
+
+    async def main(world: World) -> None:
+        app = await world.app(Sync(name="album", source=ScriptedSource(read), collections=[photos]))
+        await app.supervisor().start()
+
+        submitted = await app.submit("album", user_id="ada", connection_id="ada-1")
+        job = await world.until(app, submitted.job.id)
+
+        assert job.state is JobState.SUCCESS, job.error
+        for name in "abc":
+            served = await app.items.serve(f"ada-1-{name}", user_id="ada")
+            assert served.document is not None
+            assert served.document.media_type == "image/jpeg"
+            assert served.document.content() == f"photo {name}".encode()
+            assert served.document.attributes == {"bytes": 7}
+        tried = [attempt.item.external_id for attempt in seen]
+        assert (tried.count("b"), len(tried)) == (5, 7)
+
+    in_world(tmp_path, main)
+
+
 def streams_source() -> Streams:
     """The Strava of the other tests, fetching streams."""
     plain = strava_source()
