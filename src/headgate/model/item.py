@@ -87,7 +87,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         """Raise Malformed for what could not be stored, or not be served as what it is."""
         known = _MEDIA_TYPE.fullmatch(self.media_type)
         if known is None or len(self.media_type) > MEDIA_TYPE_LENGTH_MAX:
-            raise Malformed(f"media_type: {self.media_type!r} is none; write one as {JSON!r}")
+            raise Malformed(f"media_type: {self.media_type!r} is not one, as {JSON!r} is")
         try:
             text = to_json(self.attributes).encode()
         except (TypeError, ValueError, RecursionError) as error:

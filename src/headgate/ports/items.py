@@ -80,10 +80,11 @@ class Served(msgspec.Struct, frozen=True):
 class FetchAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt at fetching an item, and what became of it."""
 
-    #: As it was claimed, and as it was left; None where the claim was lost, and nothing written.
+    #: As it was claimed.
     item: Item
+    #: As it was left; None where the claim was lost, and nothing was written.
     after: Item | None
-    #: One of the two.
+    #: What was fetched, or else what went wrong.
     document: Document | None
     error: Exception | None
     duration_s: float

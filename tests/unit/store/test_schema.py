@@ -15,8 +15,9 @@ from sqlalchemy import Connection, insert, select, text, update
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import SchemaBehind, SchemaNewer, StoreError
+from headgate.model import item as change
 from headgate.model.job import Lane, Mode
-from headgate.model.states import JOB, DayStatus, JobState, words
+from headgate.model.states import JOB, DayStatus, ItemState, JobState, words
 from headgate.store.sql import schema
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
@@ -340,6 +341,37 @@ async def test_old_documents_keep_their_channels_and_points_as_attributes(blank:
     for each in (streams, details):
         assert (each.media_type, each.hash) == ("application/json", f"hash of {each.item_id}")
         assert (each.fetched_at, each.content()) == (START, b"{}")
+
+
+async def test_old_items_stay_as_they_are_and_may_fail_more_often(blank: Database) -> None:
+    # Given one that waits, one that is stuck and one that was fetched
+    await at_revision(blank, "0006")
+
+    def fill(tx: Connection) -> None:
+        for item_id, state, tries, waits in (
+            ("waits", "failed", 2, True),
+            ("stuck", "failed", 3, False),
+            ("fetched", "success", 0, False),
+        ):
+            row = old_item(tx, id=item_id, collection="c", state=state, retry_count=tries)
+            due = {"next_attempt_at": row["created_at"]} if waits else {}
+            insert_old(tx, "items", {**row, **due})
+
+    await blank.write(fill)
+    await schema.migrate(blank)
+
+    # Then they are as they were
+    items = SqlItems(blank)
+    waits, stuck, fetched = [await items.get(each) for each in ("waits", "stuck", "fetched")]
+    assert (waits.state, waits.retry_count, waits.stuck) == (ItemState.FAILED, 2, False)
+    assert (waits.next_attempt_at, waits.start_time, waits.lane) == (START, START, Lane.COLD)
+    assert (stuck.stuck, fetched.state) == (True, ItemState.SUCCESS)
+    # And the first is claimed, and may fail again and again
+    lease = timedelta(minutes=1)
+    [taken] = await items.claim("c", "connection_1", limit=9, lease=lease, worker="w")
+    [again] = await items.settle([(change.fail(taken, error="x", after=lease), None)])
+    assert again is not None and (again.id, again.retry_count) == ("waits", 3)
+    assert again.next_attempt_at is not None
 
 
 async def test_an_embedded_database_is_made_ready_by_itself(
