@@ -5,33 +5,41 @@ import gzip
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import mean
+from typing import Any
 
 import asyncpg
+import msgspec
+from fastapi import FastAPI
 
 from bench.report import Report, console, is_quick
 from bench.workload import addresses
+from headgate import App
 from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
-from headgate.base.encoding import to_json
+from headgate.connectors.keys import KeyRing
+from headgate.connectors.strava.streams import streams_document
 from headgate.model import item as change
-from headgate.model.item import Document, document_of
+from headgate.model.item import Document
 from headgate.ports.items import NewItem
 from headgate.store.sql import schema
+from headgate.store.sql.database import Database
 from headgate.store.sql.documents import LEVEL
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.systems.activity_streams import COLLECTION
+from headgate.web.limits import Limits
+from headgate.web.server import build
 from tests.conformance.crowds import STREAMS, fill_items
 
 POINTS = 3_600
-COLLECTION = "bench.streams"
 LEASE = timedelta(minutes=5)
 #: Requests that ask at the same time, as a busy server's do.
 AT_ONCE = 10
@@ -47,7 +55,7 @@ def main() -> None:
     log.configure(SystemClock(), json=True, level="critical")
     report = Report("streams")
     documents = [an_hour(seed) for seed in range(20)]
-    packing(report, [to_json(each.data).encode() for each in documents])
+    packing(report, [each.body for each in documents])
     with addresses() as found:
         for name, address in found.items():
             event_loop.run(measure(report, name, address, documents, quick=quick))
@@ -82,7 +90,7 @@ def an_hour(seed: int) -> Document:
         "temp": [round(each) for each in wander(18, 0.05, 1)],
         "grade_smooth": list(wander(0, 0.3, 1)),
     }
-    return document_of(channels, source="strava")
+    return streams_document(channels)
 
 
 def packing(report: Report, texts: list[bytes]) -> None:
@@ -103,7 +111,7 @@ async def measure(
     console.print(f"[bold]{name}[/]: an hour of nine channels")
     database = await opened(address)
     try:
-        texts = [to_json(each.data) for each in documents]
+        texts = [each.body.decode() for each in documents]
         bare: Bare = (
             BarePostgres(database.dsn)
             if isinstance(database, PostgresDatabase)
@@ -173,28 +181,92 @@ async def store_rate(items: SqlItems, documents: list[Document], count: int) -> 
 
 
 async def serve_rates(report: Report, name: str, items: SqlItems, bare: "Bare", count: int) -> None:
-    """Documents served a second, with state and owner looked at, next to the bare row."""
+    """Documents served a second, by the store and by the endpoint, next to the bare row."""
     stored = (await items.census(COLLECTION)).states
     there = max(stored.values())
+    endpoint = await Endpoint.of(items.database)
 
     async def serve(number: int) -> None:
         served = await items.serve(f"bench_{number % there}", user_id="user")
         assert served.document is not None and served.document.encoding == "gzip"
 
+    async def answer(number: int) -> None:
+        assert await endpoint.streams(f"bench_{number % there}") == 200
+
+    async def nothing(_: int) -> None:
+        assert await endpoint.streams("nobody's") == 404
+
     async def plain(number: int) -> None:
         assert await bare.served(f"bench_{number % there}")
 
-    for title, at_once in (("serve", AT_ONCE), ("single_serve", 1)):
-        # In turn, and the best of each: whatever else the machine does meets both.
-        rates = [(await rate_of(serve, count, at_once), await rate_of(plain, count, at_once))]
-        for _ in range(2):
-            again = await rate_of(serve, count, at_once), await rate_of(plain, count, at_once)
-            rates.append(again)
-        ours, theirs = (max(each[side] for each in rates) for side in (0, 1))
+    ours = {"serve": serve, "endpoint": answer, "endpoint_not_found": nothing}
+    for at_once in (AT_ONCE, 1):
+        # In turn, and the best of each: whatever else the machine does meets all of them.
+        asked: dict[str, One] = {**ours, "bare": plain}
+        rounds = [
+            {title: await rate_of(ask, count, at_once) for title, ask in asked.items()}
+            for _ in range(3)
+        ]
+        best = {title: max(each[title] for each in rounds) for title in asked}
         note = f", {at_once} at once" if at_once > 1 else ", one by one"
-        report.add(f"{name}_{title}_per_s", ours, "documents/s", note)
-        report.add(f"{name}_{title}_bare_per_s", theirs, "documents/s", ", bare row")
-        report.add(f"{name}_{title}_ratio_to_bare", theirs / ours, "times the bare read's time")
+        prefix = name if at_once > 1 else f"{name}_single"
+        report.add(f"{prefix}_serve_bare_per_s", best["bare"], "documents/s", f", bare row{note}")
+        for title in ours:
+            report.add(f"{prefix}_{title}_per_s", best[title], "answers/s", note)
+            ratio = best["bare"] / best[title]
+            report.add(f"{prefix}_{title}_ratio_to_bare", ratio, "times the bare read's time")
+
+
+class Endpoint:
+    """`GET /v1/activities/{id}/streams`, asked in this process as a server asks it."""
+
+    def __init__(self, web: FastAPI, key: str) -> None:
+        """Ask `web`, with the API key."""
+        self._web = web
+        self._headers = [
+            (b"host", b"bench"),
+            (b"authorization", f"Bearer {key}".encode()),
+            (b"accept-encoding", b"gzip"),
+        ]
+
+    @staticmethod
+    async def of(database: Database) -> "Endpoint":
+        """The endpoint of an application on that database, with a key of the user's."""
+        app = App(database)
+        web = build(app, keys=KeyRing.for_demo())
+        # One key asks more often here than any may.
+        wide = Limits(app.clock, per_min=10**9)
+        web.state.api = msgspec.structs.replace(web.state.api, limits=wide)
+        _, key = await app.api_keys.make("bench", role="user", user_id="user")
+        return Endpoint(web, key.reveal())
+
+    async def streams(self, activity_id: str) -> int:
+        """The status of the answer, whose body was read to its end."""
+        path = f"/v1/activities/{activity_id}/streams"
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": self._headers,
+            "client": ("127.0.0.1", 1),
+            "server": ("bench", 80),
+        }
+        sent: list[MutableMapping[str, Any]] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        await self._web(scope, receive, send)
+        return int(sent[0]["status"])
 
 
 async def rate_of(one: One, count: int, at_once: int) -> float:
@@ -251,7 +323,7 @@ async def vacuum(database: PostgresDatabase) -> None:
 
 
 _SERVE = """
-SELECT body, state, channels, point_count, source, fetched_at, hash, encoding
+SELECT body, state, media_type, attributes, fetched_at, hash, encoding
 FROM items LEFT JOIN item_documents ON item_id = items.id AND state = 'success'
 WHERE items.id = {} AND user_id = {}
 """

@@ -103,8 +103,8 @@ class Place:
     async def fetched(self, sport: Sport) -> object:
         """The streams that are served."""
         served = await self.streams.streams(self.id_of(sport), user_id="ada")
-        assert served.document is not None, served.activity.item
-        return msgspec.json.decode(served.document.json())
+        assert served.document is not None, served.item
+        return msgspec.json.decode(served.document.stored.content())
 
     async def until(self, job: Job, *states: JobState) -> Job:
         return await self.site.world.until(self.app, job.id, *states)

@@ -50,6 +50,8 @@ def parts(sql: str) -> list[str]:
     """A statement as lines that do not depend on the order in which constraints were added."""
     flat = re.sub(r"\s+", " ", sql)
     head, _, body = flat.partition(" (")
+    # SQLite quotes the name of a table that was copied and renamed, which is how it is altered.
+    head = head.replace('"', "")
     pieces = re.split(r", (?=CONSTRAINT |[a-z_]+ [A-Z]+)", body)
     return [f"{head}: {piece.strip().removesuffix(')').strip()}" for piece in pieces]
 

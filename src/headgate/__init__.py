@@ -44,7 +44,7 @@ from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
 from headgate.flow.backfill import BackfillRequest, Backfills
 from headgate.flow.connect import Connections
-from headgate.flow.registry import Sync
+from headgate.flow.registry import Collection, Sync
 from headgate.flow.status import JobStatus
 from headgate.flow.submit import JobRequest
 from headgate.loops.lanes import LaneSize
@@ -52,6 +52,7 @@ from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.account import Connection, ConnectionReason
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
 from headgate.model.forecast import DayCost, Forecast
+from headgate.model.item import Document, Item
 from headgate.model.job import (
     EventKind,
     Job,
@@ -64,8 +65,9 @@ from headgate.model.job import (
     Summary,
 )
 from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record
-from headgate.model.states import ConnectionState, DayStatus, JobState
+from headgate.model.states import ConnectionState, DayStatus, ItemState, JobState
 from headgate.policy.entitlement import Entitlement, paid_history
+from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.connector import (
     Batch,
@@ -79,6 +81,7 @@ from headgate.ports.connector import (
     Source,
     Written,
 )
+from headgate.ports.items import FetchAttempt, NewItem
 from headgate.ports.store import Submitted
 from headgate.ports.transport import Headers, Patience, Response
 
@@ -100,6 +103,7 @@ __all__ = [
     "BudgetUse",
     "Chunk",
     "ChunkEvent",
+    "Collection",
     "Conflict",
     "Connection",
     "ConnectionPaused",
@@ -114,8 +118,10 @@ __all__ = [
     "DayStatus",
     "Deferred",
     "Destination",
+    "Document",
     "Entitlement",
     "EventKind",
+    "FetchAttempt",
     "File",
     "Forbidden",
     "Forecast",
@@ -127,6 +133,9 @@ __all__ = [
     "InHeader",
     "InQuery",
     "InvalidInput",
+    "Item",
+    "ItemRetryPolicy",
+    "ItemState",
     "Job",
     "JobEvent",
     "JobRequest",
@@ -140,6 +149,7 @@ __all__ = [
     "LinkHeader",
     "Malformed",
     "Mode",
+    "NewItem",
     "NextBy",
     "NextToken",
     "NoData",

@@ -122,6 +122,7 @@ class App:
                 clock=self.clock,
                 worker=self.name,
                 lease=timedelta(seconds=self._worker_settings.lease_s),
+                collections=registry.collections,
             ),
             transport=transport,
             credentials=self._credentials(vault, transport),
@@ -227,7 +228,9 @@ class App:
         rt = self.runtime
         if rt.credentials is None:
             raise InvalidInput("syncs", "none of their sources has an `auth` to connect by")
-        return Connections(self._connections, self._attempts, rt.credentials, rt.registry)
+        return Connections(
+            self._connections, self._attempts, rt.credentials, rt.registry, self.items
+        )
 
     async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> Rekeyed:
         """Put every connection's credentials under the newest key; safe to stop and to repeat."""

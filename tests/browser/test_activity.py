@@ -18,9 +18,10 @@ from playwright.async_api import Page, expect
 
 from headgate import App
 from headgate.base.clock import ManualClock
+from headgate.connectors.strava.streams import streams_document
 from headgate.model import item as change
 from headgate.model.access import Role
-from headgate.model.item import Document, Item, document_of
+from headgate.model.item import Document, Item
 from headgate.ports.items import NewItem
 from headgate.systems.activity_streams.names import ACTIVITIES, details_id
 from headgate.web.api.activities.links import activity_path
@@ -93,15 +94,14 @@ async def described(app: App, **details: Any) -> None:
     )
     await app.items.register([new])
     item = await claim(app, await app.items.get(the_id))
-    told = Document(data={**DETAILS, **details}, channels=(), point_count=0, source="strava")
-    await settle(app, change.succeed(item), told)
+    await settle(app, change.succeed(item), Document.of_json({**DETAILS, **details}))
 
 
 def ride() -> Document:
     """An hour that looks like one."""
     size = 3601
     hill = [at if at < 1800 else 3600 - at for at in range(size)]
-    return document_of(
+    return streams_document(
         {
             **channels(size),
             "heartrate": [118 + each // 40 + each % 5 for each in hill],
@@ -109,8 +109,7 @@ def ride() -> Document:
             "velocity_smooth": [round(2.2 + (3600 - each) / 2000, 2) for each in hill],
             "cadence": [80 + at % 6 for at in range(size)],
             "distance": [round(at * 2.78, 1) for at in range(size)],
-        },
-        source="strava",
+        }
     )
 
 
@@ -402,7 +401,7 @@ async def test_real_clients_read_the_whole_answer(served: Rig, open_page: OpenPa
         [url, _of(headers)],
     )
 
-    data = ride().data
+    data = json.loads(ride().body)
     for client_name, answer_of in told.items():
         assert isinstance(answer_of, dict)
         assert answer_of["stream_data"] == data, client_name

@@ -14,7 +14,7 @@ from headgate.model.states import CONNECTION, ConnectionState
 from headgate.ports.connections import NewConnection, Renewal, Resealed
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.database import Database
-from headgate.store.sql.tables import connections
+from headgate.store.sql.tables import connections, removed_connections
 from tests.stores import START
 
 TERM = timedelta(seconds=60)
@@ -157,6 +157,9 @@ async def test_a_removed_connection_is_gone_with_its_credentials(
     with pytest.raises(NotFound):
         await store.get("conn_1")
     assert await database.read(lambda tx: tx.execute(connections.select()).all()) == []
+    # All that is remembered is that it was there.
+    rows = await database.read(lambda tx: tx.execute(removed_connections.select()).all())
+    assert [row.connection_id for row in rows] == ["conn_1"]
 
 
 # ---- states ------------------------------------------------------------------------------------

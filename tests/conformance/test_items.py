@@ -11,15 +11,16 @@ from msgspec.structs import asdict, replace
 from sqlalchemy import insert
 
 from headgate.base.clock import ManualClock
-from headgate.base.errors import IllegalTransition, NotFound, StoreError
-from headgate.flow.fetch_item import item_appeared, reset_item
+from headgate.base.errors import NotFound, StoreError
+from headgate.flow.fetch_item import reset_item
 from headgate.flow.recover import rescue_items
+from headgate.flow.registry import Collection
 from headgate.model import item as change
-from headgate.model.item import LOST, Document, Item, document_of
+from headgate.model.item import LOST, Document, Item
 from headgate.model.job import Lane
 from headgate.model.lease import Claim
 from headgate.model.states import ItemState
-from headgate.policy.items import CRASHES_MAX
+from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.items import NewItem, Registered
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
@@ -67,7 +68,7 @@ async def claim(
     items: SqlItems,
     limit: int = 1,
     *,
-    connection_id: str | None = "connection_1",
+    connection_id: str = "connection_1",
     lease: timedelta = LEASE,
     worker: str = "worker_1",
 ) -> Sequence[Item]:
@@ -104,7 +105,7 @@ def ids(of: Sequence[Item]) -> list[str]:
     return [item.id for item in of]
 
 
-DOCUMENT = document_of({"time": [0, 1, 2], "heartrate": [90, 91, 92]}, source="strava")
+DOCUMENT = Document.of_json({"time": [0, 1, 2]}, {"points": 3})
 
 
 # ---- registering -------------------------------------------------------------------------------
@@ -170,16 +171,6 @@ async def test_what_the_provider_has_nothing_for_is_not_set_going_by_being_found
     assert (await items.get(found.id)).state is ItemState.UNAVAILABLE
 
 
-async def test_an_id_may_be_told_by_itself(items: SqlItems) -> None:
-    [item_id] = await registered(items, 1, external_id=None)
-
-    after = await item_appeared(items, item_id, "e1")
-
-    assert (after.state, after.external_id) == (ItemState.PENDING, "e1")
-    with pytest.raises(IllegalTransition):
-        await item_appeared(items, item_id, "e2")
-
-
 async def test_many_are_registered_together(items: SqlItems) -> None:
     found = [new_item(external_id=None if n % 2 else f"many_{n}") for n in range(2500)]
     assert await items.register(found) == Registered(2500, 0)
@@ -217,14 +208,14 @@ async def test_a_claim_sets_state_token_lease_worker_and_the_moment(
     assert item == await items.get(item.id)
 
 
-async def test_a_claim_may_be_of_one_connection_or_of_any(items: SqlItems) -> None:
+async def test_a_claim_is_of_one_connection_and_one_collection(items: SqlItems) -> None:
     [mine] = await registered(items, 1, connection_id="connection_1")
     [other] = await registered(items, 1, connection_id="connection_2")
     [elsewhere] = await registered(items, 1, collection="strava.laps")
 
     assert ids(await claim(items, 10, connection_id="connection_2")) == [other]
-    assert ids(await claim(items, 10, connection_id=None)) == [mine]
-    taken = await items.claim("strava.laps", None, limit=10, lease=LEASE, worker="w")
+    assert ids(await claim(items, 10)) == [mine]
+    taken = await items.claim("strava.laps", "connection_1", limit=10, lease=LEASE, worker="w")
     assert ids(taken) == [elsewhere]
 
 
@@ -303,7 +294,7 @@ async def test_a_failure_waits_its_time_and_the_third_waits_for_an_operator(
     assert (after.retry_count, after.stuck) == (3, True)
     clock.advance(30 * 86_400)
     assert await claim(items) == []
-    assert await items.next_due_s(STREAMS, None) is None
+    assert await items.next_due_s(STREAMS, "connection_1") is None
     fresh = await reset_item(items, item.id)
     assert (fresh.state, fresh.retry_count, fresh.error) == (ItemState.PENDING, 0, None)
     assert ids(await claim(items)) == [item.id]
@@ -365,7 +356,7 @@ async def test_a_zombie_changes_nothing(items: SqlItems, clock: ManualClock, nam
 
 async def test_a_second_document_of_the_same_claim_changes_nothing(items: SqlItems) -> None:
     item = await claim_one(items)
-    other = document_of({"time": [9]}, source="strava")
+    other = Document.of_json({"time": [9]})
     await settled(items, change.succeed(item), DOCUMENT)
 
     assert await lost(items, change.succeed(item), other)
@@ -450,18 +441,45 @@ async def test_an_item_that_takes_down_every_worker_is_left_alone_in_the_end(
     items: SqlItems, clock: ManualClock
 ) -> None:
     item = await claim_one(items)
-    for _ in range(CRASHES_MAX - 1):
+    for _ in range(ItemRetryPolicy().crashes_max - 1):
         clock.advance(61)
         assert await rescue_items(items) == 1
-        clock.advance(await items.next_due_s(STREAMS, None) or 0)
+        clock.advance(await items.next_due_s(STREAMS, "connection_1") or 0)
         [item] = await claim(items)
     clock.advance(61)
     assert await rescue_items(items) == 1
 
     after = await items.get(item.id)
     assert (after.state, after.error, after.stuck) == (ItemState.FAILED, LOST, True)
-    assert (after.crashes, after.retry_count) == (CRASHES_MAX, 0)
+    assert (after.crashes, after.retry_count) == (ItemRetryPolicy().crashes_max, 0)
     assert await items.stuck(STREAMS) == 1
+
+
+async def test_a_collection_says_how_many_workers_an_item_may_take_down(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    # Given an item of a collection that forgives nothing, and one that nobody here has declared
+    strict = Collection(name=STREAMS, title="Streams", retry=ItemRetryPolicy(crashes_max=1))
+    item = await claim_one(items)
+    [unknown] = await registered(items, 1, collection="strava.laps")
+    await items.claim("strava.laps", "connection_1", limit=1, lease=LEASE, worker="w")
+    clock.advance(61)
+
+    assert await rescue_items(items, {STREAMS: strict}) == 2
+
+    assert (await items.get(item.id)).stuck
+    assert (await items.get(unknown)).state is ItemState.PENDING
+
+
+async def test_an_item_may_fail_more_often_than_most_and_is_claimed_again(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    item = await claim_one(items)
+    for failures in range(1, 12):
+        after = await settled(items, change.fail(item, error="x", after=MINUTE))
+        assert (after.retry_count, after.stuck) == (failures, False)
+        clock.advance(60)
+        [item] = await claim(items)
 
 
 async def test_a_rescue_that_was_decided_before_a_heartbeat_comes_too_late(
@@ -500,8 +518,8 @@ async def test_more_lost_items_than_one_batch_are_all_rescued(
         {"deferred_until": START},
         {"external_id": None},
         {"next_attempt_at": None},
-        {"state": "failed", "retry_count": 3},
         {"state": "success"},
+        {"state": "unavailable"},
     ],
     ids=str,
 )
@@ -529,7 +547,7 @@ async def test_items_are_forgotten_by_their_ids_with_what_was_fetched_for_them(
     await settled(items, change.succeed(item), DOCUMENT)
     known = [item.id, *await registered(items, 2)]
     [document] = await items.documents_of(known)
-    assert (document.item_id, document.channels) == (item.id, DOCUMENT.channels)
+    assert (document.item_id, document.attributes) == (item.id, DOCUMENT.attributes)
 
     assert await items.forget_these([item.id, "nobody"]) == 1
 

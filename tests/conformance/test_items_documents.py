@@ -3,19 +3,23 @@
 import gzip
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound
 from headgate.flow.fetch_item import reset_item
 from headgate.model import item as change
-from headgate.model.item import document_of
+from headgate.model.item import Document
 from headgate.model.states import ItemState
-from headgate.ports.items import Census
+from headgate.ports.items import Census, Registered
+from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from tests import stores
+from tests.conformance.test_connections import added
 from tests.conformance.test_items import (
     DOCUMENT,
     MINUTE,
@@ -46,12 +50,9 @@ async def test_a_document_is_stored_with_the_success_and_served_as_it_was_encode
     # Given an item that was fetched
     item = await claim_one(items)
     clock.advance(3)
-    channels: dict[str, list[object]] = {
-        "time": [0, 1],
-        "latlng": [[1.5, 2.25], [1.5, 2.5]],
-        "note": ["ä", None],
-    }
-    document = document_of(channels, source="strava", wrap={"status": "success"})
+    data = {"time": [0, 1], "latlng": [[1.5, 2.25], [1.5, 2.5]], "note": ["ä", None]}
+    about = {"size": 2, "names": ["latlng", "note", "time"], "deep": {"ä": None}}
+    document = Document.of_json(data, about)
     await settled(items, change.succeed(item), document)
 
     # When it is served
@@ -59,14 +60,27 @@ async def test_a_document_is_stored_with_the_success_and_served_as_it_was_encode
 
     # Then the bytes are what a client that takes gzip is sent, and hold what was fetched
     stored = served.document
-    assert served.state is ItemState.SUCCESS
+    assert served.item == await items.get(item.id)
+    assert served.item.state is ItemState.SUCCESS
     assert stored is not None
-    assert stored.encoding == "gzip"
-    assert json.loads(gzip.decompress(stored.body)) == document.data
-    assert json.loads(stored.json()) == {"status": "success", "stream_data": channels}
-    assert stored.channels == ("latlng", "note", "time")
-    assert (stored.point_count, stored.source) == (2, "strava")
+    assert (stored.media_type, stored.encoding) == ("application/json", "gzip")
+    assert gzip.decompress(stored.body) == document.body == stored.content()
+    assert json.loads(stored.content()) == data
+    assert stored.attributes == about
     assert stored.fetched_at == clock.now()
+
+
+@pytest.mark.parametrize("body", [b"", bytes(range(256)) * 300], ids=["empty", "any bytes"])
+async def test_a_document_is_any_bytes_of_any_media_type(items: SqlItems, body: bytes) -> None:
+    item = await claim_one(items)
+    await settled(items, change.succeed(item), Document(media_type="image/png", body=body))
+
+    stored = (await items.serve(item.id)).document
+
+    assert stored is not None
+    assert (stored.media_type, stored.attributes) == ("image/png", {})
+    assert stored.content() == body
+    assert stored == (await items.documents_of([item.id]))[0]
 
 
 async def test_equal_documents_are_equal_bytes_and_others_have_another_hash(
@@ -74,7 +88,7 @@ async def test_equal_documents_are_equal_bytes_and_others_have_another_hash(
 ) -> None:
     await registered(items, 3)
     first, second, third = await claim(items, 3)
-    other = document_of({"time": [0, 1, 2], "heartrate": [90, 91, 93]}, source="strava")
+    other = Document.of_json({"time": [0, 1, 3]})
     for item, document in ((first, DOCUMENT), (second, DOCUMENT), (third, other)):
         await settled(items, change.succeed(item), document)
 
@@ -94,12 +108,13 @@ async def test_what_is_fetched_anew_takes_the_place_of_what_was_there(items: Sql
 
     # When it is fetched again
     [item] = await claim(items)
-    newer = document_of({"time": [7]}, source="strava")
+    newer = Document.of_json({"time": [7]}, {"newer": True})
     await settled(items, change.succeed(item), newer)
 
     # Then there is one document, the newer
     served = (await items.serve(item.id)).document
-    assert served is not None and json.loads(served.json()) == {"time": [7]}
+    assert served is not None and served.content() == newer.body
+    assert served.attributes == {"newer": True}
     rows = await items.database.read(stores.contents)
     assert len(rows["item_documents"]) == 1
 
@@ -120,7 +135,7 @@ async def test_without_a_document_the_state_alone_is_served(items: SqlItems, mad
 
     served = await items.serve(item.id)
 
-    assert (served.state, served.document) == (after.state, None)
+    assert (served.item, served.document) == (after, None)
 
 
 async def test_a_success_is_never_without_a_document_nor_a_failure_with_one(
@@ -134,9 +149,10 @@ async def test_a_success_is_never_without_a_document_nor_a_failure_with_one(
         await items.settle_many([(change.release(item), DOCUMENT)])
 
 
-async def test_what_json_cannot_hold_is_refused_and_nothing_is_written(items: SqlItems) -> None:
+async def test_what_is_no_bytes_is_refused_and_nothing_is_written(items: SqlItems) -> None:
     item = await claim_one(items)
-    broken = document_of({"time": [object()]}, source="strava")
+    text: Any = "a text"
+    broken = Document(media_type="text/plain", body=text)
 
     with pytest.raises(TypeError):
         await items.settle_many([(change.succeed(item), broken)])
@@ -270,3 +286,66 @@ async def test_a_connections_items_are_forgotten_with_their_documents(items: Sql
     rows = await items.database.read(stores.contents)
     assert (len(rows["items"]), rows["item_documents"]) == (1, [])
     assert ids(await items.list_items(STREAMS, limit=9)) == [other]
+
+
+async def test_nothing_is_registered_for_a_connection_that_was_removed(
+    items: SqlItems, database: Database
+) -> None:
+    # Given a connection that was removed while somebody looked for its items
+    unknown = new_item(connection_id="conn_1", external_id=None)
+    await items.register([unknown])
+    accounts = SqlConnections(database)
+    await added(accounts)
+    await accounts.remove("conn_1")
+
+    # When what was found is registered, with what is another's
+    late, other = new_item(connection_id="conn_1"), new_item(connection_id="conn_2")
+    known = replace(unknown, external_id="e1")
+    told = await items.register([late, other, known])
+
+    # Then the other's alone is there, and nothing is set going
+    assert told == Registered(1, 0)
+    assert await items.register([late]) == Registered(0, 0)
+    assert ids(await items.list_items(None, limit=9)) == sorted([unknown.id, other.id])
+    assert (await items.get(unknown.id)).state is ItemState.UNAVAILABLE
+
+
+async def test_what_removed_connections_left_is_forgotten_some_at_a_time(
+    items: SqlItems, database: Database, clock: ManualClock
+) -> None:
+    # Given two connections that were removed before their items were, and one that is there
+    accounts = SqlConnections(database)
+    for number, account in ((1, "athlete 7"), (2, "athlete 8"), (3, "athlete 9")):
+        await added(accounts, f"conn_{number}", external_id=account)
+        await registered(items, 3, connection_id=f"conn_{number}")
+    for item in await claim(items, 2, connection_id="conn_1"):
+        await settled(items, change.succeed(item), DOCUMENT)
+    for number in (1, 2):
+        await accounts.remove(f"conn_{number}")
+
+    # When they are swept up
+    counts = [await items.forget_removed(limit=2) for _ in range(5)]
+
+    # Then only the other's items are left
+    assert sorted(counts) == [0, 1, 1, 2, 2] and counts[-1] == 0
+    rows = await items.database.read(stores.contents)
+    assert (len(rows["items"]), rows["item_documents"]) == (3, [])
+    assert {item.connection_id for item in await items.list_items(None, limit=9)} == {"conn_3"}
+    # And they are remembered for a week.
+    assert len(rows["removed_connections"]) == 2
+    clock.advance(timedelta(days=8).total_seconds())
+    assert await items.forget_removed(limit=2) == 0
+    assert (await items.database.read(stores.contents))["removed_connections"] == []
+
+
+async def test_what_is_not_yet_forgotten_is_remembered_however_old(
+    items: SqlItems, database: Database, clock: ManualClock
+) -> None:
+    accounts = SqlConnections(database)
+    await added(accounts)
+    await registered(items, 3, connection_id="conn_1")
+    await accounts.remove("conn_1")
+    clock.advance(timedelta(days=30).total_seconds())
+
+    assert [await items.forget_removed(limit=2) for _ in range(3)] == [2, 1, 0]
+    assert await items.list_items(None, limit=9) == []

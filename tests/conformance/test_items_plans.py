@@ -17,10 +17,11 @@ import pytest
 from sqlalchemy import Connection, Engine, event
 
 from headgate.model import item as change
-from headgate.model.item import document_of
+from headgate.model.item import Document
 from headgate.model.lease import Claim
 from headgate.model.states import ItemState
 from headgate.ports.items import NewItem
+from headgate.store.sql import removals
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
@@ -37,7 +38,7 @@ from tests.conformance.test_plans import Sent, generic_plan, plan
 from tests.stores import LEASE, START
 
 ITEM_ROWS = int(os.environ.get("ITEM_ROWS", "50000"))
-DOCUMENT = document_of({"time": [0, 1]}, source="strava")
+DOCUMENT = Document.of_json({"time": [0, 1]})
 
 
 def fill(tx: Connection) -> None:
@@ -92,12 +93,6 @@ def caught() -> Iterator[list[Sent]]:
 
 async def claim(items: SqlItems) -> None:
     taken = await items.claim(STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
-    assert len(taken) == 10
-    await items.settle_many([(change.release(item), None) for item in taken])
-
-
-async def claim_any(items: SqlItems) -> None:
-    taken = await items.claim(STREAMS, None, limit=10, lease=LEASE, worker="w")
     assert len(taken) == 10
     await items.settle_many([(change.release(item), None) for item in taken])
 
@@ -171,6 +166,12 @@ async def forget(items: SqlItems) -> None:
     await items.forget("connection_11", limit=2)
 
 
+async def forget_removed(items: SqlItems) -> None:
+    now = items.database.moment()
+    await items.database.write(lambda tx: removals.note(tx, now, "connection_12"))
+    assert await items.forget_removed(limit=2) == 2
+
+
 class Ask(msgspec.Struct, frozen=True):
     """Something the store does often, and the indexes that its statements must stand on."""
 
@@ -183,9 +184,13 @@ class Ask(msgspec.Struct, frozen=True):
 _BY_ID = "(pk_items|sqlite_autoindex_items_1)"
 _GIVEN = r"(WITH given\([^)]*\) AS \(VALUES .*\) )?"
 _LOCK = {"SELECT items.id, items.state": _BY_ID, f"{_GIVEN}UPDATE items SET": _BY_ID}
+_FORGET = {
+    r"SELECT items.id FROM items WHERE items.connection_id": "uq_items_external",
+    r"SELECT items.id FROM items WHERE items.id": _BY_ID,
+    "DELETE FROM items": _BY_ID,
+}
 ASKS = {
     "claim": Ask(claim, {"WITH picked AS": r"ix_items_eligible\b", **_LOCK}),
-    "claim any": Ask(claim_any, {"WITH picked AS": "ix_items_eligible_of_all"}),
     "claim these": Ask(claim_these, {"WITH picked AS": _BY_ID}),
     "settle": Ask(settle, _LOCK),
     "extend": Ask(extend, {"WITH mine AS": _BY_ID}),
@@ -199,7 +204,10 @@ ASKS = {
     "stuck": Ask(stuck, {"SELECT": "ix_items_counted"}),
     "limited": Ask(limited, {"SELECT": "ix_items_limited"}),
     "list mine": Ask(list_mine, {"SELECT": "ix_items_counted"}),
-    "forget": Ask(forget, {"SELECT": "uq_items_external", "DELETE FROM items": _BY_ID}),
+    "forget": Ask(forget, _FORGET),
+    "forget removed": Ask(
+        forget_removed, {"SELECT removed_connections": "uq_items_external", **_FORGET}
+    ),
 }
 
 _FULL_SCAN = re.compile(r"Seq Scan on items|SCAN items(?! USING (COVERING )?INDEX ix_items_fetch)")

@@ -12,7 +12,7 @@ from pathlib import Path
 from headgate.base.clock import SystemClock
 from headgate.base.ids import system_random
 from headgate.flow.fetch_item import Fetching, fetch_due
-from headgate.model.item import Document, Item, document_of
+from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode
 from headgate.ports.connector import Context
 from headgate.store.sql.database import Database
@@ -50,7 +50,7 @@ class Provider:
         """One request."""
         self._writer.write(f"{item.id} {item.token} {os.getpid()}\n".encode())
         answer = await self._reader.readline()
-        return document_of({"time": [0, 1], "said": [answer.decode(), item.id]}, source="faults")
+        return Document.of_json({"said": answer.decode(), "of": item.id})
 
 
 async def main() -> None:
@@ -87,7 +87,12 @@ async def main() -> None:
     print("ready", flush=True)
     while True:
         done = await fetch_due(
-            fetching, ctx, provider.fetch, collection=COLLECTION, connection_id=None, limit=BATCH
+            fetching,
+            ctx,
+            provider.fetch,
+            collection=COLLECTION,
+            connection_id=ctx.connection_id,
+            limit=BATCH,
         )
         if not done.items:
             await clock.sleep(REST_S)

@@ -153,7 +153,7 @@ def new_item(number: int) -> NewItem:
         id=f"item_{number:04d}",
         collection=COLLECTION,
         user_id=f"user_{number % 7}",
-        connection_id=f"connection_{number % 7}",
+        connection_id="connection_1",
         external_id=str(number),
         start_time=stores.START + timedelta(minutes=number),
     )

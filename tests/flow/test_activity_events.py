@@ -18,6 +18,7 @@ from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.sandbox.kit.faults import FaultKind
 from headgate.sandbox.strava.world import NewActivity
+from headgate.store.sql.connections import SqlConnections
 from headgate.systems.activity_streams import (
     LIVE,
     STREAMS,
@@ -365,6 +366,31 @@ def test_events_about_nobody_and_about_nothing_that_matters_change_nothing(
         assert await place.states() == {}
 
     in_place(tmp_path, main, activities=1)
+
+
+def test_an_event_that_meets_a_removal_is_noted_for_everybody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(place: Place) -> None:
+        # Given two users of one account, of whom one leaves just after the event found both
+        [sport] = place.sports()
+        bobs = await place.site.connect(place.app, user_id="bob")
+        both = await place.app.connections.of_account("strava", str(sport.athlete_id))
+        assert {each.id for each in both} == {place.connection.id, bobs.id}
+        await place.app.connections.remove(both[0].id)
+
+        async def as_it_was(*_: object) -> object:
+            return both
+
+        monkeypatch.setattr(SqlConnections, "of_account", as_it_was)
+
+        await place.streams.heard(place.event(sport))
+
+        # Then the other's is noted, and nothing of the one who left
+        noted = await place.app.items.list_items(None, limit=9)
+        assert {item.connection_id for item in noted} == {both[1].id}
+
+    in_place(tmp_path, main, activities=1, works=False)
 
 
 def test_strava_tells_the_system_itself(tmp_path: Path) -> None:

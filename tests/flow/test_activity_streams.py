@@ -34,6 +34,7 @@ from headgate.systems.activity_streams import (
     activity_id,
 )
 from tests.connecting import key_entries
+from tests.flow.test_items import lines, told
 from tests.streaming import ACTIVE, ALL_STREAMS, MANY, Place, in_place
 
 pytestmark = pytest.mark.slow
@@ -75,13 +76,14 @@ def test_the_newest_are_read_in_full_in_the_hot_lane_and_history_as_listed(
         recent = await place.streams.streams(place.id_of(newest), user_id="ada")
         past = await place.streams.streams(place.id_of(oldest), user_id="ada")
         assert recent.document is not None
-        assert recent.activity.item.lane is Lane.HOT
-        assert recent.activity.details is not None and past.activity.details is not None
-        assert recent.activity.details["laps"]
-        assert recent.activity.details["calories"]
-        assert (past.document, past.activity.item.state) == (None, ItemState.PENDING)
-        assert past.activity.details["name"] == oldest.name
-        assert "laps" not in past.activity.details
+        assert recent.item.lane is Lane.HOT
+        assert (past.document, past.item.state) == (None, ItemState.PENDING)
+        details = [(await place.streams.describe(each.item)).details for each in (recent, past)]
+        in_full, listed = (each or {} for each in details)
+        assert in_full["laps"]
+        assert in_full["calories"]
+        assert listed["name"] == oldest.name
+        assert "laps" not in listed
 
     in_place(tmp_path, main, activities=20)
 
@@ -499,6 +501,41 @@ def test_a_list_is_refused_while_only_an_event_is_seen_to(tmp_path: Path) -> Non
             await place.streams.sync_now(user_id="ada")
 
     in_place(tmp_path, main, works=False)
+
+
+def test_every_attempt_at_streams_is_logged_with_exactly_the_designed_fields(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place) -> None:
+        # Given an activity whose streams cannot be read at first
+        [sport] = place.sports()
+        await place.note(sport, external_id=str(sport.id))
+        place.strava.faults.next(FaultKind.MALFORMED, path=ALL_STREAMS)
+
+        with told() as stream:
+            await place.fetch_noted()
+
+        first, second = lines(stream, "stream_fetch")
+        ours = {"at", "event", "level", "module"}
+        assert (
+            {*first} - ours
+            == {*second} - ours
+            == {
+                *("activity_id", "athlete_id", "status", "channels_fetched", "point_count"),
+                *("error", "retry_count", "duration_ms", "rate_budget_remaining"),
+            }
+        )
+        assert (first["activity_id"], first["athlete_id"]) == (place.id_of(sport), "ada")
+        assert (first["status"], first["retry_count"]) == ("failed", 1)
+        assert (first["channels_fetched"], first["point_count"]) == ([], 0)
+        assert first["error"].startswith("Malformed")
+        assert (second["status"], second["error"]) == ("success", None)
+        assert second["channels_fetched"] == sorted(place.channels(sport))
+        stored = (await place.streams.streams(place.id_of(sport))).document
+        assert stored is not None and second["point_count"] == stored.attributes.point_count > 0
+        assert second["rate_budget_remaining"] > 0
+
+    in_place(tmp_path, main, activities=1)
 
 
 def test_the_numbers_tell_how_everything_stands(tmp_path: Path) -> None:

@@ -16,16 +16,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import Engine, event
 
 from headgate import App, Secret, Sync
-from headgate.base.encoding import to_json
 from headgate.base.splicing import packed, spliced
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
+from headgate.connectors.strava.streams import streams_document
 from headgate.flow.sealing import seal
 from headgate.model import item as change
 from headgate.model.access import Role
-from headgate.model.item import Document, Item, ItemChange, document_of
+from headgate.model.item import Document, Item, ItemChange
 from headgate.model.states import ItemState
 from headgate.ports.connections import NewConnection
 from headgate.ports.items import NewItem
@@ -41,6 +42,7 @@ from headgate.systems.activity_streams import (
     activity_id,
     activity_streams,
 )
+from headgate.systems.activity_streams.names import ACTIVITIES, details_id
 from headgate.web.api.activities import documents
 from headgate.web.api.activities.links import ACTIVITY_PATH
 from headgate.web.api.activities.serving import CHANNELS, takes_gzip
@@ -120,17 +122,24 @@ def channels(size: int = SIZE) -> dict[str, list[Any]]:
     }
 
 
-DOCUMENT = document_of(channels(), source="strava")
+DOCUMENT = streams_document(channels())
 
 
 async def put(
-    app: App, *, user: str = "ada", number: int = 101, external: bool = True, connection: str = ""
+    app: App,
+    *,
+    user: str = "ada",
+    number: int = 101,
+    external: bool = True,
+    connection: str = "",
+    the_id: str | None = None,
+    collection: str = COLLECTION,
 ) -> Item:
     """An activity of that user's, to be fetched."""
     connection = connection or f"{user}-1"
     new = NewItem(
-        id=activity_id(connection, number),
-        collection=COLLECTION,
+        id=the_id or activity_id(connection, number),
+        collection=collection,
         user_id=user,
         connection_id=connection,
         external_id=str(number) if external else None,
@@ -241,6 +250,46 @@ def test_what_was_fetched_is_told_with_where_it_is_from(tmp_path: Path) -> None:
         assert (told["point_count"], told["source"]) == (SIZE, "strava")
         assert told["fetched_at"] == "2026-01-01T00:00:00Z"
         assert told["downsampled"] is None
+
+    serving_activities(tmp_path, main)
+
+
+@pytest.mark.parametrize("reach", TABLE, ids=lambda reach: reach.__name__)
+def test_streams_are_served_by_one_statement(tmp_path: Path, reach: Reach) -> None:
+    async def main(world: World, served: Served) -> None:
+        await reach(served.app)
+        client = await served.client()
+        sent: list[str] = []
+
+        def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+            sent.append(statement)
+
+        event.listen(Engine, "before_cursor_execute", note)
+        try:
+            answer = await client.get(f"/v1/activities/{ID}/streams")
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+
+        assert answer.status_code == 200
+        # Whose the key is, and all that is answered.
+        [key, whole] = sent
+        assert "FROM api_keys" in key
+        assert "FROM items LEFT OUTER JOIN item_documents" in whole
+
+    serving_activities(tmp_path, main)
+
+
+def test_details_are_not_served_as_streams(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        # Given an activity that was read in full, as another item of the same user
+        the_id = details_id(ID)
+        await put(served.app, the_id=the_id, collection=ACTIVITIES)
+        [item] = await served.app.items.claim_these([the_id], lease=LEASE, worker="worker-1")
+        await settle(served.app, change.succeed(item), Document.of_json({"name": "Morning Run"}))
+
+        ada = await served.client()
+        for path in ("", "/streams"):
+            problem(await ada.get(f"/v1/activities/{the_id}{path}"), 404, "not_found")
 
     serving_activities(tmp_path, main)
 
@@ -369,21 +418,16 @@ def test_documents_that_nothing_fits_around_are_served_too(
 ) -> None:
     def plainly(document: Document) -> Packed:
         made = stored_documents.pack(document)
-        return Packed(document, made.hash, gzip.compress(to_json(document.data).encode(), LEVEL))
+        return Packed(document, made.hash, gzip.compress(document.body, LEVEL))
 
     async def main(world: World, served: Served) -> None:
-        # Wrapped in words of its own, or not flushed to a whole byte.
-        wrapped = document_of(channels(), source="strava", wrap={"status": "success"})
-        await success(served.app, wrapped)
-        client = await served.client()
-        told = [(await client.get(f"/v1/activities/{ID}/streams")).json()]
-        await settle(served.app, change.reset(await served.app.items.get(ID)))
+        # Not flushed to a whole byte.
         monkeypatch.setattr(item_store, "pack", plainly)
         await success(served.app)
 
-        told.append((await client.get(f"/v1/activities/{ID}/streams")).json())
+        told = (await (await served.client()).get(f"/v1/activities/{ID}/streams")).json()
 
-        assert [each["stream_data"] for each in told] == [channels()] * 2
+        assert told["stream_data"] == channels()
 
     serving_activities(tmp_path, main)
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from headgate import Mode, Sync
+from headgate import Mode, NewItem, Sync
 from headgate.connectors.keys import KeyRing
 from headgate.web.server import build
 from tests.connecting import Site, strava_source, vault
 from tests.web.callers import DAYS, Served, problem, serving
-from tests.worlds import World, in_world
+from tests.worlds import START, World, in_world
 
 
 async def connected(world: World) -> tuple[Site, Served]:
@@ -94,8 +94,21 @@ def test_connections_are_listed_paused_resumed_and_removed(tmp_path: Path) -> No
 
         assert (await ada.post(f"{path}/pause")).json()["state"] == "paused"
         assert (await ada.post(f"{path}/resume")).json()["state"] == "active"
+        await served.app.items.register(
+            [
+                NewItem(
+                    id="activity",
+                    collection="strava.streams",
+                    user_id="ada",
+                    connection_id=connection.id,
+                    external_id="1",
+                    start_time=START,
+                )
+            ]
+        )
         gone = await ada.delete(path)
         assert (gone.status_code, gone.content) == (204, b"")
+        assert await served.app.items.list_items(None, limit=9) == []
         problem(await ada.delete(path), 404, "not_found")
 
     in_world(tmp_path, main)

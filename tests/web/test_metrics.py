@@ -82,6 +82,25 @@ def test_the_numbers_are_what_is_in_the_store(tmp_path: Path) -> None:
     serving_activities(tmp_path, main)
 
 
+def test_every_declared_collection_is_measured(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await put(served.app)
+        item = await put(served.app, the_id="ada-1-101-details", collection="strava.activities")
+        claimed = await claim(served.app, item)
+        await settle(served.app, change.fail(claimed, error="x", after=None))
+
+        told = read((await (await served.admin()).get(PATH)).text)
+
+        activities = 'collection="strava.activities"'
+        assert told[f'headgate_items{{{activities},state="failed"}}'] == 1
+        assert told[f'headgate_items{{{COLLECTION},state="pending"}}'] == 1
+        assert told[f"headgate_items_stuck{{{activities}}}"] == 1
+        assert told[f"headgate_items_stuck{{{COLLECTION}}}"] == 0
+        assert told[f'headgate_items_failed{{{activities},retries="1"}}'] == 1
+
+    serving_activities(tmp_path, main)
+
+
 def test_every_window_of_every_budget_is_there(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         [use] = await served.app.budgets("strava")

@@ -81,7 +81,7 @@ def resume(
 def remove(
     connection_id: ConnectionArgument, app: AppOption = None, json: JsonOption = False
 ) -> None:
-    """Forget a connection with its credentials."""
+    """Forget a connection with its credentials and its items; imported records stay."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
     run(loaded, lambda opened: opened.connections.remove(connection_id), json=json)
     if json:

@@ -1,7 +1,7 @@
-"""`headgate items …`: how the streams stand, which are stuck, and setting them going again."""
+"""`headgate items …`: how items stand, which are stuck, and setting them going again."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -11,14 +11,17 @@ from rich.text import Text
 
 from headgate.app import App
 from headgate.base.encoding import from_json
-from headgate.base.errors import HeadgateError
+from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.cli.loading import FAILED, AppOption, DatabaseOption, JsonOption, load_app, run
 from headgate.cli.output import messages, out, print_json
 from headgate.flow.explain import moment
+from headgate.flow.fetch_item import reset_item
+from headgate.flow.item_stats import ItemStats, item_stats
 from headgate.flow.jobs import LIST_MAX
+from headgate.model.budget import WindowUse
 from headgate.model.item import Item
 from headgate.model.states import ItemState
-from headgate.systems.activity_streams import COLLECTION, STREAMS, ActivityStreams, StreamStats
+from headgate.systems.activity_streams import COLLECTION, ActivityStreams
 
 commands = typer.Typer(
     help="See how things that are fetched one by one stand, and reset them.", no_args_is_help=True
@@ -41,58 +44,74 @@ def stats(
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Count them: by state, by failures, and what the provider's limits leave."""
+    """Count them, for each collection: by state and by failures; and what limits leave."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    found = run(loaded, lambda opened: _streams(opened).stats(user_id=user), json=json)
+    found = run(loaded, lambda opened: _stats(opened, user), json=json)
     if json:
         print_json(from_json(msgspec.json.encode(found)))
         return
-    _print_counts(found.states)
-    for line in _lines(found):
-        out.print(line, markup=False)
-    for name, counts in (found.athletes or {}).items():
-        out.print(Text(f"of {name}", style="bold"))
-        _print_counts(counts)
+    for each in found.collections:
+        out.print(Text(f"{each.title} ({each.name})", style="bold"))
+        _print_counts(each.states)
+        for line in _lines(each):
+            out.print(line, markup=False)
+        if each.of_user is not None:
+            out.print(Text(f"of {user}", style="bold"))
+            _print_counts(each.of_user)
+    for source, windows in found.windows.items():
+        for window in windows:
+            out.print(f"{source} {_window(window)}", markup=False)
 
 
-def _streams(app: App) -> ActivityStreams:
-    """Where the application has them; else UnknownSync, with the syncs that it has."""
-    app.runtime.registry.get(STREAMS)
-    return ActivityStreams(app)
+class _Stats(msgspec.Struct, frozen=True):
+    collections: Sequence[ItemStats]
+    #: By the provider; empty while the limiter is away.
+    windows: Mapping[str, Sequence[WindowUse]]
 
 
-def _print_counts(counts: dict[str, int]) -> None:
+async def _stats(app: App, user_id: str | None) -> _Stats:
+    runtime = app.runtime
+    declared = runtime.registry.collections.values()
+    if not declared:
+        raise InvalidInput("syncs", "none of them declares a collection of items")
+    uses = [await runtime.gates.use(each) for each in runtime.registry.budgets.values()]
+    return _Stats(
+        [await item_stats(app.items, each, user_id=user_id) for each in declared],
+        {use.source: use.windows for use in uses if use is not None},
+    )
+
+
+def _print_counts(counts: Mapping[ItemState, int]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(justify="right")
     for state in ItemState:
-        table.add_row(_state_text(state), f"{counts.get(state.value, 0):,}")
+        table.add_row(_state_text(state), f"{counts[state]:,}")
     out.print(table)
 
 
-def _lines(found: StreamStats) -> list[str]:
+def _lines(found: ItemStats) -> list[str]:
     lines = []
     if found.retries:
-        tries = " · ".join(f"{count:,} after {tries}" for tries, count in _sorted(found.retries))
+        failed = sorted(found.retries.items())
+        tries = " · ".join(f"{count:,} after {tries}" for tries, count in failed)
         lines.append(f"failed, by tries: {tries}")
     stuck = f"stuck until they are reset: {found.stuck:,}"
     if found.stuck:
-        stuck += "; see headgate items list --state failed"
-    lines += [stuck, f"429 from the provider in the last 24 hours: {found.limited_24h:,}"]
-    lines += [
-        f"{window.limit}: {window.used:,} of {window.amount:,} used, {window.reserved:,} kept for "
-        f"live work; resets at {moment(window.resets_at)}"
-        for window in found.windows
-    ]
-    return lines
+        stuck += f"; see headgate items list --collection {found.name} --state failed"
+    return [*lines, stuck, f"429 from the provider in the last 24 hours: {found.limited_24h:,}"]
 
 
-def _sorted(counts: dict[int, int]) -> list[tuple[int, int]]:
-    return sorted(counts.items())
+def _window(use: WindowUse) -> str:
+    return (
+        f"{use.limit}: {use.used:,} of {use.amount:,} used, {use.reserved:,} kept for live work; "
+        f"resets at {moment(use.resets_at)}"
+    )
 
 
 @commands.command("list")
 def list_items(
+    collection: Annotated[str | None, typer.Option(help="Only of this collection.")] = None,
     state: Annotated[list[ItemState] | None, typer.Option(help="Only these states.")] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only this user's.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=LIST_MAX)] = 50,
@@ -106,7 +125,7 @@ def list_items(
     found = run(
         loaded,
         lambda opened: opened.items.list_items(
-            COLLECTION, user_id=user, states=state or (), limit=limit, after=after
+            collection, user_id=user, states=state or (), limit=limit, after=after
         ),
         json=json,
     )
@@ -130,10 +149,9 @@ def reset(
 
     async def use(opened: App) -> tuple[list[Item], dict[str, str]]:
         done, refused = [], {}
-        streams = _streams(opened)
         for item_id in item_ids:
             try:
-                done.append(await streams.reset(item_id))
+                done.append(await _reset(opened, item_id))
             except HeadgateError as error:
                 refused[item_id] = str(error)
         return done, refused
@@ -151,19 +169,28 @@ def reset(
         raise typer.Exit(FAILED)
 
 
+async def _reset(app: App, item_id: str) -> Item:
+    if (await app.items.get(item_id)).collection == COLLECTION:
+        # Its system also asks for the job that fetches it; others wait for their next one.
+        return await ActivityStreams(app).reset(item_id)
+    return await reset_item(app.items, item_id)
+
+
 def _print_items(found: Sequence[Item]) -> None:
     """A table of items; plain and untruncated when piped."""
     if not out.is_terminal:
         for item in found:
-            fields = (item.id, item.state.value, item.user_id, str(item.retry_count), _when(item))
-            sys.stdout.write("\t".join((*fields, item.error or "")) + "\n")
+            fields = (item.id, item.collection, item.state.value, item.user_id)
+            tried = (str(item.retry_count), _when(item), item.error or "")
+            sys.stdout.write("\t".join((*fields, *tried)) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("item", "state", "user", "failed", "next try", "last error"):
+    for column in ("item", "collection", "state", "user", "failed", "next try", "last error"):
         table.add_column(column, no_wrap=column != "last error", overflow="fold")
     for item in found:
         table.add_row(
             Text(item.id),
+            Text(item.collection),
             _state_text(item.state),
             Text(item.user_id),
             str(item.retry_count),

@@ -24,12 +24,16 @@ from headgate.ports.connections import (
     NewConnection,
     Renewal,
 )
+from headgate.ports.items import Items
 
 #: How long a user may take on the provider's page.
 ATTEMPT_TERM = timedelta(minutes=10)
 LIST_MAX = 1000
 VALUE_LENGTH_MAX = 4096
 _TRIES_MAX = 3
+#: Items deleted in one transaction with what was fetched for them, and such transactions in one go.
+FORGET_MAX = 500
+FORGET_ROUNDS_MAX = 200
 
 _log = get_logger(__name__)
 
@@ -43,12 +47,14 @@ class Connections:
         attempts: ConnectAttemptStore,
         credentials: Credentials,
         registry: Registry,
+        items: Items,
     ) -> None:
-        """Connect to the sources of `registry` that have an `auth`."""
+        """Connect to the sources of `registry` that have an `auth`; what they fetch is `items`."""
         self._store = store
         self._attempts = attempts
         self._credentials = credentials
         self._registry = registry
+        self._items = items
 
     # ---- out to the provider's page, and back --------------------------------------------------
 
@@ -167,8 +173,21 @@ class Connections:
         return await self._store.resume(connection_id, user_id=user_id)
 
     async def remove(self, connection_id: str, *, user_id: str | None = None) -> None:
-        """Forget it, with its credentials."""
+        """Forget it with its credentials and its items; records and coverage stay.
+
+        The credentials are gone first, and with them the right to ask the provider; from that
+        moment no item is registered for it either. A worker that settles an item which is gone
+        writes nothing. Whatever is left here, by a crash, by one that registered at that very
+        moment or because there were too many, the sweeper deletes.
+        """
         await self._store.remove(connection_id, user_id=user_id)
+        items = 0
+        for _ in range(FORGET_ROUNDS_MAX):
+            forgotten = await self._items.forget(connection_id, limit=FORGET_MAX)
+            items += forgotten
+            if forgotten < FORGET_MAX:
+                break
+        _log.info("disconnected", connection=connection_id, items=items)
 
     # ---- parts ---------------------------------------------------------------------------------
 

@@ -7,42 +7,54 @@ is settled with it, and the batch goes on.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import assert_never
 
 from headgate.base.clock import Clock
-from headgate.base.errors import Conflict, Malformed, NoData, NotFound, StoreUnavailable
+from headgate.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.flow.claims import LEASE, ActiveClaim, ActiveClaims
+from headgate.flow.registry import Collection
 from headgate.flow.settle import settle_surely
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.states import ItemState
 from headgate.policy import items as policy
-from headgate.policy.items import Defer, GiveBack, GiveUp, Retry, Unavailable
+from headgate.policy.items import Defer, GiveBack, GiveUp, ItemRetryPolicy, Retry, Unavailable
 from headgate.ports.connector import Context, Fetch
-from headgate.ports.items import Fetched, Items, NewItem, Registered
+from headgate.ports.items import FetchAttempt, Fetched, Items, NewItem, Registered
 
 #: Others may change an item between the look and the write: look again so often.
 CHANGE_TRIES_MAX = 5
 
 _log = get_logger(__name__)
 
+#: What is declared, by name.
+Collections = Mapping[str, Collection]
+NO_COLLECTIONS: Collections = {}
+
 
 class Fetching:
     """What fetching needs at hand: one for each process."""
 
     def __init__(
-        self, *, items: Items, clock: Clock, worker: str, lease: timedelta = LEASE
+        self,
+        *,
+        items: Items,
+        clock: Clock,
+        worker: str,
+        lease: timedelta = LEASE,
+        collections: Collections = NO_COLLECTIONS,
     ) -> None:
         """Fetch `items` as `worker`, a name that no other process has."""
         self.items = items
         self.clock = clock
         self.worker = worker
         self.lease = lease
+        self.collections = collections
         self.claims = ActiveClaims(items, clock, lease=lease)
 
     def took(self, items: Iterable[Item], *, seen_s: float) -> None:
@@ -56,10 +68,10 @@ async def fetch_due(
     fetch: Fetch,
     *,
     collection: str,
-    connection_id: str | None,
+    connection_id: str,
     limit: int,
 ) -> Fetched:
-    """A step of a backfill: the next due items, of one connection or of any."""
+    """A step of a backfill: the connection's next due items."""
     items = fetching.items
     began_s = fetching.clock.monotonic()
     taken = await items.claim(
@@ -130,16 +142,26 @@ async def _fetch_one(
     began_s = fetching.clock.monotonic()
     document, error = await _ask(ctx, fetch, item)
     try:
-        after = await settle_surely(fetching.items, fetching.clock, _change(item, error), document)
+        after = await settle_surely(
+            fetching.items, fetching.clock, _change(fetching, item, error), document
+        )
     except StoreUnavailable:
         raise
     except Exception as refused:
         # What the store does not take is malformed like any other answer.
         document, error = None, refused
-        after = await settle_surely(fetching.items, fetching.clock, _change(item, error))
+        after = await settle_surely(fetching.items, fetching.clock, _change(fetching, item, error))
     fetching.claims.drop(item)
-    duration_s = fetching.clock.monotonic() - began_s
-    _tell(ctx, item, after, document, error, duration_s=duration_s)
+    attempt = FetchAttempt(
+        item=item,
+        after=after,
+        document=document,
+        error=error,
+        duration_s=fetching.clock.monotonic() - began_s,
+        # What the last request through this gate left, where it counts.
+        budget_remaining=getattr(ctx.gate, "remaining", None),
+    )
+    _tell(fetching.collections.get(item.collection), attempt)
     return after, error
 
 
@@ -150,18 +172,16 @@ async def _ask(
         document = await fetch(ctx, item)
         if not isinstance(document, Document):
             raise Malformed(f"fetching returned {type(document).__name__}, not a Document")
-        if not document.channels or not document.point_count:
-            raise NoData("there are no points")
     except Exception as error:
         return None, error
     return document, None
 
 
-def _change(item: Item, error: Exception | None) -> ItemChange:
+def _change(fetching: Fetching, item: Item, error: Exception | None) -> ItemChange:
     if error is None:
         return change.succeed(item)
     said = describe(error)
-    decision = policy.decide(item, error)
+    decision = policy.decide(item, error, retry_policy(fetching.collections, item))
     match decision:
         case Retry(after):
             return change.fail(item, error=said, after=after)
@@ -190,31 +210,22 @@ async def _give_back(fetching: Fetching, waiting: Iterable[Item]) -> None:
         _log.warning("items_not_returned", count=len(kept), error=describe(error))
 
 
-def _tell(
-    ctx: Context,
-    item: Item,
-    after: Item | None,
-    document: Document | None,
-    error: Exception | None,
-    *,
-    duration_s: float,
-) -> None:
-    """One event per attempt, whatever became of it."""
-    if not _log.tells_info:
-        return
+def _tell(collection: Collection | None, attempt: FetchAttempt) -> None:
+    """One event per attempt, whatever became of it; and the collection's own, where it has one."""
+    item, after, error = attempt.item, attempt.after, attempt.error
     _log.info(
         "item_fetch",
-        activity_id=item.id,
-        athlete_id=item.user_id,
-        status=after.state.value if after else "lost",
-        channels_fetched=list(document.channels) if document else [],
-        point_count=document.point_count if document else 0,
+        item=item.id,
+        collection=item.collection,
+        user=item.user_id,
+        state=after.state.value if after else "lost",
         error=describe(error) if error else None,
         retry_count=after.retry_count if after else item.retry_count,
-        duration_ms=round(duration_s * 1000, 1),
-        # What the last request through this gate left, where it counts.
-        rate_budget_remaining=getattr(ctx.gate, "remaining", None),
+        duration_ms=round(attempt.duration_s * 1000, 1),
+        rate_budget_remaining=attempt.budget_remaining,
     )
+    if collection is not None and collection.on_attempt is not None:
+        collection.on_attempt(attempt)
 
 
 class JobItems:
@@ -252,19 +263,16 @@ class JobItems:
 # ---- what is not a worker's --------------------------------------------------------------------
 
 
+def retry_policy(collections: Collections, item: Item) -> ItemRetryPolicy:
+    """By its collection; one that is declared elsewhere is given the patience that most have."""
+    known = collections.get(item.collection)
+    return ItemRetryPolicy() if known is None else known.retry
+
+
 async def reset_item(items: Items, item_id: str) -> Item:
     """Start an item afresh, whatever became of it; whoever holds it is shut out."""
-    return await _change_now(items, item_id, change.reset)
-
-
-async def item_appeared(items: Items, item_id: str, external_id: str) -> Item:
-    """The provider's id of an item is known at last."""
-    return await _change_now(items, item_id, lambda item: change.appear(item, external_id))
-
-
-async def _change_now(items: Items, item_id: str, make: Callable[[Item], ItemChange]) -> Item:
     for _ in range(CHANGE_TRIES_MAX):
-        after = await items.settle(make(await items.get(item_id)))
+        after = await items.settle(change.reset(await items.get(item_id)))
         if after is not None:
             return after
     raise Conflict(f"others keep changing the item {item_id!r}; try again")

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from headgate.flow.claims import ActiveClaims, LeasedWork
-from headgate.flow.fetch_item import Fetching
+from headgate.flow.fetch_item import NO_COLLECTIONS, Collections, Fetching, retry_policy
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model import change
@@ -36,12 +36,14 @@ def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
 
 def item_work(fetching: Fetching) -> LeasedWork:
     """Items, as a worker process looks after them."""
-    return LeasedWork(fetching.claims, lambda: rescue_items(fetching.items))
+    return LeasedWork(fetching.claims, lambda: rescue_items(fetching.items, fetching.collections))
 
 
-async def rescue_items(items: Items) -> int:
+async def rescue_items(items: Items, collections: Collections = NO_COLLECTIONS) -> int:
     """Take items from workers that are gone; how many."""
-    return await rescue_expired(items, item_policy.rescue)
+    return await rescue_expired(
+        items, lambda item: item_policy.rescue(item, retry_policy(collections, item))
+    )
 
 
 async def rescue_expired(

@@ -1,6 +1,6 @@
-"""The syncs an application has declared, by name."""
+"""The syncs an application has declared, by name, and the collections of items that they fetch."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -9,11 +9,35 @@ from headgate.base.errors import InvalidInput, UnknownSync
 from headgate.model.budget import Budget
 from headgate.model.forecast import DayCost
 from headgate.model.job import Lane, Mode
+from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.auth import Auth
 from headgate.ports.connector import Destination, Source
+from headgate.ports.items import FetchAttempt
 
 NAME_LENGTH_MAX = 100
+
+
+def _check_name(field: str, name: str) -> None:
+    if not name or len(name) > NAME_LENGTH_MAX or not name.isprintable():
+        raise InvalidInput(field, f"{name!r} must be 1 to {NAME_LENGTH_MAX} printable characters")
+
+
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """Items of one kind: things that are fetched one by one."""
+
+    #: The provider's name and the things': "strava.streams".
+    name: str
+    #: What people call them.
+    title: str
+    retry: ItemRetryPolicy = ItemRetryPolicy()
+    #: Called after every attempt at one of its items, for a log line or a count of one's own.
+    on_attempt: Callable[[FetchAttempt], None] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be shown, naming the field."""
+        _check_name("collection.name", self.name)
+        _check_name(f"{self.name}.title", self.title)
 
 
 class Sync(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +52,8 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
     #: Where its jobs go that do not say; None: history goes cold and everything else hot.
     lane: Lane | None = None
     retry: RetryPolicy = RetryPolicy()
+    #: The items that it fetches; syncs may share them.
+    collections: Sequence[Collection] = ()
     #: What reading one day of history costs, for forecasts.
     day_costs: Sequence[DayCost] = ()
     #: One chunk may take this long; then it counts as failed.
@@ -39,10 +65,7 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
         if self.destination is not None:
             names.append(("destination.name", self.destination.name))
         for field, name in names:
-            if not name or len(name) > NAME_LENGTH_MAX or not name.isprintable():
-                raise InvalidInput(
-                    field, f"{name!r} must be 1 to {NAME_LENGTH_MAX} printable characters"
-                )
+            _check_name(field, name)
         if not self.modes:
             raise InvalidInput(f"{self.name}.modes", "name at least one")
         if self.chunk_s_max <= 0:
@@ -89,6 +112,8 @@ class Registry:
         self.auths: dict[str, Auth] = {}
         #: What people call each provider.
         self.titles: dict[str, str] = {}
+        #: Items, by the collection's name.
+        self.collections: dict[str, Collection] = {}
         for sync in syncs:
             if sync.name in self._syncs:
                 raise InvalidInput("syncs", f"two are called {sync.name!r}")
@@ -97,6 +122,8 @@ class Registry:
                 self.titles.setdefault(end.name, title_of(end))
                 _declare(self.budgets, end.name, "budget", budget_of(end))
                 _declare(self.auths, end.name, "auth", auth_of(end))
+            for each in sync.collections:
+                _declare(self.collections, each.name, "collection", each)
 
     def __iter__(self) -> Iterator[Sync]:
         """Every sync, in the order of declaration."""
@@ -120,7 +147,7 @@ class Registry:
 
 
 def _declare(known: dict[str, Any], name: str, field: str, value: object) -> None:
-    """Note what one end of a sync says of its provider; all that name it must say the same."""
+    """Note what a sync says of a provider or a collection; all that name it must say the same."""
     if value is not None and known.setdefault(name, value) != value:
         raise InvalidInput(f"{name}.{field}", "is declared twice, and not alike; share one")
 

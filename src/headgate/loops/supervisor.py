@@ -66,7 +66,11 @@ class Supervisor:
         lease_s = settings.lease_s
         self._jobs = ActiveClaims(rt.store, rt.clock, lease=timedelta(seconds=lease_s))
         leased = leased_work(rt, self._jobs)
-        abilities = Abilities(lanes=tuple(settings.lanes), syncs=tuple(rt.registry.names))
+        abilities = Abilities(
+            lanes=tuple(settings.lanes),
+            syncs=tuple(rt.registry.names),
+            collections=tuple(rt.registry.collections),
+        )
         self._presence = Presence(rt.store, worker, abilities, lease_s=lease_s)
         self._heartbeat = Heartbeat(
             [each.claims for each in leased],

@@ -11,6 +11,7 @@ from datetime import timedelta
 from headgate.base.log import get_logger
 from headgate.base.service import Service
 from headgate.flow.claims import LeasedWork
+from headgate.flow.connect import FORGET_MAX
 from headgate.flow.runtime import Runtime
 from headgate.ports.signal import CONTROL, SWEEP
 
@@ -58,11 +59,15 @@ class Sweeper(Service):
         return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN if known_s else self._sweep_s_max
 
     async def _prune(self) -> bool:
-        """Delete one batch of old events, if it is time; False when there are more."""
+        """Delete a batch of old events and of items nobody is connected to, if it is time.
+
+        False when there are more.
+        """
         if self._rt.clock.monotonic() < self._prune_at:
             return True
         pruned = await self._rt.store.prune_events(older_than=self._keep_events, limit=PRUNE_MAX)
-        if pruned == PRUNE_MAX:
+        forgotten = await self._rt.fetching.items.forget_removed(limit=FORGET_MAX)
+        if pruned == PRUNE_MAX or forgotten:
             return False
         await self._rt.store.prune_workers()
         self._prune_at = self._rt.clock.monotonic() + PRUNE_EVERY_S

@@ -8,21 +8,28 @@ An item has three counters, each with a limit of its own: failures, deferrals an
 worker that is deployed anew, or a provider that is busy, is not the item's fault.
 """
 
-from collections.abc import Mapping, Sequence
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from headgate.base.encoding import Json, JsonObject
-from headgate.base.errors import IllegalTransition, Malformed, NoData
+from headgate.base.encoding import Json, JsonObject, to_json
+from headgate.base.errors import IllegalTransition, Malformed
 from headgate.model.job import Lane
 from headgate.model.lease import NOW, Change, LeasedType, LockedRow
 from headgate.model.states import ITEM, ItemState
 
 #: What is told of an item whose workers were lost too often.
 LOST = "fetching_timeout_cleanup"
+
+JSON = "application/json"
+#: Attributes are read wherever a document is looked for: what is large belongs into its body.
+ATTRIBUTES_BYTES_MAX = 4096
+MEDIA_TYPE_LENGTH_MAX = 100
+_TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+_MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}(;[ -~]*)?")
 
 
 class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -71,34 +78,33 @@ class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """What the provider gave for one item: stored whole, and served as it is."""
 
-    data: JsonObject
-    channels: tuple[str, ...]
-    point_count: int
-    #: Where it comes from.
-    source: str
+    #: As HTTP names it: "application/json".
+    media_type: str
+    body: bytes
+    #: What is worth knowing of it without opening it: a small JSON object.
+    attributes: JsonObject = {}
 
+    def __post_init__(self) -> None:
+        """Raise Malformed for what could not be stored, or not be served as what it is."""
+        known = _MEDIA_TYPE.fullmatch(self.media_type)
+        if known is None or len(self.media_type) > MEDIA_TYPE_LENGTH_MAX:
+            raise Malformed(f"media_type: {self.media_type!r} is not one, as {JSON!r} is")
+        try:
+            text = to_json(self.attributes).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Malformed(f"attributes: JSON cannot hold them: {error}") from None
+        if not text.startswith(b"{"):
+            raise Malformed("attributes: they must be a JSON object")
+        if len(text) > ATTRIBUTES_BYTES_MAX:
+            raise Malformed(
+                f"attributes: {len(text):,} bytes of JSON are more than {ATTRIBUTES_BYTES_MAX:,}; "
+                "put what is large into the body"
+            )
 
-def document_of(
-    channels: Mapping[str, Sequence[Json]],
-    *,
-    source: str,
-    wrap: JsonObject | None = None,
-    inside: str = "stream_data",
-) -> Document:
-    """A document of channels, all of one length; NoData where there is none, Malformed if not so.
-
-    What is served is the channels alone, or, with `wrap`, those words with the channels `inside`.
-    """
-    lengths = {len(values) for values in channels.values()}
-    if len(lengths) > 1:
-        told = ", ".join(f"{name} {len(values)}" for name, values in sorted(channels.items()))
-        raise Malformed(f"the channels are not of one length: {told}")
-    if not any(lengths):
-        raise NoData("there are no points")
-    data: JsonObject = channels if wrap is None else {**wrap, inside: channels}
-    return Document(
-        data=data, channels=tuple(sorted(channels)), point_count=max(lengths), source=source
-    )
+    @staticmethod
+    def of_json(data: Json, attributes: JsonObject | None = None) -> "Document":
+        """A document of `data` as JSON: equal data gives equal bytes."""
+        return Document(media_type=JSON, body=to_json(data).encode(), attributes=attributes or {})
 
 
 # ---- changes -----------------------------------------------------------------------------------

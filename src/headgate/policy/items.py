@@ -1,8 +1,9 @@
 """Fetching an item failed: what now? And when?
 
-`decide` turns an error into a decision, `ends_batch` says whether the items after it may still be
-tried, and `rescue` what becomes of an item whose worker was lost. Which errors are which is said by
-the tree in `base/errors.py`; anything outside it counts as transient.
+`decide` turns an error into a decision, by the policy of the item's collection; `ends_batch` says
+whether the items after it may still be tried, and `rescue` what becomes of an item whose worker was
+lost. Which errors are which is said by the tree in `base/errors.py`; anything outside it counts as
+transient.
 """
 
 from datetime import timedelta
@@ -14,6 +15,7 @@ from headgate.base.errors import (
     BudgetSpent,
     ConnectionPaused,
     Deferred,
+    InvalidInput,
     LimiterUnreachable,
     NoData,
     RateLimited,
@@ -24,20 +26,43 @@ from headgate.base.errors import (
 from headgate.model import item as change
 from headgate.model.item import Item, ItemChange
 
-#: After so many failures an item stays failed, until it is reset. The eligibility index repeats it.
-RETRIES_MAX = 3
-#: The waits after the first failure, the second and so on: an item's, or its workers'.
-BACKOFF_S = (60.0, 300.0, 1800.0)
-#: Workers that one item may take down.
-CRASHES_MAX = 5
-#: Refusals by the provider's limit: at a quarter of an hour each, a whole day of nothing else.
-DEFERRALS_MAX = 100
 #: A provider that names no wait, or a time that has passed, is asked again after this,
 DEFER_S_MIN = 1.0
 #: and one that says "come back in a year" after this.
 DEFER_S_MAX = 24 * 3600.0
 #: So many transient failures one after another say that the provider is down, not the items.
 TRANSIENTS_MAX = 3
+#: Above every sensible setting: a million times, a year.
+COUNT_MAX = 1_000_000
+BACKOFF_S_MAX = 365 * 24 * 3600.0
+
+
+class ItemRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How patient a collection is. The defaults are those of the activity-streams design."""
+
+    #: After so many failures an item stays failed, until it is reset.
+    failures_max: int = 3
+    #: The waits after the first failure, the second and so on: an item's, or its workers'. The last
+    #: one is waited again and again.
+    backoff_s: tuple[float, ...] = (60.0, 300.0, 1800.0)
+    #: Workers that one item may take down.
+    crashes_max: int = 5
+    #: Refusals by the provider's limit: at a quarter of an hour each, a day of nothing else.
+    deferrals_max: int = 100
+
+    def __post_init__(self) -> None:
+        """Refuse what could never work, naming the field."""
+        for name in ("failures_max", "crashes_max", "deferrals_max"):
+            if not 1 <= getattr(self, name) <= COUNT_MAX:
+                raise InvalidInput(f"retry.{name}", f"must be between 1 and {COUNT_MAX:,}")
+        if not self.backoff_s:
+            raise InvalidInput("retry.backoff_s", "name at least one wait")
+        if not all(0 <= wait_s <= BACKOFF_S_MAX for wait_s in self.backoff_s):
+            raise InvalidInput("retry.backoff_s", f"must be between 0 and {BACKOFF_S_MAX:,.0f}")
+
+    def wait_after(self, times: int) -> timedelta:
+        """How long to wait once something has gone wrong so many times."""
+        return timedelta(seconds=self.backoff_s[min(times, len(self.backoff_s)) - 1])
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -73,17 +98,17 @@ class GiveBack(msgspec.Struct, frozen=True):
 Decision = Retry | Defer | GiveUp | Unavailable | GiveBack
 
 
-def decide(item: Item, error: BaseException) -> Decision:
+def decide(item: Item, error: BaseException, policy: ItemRetryPolicy) -> Decision:
     """What becomes of `item` after `error`."""
     if isinstance(error, NoData):
         return Unavailable()
     if isinstance(error, AuthExpired | LimiterUnreachable | ConnectionPaused):
         return GiveBack()
     if isinstance(error, Deferred):
-        return _put_off(item, error)
+        return _put_off(item, error, policy)
     if isinstance(error, Terminal):
         return Retry(None)
-    return Retry(_backoff(item, error))
+    return Retry(_backoff(item, error, policy))
 
 
 def ends_batch(error: BaseException, transients: int) -> bool:
@@ -99,25 +124,26 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, Transient) or not isinstance(error, SourceError)
 
 
-def rescue(item: Item) -> ItemChange:
+def rescue(item: Item, policy: ItemRetryPolicy) -> ItemChange:
     """The worker was lost: the first time again at once, for a deploy is the usual cause."""
-    if item.crashes + 1 >= CRASHES_MAX:
+    if item.crashes + 1 >= policy.crashes_max:
         return change.abandon(item)
-    wait_s = BACKOFF_S[min(item.crashes, len(BACKOFF_S)) - 1] if item.crashes else 0.0
-    return change.rescue(item, after=timedelta(seconds=wait_s))
+    again = policy.wait_after(item.crashes) if item.crashes else timedelta(0)
+    return change.rescue(item, after=again)
 
 
-def _backoff(item: Item, error: BaseException) -> timedelta | None:
-    if item.retry_count + 1 >= RETRIES_MAX:
+def _backoff(item: Item, error: BaseException, policy: ItemRetryPolicy) -> timedelta | None:
+    failures = item.retry_count + 1
+    if failures >= policy.failures_max:
         return None
     asked_s = (error.retry_after_s or 0.0) if isinstance(error, Transient) else 0.0
-    return timedelta(seconds=max(BACKOFF_S[item.retry_count], min(asked_s, DEFER_S_MAX)))
+    return max(policy.wait_after(failures), timedelta(seconds=min(asked_s, DEFER_S_MAX)))
 
 
-def _put_off(item: Item, error: Deferred) -> Decision:
+def _put_off(item: Item, error: Deferred, policy: ItemRetryPolicy) -> Decision:
     ours = isinstance(error, BudgetSpent)
     limited = isinstance(error, RateLimited) and not ours
-    if not ours and item.deferrals + 1 >= DEFERRALS_MAX:
+    if not ours and item.deferrals + 1 >= policy.deferrals_max:
         return GiveUp(limited)
     shortest, longest = timedelta(seconds=DEFER_S_MIN), timedelta(seconds=DEFER_S_MAX)
     return Defer(min(max(error.after, shortest), longest), limited=limited, counts=not ours)

@@ -108,7 +108,7 @@ class ConnectionStore(Protocol):
         ...
 
     async def remove(self, connection_id: str, *, user_id: str | None = None) -> None:
-        """Delete it with its credentials."""
+        """Delete it with its credentials; from then on no item is registered for it."""
         ...
 
 

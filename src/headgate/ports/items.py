@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from headgate.base.encoding import JsonObject
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
@@ -41,9 +42,8 @@ class StoredDocument(msgspec.Struct, frozen=True, gc=False):
     """A document as it is kept: encoded, so that it can be served without touching it."""
 
     item_id: str
-    channels: tuple[str, ...]
-    point_count: int
-    source: str
+    media_type: str
+    attributes: JsonObject
     fetched_at: datetime
     #: Of the content: an ETag.
     hash: str
@@ -51,16 +51,31 @@ class StoredDocument(msgspec.Struct, frozen=True, gc=False):
     encoding: str
     body: bytes
 
-    def json(self) -> bytes:
-        """The body for a client that does not take the encoding."""
+    def content(self) -> bytes:
+        """What was fetched, without the encoding."""
         return gzip.decompress(self.body)
 
 
 class Served(msgspec.Struct, frozen=True):
-    """Where an item stands, and its document where it was fetched."""
+    """An item, and its document where it was fetched: as both were in one moment."""
 
-    state: ItemState
+    item: Item
     document: StoredDocument | None
+
+
+class FetchAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt at fetching an item, and what became of it."""
+
+    #: As it was claimed.
+    item: Item
+    #: As it was left; None where the claim was lost, and nothing was written.
+    after: Item | None
+    #: What was fetched, or else what went wrong.
+    document: Document | None
+    error: Exception | None
+    duration_s: float
+    #: What is left of the provider's tightest window, where that is known.
+    budget_remaining: int | None
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -85,19 +100,22 @@ class Items(Leases[Item, ItemChange, Document], Protocol):
     """Items, and the documents that were fetched for them."""
 
     async def register(self, found: Sequence[NewItem]) -> Registered:
-        """Store the items that are not known yet, and set those going that have an id at last."""
+        """Store the items that are not known yet, and set those going that have an id at last.
+
+        Those of a connection that was removed are left out.
+        """
         ...
 
     async def claim(
         self,
         collection: str,
-        connection_id: str | None,
+        connection_id: str,
         *,
         limit: int,
         lease: timedelta,
         worker: str,
     ) -> Sequence[Item]:
-        """Take up to `limit` due items, of one connection or of any; nobody else gets them.
+        """Take up to `limit` due items of a connection; nobody else gets them.
 
         Hot ones first, and then the oldest; that is also the order in which they are returned.
         """
@@ -109,24 +127,24 @@ class Items(Leases[Item, ItemChange, Document], Protocol):
         """Take those of these items that are due: somebody asks for them, so they become hot."""
         ...
 
-    async def next_due_s(self, collection: str, connection_id: str | None) -> float | None:
+    async def next_due_s(self, collection: str, connection_id: str) -> float | None:
         """Seconds until one can be claimed; None when none is waiting."""
         ...
 
     async def list_items(
         self,
-        collection: str,
+        collection: str | None,
         *,
         user_id: str | None = None,
         states: Sequence[ItemState] = (),
         limit: int,
         after: str | None = None,
     ) -> Sequence[Item]:
-        """Items in the order of their ids, those after the id `after`."""
+        """Items of one collection or of all, in the order of their ids, after the id `after`."""
         ...
 
     async def serve(self, item_id: str, *, user_id: str | None = None) -> Served:
-        """Where the item stands, with its document; NotFound as in `get`."""
+        """The item with its document, in one statement; NotFound as in `get`."""
         ...
 
     async def census(self, collection: str) -> Census:
@@ -155,4 +173,8 @@ class Items(Leases[Item, ItemChange, Document], Protocol):
 
     async def forget(self, connection_id: str, *, limit: int) -> int:
         """Delete up to so many of the connection's items with their documents; how many."""
+        ...
+
+    async def forget_removed(self, *, limit: int) -> int:
+        """Delete up to so many items of a connection that was removed; 0 when none is left."""
         ...

@@ -92,6 +92,7 @@ class Process:
             if deployment.limiter is None
             else LimiterClient(deployment.limiter)
         )
+        registry = Registry(deployment.syncs)
         self.runtime = Runtime(
             store=cast(Store, self._faulty(self.sql_store)),
             signal=deployment.signal,
@@ -100,7 +101,13 @@ class Process:
             rng=rng,
             registry=registry,
             gates=Gates(limiter, MemoryLimiter(clock), clock, ids),
-            fetching=Fetching(items=items, clock=clock, worker=str(host), lease=lease),
+            fetching=Fetching(
+                items=items,
+                clock=clock,
+                worker=str(host),
+                lease=lease,
+                collections=registry.collections,
+            ),
             transport=deployment.transport,
             credentials=deployment.credentials(self.database, clock, rng, ids),
         )

@@ -5,19 +5,17 @@ ask one of them. It is for an admin's key, and no label names a user.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 
 import msgspec
 from starlette.responses import Response
 
 from headgate.app import App
+from headgate.flow.item_stats import ItemStats, item_stats
 from headgate.model.budget import BudgetUse
-from headgate.systems.activity_streams import COLLECTION
 from headgate.web.api.route import TheAdmin, TheApp, router
 
 PATH = "/metrics"
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_DAY = timedelta(hours=24)
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 Labels = Mapping[str, str]
@@ -51,36 +49,41 @@ async def collect(app: App) -> list[Metric]:
         [({"source": source}, use is not None) for source, use in uses.items()],
     )
     told = [use for use in uses.values() if use is not None]
-    return [*await _items(app, COLLECTION), known, *_budgets(told)]
+    collections = runtime.registry.collections.values()
+    stats = [await item_stats(app.items, each) for each in collections]
+    return [*_items(stats), known, *_budgets(told)]
 
 
-async def _items(app: App, collection: str) -> list[Metric]:
-    census = await app.items.census(collection)
-    stuck = await app.items.stuck(collection)
-    limited = await app.items.limited(collection, within=_DAY)
-    of = {"collection": collection}
-    return [
-        Metric(
-            "headgate_items",
-            "Items, by where they stand.",
-            [({**of, "state": state.value}, n) for state, n in census.states.items()],
-        ),
-        Metric(
-            "headgate_items_failed",
-            "Failed items, by how often they have failed.",
-            [({**of, "retries": str(tries)}, n) for tries, n in sorted(census.retries.items())],
-        ),
-        Metric(
-            "headgate_items_stuck",
-            "Items that have failed for good, until they are reset.",
-            [(of, stuck)],
-        ),
-        Metric(
-            "headgate_items_limited_24h",
-            "Items that the provider refused by its limit (429) in the last 24 hours.",
-            [(of, limited)],
-        ),
-    ]
+def _items(stats: Sequence[ItemStats]) -> Iterator[Metric]:
+    counted = [({"collection": each.name}, each) for each in stats]
+    yield Metric(
+        "headgate_items",
+        "Items, by where they stand.",
+        [
+            ({**of, "state": state.value}, n)
+            for of, each in counted
+            for state, n in each.states.items()
+        ],
+    )
+    yield Metric(
+        "headgate_items_failed",
+        "Failed items, by how often they have failed.",
+        [
+            ({**of, "retries": str(tries)}, n)
+            for of, each in counted
+            for tries, n in sorted(each.retries.items())
+        ],
+    )
+    yield Metric(
+        "headgate_items_stuck",
+        "Items that have failed for good, until they are reset.",
+        [(of, each.stuck) for of, each in counted],
+    )
+    yield Metric(
+        "headgate_items_limited_24h",
+        "Items that the provider refused by its limit (429) in the last 24 hours.",
+        [(of, each.limited_24h) for of, each in counted],
+    )
 
 
 def _budgets(uses: Sequence[BudgetUse]) -> Iterator[Metric]:

@@ -18,6 +18,7 @@ from headgate.cli import items
 from headgate.cli.loading import FAILED
 from headgate.model import item as change
 from headgate.systems.activity_streams import activity_id
+from headgate.systems.activity_streams.names import ACTIVITIES, details_id
 from tests.connecting import key_entries
 from tests.web.test_activities import add_connection, claim, put, settle, stuck, success
 
@@ -85,8 +86,9 @@ Given = Callable[[Callable[[App], Awaitable[Any]]], None]
 
 
 async def a_few(app: App) -> None:
-    """One that is stuck, one in line, and one that the provider put off."""
+    """One that is stuck, one in line, one that the provider put off, and one of another kind."""
     await stuck(app)
+    await put(app, the_id=details_id(ID), collection=ACTIVITIES)
     await put(app, number=102)
     limited = await claim(app, await put(app, number=103))
     after = timedelta(minutes=15)
@@ -98,10 +100,14 @@ def test_the_numbers_are_told_to_programs(headgate: Run, given: Given) -> None:
 
     told = json.loads(headgate("stats", "--user", "ada", "--json").stdout)
 
+    activities, streams = told["collections"]
     counts = {"pending": 1, "fetching": 0, "success": 0, "failed": 1, "deferred": 1}
-    assert told["states"] == {**counts, "unavailable": 0} == told["athletes"]["ada"]
-    assert (told["retries"], told["stuck"], told["limited_24h"]) == ({"1": 1}, 1, 1)
-    assert told["windows"][0]["limit"] == "read 15min"
+    assert (streams["name"], streams["title"]) == ("strava.streams", "Streams of activities")
+    assert streams["states"] == {**counts, "unavailable": 0} == streams["of_user"]
+    assert (streams["retries"], streams["stuck"], streams["limited_24h"]) == ({"1": 1}, 1, 1)
+    assert activities["name"] == "strava.activities"
+    assert {name for name, n in activities["states"].items() if n} == {"pending"}
+    assert told["windows"]["strava"][0]["limit"] == "read 15min"
 
 
 def test_the_numbers_are_told_to_people(headgate: Run, given: Given) -> None:
@@ -113,12 +119,15 @@ def test_the_numbers_are_told_to_people(headgate: Run, given: Given) -> None:
     for words in (
         "✘ failed",
         "failed, by tries: 1 after 1",
-        "stuck until they are reset: 1; see headgate items list --state failed",
+        "Streams of activities (strava.streams)",
+        "Activities in full (strava.activities)",
+        "stuck until they are reset: 1; see headgate items list --collection strava.streams "
+        "--state failed",
         "429 from the provider in the last 24 hours: 1",
-        "read 15min: 0 of 100 used",
+        "strava read 15min: 0 of 100 used",
         "of ada",
     ):
-        assert words in told.stdout, told.stdout
+        assert words in told.stdout.replace("\n--", " --"), told.stdout
 
 
 def test_a_list_by_state_is_a_line_each(headgate: Run, given: Given) -> None:
@@ -127,11 +136,14 @@ def test_a_list_by_state_is_a_line_each(headgate: Run, given: Given) -> None:
     told = headgate("list", "--state", "failed", "--state", "pending")
 
     rows = [line.split("\t") for line in told.stdout.splitlines()]
-    assert [row[:4] for row in rows] == [
-        [ID, "failed", "ada", "1"],
-        [activity_id("ada-1", 102), "pending", "ada", "0"],
+    assert [row[:5] for row in rows] == [
+        [ID, "strava.streams", "failed", "ada", "1"],
+        [details_id(ID), "strava.activities", "pending", "ada", "0"],
+        [activity_id("ada-1", 102), "strava.streams", "pending", "ada", "0"],
     ]
-    assert rows[0][4:] == ["when it is reset", "Malformed: no JSON"]
+    assert rows[0][5:] == ["when it is reset", "Malformed: no JSON"]
+    one = headgate("list", "--collection", "strava.activities")
+    assert [line.split("\t")[0] for line in one.stdout.splitlines()] == [details_id(ID)]
 
 
 def test_a_long_list_goes_on_where_it_ended(headgate: Run, given: Given) -> None:
@@ -141,7 +153,7 @@ def test_a_long_list_goes_on_where_it_ended(headgate: Run, given: Given) -> None
     rest = json.loads(headgate("list", "--after", first["next_after"], "--json").stdout)
 
     listed = [each["id"] for each in first["data"] + rest["data"]]
-    assert listed == [activity_id("ada-1", number) for number in (101, 102, 103)]
+    assert listed == [ID, details_id(ID), *(activity_id("ada-1", at) for at in (102, 103))]
     assert first["data"][0]["stuck"] is True
     assert rest["next_after"] is None
     assert "no items" in headgate("list", "--user", "nobody").stderr
@@ -157,6 +169,20 @@ def test_a_reset_sets_them_going_again(headgate: Run, given: Given) -> None:
     assert (item["state"], item["retry_count"], item["stuck"]) == ("pending", 0, False)
 
 
+def test_items_of_every_kind_are_reset(headgate: Run, given: Given) -> None:
+    async def make(app: App) -> None:
+        await put(app, the_id=details_id(ID), collection=ACTIVITIES)
+        item = await claim(app, await app.items.get(details_id(ID)))
+        await settle(app, change.fail(item, error="Malformed: no JSON", after=None))
+
+    given(make)
+
+    assert headgate("reset", details_id(ID)).exit_code == 0
+
+    [item] = json.loads(headgate("list", "--json").stdout)["data"]
+    assert (item["state"], item["collection"]) == ("pending", "strava.activities")
+
+
 def test_what_cannot_be_reset_does_not_keep_the_others_back(headgate: Run, given: Given) -> None:
     given(success)
 
@@ -170,7 +196,7 @@ def test_what_cannot_be_reset_does_not_keep_the_others_back(headgate: Run, given
     assert again.exit_code == FAILED and "nobodys" in again.stderr
 
 
-def test_an_application_without_streams_says_so(
+def test_an_application_without_items_says_so(
     headgate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bare_app.py").write_text(
@@ -181,6 +207,7 @@ def test_an_application_without_streams_says_so(
     told = headgate("stats", "--json")
 
     assert told.exit_code != 0
-    assert json.loads(told.stdout)["error"]["type"] == "UnknownSync"
+    error = json.loads(told.stdout)["error"]
+    assert error["type"] == "InvalidInput" and "collection" in error["message"]
     # A list needs no syncs.
     assert headgate("list").exit_code == 0

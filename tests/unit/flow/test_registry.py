@@ -1,11 +1,14 @@
 """Declaring syncs: what could never run is refused at once."""
 
+from typing import Any
+
 import pytest
 
 from headgate.base.errors import InvalidInput, UnknownSync
-from headgate.flow.registry import NAME_LENGTH_MAX, Registry, Sync, default_lane
+from headgate.flow.registry import NAME_LENGTH_MAX, Collection, Registry, Sync, default_lane
 from headgate.model.budget import Budget, Limit
 from headgate.model.job import Lane, Mode
+from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.connector import Batch, Chunk, Context
 
@@ -128,6 +131,53 @@ def test_syncs_are_told_in_the_order_of_declaration() -> None:
     registry = Registry(Sync(name=name, source=SOURCE) for name in ("b", "c", "a"))
 
     assert [sync.name for sync in registry] == ["b", "c", "a"]
+
+
+STREAMS = Collection(name="strava.streams", title="Streams")
+
+
+def test_collections_are_found_by_name_and_shared() -> None:
+    laps = Collection(name="strava.laps", title="Laps")
+    alike = Collection(name="strava.streams", title="Streams", retry=ItemRetryPolicy())
+
+    registry = Registry(
+        [
+            Sync(name="live", source=SOURCE, collections=[laps, STREAMS]),
+            Sync(name="rest", source=SOURCE, collections=[alike]),
+            Sync(name="nightly", source=SOURCE),
+        ]
+    )
+
+    assert registry.collections == {"strava.laps": laps, "strava.streams": STREAMS}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"title": "Other"},
+        {"title": "Streams", "retry": ItemRetryPolicy(failures_max=4)},
+        {"title": "Streams", "on_attempt": print},
+    ],
+    ids=["title", "retry", "hook"],
+)
+def test_two_collections_of_one_name_that_differ_are_refused(other: dict[str, Any]) -> None:
+    unlike = Collection(name="strava.streams", **other)
+
+    with pytest.raises(InvalidInput, match="twice, and not alike") as caught:
+        Registry(
+            Sync(name=name, source=SOURCE, collections=[each])
+            for name, each in (("live", STREAMS), ("rest", unlike))
+        )
+
+    assert caught.value.field == "strava.streams.collection"
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+def test_a_collection_whose_name_or_title_cannot_be_shown_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match=r"^collection\.name"):
+        Collection(name=name, title="Streams")
+    with pytest.raises(InvalidInput, match=r"^strava\.streams\.title"):
+        Collection(name="strava.streams", title=name)
 
 
 def test_all_who_name_a_provider_share_its_budget() -> None:

@@ -1,4 +1,4 @@
-"""Items: every change of the table, from stale reads too, and documents of channels."""
+"""Items: every change of the table, from stale reads too, and what a document may be."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,13 +16,12 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from headgate.base.errors import IllegalTransition, Malformed, NoData
+from headgate.base.errors import IllegalTransition, Malformed
 from headgate.model import item as change
-from headgate.model.item import ITEMS, Item, ItemChange, document_of
+from headgate.model.item import ATTRIBUTES_BYTES_MAX, ITEMS, Document, Item, ItemChange
 from headgate.model.job import Lane
 from headgate.model.lease import LockedRow
 from headgate.model.states import ITEM, ItemState
-from headgate.policy.items import RETRIES_MAX
 from tests.unit.values import NOW
 
 MINUTE = timedelta(minutes=1)
@@ -57,8 +56,12 @@ CONSTRUCTORS: dict[str, Callable[[Item], ItemChange]] = {
 CLAIMABLE = ITEM.edge("claim").sources
 
 
+#: As many as a policy may allow.
+FAILURES_MAX = 3
+
+
 def _after(item: Item) -> timedelta | None:
-    return None if item.retry_count + 1 >= RETRIES_MAX else MINUTE
+    return None if item.retry_count + 1 >= FAILURES_MAX else MINUTE
 
 
 def make_item(**fields: object) -> Item:
@@ -93,11 +96,7 @@ def claimed(item: Item) -> Item:
 
 
 def is_due(item: Item) -> bool:
-    return (
-        item.state in CLAIMABLE
-        and item.next_attempt_at is not None
-        and item.retry_count < RETRIES_MAX
-    )
+    return item.state in CLAIMABLE and item.next_attempt_at is not None
 
 
 def applied(row: Item, made: ItemChange) -> Item | None:
@@ -195,7 +194,7 @@ def test_the_constructors_bring_about_every_change_of_the_table_and_no_other() -
     ahead = [make_item(), unknown()]
     while ahead:
         item = ahead.pop()
-        kind = (item.state, item.external_id, min(item.retry_count, RETRIES_MAX), is_due(item))
+        kind = (item.state, item.external_id, min(item.retry_count, FAILURES_MAX), is_due(item))
         if kind in seen:
             continue
         seen.add(kind)
@@ -288,26 +287,52 @@ def test_an_id_appears_once() -> None:
 # ---- documents ---------------------------------------------------------------------------------
 
 
-def test_a_document_knows_its_channels_and_how_many_points_they_have() -> None:
-    document = document_of({"time": [0, 1, 2], "heartrate": [90, 91, 92]}, source="strava")
+def test_a_document_is_bytes_of_a_media_type_with_what_is_worth_knowing_of_them() -> None:
+    document = Document(media_type="image/png", body=b"\x89PNG", attributes={"width": 3})
 
-    assert document.channels == ("heartrate", "time")
-    assert (document.point_count, document.source) == (3, "strava")
-    assert document.data == {"time": [0, 1, 2], "heartrate": [90, 91, 92]}
-
-
-def test_a_document_may_be_wrapped_in_what_is_served() -> None:
-    document = document_of({"time": [0]}, source="strava", wrap={"status": "success"})
-
-    assert document.data == {"status": "success", "stream_data": {"time": [0]}}
+    assert (document.media_type, document.body) == ("image/png", b"\x89PNG")
+    assert document.attributes == {"width": 3}
 
 
-@pytest.mark.parametrize("channels", [{}, {"time": []}, {"time": [], "heartrate": []}])
-def test_without_points_there_is_no_document(channels: dict[str, list[int]]) -> None:
-    with pytest.raises(NoData):
-        document_of(channels, source="strava")
+def test_equal_data_makes_equal_documents() -> None:
+    document = Document.of_json({"b": [1, 2.5], "a": "ä"}, {"size": 2})
+
+    assert document == Document.of_json({"a": "ä", "b": [1, 2.5]}, {"size": 2})
+    assert document.media_type == "application/json"
+    assert document.body == '{"a":"ä","b":[1,2.5]}'.encode()
+    assert Document.of_json([]).attributes == {}
 
 
-def test_channels_of_different_lengths_are_malformed() -> None:
-    with pytest.raises(Malformed, match="heartrate 2, time 3"):
-        document_of({"time": [0, 1, 2], "heartrate": [90, 91]}, source="strava")
+@pytest.mark.parametrize("said", ["text/plain; charset=utf-8", "application/vnd.a+json"])
+def test_a_media_type_is_as_http_writes_it(said: str) -> None:
+    assert Document(media_type=said, body=b"").media_type == said
+
+
+@pytest.mark.parametrize("said", ["", "json", "a/", "/b", "a/b\r\nx: y", "a b/c", "a/" + "b" * 99])
+def test_what_is_no_media_type_is_refused_by_name(said: str) -> None:
+    with pytest.raises(Malformed, match="media_type: "):
+        Document(media_type=said, body=b"")
+
+
+def test_attributes_are_small() -> None:
+    room = ATTRIBUTES_BYTES_MAX - len('{"a":""}')
+    Document.of_json({}, {"a": "x" * room})
+
+    with pytest.raises(Malformed, match="4,097 bytes of JSON are more than 4,096"):
+        Document.of_json({}, {"a": "x" * (room + 1)})
+
+
+def _endless() -> dict[str, object]:
+    endless: dict[str, object] = {}
+    endless["again"] = endless
+    return endless
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"a": object()}, {"a": 1j}, {"a": "\ud800"}, [1], _endless()],
+    ids=["object", "complex", "surrogate", "list", "endless"],
+)
+def test_attributes_are_a_json_object(attributes: object) -> None:
+    with pytest.raises(Malformed, match="attributes: "):
+        Document(media_type="text/plain", body=b"", attributes=attributes)  # type: ignore[arg-type]

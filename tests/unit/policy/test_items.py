@@ -1,6 +1,7 @@
 """What becomes of an item after an error, and of the items that would come after it."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from headgate.base.errors import (
     Deferred,
     Forbidden,
     GrantRefused,
+    InvalidInput,
     LimiterUnreachable,
     Malformed,
     NoData,
@@ -22,14 +24,12 @@ from headgate.base.errors import (
 from headgate.model.item import LOST
 from headgate.model.states import ItemState
 from headgate.policy.items import (
-    CRASHES_MAX,
     DEFER_S_MAX,
-    DEFERRALS_MAX,
-    RETRIES_MAX,
     TRANSIENTS_MAX,
     Defer,
     GiveBack,
     GiveUp,
+    ItemRetryPolicy,
     Retry,
     Unavailable,
     decide,
@@ -40,6 +40,7 @@ from headgate.policy.items import (
 from tests.unit.model.test_item import claimed, make_item
 
 LATER = timedelta(minutes=15)
+POLICY = ItemRetryPolicy()
 
 
 def seconds(value: float) -> timedelta:
@@ -48,7 +49,9 @@ def seconds(value: float) -> timedelta:
 
 @pytest.mark.parametrize("error", [Transient(), Malformed(), RuntimeError("unknown")])
 def test_failures_wait_a_minute_then_five_then_for_an_operator(error: Exception) -> None:
-    waits = [decide(make_item(retry_count=count), error) for count in range(RETRIES_MAX)]
+    waits = [
+        decide(make_item(retry_count=count), error, POLICY) for count in range(POLICY.failures_max)
+    ]
 
     assert waits == [Retry(seconds(60)), Retry(seconds(300)), Retry(None)]
 
@@ -57,15 +60,15 @@ def test_a_provider_that_asks_for_a_longer_rest_gets_it_within_a_day() -> None:
     busy = Transient()
     for asked_s, waited_s in ((10.0, 60.0), (600.0, 600.0), (1e9, DEFER_S_MAX)):
         busy.retry_after_s = asked_s
-        assert decide(make_item(), busy) == Retry(seconds(waited_s))
+        assert decide(make_item(), busy, POLICY) == Retry(seconds(waited_s))
 
 
 def test_what_trying_again_cannot_help_fails_for_good_at_once() -> None:
-    assert decide(make_item(), Forbidden()) == Retry(None)
+    assert decide(make_item(), Forbidden(), POLICY) == Retry(None)
 
 
 def test_nothing_there_is_an_answer() -> None:
-    assert decide(make_item(), NoData()) == Unavailable()
+    assert decide(make_item(), NoData(), POLICY) == Unavailable()
 
 
 @pytest.mark.parametrize(
@@ -74,34 +77,36 @@ def test_nothing_there_is_an_answer() -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_what_is_not_the_items_fault_leaves_it_as_it_was(error: Exception) -> None:
-    item = make_item(retry_count=RETRIES_MAX - 1, deferrals=DEFERRALS_MAX - 1)
+    item = make_item(retry_count=POLICY.failures_max - 1, deferrals=POLICY.deferrals_max - 1)
 
-    assert decide(item, error) == GiveBack()
+    assert decide(item, error, POLICY) == GiveBack()
     assert ends_batch(error, 0)
 
 
 def test_a_429_defers_until_the_reset_and_counts() -> None:
-    assert decide(make_item(), RateLimited(LATER)) == Defer(LATER, limited=True, counts=True)
+    assert decide(make_item(), RateLimited(LATER), POLICY) == Defer(
+        LATER, limited=True, counts=True
+    )
 
 
 def test_our_own_budget_defers_for_ever_and_does_not_count() -> None:
-    item = make_item(deferrals=DEFERRALS_MAX)
+    item = make_item(deferrals=POLICY.deferrals_max)
 
-    assert decide(item, BudgetSpent(LATER)) == Defer(LATER, limited=False, counts=False)
+    assert decide(item, BudgetSpent(LATER), POLICY) == Defer(LATER, limited=False, counts=False)
 
 
 def test_a_provider_that_puts_an_item_off_for_ever_is_given_up_on() -> None:
-    nearly = make_item(deferrals=DEFERRALS_MAX - 2)
-    spent = make_item(deferrals=DEFERRALS_MAX - 1)
+    nearly = make_item(deferrals=POLICY.deferrals_max - 2)
+    spent = make_item(deferrals=POLICY.deferrals_max - 1)
 
-    assert isinstance(decide(nearly, RateLimited(LATER)), Defer)
-    assert decide(spent, RateLimited(LATER)) == GiveUp(limited=True)
-    assert decide(spent, Deferred(LATER)) == GiveUp(limited=False)
+    assert isinstance(decide(nearly, RateLimited(LATER), POLICY), Defer)
+    assert decide(spent, RateLimited(LATER), POLICY) == GiveUp(limited=True)
+    assert decide(spent, Deferred(LATER), POLICY) == GiveUp(limited=False)
 
 
 @given(st.floats(min_value=-1e7, max_value=1e7))
 def test_a_deferral_is_never_in_the_past_and_never_longer_than_a_day(after_s: float) -> None:
-    decision = decide(make_item(), RateLimited(seconds(after_s)))
+    decision = decide(make_item(), RateLimited(seconds(after_s)), POLICY)
 
     assert isinstance(decision, Defer)
     assert seconds(0) < decision.after <= seconds(DEFER_S_MAX)
@@ -128,7 +133,8 @@ def test_what_nobody_foresaw_counts_as_transient_and_a_broken_answer_does_not() 
 
 
 def test_lost_workers_are_forgiven_ever_more_slowly_and_then_no_more() -> None:
-    changes = [rescue(claimed(make_item(crashes=count))) for count in range(CRASHES_MAX)]
+    items = [claimed(make_item(crashes=count)) for count in range(POLICY.crashes_max)]
+    changes = [rescue(item, POLICY) for item in items]
 
     assert [made.wake for made in changes] == [
         *(seconds(wait_s) for wait_s in (0, 60, 300, 1800)),
@@ -138,3 +144,50 @@ def test_lost_workers_are_forgiven_ever_more_slowly_and_then_no_more() -> None:
     assert {made.after.retry_count for made in changes} == {0}
     assert [made.edge.target for made in changes[-2:]] == [ItemState.PENDING, ItemState.FAILED]
     assert changes[-1].after.error == LOST
+
+
+# ---- policies ----------------------------------------------------------------------------------
+
+
+def test_the_defaults_are_those_of_the_design() -> None:
+    assert POLICY.failures_max == 3
+    assert POLICY.backoff_s == (60, 300, 1800)
+    assert (POLICY.crashes_max, POLICY.deferrals_max) == (5, 100)
+
+
+def test_a_collection_decides_how_often_and_how_long() -> None:
+    patient = ItemRetryPolicy(failures_max=5, backoff_s=(1, 2), crashes_max=4, deferrals_max=2)
+
+    waits = [decide(make_item(retry_count=count), Transient(), patient) for count in range(5)]
+    # The last wait is waited again and again.
+    assert waits == [*(Retry(seconds(wait_s)) for wait_s in (1, 2, 2, 2)), Retry(None)]
+    rescued = [rescue(claimed(make_item(crashes=count)), patient) for count in range(4)]
+    assert [made.wake for made in rescued] == [*(seconds(wait_s) for wait_s in (0, 1, 2)), None]
+    put_off = [decide(make_item(deferrals=count), RateLimited(LATER), patient) for count in (0, 1)]
+    assert put_off == [Defer(LATER, limited=True, counts=True), GiveUp(limited=True)]
+
+
+def test_one_attempt_may_be_all_there_is() -> None:
+    hasty = ItemRetryPolicy(failures_max=1, crashes_max=1, deferrals_max=1)
+
+    assert decide(make_item(), Transient(), hasty) == Retry(None)
+    assert decide(make_item(), RateLimited(LATER), hasty) == GiveUp(limited=True)
+    assert rescue(claimed(make_item()), hasty).edge.target is ItemState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("failures_max", 0),
+        ("crashes_max", -1),
+        ("deferrals_max", 10**9),
+        ("backoff_s", ()),
+        ("backoff_s", (60, -1)),
+        ("backoff_s", (float("nan"),)),
+        ("backoff_s", (float("inf"),)),
+    ],
+    ids=str,
+)
+def test_a_policy_that_could_not_work_is_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match=f"retry.{field}"):
+        ItemRetryPolicy(**{field: value})

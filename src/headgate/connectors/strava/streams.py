@@ -1,13 +1,12 @@
 """Reading an activity's streams: what was measured, point by point."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from headgate.base.encoding import Json
-from headgate.base.errors import NoData
-from headgate.connectors.strava.api import NAME
-from headgate.model.item import Document, document_of
+from headgate.base.errors import Malformed, NoData
+from headgate.model.item import Document
 from headgate.ports.connector import Http
 from headgate.ports.transport import Response
 
@@ -31,6 +30,15 @@ class Stream(msgspec.Struct, frozen=True):
     data: list[Json]
 
 
+class StreamAttributes(msgspec.Struct, frozen=True):
+    """What a document of streams says of itself without being opened: its attributes."""
+
+    #: Their names, in order.
+    channels: tuple[str, ...]
+    #: How many points each of them has.
+    point_count: int
+
+
 class _Named(Stream, frozen=True):
     """In a list a stream says itself what it is."""
 
@@ -44,7 +52,19 @@ async def fetch_streams(http: Http, activity_id: str) -> Document:
         {"keys": ",".join(KEYS), "key_by_type": "true"},
         not_found=NoData,
     )
-    return document_of(channels_of(answer), source=NAME)
+    return streams_document(channels_of(answer))
+
+
+def streams_document(channels: Mapping[str, Sequence[Json]]) -> Document:
+    """A document of channels, which must be of one length; NoData where there are no points."""
+    lengths = {len(values) for values in channels.values()}
+    if len(lengths) > 1:
+        told = ", ".join(f"{name} {len(values)}" for name, values in sorted(channels.items()))
+        raise Malformed(f"the channels are not of one length: {told}")
+    if not any(lengths):
+        raise NoData("there are no points")
+    attributes = StreamAttributes(tuple(sorted(channels)), max(lengths))
+    return Document.of_json(channels, msgspec.structs.asdict(attributes))
 
 
 def channels_of(answer: Response) -> Mapping[str, list[Json]]:

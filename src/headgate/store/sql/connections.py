@@ -28,6 +28,7 @@ from headgate.base.errors import IllegalTransition, NotFound
 from headgate.model.account import Connection, ConnectionReason, Sealed
 from headgate.model.states import CONNECTION, ConnectionState
 from headgate.ports.connections import Linked, NewConnection, Renewal, Resealed
+from headgate.store.sql import removals
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, reads, writes, writes_timed
 from headgate.store.sql.statements import insert_into
@@ -175,10 +176,11 @@ def _steer(
     )
 
 
-def remove(tx: Transaction, connection_id: str, *, user_id: str | None = None) -> None:
-    """Delete it with its credentials."""
+def remove(tx: Transaction, now: Moment, connection_id: str, *, user_id: str | None = None) -> None:
+    """Delete it with its credentials, and remember that it was removed."""
     if tx.execute(delete(connections).where(_is(connection_id, user_id))).rowcount == 0:
         raise _not_found(connection_id)
+    removals.note(tx, now, connection_id)
 
 
 # ---- renewing credentials ----------------------------------------------------------------------
@@ -381,7 +383,7 @@ class SqlConnections(SqlPort):
     list_connections = reads(list_connections)
     pause = writes_timed(pause)
     resume = writes_timed(resume)
-    remove = writes(remove)
+    remove = writes_timed(remove)
 
     linked = reads(linked)
     lease = writes_timed(lease)

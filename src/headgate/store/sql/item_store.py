@@ -45,6 +45,7 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
     get = reads(items.TABLE.get)
     list_items = reads(items.find)
     forget = writes(items.forget)
+    forget_removed = writes_timed(items.forget_removed)
     forget_these = writes(items.forget_these)
 
     documents_of = reads(documents.of_items)

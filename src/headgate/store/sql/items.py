@@ -33,7 +33,7 @@ from headgate.ports.items import (
     NewItem,
     Registered,
 )
-from headgate.store.sql import documents
+from headgate.store.sql import documents, removals
 from headgate.store.sql.documents import Packed
 from headgate.store.sql.leases import LeaseTable, Settled
 from headgate.store.sql.many import insert_many
@@ -49,8 +49,6 @@ from headgate.store.sql.tables import (
 
 TABLE = LeaseTable[Item, ItemChange, LockedRow, Packed](ITEMS, items)
 
-_OF_COLLECTION = items.c.collection == bindparam("of_collection")
-
 
 # ---- registering -------------------------------------------------------------------------------
 
@@ -65,6 +63,8 @@ _insert = insert_many(items, items.c.keys(), on_conflict=_tell_new)
 def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> Registered:
     """Store those that are not known yet, and set those going that have an id at last."""
     at = now.read(tx)
+    removed = removals.among(tx, {each.connection_id for each in found})
+    found = [each for each in found if each.connection_id not in removed]
     created = 0
     appeared = 0
     for begin in range(0, len(found), ROWS_MAX):
@@ -113,7 +113,7 @@ def claim(
     tx: Connection,
     now: Moment,
     collection: str,
-    connection_id: str | None,
+    connection_id: str,
     *,
     limit: int,
     lease: timedelta,
@@ -122,13 +122,12 @@ def claim(
     """Take due items in one statement that nobody can come between."""
     asked = {
         "of_collection": collection,
+        "of_connection": connection_id,
         "most": limit,
         "by_worker": worker,
-        **({} if connection_id is None else {"of_connection": connection_id}),
         **now.binds(lease=lease),
     }
-    statement = _claim(server=now.server, of_one=connection_id is not None)
-    return _in_order(tx, statement, asked)
+    return _in_order(tx, _claim(server=now.server), asked)
 
 
 def claim_these(
@@ -151,10 +150,12 @@ def _is_due(now: ColumnElement[datetime]) -> ColumnElement[bool]:
 
 
 @cache
-def _claim(*, server: bool, of_one: bool) -> ReturningUpdate[Any]:
-    query = select(items.c.id).where(_is_due(instant(server=server)), _OF_COLLECTION)
-    if of_one:
-        query = query.where(items.c.connection_id == bindparam("of_connection"))
+def _claim(*, server: bool) -> ReturningUpdate[Any]:
+    query = select(items.c.id).where(
+        _is_due(instant(server=server)),
+        items.c.collection == bindparam("of_collection"),
+        items.c.connection_id == bindparam("of_connection"),
+    )
     query = query.order_by(*CLAIM_ORDER).limit(bindparam("most", type_=Integer))
     return TABLE.claim(_skipping(query), server=server, deferred_until=None)
 
@@ -190,22 +191,18 @@ def _store(tx: Connection, settled: list[Settled[Item, ItemChange, Packed]]) -> 
 # ---- looking -----------------------------------------------------------------------------------
 
 
-def next_due_s(
-    tx: Connection, now: Moment, collection: str, connection_id: str | None
-) -> float | None:
+def next_due_s(tx: Connection, now: Moment, collection: str, connection_id: str) -> float | None:
     """Seconds until one can be claimed."""
     first = select(func.min(items.c.next_attempt_at)).where(
-        ELIGIBLE, items.c.collection == collection
+        ELIGIBLE, items.c.collection == collection, items.c.connection_id == connection_id
     )
-    if connection_id is not None:
-        first = first.where(items.c.connection_id == connection_id)
     at, then = tx.execute(select(now.at(), first.scalar_subquery())).one()
     return None if then is None else max(0.0, (then - at).total_seconds())
 
 
 def find(
     tx: Connection,
-    collection: str,
+    collection: str | None,
     *,
     user_id: str | None = None,
     states: Sequence[ItemState] = (),
@@ -213,7 +210,9 @@ def find(
     after: str | None = None,
 ) -> list[Item]:
     """Items in the order of their ids."""
-    query = select(*TABLE.columns).where(items.c.collection == collection)
+    query = select(*TABLE.columns)
+    if collection is not None:
+        query = query.where(items.c.collection == collection)
     if user_id is not None:
         query = query.where(items.c.user_id == user_id)
     if user_id is not None or states:
@@ -234,18 +233,24 @@ def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
         # As the index has them: a few of many would else be looked for among all.
         .order_by(items.c.collection, items.c.external_id)
         .limit(limit)
-        .with_for_update()
     )
-    return _delete(tx, list(tx.execute(query).scalars()))
+    return forget_these(tx, tx.execute(query).scalars().all())
+
+
+def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
+    """Delete some items of a connection that was removed."""
+    connection_id = removals.with_items(tx)
+    if connection_id is None:
+        removals.prune(tx, now)
+        return 0
+    return forget(tx, connection_id, limit=limit)
 
 
 def forget_these(tx: Connection, item_ids: Sequence[str]) -> int:
     """Delete these items, and what was fetched for them; how many there were."""
+    # Locked in the order of their ids, as everywhere: two transactions never wait for each other.
     query = select(items.c.id).where(TABLE.among(tx.dialect)).order_by(items.c.id).with_for_update()
-    return _delete(tx, list(tx.execute(query, {"ids": list(item_ids)}).scalars()))
-
-
-def _delete(tx: Connection, ids: list[str]) -> int:
+    ids = tx.execute(query, {"ids": list(item_ids)}).scalars().all()
     for begin in range(0, len(ids), ROWS_MAX):
         some = ids[begin : begin + ROWS_MAX]
         tx.execute(delete(item_documents).where(item_documents.c.item_id.in_(some)))

@@ -47,7 +47,6 @@ from headgate.model.states import (
     words,
 )
 from headgate.model.worker import Abilities
-from headgate.policy.items import RETRIES_MAX
 from headgate.store.sql.types import JsonOf, OneOf, UtcTime
 
 metadata = MetaData(
@@ -306,6 +305,14 @@ _index(
 Index("ix_connections_of_user", connections.c.user_id, connections.c.id)
 Index("ix_connections_key", connections.c.key_id, connections.c.id)
 
+#: Connections that were removed, by which nothing of theirs comes back; for a week.
+removed_connections = Table(
+    "removed_connections",
+    metadata,
+    Column("connection_id", Text, primary_key=True),
+    Column("removed_at", UtcTime, nullable=False),
+)
+
 #: Users who were sent to a provider's page and have not come back yet.
 connect_attempts = Table(
     "connect_attempts",
@@ -413,18 +420,16 @@ items = Table(
         "next_attempt_at IS NOT NULL OR state NOT IN ('pending', 'deferred')", name="wakes"
     ),
     CheckConstraint(
-        f"next_attempt_at IS NULL OR (retry_count < {RETRIES_MAX} AND state IN "
-        f"({_listed(ITEM.edge('claim').sources)}))",
-        name="spent",
+        f"next_attempt_at IS NULL OR state IN ({_listed(ITEM.edge('claim').sources)})",
+        name="claimable",
     ),
 )
 
 
-#: Waiting for a worker, or for its time.
+#: Waiting for a worker, or for its time. What has failed for good has no time to wait for.
 ELIGIBLE = and_(
     in_states(items, *ITEM.edge("claim").sources),
     items.c.external_id.is_not(None),
-    items.c.retry_count < literal_column(str(RETRIES_MAX)),
     items.c.next_attempt_at.is_not(None),
 )
 FETCHING = in_states(items, *ITEM.claimed)
@@ -437,13 +442,6 @@ _index(
     "ix_items_eligible",
     items.c.collection,
     items.c.connection_id,
-    *CLAIM_ORDER,
-    items.c.next_attempt_at,
-    where=ELIGIBLE,
-)
-_index(
-    "ix_items_eligible_of_all",
-    items.c.collection,
     *CLAIM_ORDER,
     items.c.next_attempt_at,
     where=ELIGIBLE,
@@ -478,9 +476,8 @@ item_documents = Table(
     "item_documents",
     metadata,
     Column("item_id", Text, primary_key=True),
-    Column("channels", JsonOf[tuple[str, ...]](tuple[str, ...]), nullable=False),
-    Column("point_count", Integer, nullable=False),
-    Column("source", Text, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("attributes", JsonOf[JsonObject](dict[str, object]), nullable=False),
     Column("fetched_at", UtcTime, nullable=False),
     Column("hash", Text, nullable=False),
     Column("encoding", Text, nullable=False),
@@ -514,6 +511,7 @@ __all__ = [
     "limiters",
     "metadata",
     "records",
+    "removed_connections",
     "users",
     "workers",
 ]

@@ -20,6 +20,7 @@ from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS, a
 from headgate.systems.activity_streams.service import (
     Activity,
     ActivityStreams,
+    StreamDocument,
     Streams,
     StreamStats,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "ActivityStreams",
     "Heard",
     "StravaEvent",
+    "StreamDocument",
     "StreamStats",
     "Streams",
     "activity_id",

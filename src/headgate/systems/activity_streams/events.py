@@ -16,11 +16,12 @@ Strava does not sign its events. Whoever knows the callback's address can have a
 again, forgotten, or a connection closed, so the address has to be a secret.
 """
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from headgate import App, Connection, ConnectionReason, ConnectionState, Lane
+from headgate import App, Connection, ConnectionReason, ConnectionState, Lane, NotFound
 from headgate.flow.fetch_item import reset_item
 from headgate.model.item import Item
 from headgate.model.states import ItemState
@@ -84,7 +85,9 @@ class Hearing:
         if found and event.aspect_type == "update":
             await self._past(event)
         for connection in found:
-            await self._concerns(connection, event)
+            # One that was removed since has nothing to note, and keeps no other from it.
+            with suppress(NotFound):
+                await self._concerns(connection, event)
         return Heard(len(found))
 
     async def _concerns(self, connection: Connection, event: StravaEvent) -> None:

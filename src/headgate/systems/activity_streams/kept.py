@@ -36,7 +36,7 @@ async def _read_in_full(app: App, wanted: Sequence[Item]) -> list[Told]:
     ids = {details_id(item.id): item.id for item in wanted}
     found: list[Told] = []
     for document in await app.items.documents_of(list(ids)):
-        data = from_json(document.json())
+        data = from_json(document.content())
         assert isinstance(data, dict)
         found.append((ids[document.item_id], document.fetched_at, data))
     return found

@@ -152,9 +152,7 @@ class StravaLive(ApiSource):
             await ctx.items.register([stream_item(ctx, found, Lane.HOT)])
             if found.streams_id is not None:
                 ids.append(activity_id(ctx.connection_id, found.id))
-            return Document(
-                data=found.data, channels=("details", "laps"), point_count=1, source=self.name
-            )
+            return Document.of_json(found.data)
 
         try:
             return ids, await ctx.items.fetch_due(ctx, ACTIVITIES, fetch, limit=BATCH)

@@ -19,7 +19,9 @@ from headgate import (
 )
 from headgate.base.encoding import JsonObject
 from headgate.connectors.strava.api import NAME
+from headgate.connectors.strava.streams import StreamAttributes
 from headgate.flow.fetch_item import reset_item
+from headgate.flow.item_stats import item_stats
 from headgate.model.item import Item
 from headgate.model.states import ItemState
 from headgate.ports.items import StoredDocument
@@ -33,7 +35,6 @@ LIST_MAX = 1000
 OVERLAP = timedelta(days=7)
 #: Live jobs among which the last list is looked for; where it is not, everything is listed.
 JOBS_MAX = 50
-_DAY = timedelta(days=1)
 #: Nothing more happens to these.
 _ENDED = (ItemState.SUCCESS, ItemState.UNAVAILABLE)
 
@@ -47,11 +48,23 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     details: JsonObject | None
 
 
-class Streams(msgspec.Struct, frozen=True, kw_only=True):
-    """An activity with its streams, where they were fetched."""
+class StreamDocument(msgspec.Struct, frozen=True):
+    """Streams that were fetched."""
 
-    activity: Activity
-    document: StoredDocument | None
+    stored: StoredDocument
+    attributes: StreamAttributes
+
+    @staticmethod
+    def of(stored: StoredDocument) -> "StreamDocument":
+        """The streams that are stored there."""
+        return StreamDocument(stored, msgspec.convert(stored.attributes, StreamAttributes))
+
+
+class Streams(msgspec.Struct, frozen=True):
+    """Where an activity's streams stand, and the streams once they were fetched."""
+
+    item: Item
+    document: StreamDocument | None
 
 
 class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +96,11 @@ class ActivityStreams:
 
     async def find(self, activity_id: str, *, user_id: str | None = None) -> Activity:
         """The activity; NotFound where it is not there or not theirs."""
-        return (await self._with_details([await self._item(activity_id, user_id)]))[0]
+        return await self.describe(await self._item(activity_id, user_id))
+
+    async def describe(self, item: Item) -> Activity:
+        """The activity of a stream item, with what is known of it."""
+        return (await self._with_details([item]))[0]
 
     async def list(
         self, *, user_id: str, limit: int = 50, after: str | None = None
@@ -97,29 +114,26 @@ class ActivityStreams:
         return await self._with_details(found)
 
     async def streams(self, activity_id: str, *, user_id: str | None = None) -> Streams:
-        """The activity with its streams; NotFound likewise."""
-        activity = await self.find(activity_id, user_id=user_id)
+        """The activity's streams, by one statement; NotFound likewise."""
         served = await self._app.items.serve(activity_id, user_id=user_id)
-        if served.state is not activity.item.state:
-            # It moved between the two looks: the document and the state belong together.
-            item = msgspec.structs.replace(activity.item, state=served.state)
-            activity = msgspec.structs.replace(activity, item=item)
-        return Streams(activity=activity, document=served.document)
+        item, stored = _of_streams(served.item), served.document
+        return Streams(item, None if stored is None else StreamDocument.of(stored))
 
     async def stats(self, *, user_id: str | None = None) -> StreamStats:
         """How the streams stand; with a user, that user's progress too."""
-        items = self._app.items
-        census = await items.census(COLLECTION)
         runtime = self._app.runtime
+        counted = await item_stats(
+            self._app.items, runtime.registry.collections[COLLECTION], user_id=user_id
+        )
         use = await runtime.gates.use(runtime.registry.budgets[NAME])
         athletes = None
-        if user_id is not None:
-            athletes = {user_id: _by_name(await items.progress(COLLECTION, user_id))}
+        if user_id is not None and counted.of_user is not None:
+            athletes = {user_id: _by_name(counted.of_user)}
         return StreamStats(
-            states=_by_name(census.states),
-            retries=dict(census.retries),
-            limited_24h=await items.limited(COLLECTION, within=_DAY),
-            stuck=await items.stuck(COLLECTION),
+            states=_by_name(counted.states),
+            retries=dict(counted.retries),
+            limited_24h=counted.limited_24h,
+            stuck=counted.stuck,
             windows=() if use is None else tuple(use.windows),
             athletes=athletes,
         )
@@ -171,10 +185,7 @@ class ActivityStreams:
     # ---- parts ---------------------------------------------------------------------------------
 
     async def _item(self, activity_id: str, user_id: str | None) -> Item:
-        item = await self._app.items.get(activity_id, user_id=user_id)
-        if item.collection != COLLECTION:
-            raise NotFound(f"there is no activity {activity_id!r}")
-        return item
+        return _of_streams(await self._app.items.get(activity_id, user_id=user_id))
 
     async def _with_details(self, found: Sequence[Item]) -> Sequence[Activity]:
         details = await kept.details_of(self._app, found)
@@ -200,6 +211,13 @@ class ActivityStreams:
         )
         last = next((job for job in done if _lists(job)), None)
         return None if last is None else last.created_at - OVERLAP
+
+
+def _of_streams(item: Item) -> Item:
+    """The item, if it stands for an activity's streams; else NotFound."""
+    if item.collection != COLLECTION:
+        raise NotFound(f"there is no activity {item.id!r}")
+    return item
 
 
 def _lists(job: Job) -> bool:

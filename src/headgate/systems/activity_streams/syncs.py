@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
-from headgate import App, Lane, Mode, RetryPolicy, Secret, Sync
+from headgate import App, Collection, ItemRetryPolicy, Lane, Mode, RetryPolicy, Secret, Sync
 from headgate.connectors.strava import StravaApi, strava
 from headgate.connectors.strava.api import URL
 from headgate.settings import Settings
+from headgate.systems.activity_streams.attempts import log_attempt
 from headgate.systems.activity_streams.backfill import StravaStreams
 from headgate.systems.activity_streams.live import StravaLive
-from headgate.systems.activity_streams.names import LIVE, STREAMS
+from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION, LIVE, STREAMS
 from headgate.systems.environment import needed, url
 
 #: A batch at the pace of backfill takes two minutes, and longer while others share it; live work
@@ -16,6 +17,14 @@ from headgate.systems.environment import needed, url
 LIVE_CHUNK_S_MAX, STREAMS_CHUNK_S_MAX = 600.0, 1800.0
 #: An item that takes down worker after worker is given up after five: its job must outlive that.
 RETRY = RetryPolicy(crashes_max=30)
+#: Streams: three attempts, after one minute and five, as the design has it.
+STREAM_ITEMS = Collection(
+    name=COLLECTION,
+    title="Streams of activities",
+    retry=ItemRetryPolicy(failures_max=3, backoff_s=(60.0, 300.0, 1800.0)),
+    on_attempt=log_attempt,
+)
+ACTIVITY_ITEMS = Collection(name=ACTIVITIES, title="Activities in full")
 
 
 def activity_streams(strava: StravaApi) -> tuple[Sync, Sync]:
@@ -26,6 +35,7 @@ def activity_streams(strava: StravaApi) -> tuple[Sync, Sync]:
             source=StravaLive(**strava),
             modes=(Mode.FULL, Mode.SINCE, Mode.LIMIT),
             retry=RETRY,
+            collections=(ACTIVITY_ITEMS, STREAM_ITEMS),
             chunk_s_max=LIVE_CHUNK_S_MAX,
         ),
         Sync(
@@ -34,6 +44,7 @@ def activity_streams(strava: StravaApi) -> tuple[Sync, Sync]:
             modes=(Mode.FULL,),
             lane=Lane.COLD,
             retry=RETRY,
+            collections=(STREAM_ITEMS,),
             chunk_s_max=STREAMS_CHUNK_S_MAX,
         ),
     )

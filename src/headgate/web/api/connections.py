@@ -164,12 +164,12 @@ async def resume(app: TheApp, caller: TheCaller, connection_id: ConnectionId) ->
 @routes.delete(
     "/{connection_id}",
     operation_id="remove_connection",
-    summary="Forget a connection, with its credentials",
+    summary="Forget a connection with its credentials, and what was fetched one by one for it",
     status_code=204,
     response_class=Response,
     responses={204: {"description": "It is gone."}, **writes("not_found")},
 )
 async def remove(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
-    """What was imported stays."""
+    """Its items go with it, such as the streams of activities; imported records stay."""
     await _connections(app, connection_id).remove(connection_id, user_id=caller.owner)
     return Response(status_code=204)

@@ -17,7 +17,12 @@ from headgate.flow.status import POLL_RESTING_S, POLL_WORKING_S
 from headgate.model.item import Item
 from headgate.model.states import ItemState
 from headgate.policy.downsampling import TIME
-from headgate.systems.activity_streams import Activity, ActivityStreams, Streams
+from headgate.systems.activity_streams import (
+    Activity,
+    ActivityStreams,
+    StreamDocument,
+    Streams,
+)
 from headgate.web.api.activities.documents import HINTS, Hint, told
 from headgate.web.api.activities.links import open_activity
 from headgate.web.api.activities.serving import (
@@ -112,7 +117,10 @@ class ActivityPage:
     async def show(self, request: Request) -> Response:
         """The whole page, or the part of it that changes."""
         token = request.path_params["token"]
-        shown = view(await self._find(token), request.query_params.getlist("channel"))
+        streams = await self._find(token)
+        activity = await self._activities.describe(streams.item)
+        asked = request.query_params.getlist("channel")
+        shown = view(activity, streams.document, asked)
         main = self._pages.render("activity_main.html", view=shown, token=token)
         if request.headers.get(FRAGMENT_HEADER):
             return tagged(request, main)
@@ -141,12 +149,12 @@ _MARKS = {
 }
 
 
-def view(streams: Streams, asked: Sequence[str] = ()) -> ActivityView:
-    """The page of `streams`, with the channels that were `asked` for."""
-    activity = streams.activity
+def view(
+    activity: Activity, document: StreamDocument | None, asked: Sequence[str] = ()
+) -> ActivityView:
+    """The page of `activity`, with those channels of its streams that were `asked` for."""
     item = activity.item
     name = told(activity, "name") or "Activity"
-    panel = _panel(streams, asked) if item.state is ItemState.SUCCESS else None
     return ActivityView(
         activity_id=item.id,
         title=f"{_MARKS[item.state].word} · {name}",
@@ -157,7 +165,7 @@ def view(streams: Streams, asked: Sequence[str] = ()) -> ActivityView:
         sentence=_sentence(item),
         reason=_reason(item),
         tiles=_tiles(activity.details or {}),
-        panel=panel,
+        panel=None if document is None else _panel(document, asked),
         poll_after_s=_poll_after_s(item),
     )
 
@@ -226,14 +234,11 @@ def _number(details: Mapping[str, object], word: str) -> float | None:
 # ---- the numbers -------------------------------------------------------------------------------
 
 
-def _panel(streams: Streams, asked: Sequence[str]) -> Panel | None:
-    document = streams.document
-    if document is None:
-        return None
-    there = [name for name in CHANNELS if name in document.channels]
+def _panel(document: StreamDocument, asked: Sequence[str]) -> Panel:
+    there = [name for name in CHANNELS if name in document.attributes.channels]
     # Whoever asks for nothing that there is gets what we would choose.
     chosen = [name for name in there if name in asked] or there[:CHOSEN]
-    raws, size = channels_of(document), document.point_count
+    raws, size = channels_of(document), document.attributes.point_count
     named = [*chosen, *(name for name in (TIME,) if name in raws)]
     points, _ = downsampled(raws, named, min(TABLE_POINTS, size), of=size)
     return Panel(

@@ -7,7 +7,7 @@ import pytest
 
 from headgate import Malformed, NoData
 from headgate.connectors.strava.streams import KEYS, fetch_streams
-from headgate.model.item import Document
+from headgate.model.item import JSON, Document
 from tests.unit.connectors.fakes import Bench, answer
 
 TIME, HEART = [0, 1, 2], [90, 91, 92]
@@ -46,16 +46,23 @@ async def test_the_nine_channels_are_asked_for_by_type() -> None:
 async def test_both_shapes_give_the_same_document(body: Any) -> None:
     document = await fetched(body)
 
-    assert document.data == {"heartrate": HEART, "time": TIME}
-    assert list(document.data) == ["heartrate", "time"]
-    assert (document.channels, document.point_count) == (("heartrate", "time"), 3)
-    assert document.source == "strava"
+    assert (document.media_type, document.body) == (
+        JSON,
+        b'{"heartrate":[90,91,92],"time":[0,1,2]}',
+    )
+    assert document.attributes == {"channels": ("heartrate", "time"), "point_count": 3}
 
 
 async def test_a_channel_that_was_not_asked_for_is_left_out() -> None:
     document = await fetched({"time": stream(TIME), "watts": stream([1]), "new": stream([])})
 
-    assert document.channels == ("time",)
+    assert document.attributes == {"channels": ("time",), "point_count": 3}
+    assert document.body == b'{"time":[0,1,2]}'
+
+
+async def test_channels_of_different_lengths_are_told_with_their_lengths() -> None:
+    with pytest.raises(Malformed, match="heartrate 1, time 3"):
+        await fetched({"time": stream(TIME), "heartrate": stream([90])})
 
 
 @pytest.mark.parametrize(

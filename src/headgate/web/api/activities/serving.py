@@ -5,7 +5,6 @@ words around it are new. For a choice of channels or of points it is unpacked, o
 not asked for is not even parsed.
 """
 
-import zlib
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from itertools import compress
@@ -17,10 +16,9 @@ from starlette.responses import Response
 
 from headgate.base.errors import InvalidInput
 from headgate.base.splicing import spliced
-from headgate.model.states import ItemState
+from headgate.connectors.strava.api import NAME
 from headgate.policy.downsampling import METHOD, pick
-from headgate.ports.items import StoredDocument
-from headgate.systems.activity_streams import Streams
+from headgate.systems.activity_streams import StreamDocument, Streams
 from headgate.web.api.activities.documents import HINTS
 
 #: What Strava may have of an activity.
@@ -42,8 +40,6 @@ RESOLUTIONS = {"low": 100, "medium": 1000, "high": 10_000}
 POINTS_MIN, POINTS_MAX = 2, RESOLUTIONS["high"]
 #: Longer than all names together.
 _CHANNELS_LENGTH_MAX = 500
-#: A channel is named first in a document of nothing but channels.
-_PEEK = 256
 _HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Accept-Encoding"}
 
 Raws = Mapping[str, msgspec.Raw]
@@ -89,14 +85,8 @@ async def selection(
 def served(request: Request, streams: Streams, wanted: Selection) -> Response:
     """The streams, tagged; 304 where the asker has these very ones."""
     document = streams.document
-    state = streams.activity.item.state
-    if state is ItemState.SUCCESS and document is None:
-        # It was reset between two looks at it.
-        state = ItemState.PENDING
-    if state is not ItemState.SUCCESS:
-        document = None
     _check(wanted, document)
-    words = _words(streams, state, document)
+    words = _words(streams)
     whole = document is not None and wanted == Selection()
     gzip = whole and takes_gzip(request)
     tag = _tag(words, document, wanted, gzip=gzip)
@@ -105,33 +95,31 @@ def served(request: Request, streams: Streams, wanted: Selection) -> Response:
         return Response(status_code=304, headers=headers)
     if document is None:
         return _json(_with(words, None), headers)
-    if gzip and _is_bare(document):
-        body = spliced(_head(words), document.body, b"}")
+    if gzip:
+        body = spliced(_head(words), document.stored.body, b"}")
         if body is not None:
-            return _json(body, {**headers, "Content-Encoding": document.encoding})
+            return _json(body, {**headers, "Content-Encoding": document.stored.encoding})
     return _json(_composed(words, document, wanted), headers)
 
 
-def _check(wanted: Selection, document: StoredDocument | None) -> None:
-    known = dict.fromkeys((*CHANNELS, *(document.channels if document else ())))
+def _check(wanted: Selection, document: StreamDocument | None) -> None:
+    known = dict.fromkeys((*CHANNELS, *(document.attributes.channels if document else ())))
     for name in wanted.channels or ():
         if name not in known:
             raise InvalidInput("channels", f"there is no {name!r}; there are: {', '.join(known)}")
 
 
-def _words(
-    streams: Streams, state: ItemState, document: StoredDocument | None
-) -> dict[str, object]:
+def _words(streams: Streams) -> dict[str, object]:
     """All but the streams themselves."""
-    item = streams.activity.item
+    item, document = streams.item, streams.document
     return {
         "activity_id": item.id,
-        "status": state,
-        "hint": HINTS[state],
-        "source": document.source if document else None,
-        "fetched_at": document.fetched_at if document else None,
-        "channels_available": document.channels if document else None,
-        "point_count": document.point_count if document else None,
+        "status": item.state,
+        "hint": HINTS[item.state],
+        "source": NAME if document else None,
+        "fetched_at": document.stored.fetched_at if document else None,
+        "channels_available": document.attributes.channels if document else None,
+        "point_count": document.attributes.point_count if document else None,
         "error": item.error,
         "retry_count": item.retry_count,
         "deferred_until": item.deferred_until,
@@ -153,13 +141,13 @@ def _json(body: bytes, headers: Mapping[str, str]) -> Response:
 _raws = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def _composed(words: dict[str, object], document: StoredDocument, wanted: Selection) -> bytes:
+def _composed(words: dict[str, object], document: StreamDocument, wanted: Selection) -> bytes:
     """The answer as plain JSON, made of what was asked for."""
-    raws = channels_of(document)
+    raws, size = channels_of(document), document.attributes.point_count
     names = [name for name in wanted.channels or sorted(raws) if name in raws]
-    if wanted.points is None or wanted.points >= document.point_count:
+    if wanted.points is None or wanted.points >= size:
         return _with(words, {name: raws[name] for name in names})
-    chosen, told = downsampled(raws, names, wanted.points, of=document.point_count)
+    chosen, told = downsampled(raws, names, wanted.points, of=size)
     return _with({**words, "downsampled": told}, chosen)
 
 
@@ -167,11 +155,9 @@ def _with(words: Mapping[str, object], channels: Mapping[str, object] | None) ->
     return msgspec.json.encode({**words, "stream_data": channels})
 
 
-def channels_of(document: StoredDocument) -> Raws:
+def channels_of(document: StreamDocument) -> Raws:
     """The channels, each as the text that it is kept in."""
-    raws = _raws.decode(document.json())
-    inside = raws.get("stream_data")
-    return raws if inside is None else _raws.decode(inside)
+    return _raws.decode(document.stored.content())
 
 
 def downsampled(
@@ -193,26 +179,18 @@ def downsampled(
     return chosen, told
 
 
-def _is_bare(document: StoredDocument) -> bool:
-    """Whether the document is the channels alone: then other words can be put around it."""
-    if not document.channels:
-        return False
-    begin = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(document.body[:_PEEK], _PEEK)
-    return begin.startswith(b'{"' + document.channels[0].encode() + b'":[')
-
-
 # ---- what the client has and takes -------------------------------------------------------------
 
 
 def _tag(
     words: Mapping[str, object],
-    document: StoredDocument | None,
+    document: StreamDocument | None,
     wanted: Selection,
     *,
     gzip: bool,
 ) -> str:
     """Strong: another for every answer that differs by a byte, its encoding included."""
-    parts = (words, document.hash if document else None, wanted, gzip)
+    parts = (words, document.stored.hash if document else None, wanted, gzip)
     return f'"{blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()}"'
 
 

@@ -7,7 +7,7 @@ from headgate.model.worker import Abilities
 from headgate.store.sql.types import JsonOf, UtcTime
 
 revision = "0009"
-down_revision = "0007"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 

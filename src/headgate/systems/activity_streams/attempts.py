@@ -1,0 +1,25 @@
+"""What is logged of every attempt at an activity's streams: the fields that the design names."""
+
+from headgate.base.log import get_logger
+from headgate.base.redact import describe
+from headgate.ports.items import FetchAttempt
+
+_log = get_logger(__name__)
+
+
+def log_attempt(attempt: FetchAttempt) -> None:
+    """One line, whatever became of it."""
+    item, after, error = attempt.item, attempt.after, attempt.error
+    attributes = {} if attempt.document is None else attempt.document.attributes
+    _log.info(
+        "stream_fetch",
+        activity_id=item.id,
+        athlete_id=item.user_id,
+        status=after.state.value if after else "lost",
+        channels_fetched=attributes.get("channels", []),
+        point_count=attributes.get("point_count", 0),
+        error=describe(error) if error else None,
+        retry_count=after.retry_count if after else item.retry_count,
+        duration_ms=round(attempt.duration_s * 1000, 1),
+        rate_budget_remaining=attempt.budget_remaining,
+    )
