@@ -71,8 +71,11 @@ async def claim(
     connection_id: str = "connection_1",
     lease: timedelta = LEASE,
     worker: str = "worker_1",
+    lane: Lane | None = None,
 ) -> Sequence[Item]:
-    return await items.claim(STREAMS, connection_id, limit=limit, lease=lease, worker=worker)
+    return await items.claim(
+        STREAMS, connection_id, limit=limit, lease=lease, worker=worker, lane=lane
+    )
 
 
 async def claim_one(items: SqlItems, **fields: Any) -> Item:
@@ -140,7 +143,6 @@ async def test_what_has_no_id_is_unavailable_without_a_request_until_it_has_one(
     assert await items.register([first, second]) == Registered(2, 0)
     assert (await items.get(first.id)).state is ItemState.UNAVAILABLE
     assert await claim(items) == []
-    assert await items.claim_these([first.id], lease=LEASE, worker="w") == []
 
     # When the id of one appears
     told = await items.register([replace(first, external_id="e1"), second])
@@ -219,28 +221,48 @@ async def test_a_claim_is_of_one_connection_and_one_collection(items: SqlItems) 
     assert ids(taken) == [elsewhere]
 
 
-async def test_what_is_asked_for_by_its_id_becomes_hot_and_stays_so(items: SqlItems) -> None:
-    # Given three, of which the youngest is asked for, and the provider puts it off
+async def test_what_is_registered_again_as_hot_goes_first(items: SqlItems) -> None:
+    # Given three, of which the youngest is asked for
     old, _, wanted = await registered(items, 3)
-    [item] = await items.claim_these([wanted], lease=LEASE, worker="w")
+    asked = new_item(id=wanted, lane=Lane.HOT)
+    assert await items.register([asked]) == Registered(0, 0)
+
+    # Then it goes before the backfill, alone where hot ones are claimed, and stays hot
+    [item] = await claim(items, 2, lane=Lane.HOT)
     assert (item.id, item.lane) == (wanted, Lane.HOT)
     await settled(items, change.release(item))
-
-    # Then it goes before the backfill
     assert ids(await claim(items, 2)) == [wanted, old]
 
 
-async def test_what_is_not_due_is_not_claimed_by_its_id_either(
-    items: SqlItems, clock: ManualClock
-) -> None:
+async def test_what_is_over_is_not_hurried(items: SqlItems) -> None:
     item = await claim_one(items)
-    held = await items.claim_these([item.id, "nobody"], lease=LEASE, worker="w")
-    await settled(items, change.fail(item, error="x", after=MINUTE))
-    early = await items.claim_these([item.id], lease=LEASE, worker="w")
-    clock.advance(60)
-    late = await items.claim_these([item.id], lease=LEASE, worker="w")
+    await settled(items, change.succeed(item), DOCUMENT)
 
-    assert (held, early, ids(late)) == ([], [], [item.id])
+    await items.register([new_item(id=item.id, lane=Lane.HOT)])
+
+    assert (await items.get(item.id)).lane is Lane.COLD
+
+
+async def test_the_next_is_due_when_it_waits_for_that_or_anothers_claim_ends(
+    items: SqlItems,
+) -> None:
+    # Given nothing, then one that another has, then one that waits for less than that
+    assert await items.next_due_s(STREAMS, "connection_1") is None
+    await registered(items, 2)
+    first, second = await claim(items, 2)
+    assert await items.next_due_s(STREAMS, "connection_1") == LEASE.total_seconds()
+    await settled(items, change.fail(first, error="x", after=timedelta(seconds=20)))
+
+    assert await items.next_due_s(STREAMS, "connection_1") == 20.0
+    assert await items.next_due_s(STREAMS, "connection_1", lane=Lane.HOT) is None
+    assert await items.next_due_s(STREAMS, "connection_2") is None
+
+    # And when both are over, nothing is left
+    await settled(items, change.succeed(second), DOCUMENT)
+    await settled(items, change.reset(await items.get(first.id)))
+    [again] = await claim(items)
+    await settled(items, change.find_nothing(again, reason="none"))
+    assert await items.next_due_s(STREAMS, "connection_1") is None
 
 
 @pytest.mark.parametrize("state", ItemState)

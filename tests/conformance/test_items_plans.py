@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Engine, event
 
 from headgate.model import item as change
 from headgate.model.item import Document
+from headgate.model.job import Lane
 from headgate.model.lease import Claim
 from headgate.model.states import ItemState
 from headgate.ports.items import NewItem
@@ -97,8 +98,10 @@ async def claim(items: SqlItems) -> None:
     await items.settle_many([(change.release(item), None) for item in taken])
 
 
-async def claim_these(items: SqlItems) -> None:
-    taken = await items.claim_these(["filled_100"], lease=LEASE, worker="w")
+async def claim_hot(items: SqlItems) -> None:
+    taken = await items.claim(
+        STREAMS, "connection_7", limit=10, lease=LEASE, worker="w", lane=Lane.HOT
+    )
     await items.settle_many([(change.release(item), None) for item in taken])
 
 
@@ -191,7 +194,7 @@ _FORGET = {
 }
 ASKS = {
     "claim": Ask(claim, {"WITH picked AS": r"ix_items_eligible\b", **_LOCK}),
-    "claim these": Ask(claim_these, {"WITH picked AS": _BY_ID}),
+    "claim hot": Ask(claim_hot, {"WITH picked AS": {"ix_items_eligible"}}),
     "settle": Ask(settle, _LOCK),
     "extend": Ask(extend, {"WITH mine AS": _BY_ID}),
     "register": Ask(register, {"SELECT items.id, items.collection": _BY_ID}),

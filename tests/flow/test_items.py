@@ -19,9 +19,7 @@ from headgate.base.errors import (
     AuthExpired,
     BudgetSpent,
     Conflict,
-    Deferred,
     Forbidden,
-    LimiterUnreachable,
     Malformed,
     NoData,
     RateLimited,
@@ -34,7 +32,6 @@ from headgate.flow.fetch_item import (
     Fetching,
     JobItems,
     fetch_due,
-    fetch_these,
     reset_item,
 )
 from headgate.flow.item_stats import item_stats
@@ -42,7 +39,8 @@ from headgate.flow.registry import Collection
 from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.model import item as change
 from headgate.model.item import Document, Item
-from headgate.model.job import Lane, Mode
+from headgate.model.job import Lane, Mode, Progress
+from headgate.model.lease import NOW
 from headgate.model.states import ItemState
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.connector import Fetch
@@ -50,7 +48,7 @@ from headgate.ports.items import FetchAttempt, NewItem
 from headgate.store.sql.item_store import SqlItems
 from tests.connecting import PER_PAGE, Site, strava_source, submit
 from tests.item_agents import ItemHeartbeat, ItemSweeper
-from tests.unit.values import gates
+from tests.unit.values import gates, make_job
 from tests.worlds import START, ScriptedSource, World, in_world
 
 STREAMS = "strava.streams"
@@ -103,7 +101,7 @@ class Place:
     @property
     def work(self) -> JobItems:
         """The items as a source of this connection sees them."""
-        return JobItems(self.fetching, CONNECTION)
+        return JobItems(self.fetching, make_job(user_id="ada", connection_id=CONNECTION))
 
     async def register(self, *ids: str, **fields: Any) -> None:
         """Items of these names, the first one the oldest."""
@@ -233,7 +231,7 @@ def test_three_failures_come_a_minute_and_five_apart_and_then_it_stays(tmp_path:
     async def main(place: Place) -> None:
         await place.register("a")
         provider = Provider(a=Malformed("x"))
-        waits: list[float | None] = []
+        waits: list[timedelta | None] = []
         for _ in range(3):
             done = await fetch_due(
                 place.fetching,
@@ -244,10 +242,10 @@ def test_three_failures_come_a_minute_and_five_apart_and_then_it_stays(tmp_path:
                 limit=5,
             )
             assert len(done.items) == 1
-            waits.append(done.next_due_s)
-            await place.clock.sleep(done.next_due_s or 0.0)
+            waits.append(done.wait)
+            await place.clock.sleep((done.wait or NOW).total_seconds())
 
-        assert waits == [60.0, 300.0, None]
+        assert waits == [timedelta(seconds=60), timedelta(seconds=300), None]
         await place.clock.sleep(30 * 86_400)
         assert await place.fetch_due(provider.fetch) == []
         assert (await place.items.get("a")).stuck
@@ -271,58 +269,79 @@ def test_a_full_batch_says_that_there_may_be_more(tmp_path: Path) -> None:
             limit=2,
         )
 
-        assert ([item.id for item in some.items], some.next_due_s) == (["a", "b"], 0.0)
+        assert ([item.id for item in some.items], some.wait) == (["a", "b"], NOW)
 
     in_place(tmp_path, main)
 
 
-def test_what_is_asked_for_by_its_id_is_fetched_and_nothing_else(tmp_path: Path) -> None:
+def test_one_lane_is_fetched_without_the_other(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
-        await place.register("a", "b", "c")
+        await place.register("a", "b")
+        await place.register("c", lane=Lane.HOT)
         provider = Provider()
 
-        done = await place.work.fetch_these(place.ctx, ["c", "nobody"], provider.fetch)
+        done = await place.work.fetch_due(place.ctx, STREAMS, provider.fetch, lane=Lane.HOT)
 
-        assert [(item.id, item.state.value) for item in done] == [("c", "success")]
-        assert provider.asked == ["c"]
+        assert [(item.id, item.state.value) for item in done.items] == [("c", "success")]
+        assert (provider.asked, done.wait) == (["c"], None)
 
     in_place(tmp_path, main)
 
 
-def test_what_somebody_else_has_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
+def test_what_another_worker_has_is_waited_for(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
-        # Given one that another has, one that was fetched, and one that was tried and has to wait
-        await place.register("fetched", "waits")
-        await place.fetch_due(Provider(waits=Transient()).fetch)
-        await place.register("held")
+        # Given one that another has, who may be lost
+        await place.register("a")
         lease = timedelta(seconds=60)
         await place.items.claim(STREAMS, CONNECTION, limit=1, lease=lease, worker="another")
-        provider = Provider()
 
-        asked = ["fetched", "waits", "held"]
-        found = await fetch_these(place.fetching, place.ctx, provider.fetch, asked)
-
-        # Then the one that may be given back is told, and none is asked for
-        assert [(item.id, item.state.value) for item in found] == [("held", "fetching")]
-        assert provider.asked == []
+        # Then nothing is fetched, and nothing is over before its claim has ended
+        done = await place.work.fetch_due(place.ctx, STREAMS, Provider().fetch)
+        assert (done.items, done.wait) == ([], lease)
 
     in_place(tmp_path, main)
 
 
-# ---- what ends a batch -------------------------------------------------------------------------
+def test_a_long_wait_is_cut_into_looks(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a")
+        provider = Provider(a=RateLimited(timedelta(hours=3)))
+        with pytest.raises(RateLimited):
+            await place.work.fetch_due(place.ctx, STREAMS, provider.fetch)
+
+        done = await place.work.fetch_due(place.ctx, STREAMS, provider.fetch)
+
+        assert (done.items, done.wait) == ([], timedelta(minutes=15))
+
+    in_place(tmp_path, main)
 
 
-@pytest.mark.parametrize(
-    ("error", "state"),
-    [
-        (BudgetSpent(LATER), "deferred"),
-        (RateLimited(LATER, "strava refused the request (429)"), "deferred"),
-        (Deferred(LATER), "deferred"),
-        (LimiterUnreachable(LATER), "pending"),
-        (AuthExpired(), "pending"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
-)
+def test_what_cuts_a_batch_short_is_told_beside_what_was_fetched(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", "b", "c")
+        spent = BudgetSpent(timedelta(minutes=5))
+
+        done = await place.work.fetch_due(place.ctx, STREAMS, Provider(b=spent).fetch)
+
+        assert [item.state.value for item in done.items] == ["success", "deferred"]
+        assert (done.error, done.wait) == (spent, NOW)
+        assert (await place.states())["c"] == "pending"
+        chunk = Chunk.of_items(done, cursor="here")
+        assert (chunk.cursor, chunk.wait, chunk.error) == ("here", NOW, spent)
+
+    in_place(tmp_path, main)
+
+
+def test_progress_counts_what_is_over(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.register("a", "b", "c")
+        await place.work.fetch_due(place.ctx, STREAMS, Provider(b=NoData(), c=Transient()).fetch)
+
+        assert await place.work.progress(STREAMS) == Progress(done=2, total=3)
+
+    in_place(tmp_path, main)
+
+
 def test_what_concerns_all_gives_the_rest_back_before_it_is_raised(
     tmp_path: Path, error: Exception, state: str
 ) -> None:
@@ -526,7 +545,14 @@ def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_more(
             await place.clock.sleep(61)
             await sweeper.run_once()
             other = Fetching(items=place.items, clock=place.clock, worker="worker_2")
-            await fetch_these(other, place.ctx, others.fetch, ["a", "b"])
+            await fetch_due(
+                other,
+                place.ctx,
+                others.fetch,
+                collection=STREAMS,
+                connection_id=CONNECTION,
+                limit=2,
+            )
             await heartbeat.run_once()
 
         provider.meanwhile = stand_still
@@ -787,9 +813,7 @@ class Streams(ApiSource):
             connection_id=ctx.connection_id,
             limit=10,
         )
-        if done.next_due_s:
-            raise Deferred(timedelta(seconds=done.next_due_s))
-        return Chunk(cursor=None if done.next_due_s is None else "streams")
+        return Chunk.of_items(done, cursor="streams")
 
     async def _find(self, ctx: Context, page: int) -> Chunk:
         answer = await ctx.http.get("/athlete/activities", {"page": page, "per_page": PER_PAGE})
@@ -852,9 +876,7 @@ def test_anything_can_be_an_item(tmp_path: Path) -> None:
             await ctx.items.register([photo(ctx, name) for name in "abc"])
             return Chunk(cursor="fetching")
         fetched = await ctx.items.fetch_due(ctx, photos.name, fetch, limit=2)
-        if fetched.next_due_s:
-            raise Deferred(timedelta(seconds=fetched.next_due_s))
-        return Chunk(cursor=None if fetched.next_due_s is None else "fetching")
+        return Chunk.of_items(fetched, cursor="fetching")
 
     async def main(world: World) -> None:
         app = await world.app(Sync(name="album", source=ScriptedSource(read), collections=[photos]))

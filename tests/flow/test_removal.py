@@ -20,6 +20,7 @@ from headgate.store.sql.tables import items as items_table
 from tests import stores
 from tests.connecting import Site, submit
 from tests.flow.test_items import context
+from tests.unit.values import make_job
 from tests.worlds import World, in_world
 
 COLLECTION = "strava.streams"
@@ -137,7 +138,7 @@ def test_a_fetch_that_ends_later_brings_nothing_back(tmp_path: Path) -> None:
             asked.append(item.id)
             await place.remove()
             # It has found more, too.
-            work = JobItems(place.fetching, place.connection.id)
+            work = JobItems(place.fetching, make_job(connection_id=place.connection.id))
             assert (await work.register(place.found("a", "c"))).created == 0
             return await fetched()
 
@@ -160,8 +161,8 @@ def test_an_answer_that_was_lost_does_not_bring_an_item_back(
         settle = place.items.settle
         broken = [StoreUnavailable("the answer was lost")]
 
-        async def settle_once(batch: Any) -> Any:
-            settled = await settle(batch)
+        async def settle_once(*wanted: Any) -> Any:
+            settled = await settle(*wanted)
             if broken:
                 await place.remove()
                 raise broken.pop()

@@ -61,6 +61,6 @@ def context(
         clock=rt.clock,
         gate=gate,
         api=api,
-        item_work=JobItems(rt.fetching, job.connection_id),
+        item_work=JobItems(rt.fetching, job),
         find_hashes=lambda keys: rt.store.record_hashes(job.sync, job.connection_id, keys),
     )

@@ -1,19 +1,22 @@
 """Fetching items one by one: claim, fetch, settle; and nothing is held while somebody sleeps.
 
 A batch ends early where the items after it would only meet the same: the budget is spent, the
-credentials are refused, the provider is down. Then what was not tried is given back first, and the
-error is raised after that, for the job to wait or to end by. An error that concerns one item alone
+credentials are refused, the provider is down. Then what was not tried is given back first. Where
+something was fetched before that, the error is handed to the chunk, which commits what it has
+achieved; else it is raised, for the job to wait or to end by. An error that concerns one item alone
 is settled with it, and the batch goes on.
+
+A job knows that nothing is left for it although workers die: an item in the hands of another
+worker, alive or lost, is waited for until its claim ends.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from typing import assert_never
 
 from headgate.base.clock import Clock
-from headgate.base.errors import Conflict, Malformed, NotFound, StoreUnavailable
+from headgate.base.errors import Conflict, Malformed, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.redact import describe
 from headgate.flow.claims import LEASE, ActiveClaim, ActiveClaims
@@ -21,14 +24,24 @@ from headgate.flow.registry import Collection
 from headgate.flow.settle import settle_surely
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
-from headgate.model.states import ItemState
+from headgate.model.job import Job, Lane, Progress
+from headgate.model.lease import NOW
+from headgate.model.states import ITEM, ItemState
 from headgate.policy import items as policy
 from headgate.policy.items import Defer, GiveBack, GiveUp, ItemRetryPolicy, Retry, Unavailable
 from headgate.ports.connector import Context, Fetch
-from headgate.ports.items import FetchAttempt, Fetched, Items, NewItem, Registered
+from headgate.ports.items import FetchAttempt, FetchedItems, Items, NewItem, Registered
 
+#: Items in one chunk, unless the source says otherwise. A worker that dies loses all of them, and
+#: each counts it.
+BATCH = 10
+#: What has to wait for longer than this is looked at meanwhile: others may bring more.
+LOOK = timedelta(minutes=15)
 #: Others may change an item between the look and the write: look again so often.
 CHANGE_TRIES_MAX = 5
+
+#: What a provider has answered for.
+_FETCHED = (ItemState.SUCCESS, ItemState.UNAVAILABLE)
 
 _log = get_logger(__name__)
 
@@ -70,47 +83,35 @@ async def fetch_due(
     collection: str,
     connection_id: str,
     limit: int,
-) -> Fetched:
-    """A step of a backfill: the connection's next due items."""
+    lane: Lane | None = None,
+) -> FetchedItems:
+    """The connection's next due items, those of one lane or of both."""
     items = fetching.items
     began_s = fetching.clock.monotonic()
     taken = await items.claim(
-        collection, connection_id, limit=limit, lease=fetching.lease, worker=fetching.worker
+        collection,
+        connection_id,
+        limit=limit,
+        lease=fetching.lease,
+        worker=fetching.worker,
+        lane=lane,
     )
     fetching.took(taken, seen_s=began_s)
-    done = await _fetch_all(fetching, ctx, fetch, taken)
-    more = len(taken) == limit
-    return Fetched(done, 0.0 if more else await items.next_due_s(collection, connection_id))
-
-
-async def fetch_these(
-    fetching: Fetching, ctx: Context, fetch: Fetch, item_ids: Sequence[str]
-) -> Sequence[Item]:
-    """Live work: these items, as far as they are due and nobody else has them; as they were left.
-
-    What does not come through now goes before all backfill later. What somebody else has is among
-    them as it is: that one may still give it back.
-    """
-    began_s = fetching.clock.monotonic()
-    taken = await fetching.items.claim_these(item_ids, lease=fetching.lease, worker=fetching.worker)
-    fetching.took(taken, seen_s=began_s)
-    done = await _fetch_all(fetching, ctx, fetch, taken)
-    ours = {item.id for item in done}
-    return [*done, *await _others(fetching.items, [each for each in item_ids if each not in ours])]
-
-
-async def _others(items: Items, item_ids: Iterable[str]) -> Sequence[Item]:
-    """Those that somebody else has, or gave back after they could not be claimed."""
-    found = []
-    for item_id in item_ids:
-        with suppress(NotFound):
-            found.append(await items.get(item_id))
-    return [item for item in found if item.state in (ItemState.FETCHING, ItemState.PENDING)]
+    done, error = await _fetch_all(fetching, ctx, fetch, taken)
+    if error is not None and not any(item.state in _FETCHED for item in done):
+        raise error
+    if error is not None or len(taken) == limit:
+        # Who is cut short does not know what is left.
+        return FetchedItems(items=done, wait=NOW, error=error)
+    due_s = await items.next_due_s(collection, connection_id, lane=lane)
+    wait = None if due_s is None else min(timedelta(seconds=due_s), LOOK)
+    return FetchedItems(items=done, wait=wait)
 
 
 async def _fetch_all(
     fetching: Fetching, ctx: Context, fetch: Fetch, taken: Sequence[Item]
-) -> Sequence[Item]:
+) -> tuple[Sequence[Item], Exception | None]:
+    """The items as they were left, and what ended the batch early, if anything did."""
     waiting = deque(taken)
     done: list[Item] = []
     transients = 0
@@ -129,10 +130,10 @@ async def _fetch_all(
             waiting.popleft()
             transients = transients + 1 if error and policy.is_transient(error) else 0
             if error is not None and policy.ends_batch(error, transients):
-                raise error
+                return done, error
     finally:
         await _give_back(fetching, waiting)
-    return done
+    return done, None
 
 
 async def _fetch_one(
@@ -231,33 +232,40 @@ def _tell(collection: Collection | None, attempt: FetchAttempt) -> None:
 class JobItems:
     """The items of one job's connection, for its source."""
 
-    def __init__(self, fetching: Fetching, connection_id: str) -> None:
-        """Work on those of `connection_id`."""
+    def __init__(self, fetching: Fetching, job: Job) -> None:
+        """Work on those of the connection of `job`."""
         self._fetching = fetching
-        self._connection_id = connection_id
+        self._job = job
 
     async def register(self, found: Sequence[NewItem]) -> Registered:
         """Note things that were found and are to be fetched."""
         return await self._fetching.items.register(found)
 
     async def fetch_due(
-        self, ctx: Context, collection: str, fetch: Fetch, *, limit: int
-    ) -> Fetched:
+        self,
+        ctx: Context,
+        collection: str,
+        fetch: Fetch,
+        *,
+        limit: int = BATCH,
+        lane: Lane | None = None,
+    ) -> FetchedItems:
         """Fetch the connection's next due items."""
         return await fetch_due(
             self._fetching,
             ctx,
             fetch,
             collection=collection,
-            connection_id=self._connection_id,
+            connection_id=self._job.connection_id,
             limit=limit,
+            lane=lane,
         )
 
-    async def fetch_these(
-        self, ctx: Context, item_ids: Sequence[str], fetch: Fetch
-    ) -> Sequence[Item]:
-        """Live work: these items."""
-        return await fetch_these(self._fetching, ctx, fetch, item_ids)
+    async def progress(self, collection: str) -> Progress:
+        """How many of the user's items are over, of how many."""
+        states = await self._fetching.items.progress(collection, self._job.user_id)
+        over = sum(states[state] for state in ITEM.terminal)
+        return Progress(done=over, total=sum(states.values()))
 
 
 # ---- what is not a worker's --------------------------------------------------------------------
@@ -269,10 +277,10 @@ def retry_policy(collections: Collections, item: Item) -> ItemRetryPolicy:
     return ItemRetryPolicy() if known is None else known.retry
 
 
-async def reset_item(items: Items, item_id: str) -> Item:
-    """Start an item afresh, whatever became of it; whoever holds it is shut out."""
+async def reset_item(items: Items, item_id: str, *, after: timedelta = NOW) -> Item:
+    """Start an item afresh, at once or after a while; whoever holds it is shut out."""
     for _ in range(CHANGE_TRIES_MAX):
-        after = await items.settle(change.reset(await items.get(item_id)))
-        if after is not None:
-            return after
+        reset = await items.settle(change.reset(await items.get(item_id), after=after))
+        if reset is not None:
+            return reset
     raise Conflict(f"others keep changing the item {item_id!r}; try again")

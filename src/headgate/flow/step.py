@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
     change: JobChange
     work: Work | None = None
     #: What cut the chunk short: dealt with once the rest is committed.
-    error: SourceError | None = None
+    error: Exception | None = None
 
 
 async def run_slice(rt: Runtime, claimed: ClaimedJob, *, slice_s: float) -> Job | None:

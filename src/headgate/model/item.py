@@ -226,9 +226,9 @@ def appear(item: Item, external_id: str) -> ItemChange:
     return _change(item, "appear", becomes, wake=NOW, fences=True)
 
 
-def reset(item: Item) -> ItemChange:
-    """Start afresh, with a clean sheet; whoever holds it is shut out."""
+def reset(item: Item, *, after: timedelta = NOW) -> ItemChange:
+    """Start afresh, with a clean sheet, at once or later; whoever holds it is shut out."""
     if item.external_id is None:
         raise IllegalTransition(f"the item {item.id!r} has no id at the provider: nothing to fetch")
     becomes = replace(item, retry_count=0, deferrals=0, crashes=0, error=None)
-    return _change(item, "reset", becomes, wake=NOW, fences=True)
+    return _change(item, "reset", becomes, wake=after, fences=True)

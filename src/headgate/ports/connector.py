@@ -15,10 +15,10 @@ from headgate.base.clock import Clock
 from headgate.base.encoding import Json, JsonObject
 from headgate.base.errors import RateLimited, SourceError, Terminal
 from headgate.model.item import Document, Item
-from headgate.model.job import Mode, Progress
+from headgate.model.job import Lane, Mode, Progress
 from headgate.model.record import ChunkEvent, Record
 from headgate.ports.auth import Placed
-from headgate.ports.items import Fetched, NewItem, Registered
+from headgate.ports.items import FetchedItems, NewItem, Registered
 from headgate.ports.transport import Response, Transport
 
 
@@ -244,22 +244,24 @@ class ItemWork(Protocol):
         ...
 
     async def fetch_due(
-        self, ctx: Context, collection: str, fetch: Fetch, *, limit: int
-    ) -> Fetched:
-        """Fetch the connection's next due items, the oldest first.
+        self,
+        ctx: Context,
+        collection: str,
+        fetch: Fetch,
+        *,
+        limit: int = ...,
+        lane: Lane | None = None,
+    ) -> FetchedItems:
+        """Fetch the connection's next due items, hot ones first, then the oldest.
 
-        Raises where the items after one would only meet the same: the budget is spent, the
-        credentials are refused, the provider is down. Nothing is held by then.
+        With a lane, those of that lane alone. `Chunk.of_items` makes a chunk of what this returns.
+        Raises what keeps all items back (the budget is spent, the credentials are refused, the
+        provider is down) where nothing was fetched before. Nothing is claimed by then.
         """
         ...
 
-    async def fetch_these(
-        self, ctx: Context, item_ids: Sequence[str], fetch: Fetch
-    ) -> Sequence[Item]:
-        """Live work: these items, as far as they are due and nobody else has them.
-
-        As they were left; those that somebody else has are among them, and are not over.
-        """
+    async def progress(self, collection: str) -> Progress:
+        """How many of the user's items of the collection are over, of how many."""
         ...
 
 
@@ -279,14 +281,31 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: There is nothing to do before that: the next chunk begins then, or as soon as something comes
     #: in. History mode ignores it too.
     wait: timedelta | None = None
-    #: What cut the chunk short. What it brought is committed first, then this is dealt with as if
-    #: it had been raised; in history mode the day is read again.
-    error: SourceError | None = None
+    #: What cut the chunk short, after it has brought something: that is committed first, then this
+    #: is dealt with as if it had been raised. In history mode the day is read again.
+    error: Exception | None = None
     #: A high-water mark: everything up to this value has been read. It is stored for the sync and
     #: the connection when the job succeeds, and the next job is told it.
     high_water: Json = None
     #: How far along, where the source knows. History mode ignores it too.
     progress: Progress | None = None
+
+    @classmethod
+    def of_items(
+        cls, *fetched: FetchedItems, cursor: Json = None, progress: Progress | None = None
+    ) -> "Chunk":
+        """A chunk that fetched items: it goes on while any are left, and waits until one is due.
+
+        `cursor` is what the next chunk is told, if there is one.
+        """
+        waits = [each.wait for each in fetched if each.wait is not None]
+        errors = [each.error for each in fetched if each.error is not None]
+        return cls(
+            cursor=cursor if waits else None,
+            wait=min(waits, default=None),
+            error=errors[0] if errors else None,
+            progress=progress,
+        )
 
 
 class Source(Protocol):

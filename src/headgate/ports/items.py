@@ -78,13 +78,16 @@ class FetchAttempt(msgspec.Struct, frozen=True, kw_only=True):
     budget_remaining: int | None
 
 
-class Fetched(msgspec.Struct, frozen=True):
-    """What became of a batch."""
+class FetchedItems(msgspec.Struct, frozen=True, kw_only=True):
+    """What fetching the due items of a collection came to."""
 
     #: As they were left; those whose claim was lost are not among them.
     items: Sequence[Item]
-    #: Seconds until the next is due; 0 where there may be more now, None where none is waiting.
-    next_due_s: float | None
+    #: How long until there is more to do: zero where that may be now. None: nothing is left,
+    #: neither to wait for nor in another worker's hands.
+    wait: timedelta | None
+    #: What cut it short, after something was fetched.
+    error: Exception | None = None
 
 
 class Census(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +117,7 @@ class Items(Leases[Item, ItemChange, Document], Protocol):
         limit: int,
         lease: timedelta,
         worker: str,
+        lane: Lane | None = None,
     ) -> Sequence[Item]:
         """Take up to `limit` due items of a connection; nobody else gets them.
 
@@ -121,14 +125,10 @@ class Items(Leases[Item, ItemChange, Document], Protocol):
         """
         ...
 
-    async def claim_these(
-        self, item_ids: Sequence[str], *, lease: timedelta, worker: str
-    ) -> Sequence[Item]:
-        """Take those of these items that are due: somebody asks for them, so they become hot."""
-        ...
-
-    async def next_due_s(self, collection: str, connection_id: str) -> float | None:
-        """Seconds until one can be claimed; None when none is waiting."""
+    async def next_due_s(
+        self, collection: str, connection_id: str, *, lane: Lane | None = None
+    ) -> float | None:
+        """Seconds until one can be claimed, or another's claim ends; None when nothing is left."""
         ...
 
     async def list_items(

@@ -37,7 +37,6 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
 
     register = writes_timed(items.register)
     claim = writes_timed(items.claim)
-    claim_these = writes_timed(items.claim_these)
     extend = writes_timed(items.TABLE.extend)
     expired = reads_timed(items.TABLE.expired)
     next_sweep_s = reads_timed(items.TABLE.next_sweep_s)

@@ -13,15 +13,14 @@ import msgspec
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Dialect,
     Integer,
-    Select,
     and_,
     bindparam,
     delete,
     func,
     or_,
     select,
+    update,
 )
 from sqlalchemy.sql.dml import ReturningUpdate
 
@@ -35,7 +34,7 @@ from headgate.ports.items import (
 )
 from headgate.store.sql import documents, removals
 from headgate.store.sql.documents import Packed
-from headgate.store.sql.leases import LeaseTable, Settled
+from headgate.store.sql.leases import LeaseTable, Settled, seconds_until_first
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment, instant
 from headgate.store.sql.statements import ROWS_MAX, Insert
@@ -72,7 +71,15 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> Registere
         results = _insert.run(tx, [_new_row(each, at) for each in some])
         created += sum(len(result.all()) for result in results)
         appeared += _appear(tx, now, some)
+        _hurry(tx, [each.id for each in some if each.lane is Lane.HOT])
     return Registered(created, appeared)
+
+
+def _hurry(tx: Connection, ids: Sequence[str]) -> None:
+    """Let those that wait already go first from now on: somebody asks for them."""
+    if ids:
+        waits = (TABLE.among(tx.dialect), ELIGIBLE, items.c.lane == Lane.COLD)
+        tx.execute(update(items).where(*waits).values(lane=Lane.HOT), {"ids": list(ids)})
 
 
 def _new_row(new: NewItem, at: datetime) -> dict[str, Any]:
@@ -118,29 +125,20 @@ def claim(
     limit: int,
     lease: timedelta,
     worker: str,
+    lane: Lane | None = None,
 ) -> list[Item]:
-    """Take due items in one statement that nobody can come between."""
+    """Take due items, of one lane or of both, in one statement that nobody can come between."""
     asked = {
         "of_collection": collection,
         "of_connection": connection_id,
         "most": limit,
         "by_worker": worker,
+        **({} if lane is None else {"of_lane": lane}),
         **now.binds(lease=lease),
     }
-    return _in_order(tx, _claim(server=now.server), asked)
-
-
-def claim_these(
-    tx: Connection, now: Moment, item_ids: Sequence[str], *, lease: timedelta, worker: str
-) -> list[Item]:
-    """Take those of these that are due, and let them go first from now on."""
-    asked = {"ids": list(item_ids), "by_worker": worker, **now.binds(lease=lease)}
-    return _in_order(tx, _claim_these(tx.dialect, server=now.server), asked)
-
-
-def _in_order(tx: Connection, statement: ReturningUpdate[Any], asked: dict[str, Any]) -> list[Item]:
-    """What an UPDATE returns has no order of its own."""
-    taken = [TABLE.to_row(row) for row in tx.execute(statement, asked).all()]
+    statement = _claim(server=now.server, of_lane=lane is not None)
+    taken = TABLE.find(tx, statement, asked)
+    # What an UPDATE returns has no order of its own.
     return sorted(taken, key=lambda item: (item.lane is not Lane.HOT, item.start_time, item.id))
 
 
@@ -150,26 +148,18 @@ def _is_due(now: ColumnElement[datetime]) -> ColumnElement[bool]:
 
 
 @cache
-def _claim(*, server: bool) -> ReturningUpdate[Any]:
+def _claim(*, server: bool, of_lane: bool) -> ReturningUpdate[Any]:
     query = select(items.c.id).where(
         _is_due(instant(server=server)),
         items.c.collection == bindparam("of_collection"),
         items.c.connection_id == bindparam("of_connection"),
     )
+    if of_lane:
+        query = query.where(items.c.lane == bindparam("of_lane", type_=items.c.lane.type))
     query = query.order_by(*CLAIM_ORDER).limit(bindparam("most", type_=Integer))
-    return TABLE.claim(_skipping(query), server=server, deferred_until=None)
-
-
-@cache
-def _claim_these(dialect: Dialect, *, server: bool) -> ReturningUpdate[Any]:
-    due = _is_due(instant(server=server))
-    query = select(items.c.id).where(TABLE.among(dialect), due).order_by(items.c.id)
-    return TABLE.claim(_skipping(query), server=server, deferred_until=None, lane=Lane.HOT)
-
-
-def _skipping(query: Select[Any]) -> Select[Any]:
-    """Not what somebody else is just claiming."""
-    return query.with_for_update(skip_locked=True)
+    # Not what somebody else is just claiming.
+    due = query.with_for_update(skip_locked=True)
+    return TABLE.claim(due, server=server, deferred_until=None)
 
 
 # ---- the guarded write -------------------------------------------------------------------------
@@ -191,13 +181,17 @@ def _store(tx: Connection, settled: list[Settled[Item, ItemChange, Packed]]) -> 
 # ---- looking -----------------------------------------------------------------------------------
 
 
-def next_due_s(tx: Connection, now: Moment, collection: str, connection_id: str) -> float | None:
-    """Seconds until one can be claimed."""
-    first = select(func.min(items.c.next_attempt_at)).where(
-        ELIGIBLE, items.c.collection == collection, items.c.connection_id == connection_id
-    )
-    at, then = tx.execute(select(now.at(), first.scalar_subquery())).one()
-    return None if then is None else max(0.0, (then - at).total_seconds())
+def next_due_s(
+    tx: Connection, now: Moment, collection: str, connection_id: str, *, lane: Lane | None = None
+) -> float | None:
+    """Seconds until one can be claimed, or a claim on one ends."""
+    mine = [items.c.collection == collection, items.c.connection_id == connection_id]
+    if lane is not None:
+        mine.append(items.c.lane == lane)
+    waiting = select(func.min(items.c.next_attempt_at)).where(ELIGIBLE, *mine)
+    claimed = select(func.min(items.c.lease_until)).where(TABLE.claimed, *mine)
+    query = select(now.at(), waiting.scalar_subquery(), claimed.scalar_subquery())
+    return seconds_until_first(tx, now, query)
 
 
 def find(

@@ -4,13 +4,9 @@ An event is durable before it is acknowledged: an activity that was created or c
 to be read, and that is a row. Then a live job is asked for. Nothing is asked of Strava meanwhile.
 
 **What guarantees that it is read, and when.** A new job begins at once. Where a job is active
-already, it reads whatever is due until nothing is, and ends only in a chunk that found nothing,
-which takes milliseconds: `Submitting` waits that out, and submits again if the job has ended. A job
-that rests looks again within half a minute, or when Strava's budget opens. Where the worker dies,
-the job and the row come back with their leases. Two things are left to the connection's next job:
-an event that met the last milliseconds of one while the database stood still for longer than
-`Submitting` waits; and streams whose activity was read by a worker that died before that was
-committed. Both are rows that are due, and first in line.
+already, it is made to look again: an idle one at once, one that a worker has before it ends, and
+one that waits for Strava's budget when that opens. Where the worker dies, the job and the row come
+back with their leases.
 
 Strava does not sign its events. Whoever knows the callback's address can have an activity read
 again, forgotten, or a connection closed, so the address has to be a secret.
@@ -28,7 +24,6 @@ from headgate.model.states import ItemState
 from headgate.ports.items import NewItem
 from headgate.systems.activity_streams import kept
 from headgate.systems.activity_streams.names import ACTIVITIES, LIVE, activity_id, details_id
-from headgate.systems.activity_streams.submitting import Submitting
 
 #: Where the time of an event is not believed: before Strava had webhooks.
 EVENT_TIME_MIN = 1_000_000_000
@@ -77,13 +72,10 @@ class Hearing:
         credentials = app.runtime.credentials
         assert credentials is not None, "Strava's athletes have credentials"
         self._credentials = credentials.store
-        self._submitting = Submitting(app)
 
     async def hear(self, event: StravaEvent, source: str) -> Heard:
         """Note what it says for each connection to that account; the same again changes nothing."""
         found = await self._app.connections.of_account(source, str(event.owner_id))
-        if found and event.aspect_type == "update":
-            await self._past(event)
         for connection in found:
             # One that was removed since has nothing to note, and keeps no other from it.
             with suppress(NotFound):
@@ -103,16 +95,24 @@ class Hearing:
     async def _changed(self, connection: Connection, event: StravaEvent) -> None:
         item = await self._noted(connection, event)
         if event.aspect_type == "update" and not _is_read_since(item, event):
-            item = await reset_item(self._app.items, item.id)
+            item = await reset_item(self._app.items, item.id, after=self._past(event))
         waits = item.next_attempt_at is not None
         if waits and connection.state is not ConnectionState.NEEDS_REAUTH:
-            await self._submitting.look(LIVE, connection, lane=Lane.HOT, options={"listing": False})
+            await self._app.jobs.ensure(
+                LIVE,
+                user_id=connection.user_id,
+                connection_id=connection.id,
+                lane=Lane.HOT,
+                options={"listing": False},
+            )
 
-    async def _past(self, event: StravaEvent) -> None:
-        """Let the second of the event pass: what is read later is told from what was before."""
-        left_s = event.event_time + 1 - self._app.clock.now().timestamp()
-        if 0 < left_s <= 1:
-            await self._app.clock.sleep(left_s)
+    def _past(self, event: StravaEvent) -> timedelta:
+        """How long until the second of the event is over.
+
+        What is read after it is told from what was read before the event.
+        """
+        left = timedelta(seconds=event.event_time + 1 - self._app.clock.now().timestamp())
+        return left if timedelta(0) < left <= _SECOND else timedelta(0)
 
     async def _noted(self, connection: Connection, event: StravaEvent) -> Item:
         new = NewItem(

@@ -13,6 +13,7 @@ from headgate import (
     Job,
     JobState,
     Lane,
+    Mode,
     NotFound,
     Submitted,
     WindowUse,
@@ -28,15 +29,12 @@ from headgate.ports.items import StoredDocument
 from headgate.systems.activity_streams import kept
 from headgate.systems.activity_streams.events import Heard, Hearing, StravaEvent
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS
-from headgate.systems.activity_streams.submitting import Submitting
 
 LIST_MAX = 1000
 #: How far before the last list the next one begins: activities come in late.
 OVERLAP = timedelta(days=7)
 #: Live jobs among which the last list is looked for; where it is not, everything is listed.
 JOBS_MAX = 50
-#: Nothing more happens to these.
-_ENDED = (ItemState.SUCCESS, ItemState.UNAVAILABLE)
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +88,6 @@ class ActivityStreams:
     def __init__(self, app: App) -> None:
         """Ask `app`, which must be open, and have the syncs of `activity_streams`."""
         self._app = app
-        self._submitting = Submitting(app)
 
     # ---- looking -------------------------------------------------------------------------------
 
@@ -156,12 +153,14 @@ class ActivityStreams:
         connection = await self._app.connections.meant(
             NAME, user_id=user_id, connection_id=connection_id
         )
-        submitted = await self._submitting.look(
+        since = await self._listed_until(connection)
+        submitted = await self._app.jobs.ensure(
             LIVE,
-            connection,
+            user_id=connection.user_id,
+            connection_id=connection.id,
+            mode=Mode.FULL if since is None else Mode.SINCE,
+            since=since,
             lane=Lane.HOT,
-            since=await self._listed_until(connection),
-            options={},
         )
         if not _lists(submitted.job):
             raise ActiveJobExists(submitted.job.id)
@@ -192,13 +191,13 @@ class ActivityStreams:
         return [Activity(item=item, details=details.get(item.id)) for item in found]
 
     async def _fetch_the_rest(self, connection: Connection, *, listing: bool) -> Submitted:
-        progress = await self._app.items.progress(COLLECTION, connection.user_id)
-        options: JsonObject = {
-            "listing": listing,
-            "known": sum(progress.values()),
-            "ended": sum(progress[state] for state in _ENDED),
-        }
-        return await self._submitting.look(STREAMS, connection, lane=Lane.COLD, options=options)
+        return await self._app.jobs.ensure(
+            STREAMS,
+            user_id=connection.user_id,
+            connection_id=connection.id,
+            lane=Lane.COLD,
+            options={"listing": listing},
+        )
 
     async def _listed_until(self, connection: Connection) -> datetime | None:
         """Up to when activities have been listed, but for those that come late; None: never."""
