@@ -6,14 +6,14 @@ drivers read it two to five times as fast as the text, and ten times as fast as 
 what every HTTP client takes: to serve it, nothing is decoded, nor encoded again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Dialect, Select, and_, bindparam, select
+from sqlalchemy import Connection, Select, and_, bindparam, select
 
 from headgate.base.errors import NotFound
 from headgate.base.splicing import packed
@@ -83,38 +83,16 @@ _SERVED = (*(items.c[name] for name in _ITEM_FIELDS), *_STORED)
 
 def serve(tx: Connection, item_id: str, *, user_id: str | None = None) -> Served:
     """The item with its document where it was fetched; if it is there, and theirs."""
-    asked = (item_id,) if user_id is None else (item_id, user_id)
-    query = _compiled(tx.dialect, of_user=user_id is not None)
-    row = tx.exec_driver_sql(query.sql, asked).first()
+    asked = {"of_item": item_id, **({} if user_id is None else {"of_user": user_id})}
+    row = tx.execute(_serve(of_user=user_id is not None), asked).first()
     if row is None:
         raise NotFound(f"there is no item {item_id!r}")
-    values = list(row)
-    for place, convert in query.converts:
-        values[place] = convert(values[place])
-    size = len(_ITEM_FIELDS)
-    item = Item(**dict(zip(_ITEM_FIELDS, values[:size], strict=True)))
-    return Served(item, None if values[size] is None else StoredDocument(*values[size:]))
-
-
-class _Compiled(NamedTuple):
-    """A query as the driver takes it, and how its columns become values of ours."""
-
-    sql: str
-    #: By their places; the others are so already.
-    converts: list[tuple[int, Callable[[Any], Any]]]
+    of_item, of_document = row[: len(_ITEM_FIELDS)], row[len(_ITEM_FIELDS) :]
+    item = Item(**dict(zip(_ITEM_FIELDS, of_item, strict=True)))
+    return Served(item, None if of_document[0] is None else StoredDocument(*of_document))
 
 
 @cache
-def _compiled(dialect: Dialect, *, of_user: bool) -> _Compiled:
-    """Compiled once, because a document is served more often than anything else is asked."""
-    kinds = [column.type.dialect_impl(dialect) for column in _SERVED]
-    found = [kind.result_processor(dialect, None) for kind in kinds]
-    return _Compiled(
-        str(_serve(of_user=of_user).compile(dialect=dialect)),
-        [(place, convert) for place, convert in enumerate(found) if convert is not None],
-    )
-
-
 def _serve(*, of_user: bool) -> Select[Any]:
     # One that is fetched anew keeps its old document until it has another, but does not show it.
     its = and_(item_documents.c.item_id == items.c.id, in_states(items, ItemState.SUCCESS))
