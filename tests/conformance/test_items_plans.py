@@ -194,7 +194,7 @@ _FORGET = {
 }
 ASKS = {
     "claim": Ask(claim, {"WITH picked AS": r"ix_items_eligible\b", **_LOCK}),
-    "claim hot": Ask(claim_hot, {"WITH picked AS": {"ix_items_eligible"}}),
+    "claim hot": Ask(claim_hot, {"WITH picked AS": r"ix_items_eligible\b"}),
     "settle": Ask(settle, _LOCK),
     "extend": Ask(extend, {"WITH mine AS": _BY_ID}),
     "register": Ask(register, {"SELECT items.id, items.collection": _BY_ID}),

@@ -19,7 +19,9 @@ from headgate.base.errors import (
     AuthExpired,
     BudgetSpent,
     Conflict,
+    Deferred,
     Forbidden,
+    LimiterUnreachable,
     Malformed,
     NoData,
     RateLimited,
@@ -342,12 +344,26 @@ def test_progress_counts_what_is_over(tmp_path: Path) -> None:
     in_place(tmp_path, main)
 
 
+# ---- what ends a batch -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (BudgetSpent(LATER), "deferred"),
+        (RateLimited(LATER, "strava refused the request (429)"), "deferred"),
+        (Deferred(LATER), "deferred"),
+        (LimiterUnreachable(LATER), "pending"),
+        (AuthExpired(), "pending"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
 def test_what_concerns_all_gives_the_rest_back_before_it_is_raised(
     tmp_path: Path, error: Exception, state: str
 ) -> None:
     async def main(place: Place) -> None:
-        # Given four, of which the second meets it
-        await place.register("a", "b", "c", "d")
+        # Given three, of which the first meets it
+        await place.register("b", "c", "d")
         provider = Provider(b=error)
 
         with pytest.raises(type(error)) as raised:
@@ -355,8 +371,8 @@ def test_what_concerns_all_gives_the_rest_back_before_it_is_raised(
 
         # Then nothing is held, the rest was not asked for, and can be taken at once
         assert raised.value is error
-        assert provider.asked == ["a", "b"]
-        expected = {"a": "success", "b": state, "c": "pending", "d": "pending"}
+        assert provider.asked == ["b"]
+        expected = {"b": state, "c": "pending", "d": "pending"}
         assert await place.states() == expected
         assert await place.items.next_sweep_s() is None
         assert len(place.fetching.claims) == 0
@@ -958,7 +974,7 @@ def test_credentials_that_are_refused_end_the_job_and_leave_the_items_pending(
 
         async def read(ctx: Context) -> Chunk:
             fetching = Fetching(items=app_items[0], clock=world.clock, worker="worker_1")
-            await fetch_due(
+            fetched = await fetch_due(
                 fetching,
                 ctx,
                 provider.fetch,
@@ -966,7 +982,7 @@ def test_credentials_that_are_refused_end_the_job_and_leave_the_items_pending(
                 connection_id=CONNECTION,
                 limit=10,
             )
-            return Chunk()
+            return Chunk.of_items(fetched, cursor="more")
 
         app = await world.app(Sync(name="streams", source=ScriptedSource(read)))
         app_items.append(SqlItems(app.database))

@@ -36,7 +36,7 @@ from headgate.ports.items import FetchAttempt, FetchedItems, Items, NewItem, Reg
 #: each counts it.
 BATCH = 10
 #: What has to wait for longer than this is looked at meanwhile: others may bring more.
-LOOK = timedelta(minutes=15)
+LOOK, LOOK_MIN = timedelta(minutes=15), timedelta(seconds=1)
 #: Others may change an item between the look and the write: look again so often.
 CHANGE_TRIES_MAX = 5
 
@@ -104,8 +104,11 @@ async def fetch_due(
         # Who is cut short does not know what is left.
         return FetchedItems(items=done, wait=NOW, error=error)
     due_s = await items.next_due_s(collection, connection_id, lane=lane)
-    wait = None if due_s is None else min(timedelta(seconds=due_s), LOOK)
-    return FetchedItems(items=done, wait=wait)
+    if due_s is None:
+        return FetchedItems(items=done, wait=None)
+    wait = min(timedelta(seconds=due_s), LOOK)
+    # What is due and was not to be had is in another's hands, or was until just now.
+    return FetchedItems(items=done, wait=wait if taken else max(wait, LOOK_MIN))
 
 
 async def _fetch_all(

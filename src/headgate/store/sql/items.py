@@ -27,7 +27,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from headgate.model.item import ITEMS, Item, ItemChange, appear
 from headgate.model.job import Lane
 from headgate.model.lease import LockedRow
-from headgate.model.states import ItemState
+from headgate.model.states import ITEM, ItemState
 from headgate.ports.items import (
     NewItem,
     Registered,
@@ -76,10 +76,10 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> Registere
 
 
 def _hurry(tx: Connection, ids: Sequence[str]) -> None:
-    """Let those that wait already go first from now on: somebody asks for them."""
+    """Let those that are not over go first from now on: somebody asks for them."""
     if ids:
-        waits = (TABLE.among(tx.dialect), ELIGIBLE, items.c.lane == Lane.COLD)
-        tx.execute(update(items).where(*waits).values(lane=Lane.HOT), {"ids": list(ids)})
+        cold = (TABLE.among(tx.dialect), in_states(items, *ITEM.active), items.c.lane == Lane.COLD)
+        tx.execute(update(items).where(*cold).values(lane=Lane.HOT), {"ids": list(ids)})
 
 
 def _new_row(new: NewItem, at: datetime) -> dict[str, Any]:
