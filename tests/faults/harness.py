@@ -42,9 +42,9 @@ class Site:
             ledger.execute("CREATE TABLE sent (key TEXT)")
             ledger.execute("CREATE TABLE accepted (key TEXT PRIMARY KEY)")
 
-    def start(self, *, crash_at: str = "") -> Process:
-        """Start a worker and wait until it works."""
-        environment = {**self._environment, "CRASH_AT": crash_at}
+    def start(self, *, crash_at: str = "", syncs: str = "kept sent") -> Process:
+        """Start a worker of an application with these syncs, and wait until it works."""
+        environment = {**self._environment, "CRASH_AT": crash_at, "SYNCS": syncs}
         worker = Process("tests.faults.worker", environment=environment)
         self._workers.append(worker)
         worker.wait_for_line("ready")

@@ -75,6 +75,28 @@ async def test_workers_told_to_stop_hand_over_without_a_crash(place: Site) -> No
     assert place.sent() == 6 * 4
 
 
+async def test_two_applications_on_one_database_run_their_own_jobs_through_crashes(
+    place: Site,
+) -> None:
+    # Given two applications with different syncs, and jobs of both in one line
+    ids = await place.submit(8)
+    workers = {sync: [place.start(syncs=sync)] for sync in ("kept", "sent")}
+
+    # When a worker of each is killed in the middle of a chunk, and another started
+    for sync, of in workers.items():
+        await asyncio.to_thread(of[0].wait_for_line, "reading")
+        of[0].send_signal(signal.SIGKILL)
+        of.append(place.start(syncs=sync))
+    jobs = await place.wait(ids)
+
+    # Then everything is done, and nobody has had a job in hand that it could not run
+    await place.judge(jobs)
+    for job in jobs:
+        assert job.worker is not None
+        assert any(f"-{worker.pid}_" in job.worker for worker in workers[job.sync])
+        assert job.token <= job.steps + 2 * job.summary.crashes + 1
+
+
 async def test_postgres_restarted_under_load_loses_nothing(tmp_path: Path) -> None:
     # Given two workers under load on a Postgres of their own
     with servers.postgres(fsync=True) as server:

@@ -58,12 +58,13 @@ class LedgerFile:
 def application() -> App:
     """The application, with crash points around its store."""
     size = LaneSize(concurrency=4, slice_s=1.0)
+    syncs = [
+        Sync(name="kept", source=Source()),
+        Sync(name="sent", source=Source(), destination=LedgerFile(os.environ["LEDGER"])),
+    ]
     app = App(
         os.environ["DATABASE"],
-        syncs=[
-            Sync(name="kept", source=Source()),
-            Sync(name="sent", source=Source(), destination=LedgerFile(os.environ["LEDGER"])),
-        ],
+        syncs=[sync for sync in syncs if sync.name in os.environ["SYNCS"].split()],
         worker=WorkerSettings(
             lanes={Lane.HOT: size, Lane.COLD: size},
             lease_s=float(os.environ["LEASE_S"]),

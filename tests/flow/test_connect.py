@@ -42,6 +42,8 @@ def test_an_account_is_connected_and_its_tokens_work(tmp_path: Path) -> None:
         assert connection.expires_at is not None
         assert connection.expires_at - world.clock.now() > timedelta(hours=5.9)
         assert await app.connections.of_user("ada") == [connection]
+        assert connection.external_id is not None
+        assert await app.connections.of_account("strava", connection.external_id) == [connection]
 
     in_world(tmp_path, main)
 

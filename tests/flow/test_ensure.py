@@ -164,6 +164,15 @@ def test_one_that_waits_for_its_provider_is_not_hurried(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
+def test_a_list_of_jobs_has_a_limit(tmp_path: Path) -> None:
+    async def main(world: World, app: App) -> None:
+        for limit in (0, 1001):
+            with pytest.raises(InvalidInput, match="limit"):
+                await app.jobs.list(limit=limit)
+
+    with_inbox(tmp_path, Inbox(), main)
+
+
 def test_a_backfill_is_submitted_not_ensured(tmp_path: Path) -> None:
     async def main(world: World, app: App) -> None:
         with pytest.raises(InvalidInput, match="mode"):

@@ -9,6 +9,8 @@ import pytest
 from headgate.base.errors import LimiterUnreachable
 from headgate.model import item as change
 from headgate.model.access import Role
+from headgate.model.states import JOB
+from headgate.systems.activity_streams.names import LIVE
 from headgate.web.metrics import PATH, Metric, exposed
 from tests.web.callers import Served, problem
 from tests.web.test_activities import (
@@ -22,7 +24,8 @@ from tests.worlds import World
 
 #: A line of the format: a name, labels, a number.
 SAMPLE = re.compile(
-    r"(?P<name>[a-z_:][a-z0-9_:]*)\{(?P<labels>(?:[a-z_]\w*=\"(?:[^\"\\\n]|\\[\\\"n])*\",?)*)\} "
+    r"(?P<name>[a-z_:][a-z0-9_:]*)"
+    r"(?:\{(?P<labels>(?:[a-z_]\w*=\"(?:[^\"\\\n]|\\[\\\"n])*\",?)*)\})? "
     r"(?P<value>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
 )
 COLLECTION = 'collection="strava.streams"'
@@ -44,7 +47,7 @@ def read(text: str) -> dict[str, float]:
         assert sample is not None, line
         # Samples of one name stand together, after what is said of it.
         assert helped[-1] == typed[-1] == sample["name"]
-        key = f"{sample['name']}{{{sample['labels']}}}"
+        key = f"{sample['name']}{{{sample['labels'] or ''}}}"
         assert key not in found
         found[key] = float(sample["value"])
     assert len(set(helped)) == len(helped)
@@ -176,3 +179,23 @@ def test_labels_are_escaped_and_numbers_whole() -> None:
         'headgate_test{of="b"} 0.25\n'
     )
     assert len(read(text)) == 2
+
+
+def test_jobs_that_have_not_ended_and_workers_are_counted(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        jobs = 'headgate_jobs{state="%s"}'
+        admin = await served.client(role=Role.ADMIN)
+        before = read((await admin.get(PATH)).text)
+        assert {before[jobs % state.value] for state in JOB.active} == {0}
+        assert before["headgate_workers{}"] == 0
+
+        await served.app.jobs.submit(LIVE, user_id="ada", connection_id="c")
+        worker = served.app.supervisor([])
+        await worker.start()
+        await world.clock.sleep(1)
+
+        after = read((await admin.get(PATH)).text)
+        assert (after[jobs % "pending"], after["headgate_workers{}"]) == (1, 1)
+        await worker.stop()
+
+    serving_activities(tmp_path, main)

@@ -3,7 +3,7 @@
 Every method is one atomic, durable operation, under the promises of `ports/leases.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Protocol
 
@@ -97,6 +97,10 @@ class Jobs(Leases[Job, JobChange, Work], Protocol):
         self, wanted: JobFilter, *, limit: int, before: str | None = None
     ) -> Sequence[Job]:
         """Jobs, newest first, older than the id `before`."""
+        ...
+
+    async def count_active(self) -> Mapping[JobState, int]:
+        """How many jobs there are in each state that is not the end, zero included."""
         ...
 
     async def thawable(self, *, limit: int) -> Sequence[Job]:

@@ -51,7 +51,17 @@ async def collect(app: App) -> list[Metric]:
     told = [use for use in uses.values() if use is not None]
     collections = runtime.registry.collections.values()
     stats = [await item_stats(app.items, each) for each in collections]
-    return [*_items(stats), known, *_budgets(told)]
+    jobs = Metric(
+        "headgate_jobs",
+        "Jobs that have not ended, by where they stand.",
+        [({"state": state.value}, n) for state, n in (await app.store.count_active()).items()],
+    )
+    workers = Metric(
+        "headgate_workers",
+        "Worker processes that are alive.",
+        [({}, len(await app.store.live_workers()))],
+    )
+    return [jobs, workers, *_items(stats), known, *_budgets(told)]
 
 
 def _items(stats: Sequence[ItemStats]) -> Iterator[Metric]:
@@ -142,6 +152,7 @@ def _lines(metric: Metric) -> Iterator[str]:
 
 def _sample(name: str, labels: Labels, value: float) -> str:
     inside = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels.items())
+    inside = f"{{{inside}}}" if inside else ""
     # Whole numbers in full: `g` would round them.
     number = str(int(value)) if value == int(value) else repr(float(value))
-    return f"{name}{{{inside}}} {number}\n"
+    return f"{name}{inside} {number}\n"

@@ -4,23 +4,16 @@ Counted along indexes, not kept in rows of their own, which every settled item w
 for: a million items are walked in a tenth of a second, so whoever shows it should keep the answer.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, func, select
 
 from headgate.model.states import ItemState
 from headgate.ports.items import Census
+from headgate.store.sql.items import TABLE
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import STUCK, in_states, items
-
-
-def _by_state(tx: Connection, query: Select[Any]) -> dict[ItemState, int]:
-    found = {row[0]: row[1] for row in tx.execute(query.group_by(items.c.state))}
-    return {state: found.get(state, 0) for state in ItemState}
-
-
-_COUNTS = select(items.c.state, func.count())
 
 
 def census(tx: Connection, collection: str) -> Census:
@@ -33,21 +26,19 @@ def census(tx: Connection, collection: str) -> Census:
         .order_by(items.c.retry_count)
     )
     return Census(
-        states=_by_state(tx, _COUNTS.where(mine)),
+        states=TABLE.count_by_state(tx, mine),
         retries={row[0]: row[1] for row in tx.execute(retries)},
     )
 
 
-def progress(tx: Connection, collection: str, user_id: str) -> dict[ItemState, int]:
+def progress(tx: Connection, collection: str, user_id: str) -> Mapping[ItemState, int]:
     """How many of a user's items are in each state: six looks into an index."""
-    return _by_state(
+    return TABLE.count_by_state(
         tx,
-        _COUNTS.where(
-            items.c.collection == collection,
-            items.c.user_id == user_id,
-            # All six named: then the user, who comes after the state in the index, is looked up.
-            in_states(items, *ItemState),
-        ),
+        items.c.collection == collection,
+        items.c.user_id == user_id,
+        # All six named: then the user, who comes after the state in the index, is looked up.
+        in_states(items, *ItemState),
     )
 
 

@@ -51,6 +51,7 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
     extend = writes_timed(TABLE.extend)
     get = reads(TABLE.get)
     list_jobs = reads(jobs.find)
+    count_active = reads(jobs.count_active)
     expired = reads_timed(recovery.expired)
     thawable = reads_timed(recovery.thawable)
     release_provider = writes_timed(recovery.release_provider)
