@@ -7,7 +7,7 @@ Postgres submitting and claiming are one statement each, and need no transaction
 from collections.abc import Sequence
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
@@ -28,7 +28,7 @@ from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import Claimed, JobFilter, NewJob, Submitted
+from headgate.ports.store import JobFilter, NewJob, Submitted
 from headgate.store.sql import events, line
 from headgate.store.sql.line import OF_LANE, of_each, of_syncs
 from headgate.store.sql.moment import ZERO, Moment, instant
@@ -137,6 +137,19 @@ def _by_key(tx: Connection, new: NewJob) -> Job | None:
 # ---- claiming ----------------------------------------------------------------------------------
 
 
+class Taken(NamedTuple):
+    """The jobs that a claim got, and when the first of those that sleep comes due."""
+
+    jobs: list[Job]
+    #: Seconds; None when none sleeps.
+    next_due_s: float | None
+
+    @property
+    def wakes(self) -> bool:
+        """Whether some have come due."""
+        return self.next_due_s is not None and self.next_due_s <= 0
+
+
 def claim(
     tx: Connection,
     now: Moment,
@@ -146,24 +159,22 @@ def claim(
     worker: str,
     limit: int,
     lease: timedelta,
-) -> Claimed:
-    """Take the lowest turns of the lane among these syncs; wake those that have come due."""
-    if not syncs:
-        return Claimed([], None)
-    asked = {"of_lane": lane, "by_worker": worker, **of_syncs(syncs), **now.binds(lease=lease)}
-    taken, due_s = _take(tx, now, len(syncs), {**asked, "most": limit})
-    if due_s is not None and due_s <= 0:
+    wake: bool = False,
+) -> Taken:
+    """Take the lowest turns of the lane among these syncs; first `wake` those that are due."""
+    if wake:
         line.wake_sleepers(tx, now, lane, syncs)
-        if len(taken) < limit:
-            more, due_s = _take(tx, now, len(syncs), {**asked, "most": limit - len(taken)})
-            taken += more
-    return Claimed(taken, None if len(taken) == limit else due_s)
+    asked = {
+        "of_lane": lane,
+        "most": limit,
+        "by_worker": worker,
+        **of_syncs(syncs),
+        **now.binds(lease=lease),
+    }
+    return _take(tx, now, len(syncs), asked)
 
 
-def _take(
-    tx: Connection, now: Moment, syncs: int, asked: dict[str, Any]
-) -> tuple[list[Job], float | None]:
-    """The jobs, and the seconds until the first of those that sleep comes due."""
+def _take(tx: Connection, now: Moment, syncs: int, asked: dict[str, Any]) -> Taken:
     if tx.dialect.name == "postgresql":
         rows = tx.execute(_claim_and_look(syncs, server=now.server), asked).all()
         at, first = rows[0][:2]
@@ -172,7 +183,7 @@ def _take(
     else:
         taken = TABLE.find(tx, _claim(syncs, server=now.server), asked)
         at, first = tx.execute(_look(syncs, server=now.server), asked).one()
-    return taken, None if first is None else max(0.0, (first - at).total_seconds())
+    return Taken(taken, None if first is None else max(0.0, (first - at).total_seconds()))
 
 
 @cache

@@ -6,6 +6,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from headgate.base.errors import StoreError
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.ports.store import Claimed, NewJob, Submitted, Work
@@ -39,8 +40,23 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
 
     async def claim(self, lane: Lane, *, worker: str, limit: int, lease: timedelta) -> Claimed:
         """Take up to `limit` due jobs of the lane and of this application's syncs."""
-        claim = partial(jobs.claim, syncs=self._syncs, worker=worker, limit=limit, lease=lease)
-        return await self.database.autocommit(lambda tx: claim(tx, self.database.moment(), lane))
+        if not self._syncs:
+            return Claimed([], None)
+        claim = partial(jobs.claim, syncs=self._syncs, worker=worker, lease=lease)
+        run, now = self.database.autocommit, self.database.moment
+        first = await run(lambda tx: claim(tx, now(), lane, limit=limit))
+        if not first.wakes:
+            return Claimed(first.jobs, None if len(first.jobs) == limit else first.next_due_s)
+        # By itself, because what was claimed is ours even if this fails.
+        free = limit - len(first.jobs)
+        try:
+            more = await run(lambda tx: claim(tx, now(), lane, limit=free, wake=True))
+        except StoreError:
+            if not first.jobs:
+                raise
+            return Claimed(first.jobs, 0.0)
+        taken = [*first.jobs, *more.jobs]
+        return Claimed(taken, None if len(taken) == limit else more.next_due_s)
 
     def settle_in(
         self, tx: Connection, now: Moment, batch: Sequence[Settlement]

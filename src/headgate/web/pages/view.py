@@ -128,6 +128,7 @@ _WAITS = (
     Reason.RATE_LIMITED,
     Reason.NO_LIMITER,
     Reason.CONNECTION_PAUSED,
+    Reason.IDLE,
 )
 
 
