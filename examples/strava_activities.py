@@ -77,7 +77,7 @@ async def main() -> None:
             job = await app.jobs.get(job.id)
         await supervisor.stop()
         print(
-            app.jobs.explain(job),
+            await app.jobs.explain(job),
             f"{job.summary.records} activities of connection {connection.id}.",
         )
 

@@ -144,12 +144,14 @@ async def test_hashes_tell_what_is_stored_and_how(store: SqlStore) -> None:
 
 
 async def test_hashes_are_those_of_one_sync_and_connection(store: SqlStore) -> None:
-    for number, (sync, connection) in enumerate([("s1", "c1"), ("s1", "c2"), ("s2", "c1")]):
+    for number, (sync, connection) in enumerate(
+        [("notes", "c1"), ("notes", "c2"), ("other", "c1")]
+    ):
         job = await run_one(store, sync=sync, connection_id=connection)
         await store_chunk(store, job, [Record("a", {"number": number})])
 
-    assert await store.record_hashes("s1", "c2", ["a"]) == {"a": content_hash({"number": 1})}
-    assert await store.record_hashes("s2", "c2", ["a"]) == {}
+    assert await store.record_hashes("notes", "c2", ["a"]) == {"a": content_hash({"number": 1})}
+    assert await store.record_hashes("other", "c2", ["a"]) == {}
 
 
 @pytest.mark.parametrize("count", [999, 1000, 1001, 10_000])

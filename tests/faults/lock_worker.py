@@ -27,11 +27,6 @@ LEASE = timedelta(minutes=5)
 BUDGET = Budget("locked", [Limit(100, per="day")], paced=False)
 
 
-async def claim_jobs(database: Database) -> object:
-    """Claim whatever is in line."""
-    return await SqlStore(database, SYNCS).claim(Lane.COLD, worker="frozen", limit=10, lease=LEASE)
-
-
 async def settle_job(database: Database) -> object:
     """Claim a job, and put it off."""
     store = SqlStore(database, SYNCS)
@@ -69,7 +64,7 @@ async def prune(database: Database) -> object:
 
 OPERATIONS: dict[str, Callable[[Database], Awaitable[object]]] = {
     operation.__name__: operation
-    for operation in (claim_jobs, settle_job, spend, claim_items, settle_item, prune)
+    for operation in (settle_job, spend, claim_items, settle_item, prune)
 }
 
 

@@ -6,7 +6,7 @@ bounds are short here; what they are by default is in `store/sql/postgres.py`.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -35,8 +35,8 @@ from tests.faults.lock_worker import COLLECTION, OPERATIONS
 SILENT_S, LOCK_S = 0.5, 0.2
 #: Each operation: the statement that locks, the table whose rows it locks, and where to freeze it.
 #: What is over with that one statement has no other to prepare, and can only be frozen in COMMIT.
-LOCKING = {
-    "claim_jobs": (r"UPDATE jobs SET .*RETURNING", "jobs", tuple(FreezeAt)),
+LOCKING: dict[str, tuple[str, str, Iterable[FreezeAt]]] = {
+    # A claim of jobs is one statement without a transaction: between its messages it locks nothing.
     "settle_job": (r"SELECT jobs\.id, jobs\.state, jobs\.token.*FOR UPDATE", "jobs", FreezeAt),
     "spend": (r"FROM budgets.*FOR UPDATE", "budgets", FreezeAt),
     "claim_items": (r"UPDATE items SET .*RETURNING", "items", (FreezeAt.COMMIT,)),

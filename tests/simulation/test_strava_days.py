@@ -3,17 +3,12 @@
 Everything that runs is the system's own: its syncs, its events, Strava's connector and budget.
 """
 
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
-
 import msgspec
 import pytest
 
 from bench.strava_days import LIVE_READS, READS_15MIN, RESERVE, Scenario, play
-from headgate.flow import fetch_item
-from headgate.model.item import Item
-from headgate.ports.items import Items
-from headgate.systems.activity_streams import watching
+from headgate.model.job import Lane
+from headgate.store.sql.item_store import SqlItems
 from tests import profiles
 
 #: What the streams design itself plans for 700 activities.
@@ -128,13 +123,21 @@ def test_with_live_work_alone_and_workers_that_are_killed_no_event_is_lost() -> 
 
 
 @pytest.mark.timeout(300)
-def test_without_the_last_look_some_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given jobs that never doubt that their worker is alive, nor see what others hold
-    async def nothing(items: Items, item_ids: Iterable[str]) -> Sequence[Item]:
-        return ()
+def test_without_waiting_for_others_claims_some_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given jobs that wait for what is due, but not for what another worker has
+    async def blind(
+        self: SqlItems, collection: str, connection_id: str, *, lane: Lane | None = None
+    ) -> float | None:
+        found = await self.list_items(collection, limit=10_000)
+        waiting = [
+            each.next_attempt_at
+            for each in found
+            if each.next_attempt_at is not None and lane in (None, each.lane)
+        ]
+        now = self.database._time._clock.now()
+        return max(0.0, (min(waiting) - now).total_seconds()) if waiting else None
 
-    monkeypatch.setattr(watching, "PROMPT", timedelta(days=365))
-    monkeypatch.setattr(fetch_item, "_others", nothing)
+    monkeypatch.setattr(SqlItems, "next_due_s", blind)
 
     # Then what a dead worker held is left behind, by this very run
     assert play(2, LIVE_ALONE).missing
