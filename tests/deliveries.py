@@ -26,7 +26,7 @@ from headgate.store.sql.tables import in_states
 from headgate.store.sql.types import OneOf, UtcTime
 
 TRIES_MAX, CRASHES_MAX = 5, 20
-RETRY, REST_S = timedelta(seconds=10), 5.0
+RETRY, REST_S = timedelta(seconds=10), 10.0
 Send = Callable[["Delivery"], Awaitable[bool]]
 
 DeliveryState = StrEnum("DeliveryState", ["PENDING", "SENDING", "SENT", "FAILED", "DEAD"])

@@ -1,0 +1,243 @@
+"""Items of a provider with a budget: jobs register and fetch them, people reset some of them."""
+
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from itertools import count
+from random import Random
+from typing import Any, cast
+
+from sqlalchemy import Connection
+
+from headgate.base.encoding import from_json
+from headgate.base.errors import Deferred, IllegalTransition, Malformed, NoData, Transient
+from headgate.flow.fetch_item import reset_item
+from headgate.flow.registry import Sync
+from headgate.flow.submit import JobRequest
+from headgate.model.budget import Budget, Limit
+from headgate.model.item import Document, Item, document_of
+from headgate.model.job import Lane, Mode
+from headgate.model.states import ITEM, ItemState
+from headgate.policy.items import CRASHES_MAX, DEFERRALS_MAX, RETRIES_MAX
+from headgate.ports.connector import Chunk, Context
+from headgate.ports.items import NewItem
+from headgate.ports.limiter import Limiter
+from headgate.simulation.deployment import START, Deployment, StoreClock
+from headgate.simulation.invariants import judge_ends
+from headgate.simulation.limiter_server import LimiterServer
+from headgate.simulation.provider import Trouble
+from headgate.simulation.request_meter import MeteredLimiter, RequestMeter
+from headgate.simulation.workload import FIRST_ACT_S, POLICY, JobWorkload, Stage
+from headgate.store.sql import documents, items
+
+COLLECTION = "photos"
+PEOPLE = 2
+#: Each person has one connection, with so many photos.
+PHOTOS = 12
+PAGE = 6
+BATCH = 4
+#: Well below what the workers could send.
+BUDGET = Budget(COLLECTION, [Limit(15, per="60s", reserve=3)], slots=3, pace_s_min=1.0)
+#: Every so many photos there is one that the provider has lost.
+LOST_EVERY = 7
+#: The first photos of an album have no id at the provider before this.
+IDS_AFTER_S = 600.0
+
+
+def photo_of(item_id: str) -> Document:
+    """What the provider holds: always the same."""
+    points = [len(item_id) + place for place in range(3)]
+    return document_of({"time": points, "name": [item_id] * 3}, source=COLLECTION)
+
+
+def is_lost(number: int) -> bool:
+    """Whether the provider has nothing there."""
+    return number % LOST_EVERY == LOST_EVERY - 1
+
+
+class PhotoSource:
+    """Lists the photos of a connection, and fetches them one by one."""
+
+    name = COLLECTION
+    budget = BUDGET
+
+    def __init__(self, draw: Random, trouble: Trouble, meter: RequestMeter) -> None:
+        self._draw = draw
+        self._trouble = trouble
+        self._meter = meter
+        #: Ids that were registered, and acknowledged.
+        self.registered: set[str] = set()
+
+    async def read(self, ctx: Context) -> Chunk:
+        """List a page, or fetch what is due; live work fetches what it was told to."""
+        wanted = cast(Sequence[str], ctx.options.get("wanted", ()))
+        if wanted:
+            await ctx.items.fetch_these(ctx, wanted, self._fetch)
+            return Chunk()
+        begin = ctx.cursor if isinstance(ctx.cursor, int) else 0
+        if begin < PHOTOS:
+            return await self._list(ctx, begin)
+        fetched = await ctx.items.fetch_due(ctx, COLLECTION, self._fetch, limit=BATCH)
+        if fetched.next_due_s is None:
+            return Chunk()
+        if fetched.next_due_s > 0:
+            raise Deferred(timedelta(seconds=fetched.next_due_s), "the next photo is not due yet")
+        return Chunk(cursor=begin)
+
+    async def _list(self, ctx: Context, begin: int) -> Chunk:
+        await self._ask(ctx)
+        known = ctx.clock.monotonic() > IDS_AFTER_S
+        found = [
+            NewItem(
+                id=f"{ctx.connection_id}-{number}",
+                collection=COLLECTION,
+                user_id=ctx.user_id,
+                connection_id=ctx.connection_id,
+                external_id=str(number) if known or number > 1 else None,
+                start_time=START - timedelta(days=number),
+            )
+            for number in range(begin, begin + PAGE)
+        ]
+        await ctx.items.register(found)
+        self.registered.update(each.id for each in found)
+        return Chunk(cursor=begin + PAGE)
+
+    async def _fetch(self, ctx: Context, item: Item) -> Document:
+        await self._ask(ctx)
+        if is_lost(int(item.external_id or 0)):
+            raise NoData("it is gone")
+        return photo_of(item.id)
+
+    async def _ask(self, ctx: Context) -> None:
+        """Send one request, which may fail in many ways."""
+        async with ctx.gate.request() as passage:
+            self._meter.arrive()
+            await ctx.clock.sleep(self._draw.uniform(0, 3))
+            if self._draw.random() < self._trouble.fails:
+                raise self._draw.choice((Transient("503"), Malformed("not JSON"), KeyError("id")))
+            if self._draw.random() < self._trouble.defers / 3:
+                raise await passage.refused(self._draw.uniform(1, 60))
+            if self._draw.random() < self._trouble.hangs:
+                await ctx.clock.sleep(1e6)
+            await passage.saw(self._meter.counts())
+
+
+class ItemWork(JobWorkload):
+    """People who have their photos fetched."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        loop = stage.loop
+        self._meter = RequestMeter(loop, BUDGET)
+        self._source = PhotoSource(loop.random("photos"), stage.trouble, self._meter)
+        self._server: LimiterServer | None = None
+        self._keys = count()
+
+    def syncs(self) -> Sequence[Sync]:
+        """One sync of photos."""
+        return [Sync(name=COLLECTION, source=self._source, retry=POLICY, chunk_s_max=60)]
+
+    def prepare(self, deployment: Deployment) -> None:
+        """Keep the budget in the file, or in a server that is away now and then."""
+        if self.stage.loop.random("limiter").random() < 0.5:
+            self._server = LimiterServer(StoreClock(self.stage.loop, deployment.faults))
+            deployment.limiter = self._server
+        deployment.watch_limiter = self._watched
+
+    def _watched(self, limiter: Limiter) -> Limiter:
+        return cast(Limiter, MeteredLimiter(limiter, self._meter))
+
+    def people(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """Owners of photos, and whoever stops the server of the limiter."""
+        people: list[Coroutine[Any, Any, None]] = [self._owner(n) for n in range(PEOPLE)]
+        return people if self._server is None else [*people, self._outages(self._server)]
+
+    async def _owner(self, number: int) -> None:
+        async def act(draw: Random) -> None:
+            mine = sorted(each for each in self._source.registered if each.startswith(f"{number}-"))
+            chance = draw.random()
+            if chance < 0.4 or not mine:
+                await self._submit(number, draw.choice((Lane.HOT, Lane.COLD)))
+            elif chance < 0.5:
+                await self._submit(number, Lane.HOT, draw.sample(mine, 2))
+            elif chance < 0.8:
+                with suppress(IllegalTransition):
+                    await reset_item(self.stage.client.runtime.fetching.items, draw.choice(mine))
+            elif self.acknowledged:
+                await self.command(draw.choice(sorted(self.acknowledged)), draw.random())
+
+        await self.act(f"owner {number}", act)
+
+    async def _submit(self, number: int, lane: Lane, wanted: Sequence[str] = ()) -> None:
+        request = JobRequest(
+            sync=COLLECTION,
+            user_id=f"owner-{number}",
+            connection_id=str(number),
+            mode=Mode.FULL,
+            lane=lane,
+            key=f"photos-{next(self._keys)}",
+            options={"wanted": list(wanted)},
+        )
+        await self.submit(request)
+
+    async def _outages(self, server: LimiterServer) -> None:
+        draw = self.stage.loop.random("outages")
+        clock = self.stage.client.clock
+        while self.stage.loop.time() < FIRST_ACT_S:
+            await clock.sleep(draw.expovariate(1 / 300))
+            server.is_up = False
+            await clock.sleep(draw.uniform(1, 90))
+            server.is_up = True
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    async def wind_up(self) -> bool:
+        """Whether all jobs and items have ended; where no job fetches what is left, submit one."""
+        ended = await super().wind_up()
+        found = await self.stage.client.database.read(_all)
+        for number in {int(item.connection_id) for item in found if not _is_over(item)}:
+            await self._submit(number, Lane.HOT)
+        return ended and all(map(_is_over, found))
+
+    def judge(self, tx: Connection) -> Iterable[str]:
+        """LOSS, LIVE and ONCE of jobs and items, and BUDGET."""
+        yield from judge_ends(tx, self.acknowledged)
+        yield from self._meter.findings()
+        found = {item.id: item for item in _all(tx)}
+        for item_id in sorted(self._source.registered - found.keys()):
+            yield f"LOSS: item {item_id} was registered and is gone"
+        for item in found.values():
+            yield from _judge_item(tx, item)
+
+    def counts(self) -> Mapping[str, int]:
+        """The jobs, the items, and the requests that reached the provider."""
+        items = len(self._source.registered)
+        return {**super().counts(), "items": items, "requests": self._meter.arrivals}
+
+
+def _all(tx: Connection) -> list[Item]:
+    return items.find(tx, COLLECTION, limit=PEOPLE * PHOTOS + 1)
+
+
+def _is_over(item: Item) -> bool:
+    return item.state in ITEM.terminal or item.stuck
+
+
+def _judge_item(tx: Connection, item: Item) -> Iterable[str]:
+    who = f"item {item.id}"
+    if not _is_over(item):
+        yield f"LIVE: {who} is still {item.state.value}, due {item.next_attempt_at}"
+    limits = {"retry_count": RETRIES_MAX, "crashes": CRASHES_MAX, "deferrals": DEFERRALS_MAX}
+    for name, most in limits.items():
+        if getattr(item, name) > most:
+            yield f"LIVE: {who} has {name} {getattr(item, name)}, at most {most}"
+    lost = item.external_id is None or is_lost(int(item.external_id))
+    if item.state is ItemState.UNAVAILABLE and not lost:
+        yield f"LOSS: {who} is unavailable, but the provider has it"
+    if item.state is not ItemState.SUCCESS:
+        return
+    document = documents.serve(tx, item.id).document
+    if document is None:
+        yield f"LOSS: {who} is fetched, but its document is not there"
+    elif from_json(document.json()) != photo_of(item.id).data:
+        yield f"ONCE: {who} is not what the provider has"
