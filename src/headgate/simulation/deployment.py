@@ -27,6 +27,7 @@ from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.ports.auth import Surroundings, Vault
+from headgate.ports.connections import CredentialStore
 from headgate.ports.items import Items
 from headgate.ports.limiter import Limiter
 from headgate.ports.store import Store
@@ -95,6 +96,7 @@ class Process:
         self._faults = (deployment.faults, clock, deployment.witness)
         self.sql_store = deployment.make_store(self.database, registry.names)
         items = cast(Items, self.faulty(SqlItems(self.database)))
+        connections = cast(CredentialStore, self.faulty(SqlConnections(self.database)))
         self.lease = lease = timedelta(seconds=deployment.worker.lease_s)
         joined = [join(self) for join in deployment.joining]
         self._services = [service for each in joined for service in each.services]
@@ -110,7 +112,7 @@ class Process:
             gates=Gates(deployment.limiter_of(self.database), MemoryLimiter(clock), clock, ids),
             fetching=Fetching(items=items, clock=clock, worker=str(host), lease=lease),
             transport=deployment.transport,
-            credentials=deployment.credentials(self.database, clock, rng, ids),
+            credentials=deployment.credentials(connections, clock, rng, ids),
             leased=[work for each in joined for work in each.leased],
         )
         self._supervisor = Supervisor(self.runtime, deployment.worker, worker=str(host))
@@ -131,6 +133,8 @@ class Process:
         for service in self._services:
             await service.stop()
         await self._supervisor.stop()
+        if self.runtime.credentials is not None:
+            await self.runtime.credentials.close()
         await self.database.close()
 
 
@@ -176,13 +180,13 @@ class Deployment:
         return self.watch_limiter(SqlLimiter(database) if server is None else LimiterClient(server))
 
     def credentials(
-        self, database: InlineSqliteDatabase, clock: Clock, rng: Random, ids: Ids
+        self, store: CredentialStore, clock: Clock, rng: Random, ids: Ids
     ) -> Credentials | None:
         """A process's view of users' credentials, where there are any."""
         if self.transport is None or self.vault is None:
             return None
         around = Surroundings(transport=self.transport, clock=clock, rng=rng)
-        return Credentials(SqlConnections(database), self.vault, around, ids)
+        return Credentials(store, self.vault, around, ids)
 
     def launch(self, name: str) -> Process:
         """Start a process of that name; its next incarnation, where it has crashed before."""

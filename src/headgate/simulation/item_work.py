@@ -31,13 +31,16 @@ from headgate.simulation.workload import FIRST_ACT_S, POLICY, JobWorkload, Stage
 from headgate.store.sql import documents, items
 
 COLLECTION = "photos"
+BACKFILL, LIVE = "photos", "live photos"
 PEOPLE = 2
 #: Each person has one connection, with so many photos.
-PHOTOS = 12
-PAGE = 6
+PHOTOS = 10
+PAGE = 5
 BATCH = 4
+#: The provider answers within one of these: now and then only after a worker's lease has ended.
+ANSWER_S_MAX = (2.0, 2.0, 2.0, 25.0)
 #: Well below what the workers could send.
-BUDGET = Budget(COLLECTION, [Limit(15, per="60s", reserve=3)], slots=3, pace_s_min=1.0)
+BUDGET = Budget(COLLECTION, [Limit(8, per="60s", reserve=2)], slots=3, pace_s_min=1.0)
 #: Every so many photos there is one that the provider has lost.
 LOST_EVERY = 7
 #: The first photos of an album have no id at the provider before this.
@@ -112,7 +115,7 @@ class PhotoSource:
         """Send one request, which may fail in many ways."""
         async with ctx.gate.request() as passage:
             self._meter.arrive()
-            await ctx.clock.sleep(self._draw.uniform(0, 3))
+            await ctx.clock.sleep(self._draw.uniform(0, self._draw.choice(ANSWER_S_MAX)))
             if self._draw.random() < self._trouble.fails:
                 raise self._draw.choice((Transient("503"), Malformed("not JSON"), KeyError("id")))
             if self._draw.random() < self._trouble.defers / 3:
@@ -134,8 +137,11 @@ class ItemWork(JobWorkload):
         self._keys = count()
 
     def syncs(self) -> Sequence[Sync]:
-        """One sync of photos."""
-        return [Sync(name=COLLECTION, source=self._source, retry=POLICY, chunk_s_max=60)]
+        """Backfill and live work, which may want the same photo at the same time."""
+        return [
+            Sync(name=name, source=self._source, retry=POLICY, chunk_s_max=60)
+            for name in (BACKFILL, LIVE)
+        ]
 
     def prepare(self, deployment: Deployment) -> None:
         """Keep the budget in the file, or in a server that is away now and then."""
@@ -158,20 +164,29 @@ class ItemWork(JobWorkload):
             chance = draw.random()
             if chance < 0.4 or not mine:
                 await self._submit(number, draw.choice((Lane.HOT, Lane.COLD)))
-            elif chance < 0.5:
-                await self._submit(number, Lane.HOT, draw.sample(mine, 2))
             elif chance < 0.8:
-                with suppress(IllegalTransition):
-                    await reset_item(self.stage.client.runtime.fetching.items, draw.choice(mine))
+                await self._fetch_now(number, draw.sample(mine, 3))
             elif self.acknowledged:
                 await self.command(draw.choice(sorted(self.acknowledged)), draw.random())
 
         await self.act(f"owner {number}", act)
 
+    async def _fetch_now(self, number: int, some: Sequence[str]) -> None:
+        """Start afresh what seems to hang, or else some others, and have them fetched at once."""
+        items = self.stage.client.runtime.fetching.items
+        hangs = await items.list_items(
+            COLLECTION, user_id=_user(number), states=ITEM.claimed, limit=len(some)
+        )
+        wanted = [item.id for item in hangs] or some
+        for item_id in wanted:
+            with suppress(IllegalTransition):
+                await reset_item(items, item_id)
+        await self._submit(number, Lane.HOT, wanted)
+
     async def _submit(self, number: int, lane: Lane, wanted: Sequence[str] = ()) -> None:
         request = JobRequest(
-            sync=COLLECTION,
-            user_id=f"owner-{number}",
+            sync=LIVE if wanted else BACKFILL,
+            user_id=_user(number),
             connection_id=str(number),
             mode=Mode.FULL,
             lane=lane,
@@ -195,7 +210,8 @@ class ItemWork(JobWorkload):
         """Whether all jobs and items have ended; where no job fetches what is left, submit one."""
         ended = await super().wind_up()
         found = await self.stage.client.database.read(_all)
-        for number in {int(item.connection_id) for item in found if not _is_over(item)}:
+        waiting = [item for item in found if not _is_over(item) and item.state not in ITEM.claimed]
+        for number in sorted({int(item.connection_id) for item in waiting}):
             await self._submit(number, Lane.HOT)
         return ended and all(map(_is_over, found))
 
@@ -213,6 +229,10 @@ class ItemWork(JobWorkload):
         """The jobs, the items, and the requests that reached the provider."""
         items = len(self._source.registered)
         return {**super().counts(), "items": items, "requests": self._meter.arrivals}
+
+
+def _user(number: int) -> str:
+    return f"owner-{number}"
 
 
 def _all(tx: Connection) -> list[Item]:

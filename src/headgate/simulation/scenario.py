@@ -21,6 +21,7 @@ from headgate.simulation.deployment import Deployment, Process
 from headgate.simulation.host import release_frozen
 from headgate.simulation.item_work import ItemWork
 from headgate.simulation.loop import SimulationLoop
+from headgate.simulation.renewal_work import RenewalWork
 from headgate.simulation.runner import run
 from headgate.simulation.sync_work import SyncWork
 from headgate.simulation.workload import FIRST_ACT_S, WORKER, Stage, Workload
@@ -31,7 +32,7 @@ WORKERS = 3
 #: In the last act everything must have ended by then: LIVE.
 LAST_ACT_S = 3600.0
 #: Each seed has the two syncs, and one of these besides: not every seed has everything.
-SWARM: Sequence[Sequence[type[Workload]]] = ((), (ItemWork,))
+SWARM: Sequence[Sequence[type[Workload]]] = ((), (ItemWork,), (ItemWork,), (RenewalWork,))
 
 
 class Ablation(msgspec.Struct, frozen=True):
@@ -91,7 +92,7 @@ class _Play:
         self._ablation = ablation
         self._stage = Stage(loop)
         drawn = loop.random("workloads").choice(SWARM)
-        makes: Sequence[type[Workload]] = (SyncWork, *drawn, *more)
+        makes: Sequence[type[Workload]] = tuple(dict.fromkeys((SyncWork, *drawn, *more)))
         self._workloads = [make(self._stage) for make in makes]
         self._deployment = Deployment(
             loop,

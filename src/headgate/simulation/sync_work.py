@@ -14,7 +14,8 @@ from headgate.simulation.invariants import judge, judge_arrivals
 from headgate.simulation.provider import Ledger, SimulatedProvider
 from headgate.simulation.workload import POLICY, JobWorkload, Stage
 
-USERS = 4
+#: So many people, or fewer: a seed draws how many.
+USERS_MAX = 4
 END = date(2025, 12, 31)
 
 
@@ -40,7 +41,8 @@ class SyncWork(JobWorkload):
 
     def people(self) -> Iterable[Coroutine[Any, Any, None]]:
         """Each submits, and now and then pauses, resumes, cancels or retries."""
-        return [self._person(number) for number in range(USERS)]
+        count = self.stage.loop.random("people").randint(2, USERS_MAX)
+        return [self._person(number) for number in range(count)]
 
     async def _person(self, number: int) -> None:
         async def act(draw: Random) -> None:

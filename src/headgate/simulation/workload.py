@@ -117,6 +117,8 @@ class JobWorkload(Workload):
         super().__init__(stage)
         #: By id; all of them must come to an end.
         self.acknowledged: dict[str, Job] = {}
+        #: Those that were seen to have ended in the last act, where nobody retries them.
+        self._ended: set[str] = set()
 
     async def submit(self, request: JobRequest) -> None:
         """Submit as a client does that may lose the answer: the same request under its key."""
@@ -145,12 +147,14 @@ class JobWorkload(Workload):
     async def wind_up(self) -> bool:
         """Resume what people paused; whether every job has ended."""
         rt = self.stage.client.runtime
-        jobs = [await rt.store.get(job_id) for job_id in sorted(self.acknowledged)]
-        for job in jobs:
-            if job.hold or job.state is JobState.PAUSED:
+        for job_id in sorted(self.acknowledged.keys() - self._ended):
+            job = await rt.store.get(job_id)
+            if job.state in JOB.terminal:
+                self._ended.add(job_id)
+            elif job.hold or job.state is JobState.PAUSED:
                 with suppress(Conflict):
-                    await control.resume(rt, job.id)
-        return all(job.state in JOB.terminal for job in jobs)
+                    await control.resume(rt, job_id)
+        return self._ended >= self.acknowledged.keys()
 
     def counts(self) -> Mapping[str, int]:
         """The jobs."""
