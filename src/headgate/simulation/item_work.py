@@ -202,7 +202,10 @@ class ItemWork(JobWorkload):
             await clock.sleep(draw.expovariate(1 / 300))
             server.is_up = False
             await clock.sleep(draw.uniform(1, 90))
-            server.is_up = True
+            if draw.random() < 0.5:
+                server.restart_empty()
+            else:
+                server.is_up = True
 
     # ---- the end -------------------------------------------------------------------------------
 
