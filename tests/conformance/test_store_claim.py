@@ -1,6 +1,5 @@
 """Claiming: who gets which jobs, when, and what the row says then."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -81,12 +80,6 @@ async def test_an_empty_line_gives_nothing_and_writes_nothing(store: SqlStore) -
     assert await everything(store) == before
 
 
-async def test_a_claimed_job_is_not_claimed_again(store: SqlStore) -> None:
-    await run_one(store)
-
-    assert await claim_ids(store, 1) == []
-
-
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.PENDING])
 async def test_only_pending_jobs_are_claimed(store: SqlStore, state: JobState) -> None:
     await in_state(store, state)
@@ -131,21 +124,6 @@ async def test_a_later_claim_goes_up_one_token_and_keeps_the_first_start(
     assert second.worker == "worker_2"
     assert second.started_at == START
     assert second.updated_at == START + timedelta(seconds=60)
-
-
-async def test_of_many_claims_at_once_no_two_get_the_same_job(store: SqlStore) -> None:
-    # Given thirty jobs
-    submitted = [await submit_one(store) for _ in range(30)]
-
-    # When ten workers claim at the same time
-    claims = [
-        store.claim(Lane.COLD, worker=f"worker_{number}", limit=4, lease=LEASE)
-        for number in range(10)
-    ]
-    answers = await asyncio.gather(*claims)
-
-    # Then each job has one worker
-    assert sorted(job.id for answer in answers for job in answer.jobs) == ids(submitted)
 
 
 # ---- sleepers ----------------------------------------------------------------------------------

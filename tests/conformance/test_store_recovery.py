@@ -15,7 +15,6 @@ from tests.stores import (
     START,
     claim_ids,
     claim_one,
-    everything,
     ids,
     in_state,
     run_one,
@@ -35,16 +34,6 @@ def after(seconds: float) -> timedelta:
 
 
 # ---- heartbeat ---------------------------------------------------------------------------------
-
-
-async def test_a_heartbeat_extends_the_lease_from_now(store: SqlStore, clock: ManualClock) -> None:
-    running = await run_one(store)
-    clock.advance(40)
-
-    states = await store.extend([held(running)], lease=LEASE)
-
-    assert states == {running.id: JobState.RUNNING}
-    assert (await store.get(running.id)).lease_until == START + after(40) + LEASE
 
 
 async def test_one_heartbeat_answers_for_each_job_by_its_own_state(
@@ -70,35 +59,7 @@ async def test_one_heartbeat_answers_for_each_job_by_its_own_state(
     assert await store.get(ended.id) == ended
 
 
-async def test_a_heartbeat_for_nothing_does_nothing(store: SqlStore) -> None:
-    await run_one(store)
-    before = await everything(store)
-
-    assert await store.extend([], lease=LEASE) == {}
-    assert await everything(store) == before
-
-
-async def test_a_late_heartbeat_still_holds_what_nobody_has_taken(
-    store: SqlStore, clock: ManualClock
-) -> None:
-    running = await run_one(store)
-    clock.advance(3600)
-
-    await store.extend([held(running)], lease=LEASE)
-
-    assert list(await store.expired(limit=10)) == []
-
-
 # ---- lost workers and late cancels -------------------------------------------------------------
-
-
-async def test_a_job_is_expired_when_its_lease_is_over(store: SqlStore, clock: ManualClock) -> None:
-    running = await run_one(store)
-
-    clock.advance(59)
-    assert list(await store.expired(limit=10)) == []
-    clock.advance(2)
-    assert list(await store.expired(limit=10)) == [running]
 
 
 async def test_a_cancelling_job_is_expired_when_its_deadline_is_over(
@@ -125,20 +86,6 @@ async def test_a_cancelling_job_whose_worker_is_lost_is_found_once(
     clock.advance(3600)
 
     assert list(await store.expired(limit=10)) == [cancelling]
-
-
-async def test_the_longest_lost_are_found_first(store: SqlStore, clock: ManualClock) -> None:
-    # Given three jobs whose leases end one after another, the first claimed last
-    leases = {}
-    for seconds in (30, 10, 20):
-        await submit_one(store)
-        leases[seconds] = (await claim_one(store, lease=after(seconds))).id
-
-    # When all are over, and the sweeper asks for two
-    clock.advance(60)
-
-    # Then it gets the two that were lost first
-    assert ids(await store.expired(limit=2)) == [leases[10], leases[20]]
 
 
 async def test_lost_and_late_together_are_at_most_as_many_as_wanted(
@@ -376,15 +323,6 @@ async def test_nothing_pending_means_no_next_sweep(store: SqlStore) -> None:
     await submit_one(store, delay_s=10)
 
     assert await store.next_sweep_s() is None
-
-
-async def test_the_next_sweep_is_at_the_end_of_the_first_lease(
-    store: SqlStore, clock: ManualClock
-) -> None:
-    await run_one(store)
-    clock.advance(15)
-
-    assert await store.next_sweep_s() == 45.0
 
 
 async def test_the_next_sweep_is_at_a_cancels_deadline(store: SqlStore) -> None:

@@ -43,22 +43,6 @@ async def test_a_sweep_applies_what_still_holds_and_counts_it(
     assert (await store.get(back.id)).state is JobState.RUNNING
 
 
-async def test_a_sweep_of_nothing_counts_nothing(store: SqlStore) -> None:
-    assert await sweep(store, []) == 0
-
-
-async def test_of_two_sweepers_that_find_the_same_jobs_one_takes_effect(
-    store: SqlStore, clock: ManualClock
-) -> None:
-    # Given two lost jobs that two sweepers have found
-    jobs = await lose_two(store, clock)
-    changes = [change.rescue(job, after=timedelta(0)) for job in jobs]
-
-    # When both sweep, then what the first has done is left alone by the second
-    assert [await sweep(store, changes), await sweep(store, changes)] == [2, 0]
-    assert [(await store.get(job.id)).summary.crashes for job in jobs] == [1, 1]
-
-
 async def test_a_provider_has_one_probe_whatever_two_sweepers_have_seen(store: SqlStore) -> None:
     # Given two jobs of a provider that is shut, of which two sweepers chose one each
     first, second = [await shut_one(store, cooldown_s=0) for _ in range(2)]

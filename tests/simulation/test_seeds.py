@@ -5,7 +5,7 @@ A failing seed says how to replay it. `make simulate` plays a thousand of them.
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -14,18 +14,29 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import Connection
 
-from headgate.model import change, lease
+from headgate.flow.gate import JobGate, Unlimited
+from headgate.model import change
 from headgate.model.job import Job
+from headgate.ports.connector import Passage
 from headgate.simulation.host import current_host
 from headgate.simulation.scenario import Ablation, play
+from headgate.simulation.workload import Workload
 from headgate.store.sql import coverage, records
+from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.settle import Settlement
 from headgate.store.sql.store import SqlStore
+from tests.deliveries import SqlDeliveries
+from tests.simulation.ablations import Switch, early_expiry, no_expiry, no_state, no_token
+from tests.simulation.delivery_work import DeliveryWork
 
 #: Always the same: a change that breaks one of them broke it itself.
 FIXED = range(10)
 #: Others in every run, so that more is seen in time; one draw for all processes of a run.
 DRAWN = Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(range(1_000, 1_000_000), 5)
+#: These are played with deliveries too.
+WITH_DELIVERIES = range(3)
 #: An ablation must be noticed within so many seeds.
 ABLATION_SEEDS = range(25)
 
@@ -36,7 +47,14 @@ def test_no_seed_finds_a_violation(seed: int) -> None:
     assert not verdict.violations, (
         f"replay: python -m headgate.simulation --seed {seed}\n{verdict.report}"
     )
-    assert verdict.jobs > 0
+    assert verdict.counts["jobs"] > 0
+
+
+@pytest.mark.parametrize("seed", WITH_DELIVERIES)
+def test_a_leased_type_that_the_engine_does_not_know_is_as_safe(seed: int) -> None:
+    verdict = play(seed, workloads=[DeliveryWork])
+    assert not verdict.violations, verdict.report
+    assert verdict.counts["deliveries"] > 0
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:
@@ -64,14 +82,6 @@ class TornStore(SqlStore):
         return settled
 
 
-async def nobody_expired(store: SqlStore, *, limit: int) -> Sequence[Job]:
-    return []
-
-
-async def nothing_to_sweep(store: SqlStore) -> None:
-    return None
-
-
 def by_own_clock(job: Job, *, after: timedelta, **more: Any) -> change.JobChange:
     """A deferral to a time of the worker's own clock, which is wrong."""
     host = current_host()
@@ -82,33 +92,67 @@ def by_own_clock(job: Job, *, after: timedelta, **more: Any) -> change.JobChange
 _defer = change.defer
 
 
+def unlimited(gate: JobGate, **asked: Any) -> AbstractAsyncContextManager[Passage]:
+    """A gate that stands open, whatever the budget says."""
+    return nullcontext(Unlimited())
+
+
 def without(target: Any, **instead: Any) -> Callable[[], AbstractContextManager[object]]:
     return lambda: patch.multiple(target, **instead)
 
 
-#: Each with a seed that is known to notice it, which is played first.
+async def anybody(port: SqlConnections, connection_id: str, **asked: Any) -> bool:
+    """Whoever wants to renew a token may, whoever else is at it."""
+    return True
+
+
+#: Each leased type, its port, and what a seed plays besides what it draws.
+LEASED: dict[str, tuple[type[SqlLeases[Any, Any, Any]], Sequence[type[Workload]]]] = {
+    "job": (SqlStore, ()),
+    "item": (SqlItems, ()),
+    "delivery": (SqlDeliveries, (DeliveryWork,)),
+}
+#: For each safeguard and leased type, a seed that is known to notice its loss; it is played first.
+KNOWN = {
+    "no token": {"job": 0, "item": 8, "delivery": 0},
+    "no state": {"job": 0, "item": 8, "delivery": 0},
+    "no expiry": {"job": 3, "item": 3, "delivery": 0},
+    "early expiry": {"job": 3, "item": 3, "delivery": 0},
+}
+
+
+def safeguards(port: type[SqlLeases[Any, Any, Any]]) -> dict[str, Switch]:
+    kind = port.table.kind
+    return {
+        "no token": no_token(kind),
+        "no state": no_state(kind),
+        "no expiry": no_expiry(port),
+        "early expiry": early_expiry(port),
+    }
+
+
 ABLATIONS = [
-    (Ablation("token", without(lease, fence_holds=lambda made, locked: True)), 0),
-    # The sweeper is also kept from asking every moment for what it is never given.
-    (
-        Ablation(
-            "lease",
-            without(SqlStore, expired=nobody_expired, next_sweep_s=nothing_to_sweep),
-        ),
-        0,
+    *(
+        (Ablation(f"{leased}: {name}", switch), KNOWN[name][leased], more)
+        for leased, (port, more) in LEASED.items()
+        for name, switch in safeguards(port).items()
     ),
-    (Ablation("unique index", prepare="DROP INDEX uq_jobs_active"), 0),
-    (Ablation("transaction", make_store=TornStore), 3),
-    (Ablation("the store's clock", without(change, defer=by_own_clock)), 3),
+    (Ablation("unique index", prepare="DROP INDEX uq_jobs_active"), 0, ()),
+    (Ablation("transaction", make_store=TornStore), 2, ()),
+    (Ablation("the store's clock", without(change, defer=by_own_clock)), 6, ()),
+    (Ablation("the budget", without(JobGate, request=unlimited)), 3, ()),
+    (Ablation("the lease of a renewal", without(SqlConnections, lease=anybody)), 5, ()),
 ]
 
 
 @pytest.mark.parametrize(
-    ("ablation", "known"), [pytest.param(*each, id=each[0].name) for each in ABLATIONS]
+    ("ablation", "known", "more"), [pytest.param(*each, id=each[0].name) for each in ABLATIONS]
 )
-def test_a_safeguard_that_is_switched_off_is_noticed(ablation: Ablation, known: int) -> None:
+def test_a_safeguard_that_is_switched_off_is_noticed(
+    ablation: Ablation, known: int, more: Sequence[type[Workload]]
+) -> None:
     # The engine may have changed since, and with it what happens in that seed: then others do.
     seeds = [known, *(seed for seed in ABLATION_SEEDS if seed != known)]
-    assert any(play(seed, ablation).violations for seed in seeds)
+    assert any(play(seed, ablation, more).violations for seed in seeds)
     # With all its safeguards the same seed is among those that must find nothing.
-    assert known in FIXED
+    assert known in (WITH_DELIVERIES if more else FIXED)

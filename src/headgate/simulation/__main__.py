@@ -7,6 +7,7 @@ import argparse
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 
@@ -53,10 +54,11 @@ def _tell(verdicts: Iterable[Verdict]) -> int:
     told = list(verdicts)
     failed = [verdict for verdict in told if verdict.violations]
     hours = sum(verdict.virtual_s for verdict in told) / 3600
+    counts = sum((Counter(verdict.counts) for verdict in told), Counter())
+    work = "".join(f", {count:,} {name}" for name, count in counts.items())
     console.print(
-        f"{len(told)} seeds, {sum(verdict.jobs for verdict in told):,} jobs, "
-        f"{sum(verdict.crashes for verdict in told):,} crashes, {hours:,.0f} virtual hours: "
-        f"{len(failed)} with violations"
+        f"{len(told)} seeds{work}, {sum(verdict.crashes for verdict in told):,} crashes, "
+        f"{hours:,.0f} virtual hours: {len(failed)} with violations"
     )
     for verdict in failed:
         console.print(_story(verdict), markup=False)

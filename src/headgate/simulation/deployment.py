@@ -12,10 +12,13 @@ from pathlib import Path
 from random import Random
 from typing import cast
 
+import msgspec
 from sqlalchemy import create_engine
 
 from headgate.base.clock import Clock
 from headgate.base.ids import Ids, UlidIds
+from headgate.base.service import Service
+from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
 from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
@@ -24,7 +27,9 @@ from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.ports.auth import Surroundings, Vault
+from headgate.ports.connections import CredentialStore
 from headgate.ports.items import Items
+from headgate.ports.limiter import Limiter
 from headgate.ports.store import Store
 from headgate.ports.transport import Transport
 from headgate.signals.local import LocalSignal
@@ -72,6 +77,13 @@ class StoreClock:
         await self._sleeper.sleep(seconds)
 
 
+class Joined(msgspec.Struct, frozen=True):
+    """What is added to a process beside the engine: leased types, and services of its own."""
+
+    leased: Sequence[LeasedWork] = ()
+    services: Sequence[Service] = ()
+
+
 class Process:
     """One incarnation of a worker process: its connections, its runtime, its worker."""
 
@@ -79,28 +91,25 @@ class Process:
         loop = deployment.loop
         self.host = host
         self.database = InlineSqliteDatabase(deployment.file, StoreClock(loop, deployment.faults))
-        clock = VirtualClock(loop, START)
+        self.clock = clock = VirtualClock(loop, START)
         registry = Registry(deployment.syncs)
         self._faults = (deployment.faults, clock, deployment.witness)
         self.sql_store = deployment.make_store(self.database, registry.names)
-        items = cast(Items, self._faulty(SqlItems(self.database)))
-        lease = timedelta(seconds=deployment.worker.lease_s)
+        items = cast(Items, self.faulty(SqlItems(self.database)))
+        connections = cast(CredentialStore, self.faulty(SqlConnections(self.database)))
+        self.lease = lease = timedelta(seconds=deployment.worker.lease_s)
+        joined = [join(self) for join in deployment.joining]
+        self._services = [service for each in joined for service in each.services]
         rng = loop.random(f"process {host}")
         ids = UlidIds(clock, rng)
-        limiter = (
-            SqlLimiter(self.database)
-            if deployment.limiter is None
-            else LimiterClient(deployment.limiter)
-        )
-        registry = Registry(deployment.syncs)
         self.runtime = Runtime(
-            store=cast(Store, self._faulty(self.sql_store)),
+            store=cast(Store, self.faulty(self.sql_store)),
             signal=deployment.signal,
             clock=clock,
             ids=ids,
             rng=rng,
             registry=registry,
-            gates=Gates(limiter, MemoryLimiter(clock), clock, ids),
+            gates=Gates(deployment.limiter_of(self.database), MemoryLimiter(clock), clock, ids),
             fetching=Fetching(
                 items=items,
                 clock=clock,
@@ -109,21 +118,29 @@ class Process:
                 collections=registry.collections,
             ),
             transport=deployment.transport,
-            credentials=deployment.credentials(self.database, clock, rng, ids),
+            credentials=deployment.credentials(connections, clock, rng, ids),
+            leased=[work for each in joined for work in each.leased],
         )
         self._supervisor = Supervisor(self.runtime, deployment.worker, worker=str(host))
 
-    def _faulty(self, store: object) -> FaultyStore:
+    def faulty(self, store: object) -> FaultyStore:
+        """The store as this process reaches it, with the faults of the run."""
         return FaultyStore(store, *self._faults)
 
     async def start(self) -> None:
         """Connect and begin to work."""
         await self.database.open()
         await self._supervisor.start()
+        for service in self._services:
+            await service.start()
 
     async def stop(self) -> None:
         """Stop in peace."""
+        for service in self._services:
+            await service.stop()
         await self._supervisor.stop()
+        if self.runtime.credentials is not None:
+            await self.runtime.credentials.close()
         await self.database.close()
 
 
@@ -138,17 +155,22 @@ class Deployment:
         *,
         worker: WorkerSettings,
         make_store: Callable[[InlineSqliteDatabase, Sequence[str]], SqlStore] = SqlStore,
+        joining: Sequence[Callable[["Process"], Joined]] = (),
     ) -> None:
         self.loop = loop
         self.file = file
         self.syncs = syncs
         self.worker = worker
         self.make_store = make_store
+        #: What each process runs beside the engine.
+        self.joining = joining
         self.signal = LocalSignal()
         self.faults = StoreFaults(loop.random("store"))
         self.witness = ClaimWitness()
         #: A limiter of its own, where budgets are not kept in the file.
         self.limiter: LimiterServer | None = None
+        #: Puts somebody beside a process's limiter who watches it.
+        self.watch_limiter: Callable[[Limiter], Limiter] = lambda limiter: limiter
         #: The way to the providers, and the vault for what they let users in with.
         self.transport: Transport | None = None
         self.vault: Vault | None = None
@@ -158,14 +180,19 @@ class Deployment:
         """Make the tables."""
         self.file.write_bytes(_migrated())
 
+    def limiter_of(self, database: InlineSqliteDatabase) -> Limiter:
+        """A process's way to the budgets."""
+        server = self.limiter
+        return self.watch_limiter(SqlLimiter(database) if server is None else LimiterClient(server))
+
     def credentials(
-        self, database: InlineSqliteDatabase, clock: Clock, rng: Random, ids: Ids
+        self, store: CredentialStore, clock: Clock, rng: Random, ids: Ids
     ) -> Credentials | None:
         """A process's view of users' credentials, where there are any."""
         if self.transport is None or self.vault is None:
             return None
         around = Surroundings(transport=self.transport, clock=clock, rng=rng)
-        return Credentials(SqlConnections(database), self.vault, around, ids)
+        return Credentials(store, self.vault, around, ids)
 
     def launch(self, name: str) -> Process:
         """Start a process of that name; its next incarnation, where it has crashed before."""

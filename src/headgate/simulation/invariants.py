@@ -20,11 +20,17 @@ _CHUNK_EVENTS = (EventKind.CHUNK, EventKind.SUCCEEDED, EventKind.DAY_FAILED)
 
 
 def judge(tx: Connection, acknowledged: Mapping[str, Job], ledger: Ledger) -> list[str]:
-    """What is wrong with the end of this run."""
+    """What is wrong with the end of the jobs that read days and pages."""
     found = [f"ONCE: the ledger was sent two contents under {key}" for key in ledger.changed]
     for job_id in sorted(acknowledged):
         found += _judge_job(tx, job_id, ledger)
     return found
+
+
+def judge_ends(tx: Connection, acknowledged: Mapping[str, Job]) -> Iterable[str]:
+    """Jobs that are gone, that have not ended, or whose chunks were not committed once."""
+    for job_id in sorted(acknowledged):
+        yield from _judge_job(tx, job_id, None)
 
 
 def judge_arrivals(tx: Connection, early: Iterable[EarlyRequest]) -> Iterable[str]:
@@ -40,7 +46,7 @@ def judge_arrivals(tx: Connection, early: Iterable[EarlyRequest]) -> Iterable[st
             yield f"EARLY: {request.job_id} asked at {until:%H:%M:%S}, refused at {since:%H:%M:%S}"
 
 
-def _judge_job(tx: Connection, job_id: str, ledger: Ledger) -> Iterable[str]:
+def _judge_job(tx: Connection, job_id: str, ledger: Ledger | None) -> Iterable[str]:
     try:
         row = settle.TABLE.get(tx, job_id)
     except NotFound:
@@ -48,7 +54,7 @@ def _judge_job(tx: Connection, job_id: str, ledger: Ledger) -> Iterable[str]:
     if row.state not in JOB.terminal:
         return [f"LIVE: {job_id} is still {row.state.value} ({row.reason.value})"]
     found = [*_chunks_once(tx, row)]
-    if row.state is JobState.SUCCESS:
+    if row.state is JobState.SUCCESS and ledger is not None:
         found += _complete(tx, row, ledger)
     return found
 

@@ -16,7 +16,7 @@ from headgate.store.sql.port import reads, reads_timed, writes, writes_timed
 class SqlItems(SqlLeases[Item, ItemChange, Document]):
     """Items and their documents in SQLite or Postgres."""
 
-    kind = items.TABLE.kind
+    table = items.TABLE
 
     def prepare(self, change: ItemChange, payload: Document | None) -> Packed | None:
         """Encode what was fetched."""
@@ -37,11 +37,7 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
 
     register = writes_timed(items.register)
     claim = writes_timed(items.claim)
-    extend = writes_timed(items.TABLE.extend)
-    expired = reads_timed(items.TABLE.expired)
-    next_sweep_s = reads_timed(items.TABLE.next_sweep_s)
     next_due_s = reads_timed(items.next_due_s)
-    get = reads(items.TABLE.get)
     list_items = reads(items.find)
     forget = writes(items.forget)
     forget_removed = writes_timed(items.forget_removed)

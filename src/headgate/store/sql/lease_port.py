@@ -1,15 +1,19 @@
-"""The `Leases` port on a SQL database: settling, where what comes together is written together."""
+"""The `Leases` port on a SQL database, once for all leased types.
 
-from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+Changes that are settled at the same time are written in one transaction.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar, Generic, TypeVar
 
 from sqlalchemy import Connection
 
 from headgate.base.coalesce import Coalescer
 from headgate.base.errors import StoreUnavailable
-from headgate.model.lease import AnyChange, Row
+from headgate.model.lease import AnyChange, Claim, LeasedType, Row
 from headgate.store.sql.database import Database
+from headgate.store.sql.leases import LeaseTable
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort
 
@@ -17,7 +21,10 @@ Payload = TypeVar("Payload")
 
 
 class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
-    """The rows of one leased type. A subclass names its functions, and settles a batch."""
+    """The rows of one leased type. A subclass names their table, and adds how they are claimed."""
+
+    #: The table of the rows.
+    table: ClassVar[LeaseTable[Any, Any, Any, Any]]
 
     def __init__(self, database: Database) -> None:
         """Use `database`, which must be open and migrated."""
@@ -26,11 +33,18 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
             self._settle_batch, in_flight_max=database.writes_at_once
         )
 
-    @abstractmethod
+    @property
+    def kind(self) -> LeasedType[Row, Any, Any]:
+        """What there is to know of the rows."""
+        return self.table.kind
+
+    # ---- the guarded write ---------------------------------------------------------------------
+
     def settle_in(
         self, tx: Connection, now: Moment, batch: Sequence[tuple[AnyChange, Any]]
     ) -> list[Row | None]:
-        """Apply the changes that still hold, with what belongs to them."""
+        """Apply the changes that still hold; a subclass also stores what belongs to them."""
+        return self.table.settle(tx, now, batch)
 
     def prepare(self, change: AnyChange, payload: Payload | None) -> Any:
         """The payload as `settle_in` wants it: work that needs no transaction is done here."""
@@ -72,4 +86,28 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
             [row] = await self._settle_together([settlement])
         except Exception as error:
             return error
+        return row
+
+    # ---- keeping, sweeping and reading ---------------------------------------------------------
+
+    async def extend(self, claims: Sequence[Claim], /, *, lease: timedelta) -> Mapping[str, Any]:
+        """Extend the leases that still stand; the state of each row that is still claimed so."""
+        table, database = self.table, self.database
+        return await database.write(
+            lambda tx: table.extend(tx, database.moment(), claims, lease=lease)
+        )
+
+    async def expired(self, *, limit: int) -> Sequence[Row]:
+        """Rows whose lease has run out."""
+        table, database = self.table, self.database
+        return await database.read(lambda tx: table.expired(tx, database.moment(), limit=limit))
+
+    async def next_sweep_s(self) -> float | None:
+        """Seconds until the first lease ends; None when nothing is claimed."""
+        table, database = self.table, self.database
+        return await database.read(lambda tx: table.next_sweep_s(tx, database.moment()))
+
+    async def get(self, row_id: str, /, *, user_id: str | None = None) -> Row:
+        """The row; NotFound where there is none, or it is not that user's."""
+        row: Row = await self.database.read(lambda tx: self.table.get(tx, row_id, user_id=user_id))
         return row

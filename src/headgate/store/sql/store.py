@@ -25,7 +25,7 @@ from headgate.store.sql.settle import TABLE, Settlement
 class SqlStore(SqlLeases[Job, JobChange, Work]):
     """Jobs, events, records and coverage in SQLite or Postgres."""
 
-    kind = TABLE.kind
+    table = TABLE
 
     def __init__(self, database: Database, syncs: Sequence[str]) -> None:
         """Use `database`, which must be open and migrated, for an application with these syncs."""
@@ -64,8 +64,6 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
         """Apply the changes that still hold, with what their chunks brought."""
         return settle.settle(tx, now, batch, syncs=self._syncs)
 
-    extend = writes_timed(TABLE.extend)
-    get = reads(TABLE.get)
     list_jobs = reads(jobs.find)
     count_active = reads(jobs.count_active)
     expired = reads_timed(recovery.expired)

@@ -1,0 +1,178 @@
+"""Connections whose access tokens end every few minutes: jobs renew them as they go."""
+
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from itertools import count
+from random import Random
+from typing import Any, cast
+
+from sqlalchemy import Connection
+
+from headgate.base.errors import AuthExpired, Transient
+from headgate.connectors.keys import KeyRing
+from headgate.connectors.vault import AesVault
+from headgate.flow.registry import Sync
+from headgate.flow.sealing import seal, unseal
+from headgate.flow.submit import JobRequest
+from headgate.model.account import Sealed, Tokens
+from headgate.model.record import Record
+from headgate.model.states import ConnectionState
+from headgate.ports.connections import NewConnection, Renewal
+from headgate.ports.connector import Chunk, Context, Http, Way
+from headgate.ports.transport import Request, Response
+from headgate.simulation.auth_server import AuthServer, SimulatedAuth
+from headgate.simulation.deployment import START, Deployment
+from headgate.simulation.invariants import judge_ends
+from headgate.simulation.provider import PAGES, Trouble
+from headgate.simulation.workload import POLICY, JobWorkload, Stage
+from headgate.store.sql import connections
+from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.moment import Moment
+
+DIARY = "diary"
+WRITERS = 2
+
+
+class DiarySource:
+    """Pages that only their writer may read."""
+
+    name = DIARY
+
+    def __init__(self, server: AuthServer, draw: Random, trouble: Trouble) -> None:
+        self.auth = SimulatedAuth(server, draw, trouble)
+        self._server = server
+        self._draw = draw
+        self._trouble = trouble
+
+    def open_http(self, way: Way) -> Http:
+        """The way in for one chunk. There is no HTTP here: it is used by `read` alone."""
+        return cast(Http, way)
+
+    async def read(self, ctx: Context) -> Chunk:
+        """One page, with a token that is good."""
+        await self._let_in(cast(Way, ctx.http))
+        await ctx.clock.sleep(self._draw.uniform(0, 10))
+        if self._draw.random() < self._trouble.fails:
+            raise Transient("503")
+        page = ctx.cursor if isinstance(ctx.cursor, int) else 0
+        records = [Record(f"page {page}", {"page": page})]
+        return Chunk(records=records, cursor=page + 1 if page + 1 < PAGES else None)
+
+    async def _let_in(self, way: Way) -> None:
+        """As an HTTP client does: a token that is refused is renewed once."""
+        access = way.access
+        assert access is not None
+        if self._server.lets_in((await access.placed()).headers["authorization"]):
+            return
+        await access.renew()
+        if not self._server.lets_in((await access.placed()).headers["authorization"]):
+            await access.refused("401")
+            raise AuthExpired("the diary refuses the token that it has just given out")
+
+
+class NoNetwork:
+    """The transport that a process with credentials must have, though nothing here sends by it."""
+
+    async def send(self, request: Request) -> Response:
+        """Nobody does."""
+        raise AssertionError(f"{request} was sent in a world without a network")
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class RenewalWork(JobWorkload):
+    """People who have their diaries read, by two syncs at a time."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._server = AuthServer(stage.loop)
+        self._source = DiarySource(self._server, stage.loop.random(DIARY), stage.trouble)
+        self._vault = AesVault(KeyRing.for_demo(), stage.loop.random("nonces"))
+        self._keys = count()
+
+    def syncs(self) -> Sequence[Sync]:
+        """Two of one provider, so that two jobs may find the same token at its end."""
+        names = ("diary", "diary copy")
+        return [
+            Sync(name=name, source=self._source, retry=POLICY, chunk_s_max=60) for name in names
+        ]
+
+    def prepare(self, deployment: Deployment) -> None:
+        """Credentials need a vault; nothing here needs a network."""
+        deployment.vault = self._vault
+        deployment.transport = NoNetwork()
+
+    def install(self, tx: Connection) -> None:
+        """Everybody is connected from the beginning."""
+        for number in range(WRITERS):
+            sealed = self._consented(number)
+            new = NewConnection(
+                id=_connection(number),
+                user_id=_user(number),
+                source=DIARY,
+                external_id=None,
+                scopes=(),
+                expires_at=START,
+                sealed=sealed,
+            )
+            connections.add(tx, Moment(START), new)
+
+    def _consented(self, number: int) -> Sealed:
+        access, refresh = self._server.consent(_connection(number))
+        tokens = Tokens(access=access, refresh=refresh, expires_at=START)
+        place = {"user_id": _user(number), "source": DIARY}
+        return seal(self._vault, tokens, _connection(number), **place)
+
+    def people(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """Each submits, interferes, and connects again where that is asked for."""
+        return [self._writer(number) for number in range(WRITERS)]
+
+    async def _writer(self, number: int) -> None:
+        async def act(draw: Random) -> None:
+            await self._reconnect(number)
+            if draw.random() < 0.8 or not self.acknowledged:
+                await self._submit(number, draw.choice(self.syncs()).name)
+            else:
+                await self.command(draw.choice(sorted(self.acknowledged)), draw.random())
+
+        await self.act(f"writer {number}", act)
+
+    async def _submit(self, number: int, sync: str) -> None:
+        request = JobRequest(
+            sync=sync,
+            user_id=_user(number),
+            connection_id=_connection(number),
+            key=f"diary-{next(self._keys)}",
+        )
+        await self.submit(request)
+
+    async def _reconnect(self, number: int) -> None:
+        port = SqlConnections(self.stage.client.database)
+        connection = await port.get(_connection(number))
+        if connection.state is ConnectionState.NEEDS_REAUTH:
+            sealed = self._consented(number)
+            renewal = Renewal(sealed=sealed, expires_at=START)
+            await port.reconnect(connection.id, renewal, user_id=connection.user_id)
+
+    def judge(self, tx: Connection) -> Iterable[str]:
+        """LOSS, LIVE and ONCE of the jobs, and TOKEN."""
+        yield from judge_ends(tx, self.acknowledged)
+        for number in range(WRITERS):
+            linked = connections.linked(tx, _connection(number), user_id=_user(number))
+            refresh = unseal(self._vault, linked).refresh
+            assert refresh is not None
+            active = linked.connection.state is ConnectionState.ACTIVE
+            self._server.judge_stored(_connection(number), refresh.reveal(), active=active)
+        yield from self._server.findings
+
+    def counts(self) -> Mapping[str, int]:
+        """The jobs, and the renewals."""
+        return {**super().counts(), "renewals": self._server.exchanges}
+
+
+def _connection(number: int) -> str:
+    return f"diary-{number}"
+
+
+def _user(number: int) -> str:
+    return f"writer-{number}"

@@ -1,0 +1,78 @@
+"""Two syncs of one provider: what one reads is kept, what the other reads is sent to a ledger."""
+
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from random import Random
+from typing import Any
+
+from sqlalchemy import Connection
+
+from headgate.flow.registry import Sync
+from headgate.flow.submit import JobRequest
+from headgate.model.job import Mode, Reprocess
+from headgate.simulation.invariants import judge, judge_arrivals
+from headgate.simulation.provider import Ledger, SimulatedProvider
+from headgate.simulation.workload import POLICY, JobWorkload, Stage
+
+#: So many people, or fewer: a seed draws how many.
+USERS_MAX = 4
+END = date(2025, 12, 31)
+
+
+class SyncWork(JobWorkload):
+    """People who read days and pages."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._ledger = Ledger(stage.loop.random("ledger"), stage.trouble)
+        self._provider = SimulatedProvider("provider", stage.loop.random("provider"), stage.trouble)
+
+    def syncs(self) -> Sequence[Sync]:
+        """One that keeps, one that sends."""
+        kept = Sync(name="kept", source=self._provider, retry=POLICY, chunk_s_max=60)
+        sent = Sync(
+            name="sent",
+            source=self._provider,
+            destination=self._ledger,
+            retry=POLICY,
+            chunk_s_max=60,
+        )
+        return kept, sent
+
+    def people(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """Each submits, and now and then pauses, resumes, cancels or retries."""
+        count = self.stage.loop.random("people").randint(2, USERS_MAX)
+        return [self._person(number) for number in range(count)]
+
+    async def _person(self, number: int) -> None:
+        async def act(draw: Random) -> None:
+            if draw.random() < 0.5 or not self.acknowledged:
+                await self._submit(draw.choice(("kept", "sent")), number, draw.random())
+            else:
+                await self.command(draw.choice(sorted(self.acknowledged)), draw.random())
+
+        await self.act(f"person {number}", act)
+
+    async def _submit(self, sync: str, number: int, chance: float) -> None:
+        history = chance < 0.6
+        request = JobRequest(
+            sync=sync,
+            user_id=f"user-{number}",
+            connection_id=f"connection-{int(chance * 1000) % 3}",
+            mode=Mode.HISTORY if history else Mode.FULL,
+            start=END - timedelta(days=int(chance * 17)) if history else None,
+            end=END if history else None,
+            # Mostly everything anew; now and then only what is missing.
+            reprocess=Reprocess.ALL if chance < 0.4 else Reprocess.FAILED,
+            key=f"{number}-{self.stage.loop.time()}",
+        )
+        await self.submit(request)
+
+    def judge(self, tx: Connection) -> Iterable[str]:
+        """LOSS, LIVE, ONCE and EARLY."""
+        yield from judge(tx, self.acknowledged, self._ledger)
+        yield from judge_arrivals(tx, self._provider.early)
+
+    def counts(self) -> Mapping[str, int]:
+        """The jobs, and the chunks that the ledger has accepted."""
+        return {**super().counts(), "chunks": len(self._ledger.accepted)}

@@ -1,0 +1,174 @@
+"""Every leased type as the conformance suite of leases sees it: a few functions for each."""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Any, ClassVar, NamedTuple
+
+from sqlalchemy import Connection, Table, select
+
+from headgate.model import change as job_changes
+from headgate.model import item as item_changes
+from headgate.model.item import Document
+from headgate.model.job import Lane
+from headgate.model.lease import Change
+from headgate.model.record import Coverage, Record
+from headgate.model.states import DayStatus, JobState
+from headgate.policy import items as item_policy
+from headgate.policy.items import ItemRetryPolicy
+from headgate.ports.items import NewItem
+from headgate.ports.store import Work
+from headgate.store.sql.database import Database
+from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.lease_port import SqlLeases
+from headgate.store.sql.store import SqlStore
+from tests import deliveries
+from tests.conformance.changes import CASES
+from tests.deliveries import SqlDeliveries
+from tests.stores import START, SYNCS, contents, new_job, submit_all, tally
+
+MINUTE = timedelta(minutes=1)
+WORK = Work(
+    records=[Record("record_1", {"text": "late"})],
+    coverage=Coverage(day=date(2025, 12, 31), status=DayStatus.HELD, records=1),
+)
+DOCUMENT = Document.of_json({"time": [0, 1, 2], "heartrate": [90, 91, 92]})
+
+_numbers = itertools.count(1)
+
+
+class Settlement(NamedTuple):
+    """A change of a row, and what belongs to it."""
+
+    change: Change[Any]
+    payload: Any = None
+
+
+Make = Callable[[Any], Settlement]
+
+
+class LeasedRows(ABC):
+    """The rows of one leased type in one database."""
+
+    #: What a worker does to a row that it has; "finish" and "release" are among them.
+    changes: ClassVar[Mapping[str, Make]]
+    #: What becomes of a row whose lease has run out; "rescue" is among them.
+    rescues: ClassVar[Mapping[str, Make]]
+
+    def __init__(self, port: SqlLeases[Any, Any, Any]) -> None:
+        self.port = port
+
+    @abstractmethod
+    async def add(self, count: int) -> list[str]:
+        """So many rows that are due at once; their ids."""
+
+    @abstractmethod
+    async def claim(self, limit: int, *, worker: str, lease: timedelta) -> Sequence[Any]:
+        """Take due rows."""
+
+
+def rows_of(tx: Connection, table: Table) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table of the engine, and of this one."""
+    own = [tuple(row) for row in tx.execute(select(table).order_by(table.c.id))]
+    return {**contents(tx), table.name: own}
+
+
+class JobRows(LeasedRows):
+    """Jobs."""
+
+    changes: ClassVar[Mapping[str, Make]] = {
+        "finish": lambda job: Settlement(job_changes.succeed(job, tally(), {}), WORK),
+        **{
+            name: lambda job, case=case: Settlement(case.make(job), WORK)  # type: ignore[misc]
+            for name, case in CASES.items()
+            if case.source is JobState.RUNNING and name not in ("rescue", "give_up")
+        },
+    }
+    rescues: ClassVar[Mapping[str, Make]] = {
+        "rescue": lambda job: Settlement(job_changes.rescue(job, after=timedelta(0))),
+        "give up": lambda job: Settlement(job_changes.give_up(job)),
+    }
+
+    def __init__(self, database: Database) -> None:
+        self._port = SqlStore(database, SYNCS)
+        super().__init__(self._port)
+
+    async def add(self, count: int) -> list[str]:
+        return [job.id for job in await submit_all(self._port, [new_job() for _ in range(count)])]
+
+    async def claim(self, limit: int, *, worker: str, lease: timedelta) -> Sequence[Any]:
+        return (await self._port.claim(Lane.COLD, worker=worker, limit=limit, lease=lease)).jobs
+
+
+class ItemRows(LeasedRows):
+    """Items."""
+
+    changes: ClassVar[Mapping[str, Make]] = {
+        "finish": lambda item: Settlement(item_changes.succeed(item), DOCUMENT),
+        "fail": lambda item: Settlement(item_changes.fail(item, error="x", after=MINUTE)),
+        "defer": lambda item: Settlement(item_changes.defer(item, after=timedelta(0), error="x")),
+        "give up": lambda item: Settlement(item_changes.give_up(item, error="x")),
+        "find nothing": lambda item: Settlement(item_changes.find_nothing(item, reason="x")),
+        "release": lambda item: Settlement(item_changes.release(item)),
+    }
+    rescues: ClassVar[Mapping[str, Make]] = {
+        "rescue": lambda item: Settlement(item_policy.rescue(item, ItemRetryPolicy())),
+        "abandon": lambda item: Settlement(item_changes.abandon(item)),
+    }
+
+    def __init__(self, database: Database) -> None:
+        self._port = SqlItems(database)
+        super().__init__(self._port)
+
+    async def add(self, count: int) -> list[str]:
+        new = [
+            NewItem(
+                id=f"item_{number:06d}",
+                collection="notes",
+                user_id="user_1",
+                connection_id="connection_1",
+                external_id=f"external_{number}",
+                start_time=START + number * MINUTE,
+            )
+            for number in itertools.islice(_numbers, count)
+        ]
+        await self._port.register(new)
+        return [each.id for each in new]
+
+    async def claim(self, limit: int, *, worker: str, lease: timedelta) -> Sequence[Any]:
+        return await self._port.claim(
+            "notes", "connection_1", limit=limit, lease=lease, worker=worker
+        )
+
+
+class DeliveryRows(LeasedRows):
+    """Deliveries, which only the tests know."""
+
+    changes: ClassVar[Mapping[str, Make]] = {
+        "finish": lambda row: Settlement(deliveries.succeed(row)),
+        "fail": lambda row: Settlement(deliveries.fail(row)),
+        "release": lambda row: Settlement(deliveries.release(row)),
+    }
+    rescues: ClassVar[Mapping[str, Make]] = {
+        "rescue": lambda row: Settlement(deliveries.rescue(row))
+    }
+
+    def __init__(self, database: Database) -> None:
+        self._port = SqlDeliveries(database)
+        super().__init__(self._port)
+
+    async def add(self, count: int) -> list[str]:
+        ids = [f"delivery_{number:06d}" for number in itertools.islice(_numbers, count)]
+        for row_id in ids:
+            await self._port.add(row_id)
+        return ids
+
+    async def claim(self, limit: int, *, worker: str, lease: timedelta) -> Sequence[Any]:
+        return await self._port.claim(limit=limit, lease=lease, worker=worker)
+
+
+TYPES = {"job": JobRows, "item": ItemRows, "delivery": DeliveryRows}
+#: Every change of a row that its worker may make, for each leased type.
+CHANGES = [(name, change) for name, each in TYPES.items() for change in each.changes]
+RESCUES = [(name, change) for name, each in TYPES.items() for change in each.rescues]

@@ -1,0 +1,496 @@
+"""Leases: one suite for every leased type, on both databases.
+
+What only one type does is tested beside it: `test_store_*.py` for jobs, `test_items*.py` for items.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from sqlalchemy import update
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import NotFound, StoreError
+from headgate.flow.recover import BATCH_MAX, rescue_expired
+from headgate.model.lease import Claim
+from headgate.store.sql.database import Database, Operation
+from tests import deliveries
+from tests.conformance.leased_types import (
+    CHANGES,
+    RESCUES,
+    TYPES,
+    LeasedRows,
+    Settlement,
+    rows_of,
+)
+from tests.stores import LEASE, START
+
+
+@pytest.fixture(params=TYPES)
+def type_name(request: pytest.FixtureRequest) -> str:
+    """Each leased type in turn."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+async def rows(type_name: str, database: Database) -> AsyncIterator[LeasedRows]:
+    """The rows of that type; there are none yet."""
+    await database.write(deliveries.metadata.create_all)
+    make: Callable[[Database], LeasedRows] = TYPES[type_name]
+    yield make(database)
+    await database.write(deliveries.metadata.drop_all)
+
+
+# ---- what the tests do -------------------------------------------------------------------------
+
+
+async def claim(
+    rows: LeasedRows, limit: int = 1, *, worker: str = "worker_1", lease: timedelta = LEASE
+) -> Sequence[Any]:
+    return await rows.claim(limit, worker=worker, lease=lease)
+
+
+async def claim_new(rows: LeasedRows, count: int) -> list[Any]:
+    """Add so many, and claim them; in the order of their ids."""
+    await rows.add(count)
+    taken = await claim(rows, count)
+    assert len(taken) == count
+    return sorted(taken, key=lambda row: str(row.id))
+
+
+async def everything(rows: LeasedRows) -> dict[str, list[tuple[Any, ...]]]:
+    return await rows.port.database.read(lambda tx: rows_of(tx, rows.port.table.table))
+
+
+async def settled(rows: LeasedRows, made: Settlement) -> Any:
+    """Settle a change that must take effect; the row as it became, which is what is stored."""
+    after = await rows.port.settle(*made)
+    assert after is not None
+    assert after == await rows.port.get(after.id)
+    return after
+
+
+async def assert_refused(rows: LeasedRows, made: Settlement) -> None:
+    """The change comes too late: neither it nor what belongs to it leaves a trace."""
+    before = await everything(rows)
+    assert await rows.port.settle(*made) is None
+    assert await rows.port.settle_many([made]) == [None]
+    assert await everything(rows) == before
+
+
+def claim_of(row: Any) -> Claim:
+    return Claim(row.id, row.token)
+
+
+def ids(of: Sequence[Any]) -> list[str]:
+    return [row.id for row in of]
+
+
+async def expire(rows: LeasedRows, clock: ManualClock) -> Sequence[Any]:
+    """Let every lease run out; what a sweeper finds."""
+    clock.advance(LEASE.total_seconds() + 1)
+    return await rows.port.expired(limit=BATCH_MAX)
+
+
+# ---- claiming ----------------------------------------------------------------------------------
+
+
+async def test_a_claim_sets_state_token_lease_worker_and_time(
+    rows: LeasedRows, clock: ManualClock
+) -> None:
+    [row_id] = await rows.add(1)
+    clock.advance(5)
+
+    [row] = await claim(rows, worker="worker_7", lease=timedelta(seconds=30))
+
+    kind = rows.port.kind
+    assert row == await rows.port.get(row_id)
+    assert row.state is kind.machine.edge("claim").target
+    assert (row.token, row.worker) == (1, "worker_7")
+    assert row.lease_until == START + timedelta(seconds=35)
+    assert row.attempted_at == row.updated_at == START + timedelta(seconds=5)
+    assert getattr(row, kind.wake) is None
+
+
+async def test_a_claim_skips_what_others_have(rows: LeasedRows) -> None:
+    added = await rows.add(3)
+
+    first = await claim(rows, 2)
+    second = await claim(rows, 3, worker="worker_2")
+
+    assert sorted([*ids(first), *ids(second)]) == added
+    assert [row.worker for row in second] == ["worker_2"]
+    assert list(await claim(rows, 3)) == []
+
+
+async def test_claims_at_the_same_time_never_share_a_row(rows: LeasedRows) -> None:
+    added = await rows.add(40)
+
+    answers = await asyncio.gather(*(claim(rows, 3, worker=f"worker_{n}") for n in range(12)))
+
+    taken = [row.id for answer in answers for row in answer]
+    assert sorted([*taken, *ids(await claim(rows, 40))]) == added
+    found = [await rows.port.get(row_id) for row_id in added]
+    assert {row.token for row in found} == {1}
+
+
+async def test_a_later_claim_raises_the_token(rows: LeasedRows) -> None:
+    [first] = await claim_new(rows, 1)
+    released = await settled(rows, rows.changes["release"](first))
+
+    [second] = await claim(rows, worker="worker_2")
+
+    assert (second.id, second.token) == (first.id, released.token + 1)
+    assert second.worker == "worker_2"
+
+
+# ---- keeping -----------------------------------------------------------------------------------
+
+
+async def test_an_extended_lease_counts_from_now(rows: LeasedRows, clock: ManualClock) -> None:
+    [row] = await claim_new(rows, 1)
+    clock.advance(40)
+
+    states = await rows.port.extend([claim_of(row)], lease=LEASE)
+
+    assert states == {row.id: row.state}
+    until = START + timedelta(seconds=40) + LEASE
+    assert await rows.port.get(row.id) == replace(row, lease_until=until)
+
+
+async def test_only_what_is_still_ours_is_extended(rows: LeasedRows, clock: ManualClock) -> None:
+    # Given a row that is ours, one that has ended, and one that is another's by now
+    ours, ended, others = await claim_new(rows, 3)
+    await settled(rows, rows.changes["finish"](ended))
+    await settled(rows, rows.changes["release"](others))
+    await claim(rows, worker="worker_2")
+    before = [await rows.port.get(row.id) for row in (ended, others)]
+
+    # When a worker extends all three, one that was never there, and one that it has yet to claim
+    clock.advance(10)
+    claims = [claim_of(row) for row in (ours, ended, others)]
+    more = [Claim("never", 1), Claim(ours.id, ours.token + 1)]
+    states = await rows.port.extend([*claims, *more], lease=LEASE)
+
+    # Then only the first is
+    assert states == {ours.id: ours.state}
+    assert [await rows.port.get(row.id) for row in (ended, others)] == before
+
+
+async def test_extending_nothing_writes_nothing(rows: LeasedRows) -> None:
+    await claim_new(rows, 1)
+    before = await everything(rows)
+
+    assert await rows.port.extend([], lease=LEASE) == {}
+    assert await everything(rows) == before
+
+
+async def test_a_late_heartbeat_still_keeps_what_nobody_has_taken(
+    rows: LeasedRows, clock: ManualClock
+) -> None:
+    [row] = await claim_new(rows, 1)
+    assert ids(await expire(rows, clock)) == [row.id]
+
+    assert await rows.port.extend([claim_of(row)], lease=LEASE) == {row.id: row.state}
+
+    assert list(await rows.port.expired(limit=10)) == []
+
+
+# ---- the fence ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("type_name", "name"), [*CHANGES, *RESCUES])
+async def test_a_worker_that_lost_its_claim_changes_nothing(
+    rows: LeasedRows, clock: ManualClock, name: str
+) -> None:
+    # Given a worker that was taken for dead, and another that has the row
+    [lost] = await claim_new(rows, 1)
+    [found] = await expire(rows, clock)
+    await settled(rows, rows.rescues["rescue"](found))
+    [current] = await claim(rows, worker="worker_2")
+    late = {**rows.changes, **rows.rescues}[name](lost)
+
+    # When the first comes back, then nothing is written, and its heartbeat is not heard
+    await assert_refused(rows, late)
+    assert await rows.port.extend([claim_of(lost)], lease=LEASE) == {}
+    # And neither is it after the other has ended the work
+    await settled(rows, rows.changes["finish"](current))
+    await assert_refused(rows, late)
+
+
+@pytest.mark.parametrize(("type_name", "name"), CHANGES)
+async def test_a_released_claim_is_shut_out_before_anybody_claims_again(
+    rows: LeasedRows, name: str
+) -> None:
+    [row] = await claim_new(rows, 1)
+    await settled(rows, rows.changes["release"](row))
+
+    await assert_refused(rows, rows.changes[name](row))
+
+
+@pytest.mark.parametrize(("type_name", "name"), [*CHANGES, *RESCUES])
+async def test_a_row_that_has_ended_takes_no_change_of_the_same_claim(
+    rows: LeasedRows, name: str
+) -> None:
+    [row] = await claim_new(rows, 1)
+    ended = await settled(rows, rows.changes["finish"](row))
+
+    # The token is the same: it is the state that has changed.
+    assert ended.token == row.token
+    await assert_refused(rows, {**rows.changes, **rows.rescues}[name](row))
+
+
+@pytest.mark.parametrize(("type_name", "name"), RESCUES)
+async def test_a_rescue_needs_the_lease_that_was_seen_to_run_out(
+    rows: LeasedRows, clock: ManualClock, name: str
+) -> None:
+    # Given a sweeper that saw a lease run out, and a late heartbeat that came before its rescue
+    [row] = await claim_new(rows, 1)
+    [found] = await expire(rows, clock)
+    await rows.port.extend([claim_of(row)], lease=LEASE)
+
+    # Then the worker keeps the row
+    await assert_refused(rows, rows.rescues[name](found))
+    await settled(rows, rows.changes["finish"](row))
+
+
+@pytest.mark.parametrize(("type_name", "name"), CHANGES)
+async def test_a_change_settled_twice_applies_once(rows: LeasedRows, name: str) -> None:
+    [row] = await claim_new(rows, 1)
+    made = rows.changes[name](row)
+    after = await settled(rows, made)
+
+    # A change that leaves the row as it is, such as a request to its worker, may be made again.
+    if after.state is not row.state or getattr(after, "steps", 0) != getattr(row, "steps", 0):
+        await assert_refused(rows, made)
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+async def test_the_token_must_be_the_rows(rows: LeasedRows, by: int) -> None:
+    [row] = await claim_new(rows, 1)
+
+    for make in rows.changes.values():
+        await assert_refused(rows, make(replace(row, token=row.token + by)))
+
+
+async def test_a_row_that_does_not_exist_is_not_made(rows: LeasedRows) -> None:
+    [row] = await claim_new(rows, 1)
+
+    await assert_refused(rows, rows.changes["finish"](replace(row, id="never")))
+    with pytest.raises(NotFound):
+        await rows.port.get("never")
+
+
+# ---- batches -----------------------------------------------------------------------------------
+
+
+def count_transactions(rows: LeasedRows, monkeypatch: pytest.MonkeyPatch) -> list[Operation[Any]]:
+    made: list[Operation[Any]] = []
+    write = rows.port.database.write
+
+    async def counted(operation: Operation[Any]) -> Any:
+        made.append(operation)
+        return await write(operation)
+
+    monkeypatch.setattr(rows.port.database, "write", counted)
+    return made
+
+
+def broken(rows: LeasedRows, row: Any) -> Settlement:
+    """A change that no database takes: it leaves the row claimed, without a lease."""
+    made = rows.changes["release"](row).change
+    return Settlement(replace(made, after=replace(made.after, state=row.state)))
+
+
+async def test_a_batch_is_one_transaction_and_each_change_has_its_answer(
+    rows: LeasedRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given four rows, of which one has been given back
+    first, second, third, fourth = await claim_new(rows, 4)
+    await settled(rows, rows.changes["release"](second))
+    transactions = count_transactions(rows, monkeypatch)
+
+    # When all are settled together, in no order
+    names = {fourth.id: "finish", second.id: "finish", first.id: "release", third.id: "finish"}
+    batch = [rows.changes[names[row.id]](row) for row in (fourth, second, first, third)]
+    after = await rows.port.settle_many(batch)
+
+    # Then only the lost one is lost
+    assert len(transactions) == 1
+    assert [row and row.id for row in after] == [fourth.id, None, first.id, third.id]
+    for row in after:
+        assert row is None or row == await rows.port.get(row.id)
+
+
+async def test_of_a_batch_all_or_nothing_is_written(rows: LeasedRows) -> None:
+    good, bad = await claim_new(rows, 2)
+    before = await everything(rows)
+
+    with pytest.raises(StoreError, match="lease"):
+        await rows.port.settle_many([rows.changes["finish"](good), broken(rows, bad)])
+
+    assert await everything(rows) == before
+
+
+async def test_a_change_that_is_refused_does_not_sink_those_that_came_with_it(
+    rows: LeasedRows,
+) -> None:
+    good, bad = await claim_new(rows, 2)
+
+    answers = await asyncio.gather(
+        rows.port.settle(*rows.changes["finish"](good)),
+        rows.port.settle(*broken(rows, bad)),
+        return_exceptions=True,
+    )
+
+    assert answers[0] == await rows.port.get(good.id)
+    assert isinstance(answers[1], StoreError)
+    assert await rows.port.get(bad.id) == bad
+
+
+async def test_a_second_change_of_a_row_in_one_batch_meets_the_first(rows: LeasedRows) -> None:
+    row, other = await claim_new(rows, 2)
+
+    after = await rows.port.settle_many(
+        [
+            rows.changes["finish"](row),
+            rows.changes["release"](row),
+            rows.changes["release"](other),
+            rows.changes["finish"](row),
+        ]
+    )
+
+    assert [row and row.id for row in after] == [row.id, None, other.id, None]
+    assert after[0] == await rows.port.get(row.id)
+
+
+async def test_a_batch_of_nothing_has_no_answers(
+    rows: LeasedRows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transactions = count_transactions(rows, monkeypatch)
+
+    assert list(await rows.port.settle_many([])) == []
+    assert transactions == []
+
+
+# ---- sweeping ----------------------------------------------------------------------------------
+
+
+async def test_a_row_is_expired_when_its_lease_is_over(
+    rows: LeasedRows, clock: ManualClock
+) -> None:
+    [row] = await claim_new(rows, 1)
+
+    clock.advance(LEASE.total_seconds() - 1)
+    assert list(await rows.port.expired(limit=10)) == []
+    clock.advance(2)
+    assert list(await rows.port.expired(limit=10)) == [row]
+
+
+async def test_the_longest_lost_are_found_first(rows: LeasedRows, clock: ManualClock) -> None:
+    # Given three rows whose leases end one after another, the first claimed last
+    await rows.add(3)
+    leases = {}
+    for seconds in (30, 10, 20):
+        [row] = await claim(rows, lease=timedelta(seconds=seconds))
+        leases[seconds] = row.id
+
+    # When all are over, and the sweeper asks for two
+    clock.advance(60)
+
+    # Then it gets the two that were lost first
+    assert ids(await rows.port.expired(limit=2)) == [leases[10], leases[20]]
+
+
+@pytest.mark.parametrize(("type_name", "name"), CHANGES)
+async def test_what_nobody_has_does_not_expire(
+    rows: LeasedRows, clock: ManualClock, name: str
+) -> None:
+    [row] = await claim_new(rows, 1)
+    after = await settled(rows, rows.changes[name](row))
+
+    clock.advance(86_400)
+
+    held = after.state in rows.port.kind.machine.claimed
+    assert ids(await rows.port.expired(limit=10)) == ([row.id] if held else [])
+
+
+async def test_a_rescue_raises_the_token_and_counts_a_crash(
+    rows: LeasedRows, clock: ManualClock
+) -> None:
+    [row] = await claim_new(rows, 1)
+    [found] = await expire(rows, clock)
+
+    rescued = await settled(rows, rows.rescues["rescue"](found))
+
+    assert (rescued.token, rescued.crashes) == (row.token + 1, row.crashes + 1)
+    assert rescued.state not in rows.port.kind.machine.claimed
+    assert rescued.lease_until is None
+    assert ids(await claim(rows)) == [row.id]
+
+
+async def test_of_two_sweepers_that_find_the_same_rows_one_takes_effect(
+    rows: LeasedRows, clock: ManualClock
+) -> None:
+    await claim_new(rows, 2)
+    found = await expire(rows, clock)
+    batch = [rows.rescues["rescue"](row) for row in found]
+
+    first = await rows.port.settle_many(batch)
+    second = await rows.port.settle_many(batch)
+
+    assert sorted(row.id for row in first if row) == sorted(ids(found))
+    assert list(second) == [None, None]
+    assert [(await rows.port.get(row.id)).crashes for row in found] == [1, 1]
+
+
+async def test_more_lost_rows_than_one_batch_are_all_rescued(
+    rows: LeasedRows, clock: ManualClock
+) -> None:
+    await claim_new(rows, 2 * BATCH_MAX + 50)
+    clock.advance(61)
+
+    assert await rescue_expired(rows.port, lambda row: rows.rescues["rescue"](row).change) == 450
+    assert await rows.port.next_sweep_s() is None
+
+
+async def test_the_next_sweep_is_at_the_end_of_the_first_lease(
+    rows: LeasedRows, clock: ManualClock
+) -> None:
+    # Given nothing that is claimed, there is nothing to sweep
+    await rows.add(2)
+    assert await rows.port.next_sweep_s() is None
+
+    # When two are, then the sweep is due when the first lease ends, and never in the past
+    await claim(rows, lease=timedelta(seconds=90))
+    await claim(rows, lease=timedelta(seconds=60))
+    clock.advance(15)
+    assert await rows.port.next_sweep_s() == 45.0
+    clock.advance(3600)
+    assert await rows.port.next_sweep_s() == 0.0
+
+
+# ---- what a row may say ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("forge", ["claimed without a lease", "a lease that nobody has"])
+async def test_what_is_claimed_has_a_lease_and_nothing_else_has(
+    rows: LeasedRows, forge: str
+) -> None:
+    [row] = await claim_new(rows, 1)
+    table = rows.port.table.table
+    values: dict[str, Any] = {"lease_until": None}
+    if forge == "a lease that nobody has":
+        released = await settled(rows, rows.changes["release"](row))
+        values = {"lease_until": START, "state": released.state}
+    before = await everything(rows)
+
+    statement = update(table).where(table.c.id == row.id).values(values)
+    with pytest.raises(StoreError, match="lease"):
+        await rows.port.database.write(lambda tx: tx.execute(statement))
+
+    assert await everything(rows) == before
