@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import asyncpg
 import pytest
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, event, select, text
 from sqlalchemy.util.concurrency import await_only
 
 from headgate.base.clock import ManualClock
@@ -14,7 +14,7 @@ from headgate.base.errors import NotFound, StoreError, StoreUnavailable
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.lease import Claim
-from headgate.store.sql import postgres
+from headgate.store.sql import line, postgres
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
 from tests import servers, stores
@@ -352,5 +352,70 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -
         assert list(await store.expired(limit=10)) == []
         assert await store.prune_events(older_than=timedelta(hours=1), limit=10) == 0
         assert await store.prune_events(older_than=timedelta(0), limit=10) > 0
+    finally:
+        await database.close()
+
+
+async def test_submitting_and_claiming_are_one_statement_each_without_a_transaction(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store whose statements and transactions are counted
+    database = PostgresDatabase(store_url, ManualClock(START))
+    await database.open()
+    await stores.empty(database)
+    store = SqlStore(database, stores.SYNCS)
+    sent: list[str] = []
+    start = asyncpg.transaction.Transaction.start
+
+    async def start_counted(transaction: asyncpg.transaction.Transaction) -> None:
+        sent.append("BEGIN")
+        await start(transaction)
+
+    monkeypatch.setattr(asyncpg.transaction.Transaction, "start", start_counted)
+    event.listen(
+        database.sync_engine,
+        "before_cursor_execute",
+        lambda _, __, statement, *rest: sent.append(statement.split()[0]),
+    )
+    try:
+        # When a job is submitted with its event, and claimed
+        job = await submit_one(store)
+        assert sent == ["WITH"]
+        sent.clear()
+        claimed = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+        assert (sent, ids(claimed.jobs)) == (["WITH"], [job.id])
+        assert await stores.kinds(store, job.id) == ["submitted"]
+
+        # Then settling it is a transaction: all that it writes belongs together
+        sent.clear()
+        await settled(store, change.release(claimed.jobs[0]))
+        assert sent.count("BEGIN") == 1
+    finally:
+        await database.close()
+
+
+async def test_what_was_claimed_is_kept_where_waking_the_others_fails(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given one job in line, one that has come due, and a database that fails to wake it
+    database = PostgresDatabase(store_url, ManualClock(START))
+    await database.open()
+    await stores.empty(database)
+    store = SqlStore(database, stores.SYNCS)
+    try:
+        waiting = await submit_one(store)
+        sleeper = await submit_one(store, delay_s=0.001)
+
+        def fail(*_: object) -> None:
+            raise StoreUnavailable
+
+        with monkeypatch.context() as failing:
+            failing.setattr(line, "wake_sleepers", fail)
+            first = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+
+        # Then what was claimed is there, and the other comes with the next claim
+        assert ids(first.jobs) == [waiting.id]
+        second = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+        assert ids(second.jobs) == [sleeper.id]
     finally:
         await database.close()
