@@ -16,7 +16,7 @@ from headgate.model.job import Lane, Reason
 from headgate.model.lease import Claim
 from headgate.store.sql import line, postgres
 from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.store import CROWDED_S, SqlStore
 from tests import servers, stores
 from tests.stores import LEASE, SOON_S, START, ids, run_one, settled, shut_one, submit_one
 
@@ -418,4 +418,27 @@ async def test_what_was_claimed_is_kept_where_waking_the_others_fails(
         second = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
         assert ids(second.jobs) == [sleeper.id]
     finally:
+        await database.close()
+
+
+async def test_who_finds_the_line_locked_by_another_claim_looks_again_soon(store_url: str) -> None:
+    # Given a job in line that somebody else has just locked, and may leave
+    database = PostgresDatabase(store_url, ManualClock(START))
+    await database.open()
+    await stores.empty(database)
+    store = SqlStore(database, stores.SYNCS)
+    other = await asyncpg.connect(store_url)
+    try:
+        job = await submit_one(store)
+        async with other.transaction():
+            await other.execute("SELECT id FROM jobs FOR UPDATE")
+            hidden = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+        assert (hidden.jobs, hidden.next_due_s) == ([], CROWDED_S)
+
+        # Then it is there with the next look, and after that nothing is
+        seen = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+        assert (ids(seen.jobs), seen.next_due_s) == ([job.id], None)
+        assert (await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)).next_due_s is None
+    finally:
+        await other.close()
         await database.close()

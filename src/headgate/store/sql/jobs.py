@@ -16,6 +16,7 @@ from sqlalchemy import (
     Integer,
     Select,
     bindparam,
+    exists,
     func,
     literal,
     null,
@@ -143,6 +144,8 @@ class Taken(NamedTuple):
     jobs: list[Job]
     #: Seconds; None when none sleeps.
     next_due_s: float | None
+    #: Others are in line that somebody else has locked, to claim them or to leave them.
+    crowded: bool = False
 
     @property
     def wakes(self) -> bool:
@@ -177,13 +180,15 @@ def claim(
 def _take(tx: Connection, now: Moment, syncs: int, asked: dict[str, Any]) -> Taken:
     if tx.dialect.name == "postgresql":
         rows = tx.execute(_claim_and_look(syncs, server=now.server), asked).all()
-        at, first = rows[0][:2]
+        at, first, crowded = rows[0][:3]
         # Without a job there is one row all the same.
-        taken = [TABLE.to_row(row[2:]) for row in rows if row[2] is not None]
+        taken = [TABLE.to_row(row[3:]) for row in rows if row[3] is not None]
     else:
         taken = TABLE.find(tx, _claim(syncs, server=now.server), asked)
         at, first = tx.execute(_look(syncs, server=now.server), asked).one()
-    return Taken(taken, None if first is None else max(0.0, (first - at).total_seconds()))
+        crowded = False
+    due_s = None if first is None else max(0.0, (first - at).total_seconds())
+    return Taken(taken, due_s, crowded)
 
 
 @cache
@@ -221,10 +226,27 @@ def _look(syncs: int, *, server: bool) -> Select[Any, Any]:
 
 @cache
 def _claim_and_look(syncs: int, *, server: bool) -> Select[Any]:
-    """Both in one statement."""
+    """Both in one statement; and whether a claim at the same time hides some of the line from us.
+
+    It locks the first of every sync and takes the lowest of them: the others may be left.
+    """
     taken = _claim(syncs, server=server).cte("taken")
     look = _look(syncs, server=server).cte("look")
-    return select(*look.c, *taken.c).select_from(look.outerjoin(taken, true()))
+    left = of_each(
+        syncs,
+        lambda sync: (
+            select(jobs.c.id)
+            .where(
+                IN_LINE,
+                jobs.c.lane == OF_LANE,
+                jobs.c.sync == sync,
+                jobs.c.id.not_in(select(taken.c.id)),
+            )
+            .limit(1)
+        ),
+    )
+    crowded = exists(select(left.c.id)).label("crowded")
+    return select(*look.c, crowded, *taken.c).select_from(look.outerjoin(taken, true()))
 
 
 # ---- finding -----------------------------------------------------------------------------------

@@ -16,10 +16,14 @@ from headgate.store.sql import high_water as marks
 from headgate.store.sql import jobs, recovery, settle, users, workers
 from headgate.store.sql import records as stored
 from headgate.store.sql.database import Database
+from headgate.store.sql.jobs import Taken
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import autocommits_timed, reads, reads_timed, writes, writes_timed
 from headgate.store.sql.settle import TABLE, Settlement
+
+#: Where another claim, which takes milliseconds, may have hidden something: look again after this.
+CROWDED_S = 0.05
 
 
 class SqlStore(SqlLeases[Job, JobChange, Work]):
@@ -46,7 +50,7 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
         run, now = self.database.autocommit, self.database.moment
         first = await run(lambda tx: claim(tx, now(), lane, limit=limit))
         if not first.wakes:
-            return Claimed(first.jobs, None if len(first.jobs) == limit else first.next_due_s)
+            return _claimed(first.jobs, first, limit)
         # By itself, because what was claimed is ours even if this fails.
         free = limit - len(first.jobs)
         try:
@@ -55,8 +59,7 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
             if not first.jobs:
                 raise
             return Claimed(first.jobs, 0.0)
-        taken = [*first.jobs, *more.jobs]
-        return Claimed(taken, None if len(taken) == limit else more.next_due_s)
+        return _claimed([*first.jobs, *more.jobs], more, limit)
 
     def settle_in(
         self, tx: Connection, now: Moment, batch: Sequence[Settlement]
@@ -96,3 +99,10 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering."""
         return await self.database.free_locks()
+
+
+def _claimed(taken: Sequence[Job], last: Taken, limit: int) -> Claimed:
+    """What was claimed in all, and when to look again where it was less than was wanted."""
+    if len(taken) == limit:
+        return Claimed(taken, None)
+    return Claimed(taken, CROWDED_S if last.crowded else last.next_due_s)
