@@ -226,7 +226,7 @@ ASKS = {
         {
             # On Postgres in one statement with the look at who sleeps.
             "WITH (look AS .* )?picked AS": {"ix_jobs_in_line"},
-            "(SELECT [?]|WITH look AS)": {"ix_jobs_asleep"},
+            "(SELECT [?]|WITH .*look AS)": {"ix_jobs_asleep"},
             "WITH sleepers AS .* UPDATE jobs SET turn": {"ix_jobs_asleep", *_TURNS},
         },
     ),
