@@ -36,7 +36,7 @@ from headgate.ports.items import FetchAttempt, FetchedItems, Items, NewItem, Reg
 #: each counts it.
 BATCH = 10
 #: What has to wait for longer than this is looked at meanwhile: others may bring more.
-LOOK, LOOK_MIN = timedelta(minutes=15), timedelta(seconds=1)
+LOOK, LOOK_MIN = timedelta(minutes=15), timedelta(seconds=5)
 #: Others may change an item between the look and the write: look again so often.
 CHANGE_TRIES_MAX = 5
 

@@ -131,7 +131,8 @@ class RenewalWork(JobWorkload):
         async def act(draw: Random) -> None:
             await self._reconnect(number)
             if draw.random() < 0.8 or not self.acknowledged:
-                await self._submit(number, draw.choice(self.syncs()).name)
+                for sync in self.syncs():
+                    await self._submit(number, sync.name)
             else:
                 await self.command(draw.choice(sorted(self.acknowledged)), draw.random())
 
