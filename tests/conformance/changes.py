@@ -62,6 +62,27 @@ CASES: dict[str, Case] = {
         event="chunk",
         data={"records": 7},
     ),
+    "cut_short": Case(
+        make=lambda job: change.cut_short(job, CHUNK, {"records": 7}),
+        becomes={
+            "reason": Reason.WORKING,
+            "attempted_at": NOW,
+            "cursor": {"page": 2},
+            "steps": 1,
+            "progress": Progress(done=7),
+            "summary": Summary(chunks=1, records=7),
+        },
+        event="chunk",
+        data={"records": 7},
+    ),
+    "pass_probe_on": Case(
+        make=change.pass_probe_on,
+        source=JobState.PENDING,
+        becomes={"reason": Reason.BREAKER},
+        event="paused",
+        wake_s=0,
+        fences=True,
+    ),
     "rest": Case(
         make=lambda job: change.rest(job, CHUNK, {"records": 7}),
         becomes={"reason": Reason.MORE, **FRESH},

@@ -78,7 +78,9 @@ async def test_a_change_makes_of_the_row_what_its_constructor_says(
     assert (event.job_id, event.at, event.data) == (before.id, NOW, case.data)
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.wake_s == 0])
+@pytest.mark.parametrize(
+    "name", [name for name, case in CASES.items() if case.wake_s == 0 and name != "pass_probe_on"]
+)
 async def test_a_job_that_may_go_on_at_once_is_back_in_line(store: SqlStore, name: str) -> None:
     case = CASES[name]
     before = await in_state(store, case.source)

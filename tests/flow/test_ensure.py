@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from headgate import App, Chunk, Context, InvalidInput, Job, JobState, Mode, Record, Sync, Transient
+from headgate import (
+    ActiveJobExists,
+    App,
+    Chunk,
+    Context,
+    InvalidInput,
+    Job,
+    JobState,
+    Mode,
+    Record,
+    Sync,
+    Transient,
+)
 from headgate.model.job import Reason
 from tests.worlds import ScriptedSource, World, in_world, kinds
 
@@ -173,6 +185,96 @@ def test_a_list_of_jobs_has_a_limit(tmp_path: Path) -> None:
     with_inbox(tmp_path, Inbox(), main)
 
 
+def test_what_comes_in_while_a_job_is_about_to_rest_is_seen_to_at_once(tmp_path: Path) -> None:
+    inbox = Inbox()
+
+    async def main(world: World, app: App) -> None:
+        async def come_in() -> None:
+            inbox.came.append("late")
+            await ensure(app)
+
+        inbox.meanwhile = come_in
+        await ensure(app)
+        await world.clock.sleep(10)
+
+        assert inbox.seen == ["late"]
+
+    with_inbox(tmp_path, inbox, main)
+
+
+def test_a_job_that_is_to_run_again_begins_anew(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a job on its last page, and something new on the first
+        async def read(ctx: Context) -> Chunk:
+            page = ctx.cursor if isinstance(ctx.cursor, int) else 1
+            if page == 3 and len(source.calls) == 3:
+                await ensure(app)
+            return Chunk(cursor=page + 1 if page < 3 else None)
+
+        source = ScriptedSource(read)
+        app = await world.app(Sync(name="inbox", source=source))
+        await app.supervisor().start()
+
+        job = await ensure(app)
+
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
+        assert [ctx.cursor for ctx in source.calls] == [None, 2, 3, None, 2, 3]
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_idle_job_goes_on_or_begins_anew(tmp_path: Path, restart: bool) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return Chunk(cursor="fetching", wait=HOUR)
+
+        source = ScriptedSource(read)
+        app = await world.app(Sync(name="inbox", source=source))
+        await app.supervisor().start()
+        await ensure(app)
+        await world.clock.sleep(1)
+
+        await app.jobs.ensure("inbox", user_id="ada", connection_id="c", restart=restart)
+        await world.clock.sleep(1)
+
+        assert [ctx.cursor for ctx in source.calls] == [None, None if restart else "fetching"]
+
+    in_world(tmp_path, main)
+
+
+def test_a_job_that_was_to_begin_later_begins_now(tmp_path: Path) -> None:
+    inbox = Inbox(wait=None)
+
+    async def main(world: World, app: App) -> None:
+        later = await app.jobs.submit("inbox", user_id="ada", connection_id="c", delay_s=7 * 86_400)
+        assert (await ensure(app)).id == later.job.id
+        await world.clock.sleep(5)
+        assert (await app.jobs.get(later.job.id)).state is JobState.SUCCESS
+
+    with_inbox(tmp_path, inbox, main)
+
+
+def test_neither_a_backfill_nor_anothers_job_is_used(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(Sync(name="inbox", source=Inbox().source))
+        await app.jobs.submit(
+            "inbox",
+            user_id="ada",
+            connection_id="c",
+            mode=Mode.HISTORY,
+            start=date(2025, 1, 1),
+            end=date(2025, 1, 2),
+        )
+        await app.jobs.submit("inbox", user_id="bob", connection_id="bobs")
+
+        for connection_id in ("c", "bobs"):
+            with pytest.raises(ActiveJobExists):
+                await app.jobs.ensure("inbox", user_id="ada", connection_id=connection_id)
+
+    in_world(tmp_path, main)
+
+
 def test_a_backfill_is_submitted_not_ensured(tmp_path: Path) -> None:
     async def main(world: World, app: App) -> None:
         with pytest.raises(InvalidInput, match="mode"):
@@ -253,5 +355,67 @@ def test_half_a_day_is_kept_and_the_day_is_read_again(tmp_path: Path, delivers: 
                 "evening",
                 "morning",
             ]
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("mode", [Mode.FULL, Mode.HISTORY])
+def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
+    tmp_path: Path, mode: Mode
+) -> None:
+    async def main(world: World) -> None:
+        # Given a source that brings the same half again and again
+        async def read(ctx: Context) -> Chunk:
+            return Chunk(records=[Record("half", {})], cursor=ctx.cursor, error=Transient("503"))
+
+        source = ScriptedSource(read)
+        app = await world.app(Sync(name="halves", source=source))
+        await app.supervisor().start()
+        days = {"start": date(2025, 1, 1), "end": date(2025, 1, 1)}
+        submitted = await app.jobs.submit(
+            "halves",
+            user_id="ada",
+            connection_id="c",
+            mode=mode,
+            **(days if mode is Mode.HISTORY else {}),  # type: ignore[arg-type]
+        )
+
+        # Then its tries are counted, and it ends as one that brings nothing does
+        job = await world.until(app, submitted.job.id)
+        assert len(source.calls) < 100
+        if mode is Mode.HISTORY:
+            assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
+            assert (job.summary.records, await app.store.high_water("halves", "c")) == (0, None)
+        else:
+            assert job.state is JobState.FAILED
+        assert [record.key for record in await app.records("halves", "c")] == ["half"]
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "field"),
+    [
+        (Chunk(wait=30), "wait"),  # type: ignore[arg-type]
+        (Chunk(wait=timedelta(seconds=-1)), "wait"),
+        (Chunk(wait=timedelta.max), "wait"),
+        (Chunk(cursor=1, error="boom"), "error"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wait_or_an_error_that_is_none_is_malformed(
+    tmp_path: Path, chunk: Chunk, field: str
+) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return chunk
+
+        app = await world.app(Sync(name="odd", source=ScriptedSource(read)))
+        await app.supervisor().start()
+        submitted = await app.jobs.submit("odd", user_id="ada", connection_id="c")
+        await world.clock.sleep(1)
+
+        job = await app.jobs.get(submitted.job.id)
+        assert job.reason is Reason.RETRYING
+        assert f"Malformed: {field}: " in str(job.error)
 
     in_world(tmp_path, main)

@@ -1,8 +1,13 @@
 """Two applications with different syncs on one database: neither is in the other's way."""
 
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
-from headgate import App, Chunk, Context, JobState, Lane, Sync
+import pytest
+
+from headgate import App, Chunk, Context, JobState, Lane, RetryPolicy, Sync, Transient
+from headgate.model import change
 from tests.worlds import START, ScriptedSource, World, in_world, lanes
 
 
@@ -96,5 +101,82 @@ def test_a_backlog_of_one_does_not_change_the_order_of_the_other(tmp_path: Path)
         # Then the heavy user has been served between them, and not after them all
         ended = [(await app.jobs.get(job)).finished_at for job in heavy]
         assert all(at is not None and (at - START).total_seconds() < 100 for at in ended)
+
+    in_world(tmp_path, main)
+
+
+def broken(name: str, provider: str, *, works: Callable[[], bool]) -> Sync:
+    async def read(ctx: Context) -> Chunk:
+        if not works():
+            raise Transient("503")
+        return Chunk()
+
+    policy = RetryPolicy(attempts_max=1, cooldown_s=60, crashes_max=3)
+    return Sync(name=name, source=ScriptedSource(read, provider), lane=Lane.COLD, retry=policy)
+
+
+@pytest.mark.parametrize("dies", ["paused", "probing"])
+def test_a_provider_is_tried_by_whoever_lives(tmp_path: Path, dies: str) -> None:
+    async def main(world: World) -> None:
+        # Given two applications that are shut out by one provider, the first of them longer
+        works: list[bool] = []
+        gone = await world.app(broken("gone", "p", works=lambda: bool(works)))
+        left = await world.app(broken("left", "p", works=lambda: bool(works)))
+        host = world.loop.host("gone")
+        supervisor = gone.supervisor()
+        await host.spawn(supervisor.start())
+        first = await submit(gone, "gone", "ada")
+        await world.until(gone, first, JobState.PAUSED)
+        second = await submit(left, "left", "ada")
+        await left.supervisor().start()
+        await world.until(left, second, JobState.PAUSED)
+
+        # When the workers of the first die, before their probe or with it in line
+        if dies == "probing":
+            probe = change.thaw(await gone.jobs.get(first), probe=True)
+            host.crash()
+            await gone.store.settle(probe)
+        else:
+            host.crash()
+        works.append(True)
+
+        # Then the other does not wait for them
+        done = await world.until(left, second, limit_s=3600)
+        assert done.state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_another_applications_job_is_rescued_and_never_given_up(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a job whose worker has died again and again, and only a stranger to look after it
+        gone, stranger = await world.app(sync("gone")), await world.app(sync("other"))
+        job_id = await submit(gone, "gone", "ada")
+        await stranger.supervisor().start()
+        for crashes in range(1, 12):
+            lease = timedelta(seconds=30)
+            [job] = (await gone.store.claim(Lane.COLD, worker="w", limit=1, lease=lease)).jobs
+            await world.clock.sleep(120)
+            job = await gone.jobs.get(job_id)
+
+            # Then it is put back each time, for its own workers to judge
+            assert (job.state, job.crashes) == (JobState.PENDING, crashes)
+
+    in_world(tmp_path, main)
+
+
+def test_a_job_whose_only_worker_died_says_that_nobody_works(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(sync("notes", takes_s=1e6))
+        host = world.loop.host("worker")
+        await host.spawn(app.supervisor().start())
+        job_id = await submit(app, "notes", "ada")
+        await world.until(app, job_id, JobState.RUNNING)
+        host.crash()
+        await world.clock.sleep(3600)
+
+        assert await app.jobs.explain(await app.jobs.get(job_id)) == (
+            "Its worker is gone, and no worker is running: it goes on as soon as one is started."
+        )
 
     in_world(tmp_path, main)

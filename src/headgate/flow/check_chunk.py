@@ -5,6 +5,7 @@ The error names the field and says what to write instead: whoever reads it wrote
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 from headgate.base.encoding import json_problem
 from headgate.base.errors import Malformed
@@ -15,6 +16,7 @@ from headgate.ports.connector import Chunk
 #: More than this in one chunk would make its transaction long; a source should page.
 CHUNK_RECORDS_MAX = 10_000
 CHUNK_EVENTS_MAX = 100
+WAIT_MAX = timedelta(days=366)
 EVENT_BYTES_MAX = 8 * 1024
 HIGH_WATER_BYTES_MAX = 8 * 1024
 #: What a source counts, in a job's whole life and in one chunk.
@@ -36,9 +38,23 @@ def check_chunk(chunk: Chunk, job: Job) -> None:
             f"source {job.source!r} gave {count:,} records in one chunk; "
             f"at most {CHUNK_RECORDS_MAX:,}"
         )
+    _check_wait(chunk.wait)
+    if chunk.error is not None and not isinstance(chunk.error, Exception):
+        raise Malformed(
+            f"error: is a {type(chunk.error).__name__}; write an exception, such as Transient()"
+        )
     _check_events(chunk.events)
     _check_counts(chunk.counts, job.summary.counts)
     _check_json("high_water", chunk.high_water, bytes_max=HIGH_WATER_BYTES_MAX)
+
+
+def _check_wait(wait: timedelta | None) -> None:
+    if wait is None:
+        return
+    if not isinstance(wait, timedelta):
+        raise Malformed(f"wait: is a {type(wait).__name__}; write a datetime.timedelta")
+    if not timedelta(0) <= wait <= WAIT_MAX:
+        raise Malformed(f"wait: write one from 0 to {WAIT_MAX.days} days, not {wait}")
 
 
 def _check_events(events: Sequence[ChunkEvent]) -> None:

@@ -33,7 +33,8 @@ def chunk_done(
     if day is None:
         tally, done = _after_page(job, chunk, summary)
     elif chunk.error is not None:
-        tally, done = _after_part_of_day(job, summary), False
+        # The day is not done: it is read again, and counted then.
+        return change.cut_short(job, _unmoved(job), {"day": day.isoformat()}), _part(chunk)
     else:
         tally, done, coverage = _after_day(job, chunk, written, summary, day)
     # A day that had nothing for the destination says nothing about the destination.
@@ -51,8 +52,7 @@ def chunk_done(
     if done:
         return change.succeed(job, tally, data), work
     if chunk.error is not None:
-        # The worker keeps the job, to deal with the error next.
-        return change.advance(job, tally, data), work
+        return change.cut_short(job, tally, data), work
     if day is None and chunk.wait is not None and chunk.wait > NOW:
         return change.rest(job, tally, data, after=chunk.wait), work
     return (change.rest if slice_over else change.advance)(job, tally, data), work
@@ -130,11 +130,15 @@ def _next_day(job: Job, day: date, summary: Summary) -> tuple[Tally, bool]:
     return tally, next_day is None
 
 
-def _after_part_of_day(job: Job, summary: Summary) -> Tally:
-    """The day is not done: it is read again, and what it has brought is kept meanwhile."""
+def _unmoved(job: Job) -> Tally:
+    """Where a job stands that has not moved."""
     return Tally(
-        cursor=job.cursor, progress=job.progress, summary=summary, high_water=job.high_water
+        cursor=job.cursor, progress=job.progress, summary=job.summary, high_water=job.high_water
     )
+
+
+def _part(chunk: Chunk) -> Work:
+    return Work(records=(*chunk.records, *chunk.kept), events=chunk.events)
 
 
 def _after_page(job: Job, chunk: Chunk, summary: Summary) -> tuple[Tally, bool]:

@@ -1,7 +1,9 @@
 """Making sure that a sync will look at a connection: by a new job, or by the one that is active.
 
 Whoever notes something that a job is to see to, such as a webhook or a schedule, calls this after
-it is durable. When it returns, a chunk begins later than that: nothing is polled, nobody sleeps.
+it is durable. When it returns, a chunk of that job begins later than that: nothing is polled, and
+nobody sleeps. A job that fails or is cancelled before has no successor: what was noted waits for
+the next call.
 """
 
 from headgate.base.errors import ActiveJobExists, Conflict, InvalidInput
@@ -18,12 +20,13 @@ from headgate.ports.store import Submitted
 TRIES_MAX = 10
 
 
-async def ensure(rt: Runtime, request: JobRequest) -> Submitted:
+async def ensure(rt: Runtime, request: JobRequest, *, restart: bool = False) -> Submitted:
     """Submit the job, or have the active one of its sync and connection look again.
 
-    A job that is idle looks at once. One that a worker has goes on where it would have ended. One
-    that waits for its provider, or is paused, looks when its time comes. One that is being
-    cancelled ends: what is left for it is its successor's.
+    A job that sleeps without need looks at once: from where it stands, or with `restart` from the
+    beginning. One that a worker has begins anew where it would have ended or gone to sleep. One
+    that waits for its provider, or is paused, looks when its time comes. A backfill looks at its
+    days and nothing else: it is ActiveJobExists, and so is another user's job.
     """
     if request.mode == Mode.HISTORY:
         raise InvalidInput("mode", "a backfill reads its days once; submit it")
@@ -32,7 +35,9 @@ async def ensure(rt: Runtime, request: JobRequest) -> Submitted:
             return await submit(rt, request)
         except ActiveJobExists as active:
             job = await rt.store.get(active.job_id)
-        wanted = _look_again(job)
+        if job.mode is Mode.HISTORY or job.user_id != request.user_id:
+            raise ActiveJobExists(job.id)
+        wanted = _look_again(job, restart=restart)
         if wanted is None:
             if job.state in JOB.terminal:
                 continue
@@ -45,10 +50,11 @@ async def ensure(rt: Runtime, request: JobRequest) -> Submitted:
     raise Conflict(f"the active job of sync {request.sync!r} keeps changing; try again")
 
 
-def _look_again(job: Job) -> JobChange | None:
+def _look_again(job: Job, *, restart: bool) -> JobChange | None:
     """The change that makes the job look again; None where it will, or has ended."""
     if job.state is JobState.RUNNING and not job.rerun:
         return change.ask_rerun(job)
-    if job.state is JobState.PENDING and job.reason is Reason.IDLE:
-        return change.wake_up(job)
+    asleep = job.state is JobState.PENDING and job.turn is None
+    if asleep and job.reason in (Reason.IDLE, Reason.QUEUED):
+        return change.wake_up(job, restart=restart)
     return None

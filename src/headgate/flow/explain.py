@@ -28,7 +28,8 @@ def explain(
     it matters to a job that `needs_worker`.
     """
     if workers is not None and needs_worker(job, now) and (missing := _missing(job, workers)):
-        return f"In line, but {missing}: it goes on as soon as one is started."
+        where = "In line, but" if job.state is JobState.PENDING else "Its worker is gone, and"
+        return f"{where} {missing}: it goes on as soon as one is started."
     who = (titles or {}).get(job.provider, job.provider)
     match job.state:
         case JobState.PENDING:
@@ -50,7 +51,9 @@ def explain(
 
 
 def needs_worker(job: Job, now: datetime) -> bool:
-    """Whether it waits for nothing but a worker."""
+    """Whether it waits for nothing but a worker: due, or lost by the one that had it."""
+    if job.state is JobState.RUNNING:
+        return job.lease_until is not None and job.lease_until < now
     return job.state is JobState.PENDING and (job.wake_at is None or job.wake_at <= now)
 
 

@@ -28,7 +28,15 @@ from headgate.model.job import Job, Lane, Progress
 from headgate.model.lease import NOW
 from headgate.model.states import ITEM, ItemState
 from headgate.policy import items as policy
-from headgate.policy.items import Defer, GiveBack, GiveUp, ItemRetryPolicy, Retry, Unavailable
+from headgate.policy.items import (
+    COUNT_MAX,
+    Defer,
+    GiveBack,
+    GiveUp,
+    ItemRetryPolicy,
+    Retry,
+    Unavailable,
+)
 from headgate.ports.connector import Context, Fetch
 from headgate.ports.items import FetchAttempt, FetchedItems, Items, NewItem, Registered
 
@@ -265,8 +273,9 @@ class JobItems:
         )
 
     async def progress(self, collection: str) -> Progress:
-        """How many of the user's items are over, of how many."""
-        states = await self._fetching.items.progress(collection, self._job.user_id)
+        """How many of the connection's items are over, of how many."""
+        items, connection_id = self._fetching.items, self._job.connection_id
+        states = await items.progress_of_connection(collection, connection_id)
         over = sum(states[state] for state in ITEM.terminal)
         return Progress(done=over, total=sum(states.values()))
 
@@ -275,9 +284,9 @@ class JobItems:
 
 
 def retry_policy(collections: Collections, item: Item) -> ItemRetryPolicy:
-    """By its collection; one that is declared elsewhere is given the patience that most have."""
+    """By its collection; how patient one is that is declared elsewhere is not for us to say."""
     known = collections.get(item.collection)
-    return ItemRetryPolicy() if known is None else known.retry
+    return ItemRetryPolicy(crashes_max=COUNT_MAX) if known is None else known.retry
 
 
 async def reset_item(items: Items, item_id: str, *, after: timedelta = NOW) -> Item:

@@ -71,10 +71,12 @@ class Jobs:
         since: datetime | None = None,
         lane: Lane | str | None = None,
         options: JsonObject | None = None,
+        restart: bool = False,
     ) -> Submitted:
         """Submit a job, or have the active one of the sync and connection look again.
 
-        Call it after noting what the job is to see to: a chunk begins later than this call.
+        Call it after noting what the job is to see to: a chunk begins later than this call. With
+        `restart`, a job that sleeps begins anew instead of going on from where it stands.
         """
         request = JobRequest(
             sync=sync,
@@ -85,7 +87,7 @@ class Jobs:
             lane=lane,
             options=options or {},
         )
-        return await ensure(self._rt, request)
+        return await ensure(self._rt, request, restart=restart)
 
     async def get(self, job_id: str, *, user_id: str | None = None) -> Job:
         """The job."""

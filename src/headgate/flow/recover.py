@@ -6,7 +6,6 @@ from typing import Any
 
 from headgate.flow.claims import ActiveClaims, LeasedWork
 from headgate.flow.fetch_item import NO_COLLECTIONS, Collections, Fetching, retry_policy
-from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model import change
 from headgate.model.change import JobChange
@@ -14,7 +13,7 @@ from headgate.model.job import Job, Lane, Reason
 from headgate.model.lease import AnyChange, Row
 from headgate.model.states import JobState
 from headgate.policy import items as item_policy
-from headgate.policy.retry import RetryPolicy, backoff
+from headgate.policy.retry import backoff
 from headgate.ports.items import Items
 from headgate.ports.leases import Leases
 from headgate.ports.signal import lane_topic
@@ -87,12 +86,24 @@ async def thaw_paused(rt: Runtime) -> int:
     return await _announced(rt, thawed)
 
 
+async def free_probes(rt: Runtime) -> None:
+    """Let nobody wait for a probe that no living worker can run."""
+    probes = [job for job in await rt.store.waiting_probes() if rt.registry.find(job.sync) is None]
+    if probes:
+        workers = await rt.store.live_workers()
+        stuck = [job for job in probes if not any(each.can_run(job) for each in workers)]
+        await rt.store.settle_many([(change.pass_probe_on(job), None) for job in stuck])
+
+
 def _rescued(rt: Runtime, job: Job) -> JobChange:
     if job.state is JobState.CANCELLING:
         # Its worker is gone, or had until the deadline.
         return change.cancel(job, Reason.CANCEL_DEADLINE)
-    sync: Sync | None = rt.registry.find(job.sync)
-    policy = sync.retry if sync else RetryPolicy()
+    sync = rt.registry.find(job.sync)
+    if sync is None:
+        # Another application's: how patient it is with crashes is its own business.
+        return change.rescue(job, after=timedelta(0))
+    policy = sync.retry
     if job.crashes + 1 >= policy.crashes_max:
         return change.give_up(job)
     # The first rescue is at once: a deploy is the usual cause. A chunk that kills its workers

@@ -59,11 +59,13 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
     began = rt.clock.monotonic()
     outcome = await _attempt(rt, claimed, slice_ends=slice_ends)
     after = None if outcome is None else await _settle(rt, job, outcome)
-    if outcome and outcome.error and after is not None and after.state is JobState.RUNNING:
+    cut_short = outcome is not None and outcome.error is not None
+    if cut_short and after is not None and after.state is JobState.RUNNING:
+        assert outcome is not None and outcome.error is not None
         sync = rt.registry.get(job.sync)
         after = await _settle(rt, after, _failed(rt, sync, after, outcome.error))
     _tell(job, outcome, after, duration_s=rt.clock.monotonic() - began)
-    if after is not None and job.probe and _answered(job, after):
+    if after is not None and job.probe and not cut_short and _answered(job, after):
         await _recovered(rt, job)
     return after
 

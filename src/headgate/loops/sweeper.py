@@ -12,6 +12,7 @@ from headgate.base.log import get_logger
 from headgate.base.service import Service
 from headgate.flow.claims import LeasedWork
 from headgate.flow.connect import FORGET_MAX
+from headgate.flow.recover import free_probes
 from headgate.flow.runtime import Runtime
 from headgate.ports.signal import CONTROL, SWEEP
 
@@ -52,6 +53,7 @@ class Sweeper(Service):
     async def run_once(self) -> float:
         """One sweep; rests until the next lease, deadline or cool-down ends."""
         await self._rt.store.free_locks()
+        await free_probes(self._rt)
         dues_s = [await sweep_due(each) for each in self._leased]
         if not await self._prune():
             return SWEEP_S_MIN

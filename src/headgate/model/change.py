@@ -116,6 +116,22 @@ def advance(job: Job, tally: Tally, data: JsonObject) -> JobChange:
     return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
 
 
+def cut_short(job: Job, tally: Tally, data: JsonObject) -> JobChange:
+    """A chunk brought something before it failed: that is kept, and the failure is dealt with next.
+
+    Its counters go on: a chunk that fails half-way again and again is given up like any other.
+    """
+    becomes = replace(
+        job,
+        cursor=tally.cursor,
+        high_water=tally.high_water,
+        progress=tally.progress,
+        summary=tally.summary,
+        steps=job.steps + 1,
+    )
+    return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
+
+
 def rest(job: Job, tally: Tally, data: JsonObject, *, after: timedelta = NOW) -> JobChange:
     """A chunk is done and the slice is over: back in line, behind the others, or later."""
     becomes = _after_chunk(job, tally)
@@ -237,12 +253,13 @@ def release(job: Job) -> JobChange:
 
 def rescue(job: Job, *, after: timedelta) -> JobChange:
     """The lease ran out: the worker is dead or cut off. A crash, not an error."""
+    summary = count(job.summary, crashes=1)
     return _change(
         job,
         "rest",
         Reason.RESCUED,
         EventKind.RESCUED,
-        becomes=replace(job, crashes=job.crashes + 1, summary=count(job.summary, crashes=1)),
+        becomes=replace(job, crashes=job.crashes + 1, summary=summary),
         wake=after,
         data={"worker": job.worker or "", "crash": job.crashes + 1},
         lease_seen=job.lease_until,
@@ -264,6 +281,14 @@ def give_up(job: Job) -> JobChange:
         data={"error": error, "reason": Reason.CRASHES_SPENT.value},
         lease_seen=job.lease_until,
         fences=True,
+    )
+
+
+def pass_probe_on(job: Job) -> JobChange:
+    """Nobody who lives can run this probe: it waits again, and another may try the provider."""
+    becomes = replace(job, probe=False)
+    return _change(
+        job, "pause", Reason.BREAKER, EventKind.PAUSED, becomes=becomes, wake=NOW, fences=True
     )
 
 
@@ -318,9 +343,10 @@ def ask_rerun(job: Job) -> JobChange:
     return _change(job, "advance", job.reason, EventKind.RERUN_ASKED, rerun=True)
 
 
-def wake_up(job: Job) -> JobChange:
-    """Something came in: a job that has nothing to do looks at once."""
-    return _change(job, "wake", Reason.MORE, EventKind.WOKEN, wake=NOW)
+def wake_up(job: Job, *, restart: bool = False) -> JobChange:
+    """Something came in: a job that sleeps looks at once, from where it stands or anew."""
+    becomes = replace(job, cursor=None) if restart else job
+    return _change(job, "wake", Reason.MORE, EventKind.WOKEN, becomes=becomes, wake=NOW)
 
 
 def keep_paused(job: Job) -> JobChange:
@@ -356,8 +382,10 @@ def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
     """
     if locked.steps != change.before.steps:
         return None
-    if locked.rerun and change.edge.name == "succeed" and locked.state is JobState.RUNNING:
+    if locked.rerun and locked.state is JobState.RUNNING and _ends_looking(change):
+        # From the beginning: what came in may be anywhere.
         change = _redirected(change, "rest", Reason.MORE, EventKind.CHUNK, wake=NOW)
+        change = replace(change, after=replace(change.after, cursor=None))
     from_holder = not change.asks and change.edge.name in ("advance", "rest", "pause")
     if locked.state is JobState.CANCELLING and from_holder:
         return _redirected(change, "cancel", Reason.CANCELLED, EventKind.CANCELLED)
@@ -366,6 +394,11 @@ def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
     if locked.hold and from_holder:
         return _redirected(change, "pause", Reason.OPERATOR, EventKind.PAUSED)
     return change
+
+
+def _ends_looking(change: JobChange) -> bool:
+    """Whether the holder ends the job, or lets it rest because it has found nothing to do."""
+    return change.edge.name == "succeed" or change.after.reason is Reason.IDLE
 
 
 def _redirected(

@@ -132,8 +132,7 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     lane: Lane
     #: The caller's idempotency key, unique for the user.
     key: str | None = None
-    #: What the caller asked for beyond the columns here: since, limit, options; and the high-water
-    #: mark that was stored when the job was submitted.
+    #: What the caller asked for beyond the columns here: since, limit, options, plan.
     params: JsonObject = msgspec.field(default_factory=dict)
     start_date: date | None = None
     end_date: date | None = None

@@ -261,7 +261,7 @@ class ItemWork(Protocol):
         ...
 
     async def progress(self, collection: str) -> Progress:
-        """How many of the user's items of the collection are over, of how many."""
+        """How many of the connection's items of the collection are over, of how many."""
         ...
 
 

@@ -155,6 +155,12 @@ class Items(Leases[Item, ItemChange, Document], Protocol):
         """How many of a user's items are in each state."""
         ...
 
+    async def progress_of_connection(
+        self, collection: str, connection_id: str
+    ) -> Mapping[ItemState, int]:
+        """How many of a connection's items are in each state."""
+        ...
+
     async def stuck(self, collection: str) -> int:
         """How many have failed for good: only a reset helps them."""
         ...

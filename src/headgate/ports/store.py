@@ -104,7 +104,14 @@ class Jobs(Leases[Job, JobChange, Work], Protocol):
         ...
 
     async def thawable(self, *, limit: int) -> Sequence[Job]:
-        """Paused jobs that may go on: recovering ones, and one probe for each shut provider."""
+        """Paused jobs of this application's syncs that may go on.
+
+        Recovering ones, and one probe for each provider that is shut and has none.
+        """
+        ...
+
+    async def waiting_probes(self) -> Sequence[Job]:
+        """Probes of any application that no worker has."""
         ...
 
     async def release_provider(self, provider: str, *, stagger: timedelta, limit: int) -> int:

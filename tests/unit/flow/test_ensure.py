@@ -21,7 +21,7 @@ from headgate.ports.signal import Signal
 from headgate.ports.store import NewJob, Store, Submitted
 from tests.unit.values import NOW, fetching, gates, make_job
 
-REQUEST = JobRequest(sync="inbox", user_id="ada", connection_id="c")
+REQUEST = JobRequest(sync="inbox", user_id="user_1", connection_id="c")
 ENDED = make_job(state=JobState.SUCCESS, reason=Reason.DONE)
 RUNNING = make_job(state=JobState.RUNNING, reason=Reason.WORKING)
 

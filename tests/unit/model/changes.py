@@ -43,6 +43,7 @@ def retry(job: Job) -> JobChange:
 
 CONSTRUCTORS: dict[str, Callable[[Job], JobChange]] = {
     "advance": lambda job: change.advance(job, tally(job), DATA),
+    "cut_short": lambda job: change.cut_short(job, tally(job), DATA),
     "rest": lambda job: change.rest(job, tally(job), DATA),
     "succeed": lambda job: change.succeed(job, tally(job), DATA),
     "skip": lambda job: skip(job, last=False),
@@ -54,6 +55,7 @@ CONSTRUCTORS: dict[str, Callable[[Job], JobChange]] = {
     "release": change.release,
     "rescue": lambda job: change.rescue(job, after=timedelta(0)),
     "give_up": change.give_up,
+    "pass_probe_on": change.pass_probe_on,
     "thaw": lambda job: change.thaw(job, probe=False),
     "thaw as a probe": lambda job: change.thaw(job, probe=True),
     "ask_cancel": lambda job: change.ask_cancel(job, deadline=LEASE),
@@ -70,7 +72,7 @@ CONSTRUCTORS: dict[str, Callable[[Job], JobChange]] = {
 #: What the engine counts over a job's life.
 COUNTED = tuple(name for name in Summary.__struct_fields__ if name != "counts")
 #: What ends a chunk: these carry the chunk's cursor, tally and step.
-ENDS_CHUNK = ("advance", "rest", "succeed", "skip", "skip the last")
+ENDS_CHUNK = ("advance", "cut_short", "rest", "succeed", "skip", "skip the last")
 
 
 def claim(job: Job) -> Job:

@@ -84,6 +84,8 @@ def test_every_constructor_is_exercised_here() -> None:
     ("name", "edge", "reason", "event", "wake"),
     [
         ("advance", "advance", Reason.WORKING, "chunk", None),
+        ("cut_short", "advance", Reason.WORKING, "chunk", None),
+        ("pass_probe_on", "pause", Reason.BREAKER, "paused", AT_ONCE),
         ("rest", "rest", Reason.MORE, "chunk", AT_ONCE),
         ("succeed", "succeed", Reason.DONE, "succeeded", None),
         ("skip", "rest", Reason.MORE, "day_failed", AT_ONCE),
@@ -130,7 +132,7 @@ def test_only_changes_that_overtake_somebody_fence(name: str) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
     from_its_holder = ("release", "rescue", "give_up", "cancel")
-    from_a_slow_sweeper = ("thaw", "thaw as a probe", "pause", "keep_paused")
+    from_a_slow_sweeper = ("thaw", "thaw as a probe", "pass_probe_on", "pause", "keep_paused")
     assert made.fences == (name in (*from_its_holder, *from_a_slow_sweeper))
 
 

@@ -47,5 +47,6 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
 
     census = reads(item_counts.census)
     progress = reads(item_counts.progress)
+    progress_of_connection = reads(item_counts.progress_of_connection)
     stuck = reads(item_counts.stuck)
     limited = reads_timed(item_counts.limited)

@@ -7,6 +7,7 @@ items that wait are in it. Every other change goes through `settle`, the one gua
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import cache
+from operator import attrgetter
 from typing import Any, cast
 
 import msgspec
@@ -63,7 +64,10 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> Registere
     """Store those that are not known yet, and set those going that have an id at last."""
     at = now.read(tx)
     removed = removals.among(tx, {each.connection_id for each in found})
-    found = [each for each in found if each.connection_id not in removed]
+    # In the order of their ids, so that two transactions never wait for each other.
+    found = sorted(
+        (each for each in found if each.connection_id not in removed), key=attrgetter("id")
+    )
     created = 0
     appeared = 0
     for begin in range(0, len(found), ROWS_MAX):
@@ -191,7 +195,7 @@ def next_due_s(
     waiting = select(func.min(items.c.next_attempt_at)).where(ELIGIBLE, *mine)
     claimed = select(func.min(items.c.lease_until)).where(TABLE.claimed, *mine)
     query = select(now.at(), waiting.scalar_subquery(), claimed.scalar_subquery())
-    return seconds_until_first(tx, now, query)
+    return seconds_until_first(tx, query, {})
 
 
 def find(

@@ -265,7 +265,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
 
     def next_sweep_s(self, tx: Connection, now: Moment) -> float | None:
         """Seconds until the first lease ends; None when nothing is claimed."""
-        return seconds_until_first(tx, now, self._next_expiring(server=now.server))
+        return seconds_until_first(tx, self._next_expiring(server=now.server), now.binds())
 
     def _build_next_expiry(self, *, server: bool) -> Select[Any]:
         return times(self.first_expiry(), server=server)
@@ -288,9 +288,11 @@ def times(*first: ScalarSelect[Any], server: bool) -> Select[Any]:
     return select(instant(server=server).label("at"), *first)
 
 
-def seconds_until_first(tx: Connection, now: Moment, query: Select[Any]) -> float | None:
+def seconds_until_first(
+    tx: Connection, query: Select[Any], asked: Mapping[str, Any]
+) -> float | None:
     """Of a query made by `times`: seconds until the first of them, at least 0; None without any."""
-    at, *found = tx.execute(query, now.binds()).one()
+    at, *found = tx.execute(query, asked).one()
     due = [time for time in found if time is not None]
     return max(0.0, (min(due) - at).total_seconds()) if due else None
 

@@ -1,12 +1,14 @@
 """What the sweeper looks for: lost workers, late cancels, providers that may have recovered."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, func, select, update
+from sqlalchemy import Connection, Select, and_, bindparam, func, select, update
 
 from headgate.model.job import Job, Reason
+from headgate.model.states import JobState
 from headgate.store.sql.leases import seconds_until_first, times
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.settle import TABLE
@@ -32,9 +34,12 @@ _SHUT = jobs.c.reason == Reason.BREAKER
 _RECOVERING = jobs.c.reason == Reason.RECOVERING
 
 
-def thawable(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
-    """Recovering jobs whose moment has come, and the first of each provider that nobody probes."""
-    due = jobs.c.wake_at <= now.at()
+def thawable(tx: Connection, now: Moment, *, syncs: Sequence[str], limit: int) -> list[Job]:
+    """Recovering jobs whose moment has come, and the first of each provider that nobody probes.
+
+    Of these syncs alone: a probe that nobody here can run would keep the provider shut.
+    """
+    due = and_(jobs.c.wake_at <= now.at(), jobs.c.sync.in_(syncs))
     recovering = (
         select(*TABLE.columns)
         .where(PAUSED, _RECOVERING, due)
@@ -52,6 +57,12 @@ def thawable(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
         first = select(*TABLE.columns).where(PAUSED, _SHUT, due, jobs.c.provider == provider)
         found += TABLE.find(tx, first.order_by(jobs.c.wake_at, jobs.c.id).limit(1))
     return found[:limit]
+
+
+def waiting_probes(tx: Connection) -> list[Job]:
+    """Probes that no worker has."""
+    query = select(*TABLE.columns).where(PROBING, jobs.c.state == JobState.PENDING)
+    return TABLE.find(tx, query)
 
 
 _let_go = (
@@ -82,17 +93,19 @@ def release_provider(
     return len(rows)
 
 
-def next_sweep_s(tx: Connection, now: Moment) -> float | None:
-    """Seconds until the first lease, deadline or cool-down ends."""
-    return seconds_until_first(tx, now, _next_sweep(server=now.server))
+def next_sweep_s(tx: Connection, now: Moment, *, syncs: Sequence[str]) -> float | None:
+    """Seconds until the first lease or deadline ends, or a cool-down of these syncs."""
+    asked = {"own": list(syncs), **now.binds()}
+    return seconds_until_first(tx, _next_sweep(server=now.server), asked)
 
 
 @cache
 def _next_sweep(*, server: bool) -> Select[Any]:
     first = select(func.min(jobs.c.wake_at))
+    own = jobs.c.sync.in_(bindparam("own", expanding=True))
     waits = (
         first.where(CANCELLING),
-        first.where(PAUSED, _RECOVERING),
-        first.where(PAUSED, _SHUT, jobs.c.provider.not_in(_PROBED)),
+        first.where(PAUSED, _RECOVERING, own),
+        first.where(PAUSED, _SHUT, own, jobs.c.provider.not_in(_PROBED)),
     )
     return times(TABLE.first_expiry(), *(query.scalar_subquery() for query in waits), server=server)

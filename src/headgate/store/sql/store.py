@@ -61,6 +61,20 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
             return Claimed(first.jobs, 0.0)
         return _claimed([*first.jobs, *more.jobs], more, limit)
 
+    async def thawable(self, *, limit: int) -> Sequence[Job]:
+        """Paused jobs of this application's syncs that may go on."""
+        now = self.database.moment
+        return await self.database.read(
+            lambda tx: recovery.thawable(tx, now(), syncs=self._syncs, limit=limit)
+        )
+
+    async def next_sweep_s(self) -> float | None:
+        """Seconds until there may be something for this application's sweeper."""
+        now = self.database.moment
+        return await self.database.read(
+            lambda tx: recovery.next_sweep_s(tx, now(), syncs=self._syncs)
+        )
+
     def settle_in(
         self, tx: Connection, now: Moment, batch: Sequence[Settlement]
     ) -> list[Job | None]:
@@ -70,9 +84,8 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
     list_jobs = reads(jobs.find)
     count_active = reads(jobs.count_active)
     expired = reads_timed(recovery.expired)
-    thawable = reads_timed(recovery.thawable)
+    waiting_probes = reads(recovery.waiting_probes)
     release_provider = writes_timed(recovery.release_provider)
-    next_sweep_s = reads_timed(recovery.next_sweep_s)
 
     events = reads(job_events.of_job)
     pace = reads(job_events.pace)
@@ -105,4 +118,6 @@ def _claimed(taken: Sequence[Job], last: Taken, limit: int) -> Claimed:
     """What was claimed in all, and when to look again where it was less than was wanted."""
     if len(taken) == limit:
         return Claimed(taken, None)
-    return Claimed(taken, CROWDED_S if last.crowded else last.next_due_s)
+    if last.crowded or (not taken and last.wakes):
+        return Claimed(taken, CROWDED_S)
+    return Claimed(taken, last.next_due_s)

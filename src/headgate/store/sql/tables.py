@@ -183,7 +183,14 @@ _index("ix_jobs_turn_of_user", jobs.c.lane, jobs.c.user_id, jobs.c.turn, jobs.c.
 _index("ix_jobs_asleep", jobs.c.lane, jobs.c.sync, jobs.c.wake_at, where=ASLEEP)
 _index("ix_jobs_held", jobs.c.lease_until, where=HELD)
 _index("ix_jobs_cancelling", jobs.c.wake_at, where=CANCELLING)
-_index("ix_jobs_paused", jobs.c.reason, jobs.c.provider, jobs.c.wake_at, where=PAUSED)
+_index(
+    "ix_jobs_paused",
+    jobs.c.reason,
+    jobs.c.provider,
+    jobs.c.wake_at,
+    jobs.c.sync,
+    where=PAUSED,
+)
 # Unique: two sweepers may look at the same time, and a provider gets one probe.
 _index("uq_jobs_probing", jobs.c.provider, where=PROBING, unique=True)
 _index("uq_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIVE, unique=True)

@@ -161,6 +161,7 @@ class ActivityStreams:
             mode=Mode.FULL if since is None else Mode.SINCE,
             since=since,
             lane=Lane.HOT,
+            restart=True,
         )
         if not _lists(submitted.job):
             raise ActiveJobExists(submitted.job.id)

@@ -13,7 +13,9 @@ depends_on = None
 
 _IN_LINE = sa.text("state = 'pending' AND turn IS NOT NULL")
 _ASLEEP = sa.text("state = 'pending' AND turn IS NULL")
+_PAUSED = sa.text("state = 'paused'")
 _INDEXES = {
+    "ix_jobs_paused": (["reason", "provider", "wake_at", "sync"], _PAUSED),
     "ix_jobs_in_line": (["lane", "sync", "turn", "wake_at", "id"], _IN_LINE),
     "ix_jobs_turn_of_user": (["lane", "user_id", "turn", "sync"], _IN_LINE),
     "ix_jobs_asleep": (["lane", "sync", "wake_at"], _ASLEEP),
