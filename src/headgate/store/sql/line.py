@@ -8,7 +8,9 @@ jobs. Nobody joins the turn being served, so it ends, whoever keeps coming back:
 
 **One line for each application.** Applications with different syncs may share a database. Each
 serves its own syncs, at its own speed, so turns are counted among those alone: every function here
-is given them. A job whose sync is not among them is left asleep, for its own workers to wake.
+is given them. A job whose sync is not among them is left asleep, for its own workers to wake. Two
+applications that share some syncs and not others count differently: while both run, as during a
+deploy that adds a sync, jobs of the one may go before jobs of the other.
 
 **Sleep.** A pending job whose `wake_at` lies ahead has no turn. A claim gives turns to those that
 have come due. All of it looks only at what a partial index holds, one sync at a time: no job of
