@@ -43,13 +43,6 @@ async def spend(database: Database) -> object:
     return answer
 
 
-async def claim_items(database: Database) -> object:
-    """Claim whatever is due."""
-    return await SqlItems(database).claim(
-        COLLECTION, connection_id="c", limit=10, lease=LEASE, worker="frozen"
-    )
-
-
 async def settle_item(database: Database) -> object:
     """Claim an item, and give it back."""
     items = SqlItems(database)
@@ -63,8 +56,7 @@ async def prune(database: Database) -> object:
 
 
 OPERATIONS: dict[str, Callable[[Database], Awaitable[object]]] = {
-    operation.__name__: operation
-    for operation in (settle_job, spend, claim_items, settle_item, prune)
+    operation.__name__: operation for operation in (settle_job, spend, settle_item, prune)
 }
 
 

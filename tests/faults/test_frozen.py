@@ -36,10 +36,9 @@ SILENT_S, LOCK_S = 0.5, 0.2
 #: Each operation: the statement that locks, the table whose rows it locks, and where to freeze it.
 #: What is over with that one statement has no other to prepare, and can only be frozen in COMMIT.
 LOCKING: dict[str, tuple[str, str, Iterable[FreezeAt]]] = {
-    # A claim of jobs is one statement without a transaction: between its messages it locks nothing.
+    # A claim is one statement without a transaction: between its messages it locks nothing.
     "settle_job": (r"SELECT jobs\.id, jobs\.state, jobs\.token.*FOR UPDATE", "jobs", FreezeAt),
     "spend": (r"FROM budgets.*FOR UPDATE", "budgets", FreezeAt),
-    "claim_items": (r"UPDATE items SET .*RETURNING", "items", (FreezeAt.COMMIT,)),
     "settle_item": (r"\0SELECT items\..*FOR UPDATE", "items", FreezeAt),
     "prune": (r"DELETE FROM job_events", "job_events", (FreezeAt.COMMIT,)),
 }

@@ -10,7 +10,7 @@ from headgate.store.sql import documents, item_counts, items
 from headgate.store.sql.documents import Packed, pack
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.moment import Moment
-from headgate.store.sql.port import reads, reads_timed, writes, writes_timed
+from headgate.store.sql.port import autocommits_timed, reads, reads_timed, writes, writes_timed
 
 
 class SqlItems(SqlLeases[Item, ItemChange, Document]):
@@ -36,7 +36,7 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
         )
 
     register = writes_timed(items.register)
-    claim = writes_timed(items.claim)
+    claim = autocommits_timed(items.claim)
     next_due_s = reads_timed(items.next_due_s)
     list_items = reads(items.find)
     forget = writes(items.forget)

@@ -93,7 +93,7 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
     async def extend(self, claims: Sequence[Claim], /, *, lease: timedelta) -> Mapping[str, Any]:
         """Extend the leases that still stand; the state of each row that is still claimed so."""
         table, database = self.table, self.database
-        return await database.write(
+        return await database.autocommit(
             lambda tx: table.extend(tx, database.moment(), claims, lease=lease)
         )
 
