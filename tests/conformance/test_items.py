@@ -402,14 +402,15 @@ async def test_a_lost_worker_counts_as_a_crash_and_not_as_a_failure(
 async def test_an_item_that_takes_down_every_worker_is_left_alone_in_the_end(
     items: SqlItems, clock: ManualClock
 ) -> None:
+    known = {STREAMS: Collection(name=STREAMS, title="Streams")}
     item = await claim_one(items)
     for _ in range(ItemRetryPolicy().crashes_max - 1):
         clock.advance(61)
-        assert await rescue_items(items) == 1
+        assert await rescue_items(items, known) == 1
         clock.advance(await items.next_due_s(STREAMS, "connection_1") or 0)
         [item] = await claim(items)
     clock.advance(61)
-    assert await rescue_items(items) == 1
+    assert await rescue_items(items, known) == 1
 
     after = await items.get(item.id)
     assert (after.state, after.error, after.stuck) == (ItemState.FAILED, LOST, True)
