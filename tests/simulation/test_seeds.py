@@ -114,9 +114,9 @@ LEASED: dict[str, tuple[type[SqlLeases[Any, Any, Any]], Sequence[type[Workload]]
 }
 #: For each safeguard and leased type, a seed that is known to notice its loss; it is played first.
 KNOWN = {
-    "no token": {"job": 0, "item": 3, "delivery": 0},
+    "no token": {"job": 0, "item": 1, "delivery": 0},
     "no state": {"job": 0, "item": 8, "delivery": 0},
-    "no expiry": {"job": 3, "item": 1, "delivery": 0},
+    "no expiry": {"job": 3, "item": 3, "delivery": 0},
     "early expiry": {"job": 3, "item": 3, "delivery": 0},
 }
 
@@ -138,7 +138,7 @@ ABLATIONS = [
         for name, switch in safeguards(port).items()
     ),
     (Ablation("unique index", prepare="DROP INDEX uq_jobs_active"), 0, ()),
-    (Ablation("transaction", make_store=TornStore), 5, ()),
+    (Ablation("transaction", make_store=TornStore), 4, ()),
     (Ablation("the store's clock", without(change, defer=by_own_clock)), 6, ()),
     (Ablation("the budget", without(JobGate, request=unlimited)), 3, ()),
     (Ablation("the lease of a renewal", without(SqlConnections, lease=anybody)), 5, ()),

@@ -112,7 +112,7 @@ LIVE_ALONE = Scenario(activities=0, days=0.125, live_a_day=300, crashes_a_day=50
 
 @pytest.mark.timeout(300)
 def test_with_live_work_alone_and_workers_that_are_killed_no_event_is_lost() -> None:
-    outcome = play(2, LIVE_ALONE)
+    outcome = play(3, LIVE_ALONE)
 
     # There is no backfill to find what live work has left behind.
     assert outcome.crashes > 30
@@ -140,7 +140,7 @@ def test_without_waiting_for_others_claims_some_would_be(monkeypatch: pytest.Mon
     monkeypatch.setattr(SqlItems, "next_due_s", blind)
 
     # Then what a dead worker held is left behind, by this very run
-    assert play(2, LIVE_ALONE).missing
+    assert play(3, LIVE_ALONE).missing
 
 
 def test_the_same_seed_gives_the_same_days() -> None:
