@@ -16,7 +16,9 @@ from sqlalchemy import (
     Integer,
     Select,
     bindparam,
+    case,
     exists,
+    false,
     func,
     literal,
     null,
@@ -245,7 +247,11 @@ def _claim_and_look(syncs: int, *, server: bool) -> Select[Any]:
             .limit(1)
         ),
     )
-    crowded = exists(select(left.c.id)).label("crowded")
+    # Not looked for by who has got all it wanted.
+    wants_more = select(func.count()).select_from(taken).scalar_subquery() < bindparam(
+        "most", type_=Integer
+    )
+    crowded = case((wants_more, exists(select(left.c.id))), else_=false()).label("crowded")
     return select(*look.c, crowded, *taken.c).select_from(look.outerjoin(taken, true()))
 
 
