@@ -43,7 +43,7 @@ coverage: $(VENV)/.ok ## Check that the tests of model, policy and flow reach ev
 	@exec $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(CORE_TESTS) --cov
 
 simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
-	@exec $(BIN)/python -m headgate.simulation --seeds $(SEEDS)
+	@exec $(BIN)/python -m headgate.simulation --seeds $(SEEDS) $(ARGS)
 
 bench: $(VENV)/.ok ## Measure, next to the bare drivers; ARGS=--quick for a short run
 	@for name in $(BENCHES); do echo "==> $$name"; $(BIN)/python -m bench.$$name $(ARGS) || exit 1; done

@@ -4,6 +4,7 @@ A failing seed says how to replay it. `make simulate` plays a thousand of them.
 """
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from datetime import timedelta
@@ -18,6 +19,7 @@ from headgate.flow.gate import JobGate, Unlimited
 from headgate.model import change
 from headgate.model.job import Job
 from headgate.ports.connector import Passage
+from headgate.simulation.__main__ import main
 from headgate.simulation.host import current_host
 from headgate.simulation.scenario import Ablation, play
 from headgate.simulation.workload import Workload
@@ -156,3 +158,14 @@ def test_a_safeguard_that_is_switched_off_is_noticed(
     assert any(play(seed, ablation, more).violations for seed in seeds)
     # With all its safeguards the same seed is among those that must find nothing.
     assert known in (WITH_DELIVERIES if more else FIXED)
+
+
+def test_a_workload_of_ones_own_is_played_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = "tests.simulation.delivery_work:DeliveryWork"
+    monkeypatch.setattr(sys, "argv", ["simulation", "--seed", "0", "--workload", work])
+
+    assert main() == 0
+
+    assert "deliveries" in capsys.readouterr().err

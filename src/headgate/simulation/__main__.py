@@ -8,8 +8,10 @@ import gc
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pkgutil import resolve_name
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -25,15 +27,24 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run this one seed, and tell its story")
+    parser.add_argument(
+        "--workload",
+        type=resolve_name,
+        action="append",
+        default=[],
+        metavar="MODULE:CLASS",
+        help="a workload of your own that every seed plays too",
+    )
     asked = parser.parse_args()
+    play_with = partial(play, workloads=tuple(asked.workload))
     if asked.seed is not None:
-        verdict = play(asked.seed)
+        verdict = play_with(asked.seed)
         console.print(verdict.report, markup=False)
         return _tell([verdict])
-    return _tell(_run_all(range(asked.first, asked.first + asked.seeds)))
+    return _tell(_run_all(play_with, range(asked.first, asked.first + asked.seeds)))
 
 
-def _run_all(seeds: range) -> list[Verdict]:
+def _run_all(play: Callable[[int], Verdict], seeds: range) -> list[Verdict]:
     verdicts: list[Verdict] = []
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("seeds"), TimeRemainingColumn())
     with (
