@@ -124,3 +124,16 @@ def test_stopping_twice_or_before_starting_is_fine(tmp_path: Path) -> None:
         await worker.stop()
 
     in_world(tmp_path, main)
+
+
+def test_a_worker_that_never_began_is_stopped_without_a_word(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app()
+        supervisor = app.supervisor()
+        # What is not open cannot be written to.
+        await app.database.close()
+
+        await supervisor.stop()
+        await supervisor.stop()
+
+    in_world(tmp_path, main)

@@ -34,8 +34,10 @@ class Presence:
         self._beats += 1
 
     async def end(self) -> None:
-        """The process stops."""
-        await self._workers.remove_worker(self._worker)
+        """The process stops; nothing to take back where it has never told of itself."""
+        if self._beats:
+            self._beats = 0
+            await self._workers.remove_worker(self._worker)
 
 
 class Heartbeat(Service):
