@@ -14,6 +14,8 @@ from headgate.simulation.provider import PAGES, EarlyRequest, Ledger, records_of
 from headgate.store.sql import coverage, events, records, settle
 
 _EVENTS_MAX = 100_000
+#: A worker that was declared lost may go on with its chunk for so long.
+ZOMBIE = timedelta(seconds=90)
 #: Events that each stand for one committed chunk. A cancel or a pause that met a chunk on its way
 #: stands for it too, and says so.
 _CHUNK_EVENTS = (EventKind.CHUNK, EventKind.SUCCEEDED, EventKind.DAY_FAILED)
@@ -36,13 +38,18 @@ def judge_ends(tx: Connection, acknowledged: Mapping[str, Job]) -> Iterable[str]
 def judge_arrivals(tx: Connection, early: Iterable[EarlyRequest]) -> Iterable[str]:
     """Requests that came too early, though the job knew that it had to wait.
 
-    It did not where its worker died before it could say so, or where people made it go on.
+    It did not where its worker died before it could say so, where people made it go on, or where
+    a worker that had lost the job was the one who was refused.
     """
     for request in early:
         since, until = (START + timedelta(seconds=at) for at in request[1:])
         told = events.of_job(tx, request.job_id, after=0, limit=_EVENTS_MAX)
         between = {event.kind for event in told if since <= event.at <= until}
-        if between == {EventKind.DEFERRED}:
+        lost = any(
+            event.kind == EventKind.RESCUED and since - ZOMBIE <= event.at <= since
+            for event in told
+        )
+        if between == {EventKind.DEFERRED} and not lost:
             yield f"EARLY: {request.job_id} asked at {until:%H:%M:%S}, refused at {since:%H:%M:%S}"
 
 

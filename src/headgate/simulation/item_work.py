@@ -193,6 +193,7 @@ class ItemWork(JobWorkload):
             await clock.sleep(draw.uniform(1, 90))
             if draw.random() < 0.5:
                 server.restart_empty()
+                self._meter.forget()
             else:
                 server.is_up = True
 

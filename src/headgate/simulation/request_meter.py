@@ -2,7 +2,8 @@
 
 A request is counted when the limiter grants it and arrives a little later. The budget's `guard_s`
 covers that way; one that was granted earlier than that, because its process stood still meanwhile,
-may fall into a window that it was not counted in, and is not held against anybody.
+may fall into a window that it was not counted in, and is not held against anybody. A limiter that
+has lost its counts sends one request to learn them from the answer: so much is allowed beyond.
 """
 
 import asyncio
@@ -26,11 +27,19 @@ class RequestMeter:
         self._granted: dict[asyncio.Task[Any] | None, int] = {}
         #: By limit and by the number of its window.
         self._arrived: Counter[tuple[str, int]] = Counter()
+        #: How often the limiter has lost its counts in each window.
+        self._forgotten: Counter[tuple[str, int]] = Counter()
         self.arrivals = 0
 
     def granted(self, grant: Granted) -> None:
         """The running task may send a request."""
         self._granted[asyncio.current_task()] = grant.at_ms
+
+    def forget(self) -> None:
+        """The limiter has lost its counts."""
+        self._forgotten.update(
+            (limit.name, self._now // (limit.seconds * 1000)) for limit in self._budget.limits
+        )
 
     def arrive(self) -> None:
         """The running task's request is here."""
@@ -55,7 +64,7 @@ class RequestMeter:
         """Windows in which more requests arrived than the provider allows."""
         amounts = {limit.name: limit.amount for limit in self._budget.limits}
         for (name, window), count in sorted(self._arrived.items()):
-            if count > amounts[name]:
+            if count > amounts[name] + self._forgotten[name, window]:
                 yield (
                     f"BUDGET: {self._budget.source} had {count} requests in window {window} of "
                     f"{name}, and allows {amounts[name]}"
