@@ -10,7 +10,7 @@ from headgate.base.errors import StoreUnavailable
 from headgate.flow.claims import ActiveClaims, LeasedWork
 from headgate.flow.recover import rescue_expired
 from headgate.ports.leases import Leases
-from headgate.simulation.deployment import Joined, Process
+from headgate.simulation.deployment import Process, ProcessExtras
 from headgate.simulation.workload import Stage, Workload
 from tests import deliveries
 from tests.deliveries import CRASHES_MAX, DEAD, SENT, Delivery, DeliveryWorker, SqlDeliveries
@@ -34,13 +34,13 @@ class DeliveryWork(Workload):
     def install(self, tx: Connection) -> None:
         deliveries.metadata.create_all(tx)
 
-    def join(self, process: Process) -> Joined:
+    def join(self, process: Process) -> ProcessExtras:
         port = cast(SqlDeliveries, process.faulty(SqlDeliveries(process.database)))
         claims = ActiveClaims(
             cast(Leases[Delivery, Any, Any], port), process.clock, lease=process.lease
         )
         worker = DeliveryWorker(port, claims, self._receive)
-        return Joined(
+        return ProcessExtras(
             [LeasedWork(claims, lambda: rescue_expired(port, deliveries.rescue))], [worker]
         )
 

@@ -26,10 +26,9 @@ from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.job import Job, Lane, Progress
 from headgate.model.lease import NOW
-from headgate.model.states import ITEM, ItemState
+from headgate.model.states import ITEM
 from headgate.policy import items as policy
 from headgate.policy.items import (
-    COUNT_MAX,
     Defer,
     GiveBack,
     GiveUp,
@@ -47,9 +46,6 @@ BATCH = 10
 LOOK, LOOK_MIN = timedelta(minutes=15), timedelta(seconds=5)
 #: Others may change an item between the look and the write: look again so often.
 CHANGE_TRIES_MAX = 5
-
-#: What a provider has answered for.
-_FETCHED = (ItemState.SUCCESS, ItemState.UNAVAILABLE)
 
 _log = get_logger(__name__)
 
@@ -78,7 +74,7 @@ class Fetching:
         self.collections = collections
         self.claims = ActiveClaims(items, clock, lease=lease)
 
-    def took(self, items: Iterable[Item], *, seen_s: float) -> None:
+    def add(self, items: Iterable[Item], *, seen_s: float) -> None:
         """Keep what was claimed then."""
         self.claims.add([ActiveClaim(item) for item in items], seen_s=seen_s)
 
@@ -104,9 +100,9 @@ async def fetch_due(
         worker=fetching.worker,
         lane=lane,
     )
-    fetching.took(taken, seen_s=began_s)
+    fetching.add(taken, seen_s=began_s)
     done, error = await _fetch_all(fetching, ctx, fetch, taken)
-    if error is not None and not any(item.state in _FETCHED for item in done):
+    if error is not None and not any(item.state in ITEM.terminal for item in done):
         raise error
     if error is not None or len(taken) == limit:
         # Who is cut short does not know what is left.
@@ -193,7 +189,8 @@ def _change(fetching: Fetching, item: Item, error: Exception | None) -> ItemChan
     if error is None:
         return change.succeed(item)
     said = describe(error)
-    decision = policy.decide(item, error, retry_policy(fetching.collections, item))
+    known = fetching.collections.get(item.collection)
+    decision = policy.decide(item, error, ItemRetryPolicy() if known is None else known.retry)
     match decision:
         case Retry(after):
             return change.fail(item, error=said, after=after)
@@ -281,12 +278,6 @@ class JobItems:
 
 
 # ---- what is not a worker's --------------------------------------------------------------------
-
-
-def retry_policy(collections: Collections, item: Item) -> ItemRetryPolicy:
-    """By its collection; how patient one is that is declared elsewhere is not for us to say."""
-    known = collections.get(item.collection)
-    return ItemRetryPolicy(crashes_max=COUNT_MAX) if known is None else known.retry
 
 
 async def reset_item(items: Items, item_id: str, *, after: timedelta = NOW) -> Item:

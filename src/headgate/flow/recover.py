@@ -1,19 +1,18 @@
 """Putting right what nobody else will: lost workers, late cancels, cooled-down breakers."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
 from typing import Any
 
 from headgate.flow.claims import ActiveClaims, LeasedWork
-from headgate.flow.fetch_item import NO_COLLECTIONS, Collections, Fetching, retry_policy
+from headgate.flow.fetch_item import NO_COLLECTIONS, Collections, Fetching
 from headgate.flow.runtime import Runtime
 from headgate.model import change
 from headgate.model.change import JobChange
+from headgate.model.item import Item, ItemChange
 from headgate.model.job import Job, Lane, Reason
 from headgate.model.lease import AnyChange, Row
-from headgate.model.states import JobState
 from headgate.policy import items as item_policy
-from headgate.policy.retry import backoff
+from headgate.policy import retry
 from headgate.ports.items import Items
 from headgate.ports.leases import Leases
 from headgate.ports.signal import lane_topic
@@ -40,9 +39,12 @@ def item_work(fetching: Fetching) -> LeasedWork:
 
 async def rescue_items(items: Items, collections: Collections = NO_COLLECTIONS) -> int:
     """Take items from workers that are gone; how many."""
-    return await rescue_expired(
-        items, lambda item: item_policy.rescue(item, retry_policy(collections, item))
-    )
+
+    def rescue(item: Item) -> ItemChange:
+        known = collections.get(item.collection)
+        return item_policy.rescue(item, None if known is None else known.retry)
+
+    return await rescue_expired(items, rescue)
 
 
 async def rescue_expired(
@@ -96,20 +98,8 @@ async def free_probes(rt: Runtime) -> None:
 
 
 def _rescued(rt: Runtime, job: Job) -> JobChange:
-    if job.state is JobState.CANCELLING:
-        # Its worker is gone, or had until the deadline.
-        return change.cancel(job, Reason.CANCEL_DEADLINE)
     sync = rt.registry.find(job.sync)
-    if sync is None:
-        # Another application's: how patient it is with crashes is its own business.
-        return change.rescue(job, after=timedelta(0))
-    policy = sync.retry
-    if job.crashes + 1 >= policy.crashes_max:
-        return change.give_up(job)
-    # The first rescue is at once: a deploy is the usual cause. A chunk that kills its workers
-    # comes back ever more slowly.
-    again = backoff(job.crashes, policy, draw=rt.rng.random()) if job.crashes else timedelta(0)
-    return change.rescue(job, after=again)
+    return retry.rescue(job, None if sync is None else sync.retry, draw=rt.rng.random())
 
 
 async def _announced(rt: Runtime, count: int) -> int:

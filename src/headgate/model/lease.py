@@ -51,6 +51,16 @@ class LeasedRow(Protocol):
         ...
 
     @property
+    def attempted_at(self) -> datetime | None:
+        """When it was last claimed, or its worker last began something."""
+        ...
+
+    @property
+    def crashes(self) -> int:
+        """Workers that were lost with it."""
+        ...
+
+    @property
     def updated_at(self) -> datetime:
         """When it last changed, by the store's clock."""
         ...

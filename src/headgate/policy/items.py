@@ -124,8 +124,13 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, Transient) or not isinstance(error, SourceError)
 
 
-def rescue(item: Item, policy: ItemRetryPolicy) -> ItemChange:
-    """The worker was lost: the first time again at once, for a deploy is the usual cause."""
+def rescue(item: Item, policy: ItemRetryPolicy | None) -> ItemChange:
+    """The worker was lost: the first time again at once, for a deploy is the usual cause.
+
+    Without a policy, which only its own application has, it is never given up.
+    """
+    if policy is None:
+        return change.rescue(item, after=timedelta(0))
     if item.crashes + 1 >= policy.crashes_max:
         return change.abandon(item)
     again = policy.wait_after(item.crashes) if item.crashes else timedelta(0)

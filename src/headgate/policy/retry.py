@@ -1,7 +1,8 @@
 """A chunk failed: what now? And when?
 
-`decide` turns an error into a decision; it is the only place that does. Which errors are which is
-said by the tree in `base/errors.py`; anything outside it counts as transient.
+`decide` turns an error into a decision, and `rescue` a lost worker into a change; nothing else
+does. Which errors are which is said by the tree in `base/errors.py`; anything outside it counts as
+transient.
 """
 
 from datetime import datetime, timedelta
@@ -18,7 +19,10 @@ from headgate.base.errors import (
     RateLimited,
     Terminal,
 )
+from headgate.model import change
+from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
+from headgate.model.states import JobState
 
 #: Above every sensible setting (31 years in seconds), and small enough to calculate with.
 _SETTING_MAX = 1_000_000_000
@@ -111,6 +115,23 @@ def decide(
     if spent or job.probe:
         return _open_breaker(job, policy, recent)
     return Retry(backoff(job.attempts, policy, draw=draw), recent)
+
+
+def rescue(job: Job, policy: RetryPolicy | None, *, draw: float) -> JobChange:
+    """The worker was lost. A chunk that kills its workers comes back ever more slowly.
+
+    The first time it comes back at once: a deploy is the usual cause. Without a policy, which only
+    its own application has, it is never given up.
+    """
+    if job.state is JobState.CANCELLING:
+        # Its worker is gone, or had until the deadline.
+        return change.cancel(job, Reason.CANCEL_DEADLINE)
+    if policy is None:
+        return change.rescue(job, after=timedelta(0))
+    if job.crashes + 1 >= policy.crashes_max:
+        return change.give_up(job)
+    again = backoff(job.crashes, policy, draw=draw) if job.crashes else timedelta(0)
+    return change.rescue(job, after=again)
 
 
 def recent_errors(job: Job, policy: RetryPolicy, *, now: datetime) -> tuple[datetime, ...]:

@@ -77,7 +77,7 @@ class StoreClock:
         await self._sleeper.sleep(seconds)
 
 
-class Joined(msgspec.Struct, frozen=True):
+class ProcessExtras(msgspec.Struct, frozen=True):
     """What is added to a process beside the engine: leased types, and services of its own."""
 
     leased: Sequence[LeasedWork] = ()
@@ -155,7 +155,7 @@ class Deployment:
         *,
         worker: WorkerSettings,
         make_store: Callable[[InlineSqliteDatabase, Sequence[str]], SqlStore] = SqlStore,
-        joining: Sequence[Callable[["Process"], Joined]] = (),
+        joining: Sequence[Callable[["Process"], ProcessExtras]] = (),
     ) -> None:
         self.loop = loop
         self.file = file

@@ -21,7 +21,7 @@ from headgate.loops.supervisor import WorkerSettings
 from headgate.model.job import Job, Lane
 from headgate.model.states import JOB, JobState
 from headgate.policy.retry import RetryPolicy
-from headgate.simulation.deployment import Deployment, Joined, Process
+from headgate.simulation.deployment import Deployment, Process, ProcessExtras
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.provider import Trouble
 from headgate.store.sql.leases import LeaseTable
@@ -81,9 +81,9 @@ class Workload:
     def install(self, tx: Connection) -> None:
         """Make tables of its own."""
 
-    def join(self, process: Process) -> Joined:
+    def join(self, process: Process) -> ProcessExtras:
         """What it adds to a process that starts."""
-        return Joined()
+        return ProcessExtras()
 
     def people(self) -> Iterable[Coroutine[Any, Any, None]]:
         """Who acts in the first act, until `FIRST_ACT_S`."""

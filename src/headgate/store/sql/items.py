@@ -35,7 +35,7 @@ from headgate.ports.items import (
 )
 from headgate.store.sql import documents, removals
 from headgate.store.sql.documents import Packed
-from headgate.store.sql.leases import LeaseTable, Settled, seconds_until_first
+from headgate.store.sql.leases import LeaseTable, RowUpdate, seconds_until_first
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment, instant
 from headgate.store.sql.statements import ROWS_MAX, Insert
@@ -75,11 +75,11 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> Registere
         results = _insert.run(tx, [_new_row(each, at) for each in some])
         created += sum(len(result.all()) for result in results)
         appeared += _appear(tx, now, some)
-        _hurry(tx, [each.id for each in some if each.lane is Lane.HOT])
+        _make_hot(tx, [each.id for each in some if each.lane is Lane.HOT])
     return Registered(created, appeared)
 
 
-def _hurry(tx: Connection, ids: Sequence[str]) -> None:
+def _make_hot(tx: Connection, ids: Sequence[str]) -> None:
     """Let those that are not over go first from now on: somebody asks for them."""
     if ids:
         cold = (TABLE.among(tx.dialect), in_states(items, *ITEM.active), items.c.lane == Lane.COLD)
@@ -176,7 +176,7 @@ def settle(
     return TABLE.settle(tx, now, batch, _store)
 
 
-def _store(tx: Connection, settled: list[Settled[Item, ItemChange, Packed]]) -> None:
+def _store(tx: Connection, settled: list[RowUpdate[Item, ItemChange, Packed]]) -> None:
     TABLE.write(tx, settled)
     fetched = [(each.row.id, each.payload) for each in settled if each.payload is not None]
     documents.store(tx, fetched, settled[0].now)

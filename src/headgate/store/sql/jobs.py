@@ -140,7 +140,7 @@ def _by_key(tx: Connection, new: NewJob) -> Job | None:
 # ---- claiming ----------------------------------------------------------------------------------
 
 
-class Taken(NamedTuple):
+class ClaimResult(NamedTuple):
     """The jobs that a claim got, and when the first of those that sleep comes due."""
 
     jobs: list[Job]
@@ -165,7 +165,7 @@ def claim(
     limit: int,
     lease: timedelta,
     wake: bool = False,
-) -> Taken:
+) -> ClaimResult:
     """Take the lowest turns of the lane among these syncs; first `wake` those that are due."""
     if wake:
         line.wake_sleepers(tx, now, lane, syncs)
@@ -179,7 +179,7 @@ def claim(
     return _take(tx, now, len(syncs), asked)
 
 
-def _take(tx: Connection, now: Moment, syncs: int, asked: dict[str, Any]) -> Taken:
+def _take(tx: Connection, now: Moment, syncs: int, asked: dict[str, Any]) -> ClaimResult:
     if tx.dialect.name == "postgresql":
         rows = tx.execute(_claim_and_look(syncs, server=now.server), asked).all()
         at, first, crowded = rows[0][:3]
@@ -190,7 +190,7 @@ def _take(tx: Connection, now: Moment, syncs: int, asked: dict[str, Any]) -> Tak
         at, first = tx.execute(_look(syncs, server=now.server), asked).one()
         crowded = False
     due_s = None if first is None else max(0.0, (first - at).total_seconds())
-    return Taken(taken, due_s, crowded)
+    return ClaimResult(taken, due_s, crowded)
 
 
 @cache

@@ -43,7 +43,7 @@ from headgate.store.sql.tables import in_states
 Payload = TypeVar("Payload")
 
 
-class Settled(Generic[Row, AnyChange, Payload]):
+class RowUpdate(Generic[Row, AnyChange, Payload]):
     """A change that holds, with the row as it is to be written and what is stored beside it."""
 
     __slots__ = ("change", "now", "payload", "row", "seen_state", "seen_token")
@@ -176,7 +176,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         tx: Connection,
         now: Moment,
         batch: Sequence[tuple[AnyChange, Payload | None]],
-        store: "Callable[[Connection, list[Settled[Row, AnyChange, Payload]]], None] | None" = None,
+        store: Callable[[Connection, list[RowUpdate[Row, AnyChange, Payload]]], None] | None = None,
     ) -> list[Row | None]:
         """Apply the changes that still hold; None where one lost.
 
@@ -193,14 +193,14 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
 
     def _settle_together(
         self, tx: Connection, now: Moment, batch: Sequence[tuple[int, AnyChange, Payload | None]]
-    ) -> dict[int, Settled[Row, AnyChange, Payload]]:
+    ) -> dict[int, RowUpdate[Row, AnyChange, Payload]]:
         locked = self._lock(tx, now, sorted(change.after.id for _, change, _ in batch))
         settled = {}
         for place, change, payload in batch:
             row = locked.get(change.after.id)
             became = None if row is None else self.kind.settled(change, row)
             if row is not None and became is not None:
-                settled[place] = Settled[Row, AnyChange, Payload](
+                settled[place] = RowUpdate[Row, AnyChange, Payload](
                     *became, payload, seen_state=row.state, seen_token=row.token, now=row.now
                 )
         return settled
@@ -220,9 +220,9 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
             .with_for_update()
         )
 
-    def write(self, tx: Connection, settled: Sequence[Settled[Row, AnyChange, Payload]]) -> None:
+    def write(self, tx: Connection, settled: Sequence[RowUpdate[Row, AnyChange, Payload]]) -> None:
         """Write the rows, those that change the same columns together."""
-        alike: dict[tuple[str, ...], list[Settled[Row, AnyChange, Payload]]] = {}
+        alike: dict[tuple[str, ...], list[RowUpdate[Row, AnyChange, Payload]]] = {}
         for each in settled:
             before, after = each.change.before, each.row
             # A list, which is quicker than a generator.

@@ -15,12 +15,12 @@ from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.ports.store import Work
 from headgate.store.sql import coverage, events, high_water, line, records
-from headgate.store.sql.leases import LeaseTable, Settled
+from headgate.store.sql.leases import LeaseTable, RowUpdate
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import ACTIVE, jobs
 
 Settlement = tuple[JobChange, Work | None]
-_Settled = Settled[Job, JobChange, Work]
+_RowUpdate = RowUpdate[Job, JobChange, Work]
 
 TABLE = LeaseTable[Job, JobChange, LockedJob, Work](JOBS, jobs)
 
@@ -32,7 +32,7 @@ def settle(
     return TABLE.settle(tx, now, batch, partial(_store, syncs=syncs))
 
 
-def _store(tx: Connection, settled: list[_Settled], *, syncs: Sequence[str]) -> None:
+def _store(tx: Connection, settled: list[_RowUpdate], *, syncs: Sequence[str]) -> None:
     for each in settled:
         _refuse_second_active(tx, each.change)
     at = settled[0].now
@@ -47,14 +47,14 @@ def _store(tx: Connection, settled: list[_Settled], *, syncs: Sequence[str]) -> 
     events.append(tx, [told for each in settled for told in _told(each)])
 
 
-def _told(each: _Settled) -> Iterator[events.Told]:
+def _told(each: _RowUpdate) -> Iterator[events.Told]:
     """What the source tells of the chunk, then what the change tells of the job."""
     for event in () if each.payload is None else each.payload.events:
         yield each.row.id, each.now, event.kind, event.data
     yield each.row.id, each.now, each.change.event, each.change.data
 
 
-def _join_line(tx: Connection, settled: Sequence[_Settled], syncs: Sequence[str]) -> None:
+def _join_line(tx: Connection, settled: Sequence[_RowUpdate], syncs: Sequence[str]) -> None:
     """Give turns to those that are due at once; other applications' jobs are left asleep."""
     joining = [each for each in settled if _is_due(each) and each.row.sync in syncs]
     turns = line.next_turns(tx, [(each.row.lane, each.row.user_id) for each in joining], syncs)
@@ -62,7 +62,7 @@ def _join_line(tx: Connection, settled: Sequence[_Settled], syncs: Sequence[str]
         each.row = replace(each.row, turn=turn)
 
 
-def _is_due(each: _Settled) -> bool:
+def _is_due(each: _RowUpdate) -> bool:
     job = each.row
     return job.state is JobState.PENDING and job.wake_at is not None and job.wake_at <= each.now
 

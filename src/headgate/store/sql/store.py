@@ -16,7 +16,7 @@ from headgate.store.sql import high_water as marks
 from headgate.store.sql import jobs, recovery, settle, users, workers
 from headgate.store.sql import records as stored
 from headgate.store.sql.database import Database
-from headgate.store.sql.jobs import Taken
+from headgate.store.sql.jobs import ClaimResult
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import autocommits_timed, reads, reads_timed, writes, writes_timed
@@ -114,7 +114,7 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
         return await self.database.free_locks()
 
 
-def _claimed(taken: Sequence[Job], last: Taken, limit: int) -> Claimed:
+def _claimed(taken: Sequence[Job], last: ClaimResult, limit: int) -> Claimed:
     """What was claimed in all, and when to look again where it was less than was wanted."""
     if len(taken) == limit:
         return Claimed(taken, None)

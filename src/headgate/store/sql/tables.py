@@ -147,9 +147,12 @@ jobs = Table(
     CheckConstraint(
         f"(finished_at IS NOT NULL) = (state IN ({_listed(JOB.terminal)}))", name="finished"
     ),
-    CheckConstraint("turn IS NULL OR state = 'pending'", name="turn"),
+    CheckConstraint(f"turn IS NULL OR state = {_listed([JOB.initial])}", name="turn"),
     # A pending job is in line, or knows when it will be: else nothing would ever wake it.
-    CheckConstraint("state <> 'pending' OR turn IS NOT NULL OR wake_at IS NOT NULL", name="wakes"),
+    CheckConstraint(
+        f"state <> {_listed([JOB.initial])} OR turn IS NOT NULL OR wake_at IS NOT NULL",
+        name="wakes",
+    ),
 )
 
 #: Due and waiting for a worker, in the order of `turn`.
