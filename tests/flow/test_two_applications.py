@@ -8,7 +8,7 @@ import pytest
 
 from headgate import App, Chunk, Context, JobState, Lane, RetryPolicy, Sync, Transient
 from headgate.model import change
-from tests.worlds import START, ScriptedSource, World, in_world, lanes
+from tests.worlds import START, ScriptedSource, World, in_world, kinds, lanes
 
 
 def sync(name: str, *, takes_s: float = 1.0) -> Sync:
@@ -143,6 +143,9 @@ def test_a_provider_is_tried_by_whoever_lives(tmp_path: Path, dies: str) -> None
         # Then the other does not wait for them
         done = await world.until(left, second, limit_s=3600)
         assert done.state is JobState.SUCCESS
+        if dies == "paused":
+            # What only they can run was never chosen to try it.
+            assert "thawed" not in kinds(await left.jobs.events(first))
 
     in_world(tmp_path, main)
 
