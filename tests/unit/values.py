@@ -6,14 +6,18 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from headgate.base.clock import Clock
+from headgate.base.clock import Clock, ManualClock
 from headgate.base.ids import UlidIds
 from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
+from headgate.flow.registry import Registry, Sync
+from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.states import JobState
 from headgate.ports.items import Items
+from headgate.ports.signal import Signal
+from headgate.ports.store import Store
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -46,3 +50,19 @@ def fetching(clock: Clock) -> Fetching:
 def gates(clock: Clock, rng: Random) -> Gates:
     """Gates before a limiter in memory."""
     return Gates(MemoryLimiter(clock), MemoryLimiter(clock), clock, UlidIds(clock, rng))
+
+
+def runtime(recorder: object, *syncs: Sync, **more: Any) -> Runtime:
+    """A process that knows these syncs, whose store and signal are `recorder`."""
+    clock, rng = ManualClock(NOW), Random(0)
+    return Runtime(
+        store=cast(Store, recorder),
+        signal=cast(Signal, recorder),
+        clock=clock,
+        ids=UlidIds(clock, rng),
+        rng=rng,
+        gates=gates(clock, rng),
+        fetching=fetching(clock),
+        registry=Registry(syncs),
+        **more,
+    )

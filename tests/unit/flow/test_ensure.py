@@ -1,25 +1,20 @@
 """What `ensure` does where the active job moves while it is looked at."""
 
-import random
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from headgate.base.clock import ManualClock
 from headgate.base.errors import ActiveJobExists, Conflict
-from headgate.base.ids import UlidIds
 from headgate.flow.ensure import TRIES_MAX, ensure
-from headgate.flow.registry import Registry, Sync
-from headgate.flow.runtime import Runtime
+from headgate.flow.registry import Sync
 from headgate.flow.submit import JobRequest
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
 from headgate.ports.connector import Chunk, Context
-from headgate.ports.signal import Signal
-from headgate.ports.store import NewJob, Store, Submitted
-from tests.unit.values import NOW, fetching, gates, make_job
+from headgate.ports.store import NewJob, Submitted
+from tests.unit.values import make_job, runtime
 
 REQUEST = JobRequest(sync="inbox", user_id="user_1", connection_id="c")
 ENDED = make_job(state=JobState.SUCCESS, reason=Reason.DONE)
@@ -56,22 +51,11 @@ class Recorder:
     async def announce(self, *_: Any) -> None: ...
 
 
-def runtime(recorder: Recorder) -> Runtime:
-    clock, rng = ManualClock(NOW), random.Random(0)
-    return Runtime(
-        store=cast(Store, recorder),
-        signal=cast(Signal, recorder),
-        clock=clock,
-        ids=UlidIds(clock, rng),
-        rng=rng,
-        gates=gates(clock, rng),
-        fetching=fetching(clock),
-        registry=Registry([Sync(name="inbox", source=Inbox())]),
-    )
+INBOX = Sync(name="inbox", source=Inbox())
 
 
 async def test_a_job_that_has_ended_between_two_looks_makes_room_for_a_new_one() -> None:
-    submitted = await ensure(runtime(Recorder(ENDED, submits=2)), REQUEST)
+    submitted = await ensure(runtime(Recorder(ENDED, submits=2), INBOX), REQUEST)
 
     assert submitted.created
 
@@ -80,6 +64,6 @@ async def test_a_job_that_keeps_changing_is_a_conflict() -> None:
     recorder = Recorder(*[RUNNING] * TRIES_MAX)
 
     with pytest.raises(Conflict, match="'inbox' keeps changing"):
-        await ensure(runtime(recorder), REQUEST)
+        await ensure(runtime(recorder, INBOX), REQUEST)
 
     assert len(recorder.lost) == TRIES_MAX

@@ -1,26 +1,21 @@
 """One step of a job: who is set free by a probe, and what a store does that takes nothing."""
 
-import random
 from datetime import date, timedelta
-from typing import cast
 
 import pytest
 
-from headgate.base.clock import ManualClock
 from headgate.base.errors import StoreUnavailable, Transient
-from headgate.base.ids import UlidIds
 from headgate.flow.claimed_job import ClaimedJob, Interrupt
-from headgate.flow.registry import Registry, Sync
-from headgate.flow.runtime import Runtime
+from headgate.flow.registry import Sync
 from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.flow.step import step
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode
 from headgate.model.states import JobState
 from headgate.ports.connector import Chunk, Context
-from headgate.ports.signal import SWEEP, Signal
-from headgate.ports.store import Store, Work
-from tests.unit.values import NOW, fetching, gates, make_job
+from headgate.ports.signal import SWEEP
+from headgate.ports.store import Work
+from tests.unit.values import NOW, make_job, runtime
 
 FIRST, LAST = date(2026, 1, 1), date(2026, 1, 2)
 
@@ -67,21 +62,6 @@ async def stepped(job: Job, *, down: bool) -> tuple[Job, Recorder]:
     after = await step(rt, ClaimedJob(job), slice_ends=rt.clock.monotonic() + 9)
     assert after is not None
     return after, recorder
-
-
-def runtime(recorder: Recorder, *syncs: Sync) -> Runtime:
-    """A process that knows these syncs."""
-    clock, rng = ManualClock(NOW), random.Random(0)
-    return Runtime(
-        store=cast(Store, recorder),
-        signal=cast(Signal, recorder),
-        clock=clock,
-        ids=UlidIds(clock, rng),
-        rng=rng,
-        gates=gates(clock, rng),
-        fetching=fetching(clock),
-        registry=Registry(syncs),
-    )
 
 
 def reading(day: date, *, probe: bool = True, pauses: int = 3) -> Job:

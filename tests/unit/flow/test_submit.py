@@ -1,7 +1,6 @@
 """A request is checked whole before anything is written or announced."""
 
 import math
-import random
 from datetime import date, datetime, timedelta, timezone
 from typing import Any, cast
 
@@ -12,8 +11,7 @@ from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import HeadgateError, InvalidInput, PlanRequired, UnknownSync
-from headgate.base.ids import UlidIds
-from headgate.flow.registry import Registry, Sync
+from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import (
     DELAY_S_MAX,
@@ -27,9 +25,8 @@ from headgate.model.job import Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.ports.connector import Batch, Chunk, Context, Http, Way
-from headgate.ports.signal import Signal
-from headgate.ports.store import NewJob, Store, Submitted
-from tests.unit.values import NOW, fetching, gates, make_job
+from headgate.ports.store import NewJob, Submitted
+from tests.unit.values import NOW, make_job, runtime
 
 TODAY = NOW.date()
 YESTERDAY = TODAY - timedelta(days=1)
@@ -84,31 +81,21 @@ class Recorder:
         self.announced.append(topic)
 
 
-def runtime(recorder: Recorder, entitlement: Entitlement | None = None) -> Runtime:
-    clock, rng = ManualClock(NOW), random.Random(0)
-    return Runtime(
-        store=cast(Store, recorder),
-        signal=cast(Signal, recorder),
-        clock=clock,
-        ids=UlidIds(clock, rng),
-        rng=rng,
-        gates=gates(clock, rng),
-        fetching=fetching(clock),
-        entitlement=entitlement,
-        registry=Registry(
-            [
-                Sync(name="everything", source=Fitbit()),
-                Sync(name="days only", source=Fitbit(), modes=[Mode.HISTORY]),
-                Sync(name="uploads", source=Fitbit(), destination=Uploads()),
-            ]
-        ),
-    )
+SYNCS = [
+    Sync(name="everything", source=Fitbit()),
+    Sync(name="days only", source=Fitbit(), modes=[Mode.HISTORY]),
+    Sync(name="uploads", source=Fitbit(), destination=Uploads()),
+]
+
+
+def process(recorder: Recorder, entitlement: Entitlement | None = None) -> Runtime:
+    return runtime(recorder, *SYNCS, entitlement=entitlement)
 
 
 async def accepted(request: JobRequest) -> NewJob:
     """The job that the request becomes."""
     recorder = Recorder()
-    await submit(runtime(recorder), request)
+    await submit(process(recorder), request)
     [new] = recorder.stored
     return new
 
@@ -117,7 +104,7 @@ async def refused(request: JobRequest) -> InvalidInput:
     """Why the request is refused, having left no trace."""
     recorder = Recorder()
     with pytest.raises(InvalidInput) as caught:
-        await submit(runtime(recorder), request)
+        await submit(process(recorder), request)
     assert recorder.stored == []
     assert recorder.announced == []
     return caught.value
@@ -261,7 +248,7 @@ async def test_a_request_is_either_stored_and_announced_or_neither(wanted: JobRe
     recorder = Recorder()
 
     try:
-        await submit(runtime(recorder), wanted)
+        await submit(process(recorder), wanted)
     except HeadgateError as error:
         assert isinstance(error, InvalidInput)
         assert recorder.stored == []
@@ -314,7 +301,7 @@ async def test_today_is_judged_in_utc_wherever_the_clock_is() -> None:
     # Given a clock that shows tomorrow's date already, in its own zone
     recorder = Recorder()
     ahead = NOW.replace(hour=23).astimezone(timezone(timedelta(hours=9)))
-    rt = replace(runtime(recorder), clock=ManualClock(ahead))
+    rt = replace(process(recorder), clock=ManualClock(ahead))
     assert ahead.date() == FUTURE
 
     # When history is asked for up to that date
@@ -441,8 +428,8 @@ async def test_the_same_request_in_other_words_has_the_same_hash(
 ) -> None:
     recorder = Recorder()
 
-    await submit(runtime(recorder), one)
-    await submit(runtime(recorder), other)
+    await submit(process(recorder), one)
+    await submit(process(recorder), other)
 
     first, second = recorder.stored
     assert first.request_hash == second.request_hash
@@ -462,7 +449,7 @@ async def test_the_order_of_options_makes_no_other_request() -> None:
 async def test_a_new_job_is_announced_in_its_lane(request_: JobRequest, topic: str) -> None:
     recorder = Recorder()
 
-    submitted = await submit(runtime(recorder), request_)
+    submitted = await submit(process(recorder), request_)
 
     assert submitted.created
     assert recorder.announced == [topic]
@@ -471,7 +458,7 @@ async def test_a_new_job_is_announced_in_its_lane(request_: JobRequest, topic: s
 async def test_a_job_that_was_there_already_is_not_announced_again() -> None:
     recorder = Recorder(created=False)
 
-    submitted = await submit(runtime(recorder), replace(REQUEST, key="again"))
+    submitted = await submit(process(recorder), replace(REQUEST, key="again"))
 
     assert not submitted.created
     assert submitted.job.id == recorder.stored[0].id
@@ -492,7 +479,7 @@ async def test_what_the_plan_does_not_include_is_refused_and_leaves_no_trace() -
     recorder.plans["user_1"] = "free"
 
     with pytest.raises(PlanRequired, match="paid plans"):
-        await submit(runtime(recorder, paid_history), HISTORY)
+        await submit(process(recorder, paid_history), HISTORY)
 
     assert (recorder.stored, recorder.announced) == ([], [])
 
@@ -502,6 +489,6 @@ async def test_what_the_plan_includes_is_taken(plan: str, request_: JobRequest) 
     recorder = Recorder()
     recorder.plans["user_1"] = plan
 
-    await submit(runtime(recorder, paid_history), request_)
+    await submit(process(recorder, paid_history), request_)
 
     assert len(recorder.stored) == 1
