@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from typing import cast
 
 import asyncpg
 import pytest
@@ -356,14 +357,21 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -
         await database.close()
 
 
-async def test_submitting_and_claiming_are_one_statement_each_without_a_transaction(
-    store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given a store whose statements and transactions are counted
+@pytest.fixture
+async def empty_store(store_url: str) -> AsyncIterator[SqlStore]:
+    """A store that leaves all time to the server."""
     database = PostgresDatabase(store_url, ManualClock(START))
     await database.open()
     await stores.empty(database)
-    store = SqlStore(database, stores.SYNCS)
+    yield SqlStore(database, stores.SYNCS)
+    await database.close()
+
+
+async def test_submitting_and_claiming_are_one_statement_each_without_a_transaction(
+    empty_store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store whose statements and transactions are counted
+    store = empty_store
     sent: list[str] = []
     start = asyncpg.transaction.Transaction.start
 
@@ -373,60 +381,50 @@ async def test_submitting_and_claiming_are_one_statement_each_without_a_transact
 
     monkeypatch.setattr(asyncpg.transaction.Transaction, "start", start_counted)
     event.listen(
-        database.sync_engine,
+        cast(PostgresDatabase, store.database).sync_engine,
         "before_cursor_execute",
         lambda _, __, statement, *rest: sent.append(statement.split()[0]),
     )
-    try:
-        # When a job is submitted with its event, and claimed
-        job = await submit_one(store)
-        assert sent == ["WITH"]
-        sent.clear()
-        claimed = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
-        assert (sent, ids(claimed.jobs)) == (["WITH"], [job.id])
-        assert await stores.kinds(store, job.id) == ["submitted"]
+    # When a job is submitted with its event, and claimed
+    job = await submit_one(store)
+    assert sent == ["WITH"]
+    sent.clear()
+    claimed = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+    assert (sent, ids(claimed.jobs)) == (["WITH"], [job.id])
+    assert await stores.kinds(store, job.id) == ["submitted"]
 
-        # Then settling it is a transaction: all that it writes belongs together
-        sent.clear()
-        await settled(store, change.release(claimed.jobs[0]))
-        assert sent.count("BEGIN") == 1
-    finally:
-        await database.close()
+    # Then settling it is a transaction: all that it writes belongs together
+    sent.clear()
+    await settled(store, change.release(claimed.jobs[0]))
+    assert sent.count("BEGIN") == 1
 
 
 async def test_what_was_claimed_is_kept_where_waking_the_others_fails(
-    store_url: str, monkeypatch: pytest.MonkeyPatch
+    empty_store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given one job in line, one that has come due, and a database that fails to wake it
-    database = PostgresDatabase(store_url, ManualClock(START))
-    await database.open()
-    await stores.empty(database)
-    store = SqlStore(database, stores.SYNCS)
-    try:
-        waiting = await submit_one(store)
-        sleeper = await submit_one(store, delay_s=0.001)
+    store = empty_store
+    waiting = await submit_one(store)
+    sleeper = await submit_one(store, delay_s=0.001)
 
-        def fail(*_: object) -> None:
-            raise StoreUnavailable
+    def fail(*_: object) -> None:
+        raise StoreUnavailable
 
-        with monkeypatch.context() as failing:
-            failing.setattr(line, "wake_sleepers", fail)
-            first = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+    with monkeypatch.context() as failing:
+        failing.setattr(line, "wake_sleepers", fail)
+        first = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
 
-        # Then what was claimed is there, and the other comes with the next claim
-        assert ids(first.jobs) == [waiting.id]
-        second = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
-        assert ids(second.jobs) == [sleeper.id]
-    finally:
-        await database.close()
+    # Then what was claimed is there, and the other comes with the next claim
+    assert ids(first.jobs) == [waiting.id]
+    second = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+    assert ids(second.jobs) == [sleeper.id]
 
 
-async def test_who_finds_the_line_locked_by_another_claim_looks_again_soon(store_url: str) -> None:
+async def test_who_finds_the_line_locked_by_another_claim_looks_again_soon(
+    empty_store: SqlStore, store_url: str
+) -> None:
     # Given a job in line that somebody else has just locked, and may leave
-    database = PostgresDatabase(store_url, ManualClock(START))
-    await database.open()
-    await stores.empty(database)
-    store = SqlStore(database, stores.SYNCS)
+    store = empty_store
     other = await asyncpg.connect(store_url)
     try:
         job = await submit_one(store)
@@ -441,4 +439,3 @@ async def test_who_finds_the_line_locked_by_another_claim_looks_again_soon(store
         assert (await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)).next_due_s is None
     finally:
         await other.close()
-        await database.close()
