@@ -50,8 +50,8 @@ async def measure(report: Report, found: dict[str, str], redis_url: str, *, coun
     for name, address in found.items():
         console.print(f"[bold]{name}[/]: acquires a second")
         async with opened(address) as app:
-            await rates(report, name, app.limiter, bare(name, app), count=count)
-            over += await overshoot([SqlLimiter(app.database) for _ in range(4)])
+            await rates(report, name, app._limiter, bare(name, app), count=count)
+            over += await overshoot([SqlLimiter(app._database) for _ in range(4)])
     console.print("[bold]redis[/]: acquires a second")
     async with opened(found["sqlite"]) as app, AsyncExitStack() as stack:
         limiters = [await stack.enter_async_context(in_redis(redis_url, app)) for _ in range(4)]
@@ -66,7 +66,7 @@ async def measure(report: Report, found: dict[str, str], redis_url: str, *, coun
 async def in_redis(url: str, app: App) -> AsyncIterator[Limiter]:
     """A limiter of its own, as another process would have."""
     ids = UlidIds(app.clock, random.Random(0))
-    limiter = RedisLimiter(url, SqlLimiterMemory(app.database, "redis"), app.clock, ids)
+    limiter = RedisLimiter(url, SqlLimiterMemory(app._database, "redis"), app.clock, ids)
     try:
         yield limiter
     finally:
@@ -120,9 +120,9 @@ async def overshoot(limiters: list[Limiter] | list[SqlLimiter]) -> int:
 
 def bare(name: str, app: App) -> Acquire:
     """The bare driver, counting one up durably where there is room, once for each request."""
-    if isinstance(app.database, PostgresDatabase):
-        return BarePostgres(app.database.dsn).count_up
-    return BareSqlite(str(getattr(app.database, "path", ""))).count_up
+    if isinstance(app._database, PostgresDatabase):
+        return BarePostgres(app._database.dsn).count_up
+    return BareSqlite(str(getattr(app._database, "path", ""))).count_up
 
 
 _MAKE = "CREATE TABLE IF NOT EXISTS bare (key TEXT PRIMARY KEY, used BIGINT NOT NULL)"

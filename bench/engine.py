@@ -102,9 +102,9 @@ async def drain(app: App, count: int) -> float:
 
 async def bare_loop(name: str, app: App, batch: int) -> float:
     """The bare driver's rate on the same rows."""
-    if isinstance(app.database, PostgresDatabase):
-        return await bare.postgres_rate(app.database.dsn, batch)
-    file = str(getattr(app.database, "path", ""))
+    if isinstance(app._database, PostgresDatabase):
+        return await bare.postgres_rate(app._database.dsn, batch)
+    file = str(getattr(app._database, "path", ""))
     return await asyncio.to_thread(bare.sqlite_rate, file, batch)
 
 
@@ -171,12 +171,12 @@ async def claims(app: App, *, rounds: int) -> float:
     times: list[float] = []
     for _ in range(rounds):
         began = time.perf_counter()
-        claimed = await app.store.claim(
+        claimed = await app._store.claim(
             Lane.HOT, worker="bench", limit=10, lease=timedelta(minutes=1)
         )
         times.append(time.perf_counter() - began)
         held = {job.id for job in claimed.jobs}
-        await app.database.write(lambda tx, held=held: _put_back(tx, held))  # type: ignore[misc]
+        await app._database.write(lambda tx, held=held: _put_back(tx, held))  # type: ignore[misc]
     return percentile(times, 0.5)
 
 

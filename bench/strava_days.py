@@ -34,14 +34,10 @@ from headgate.simulation import SimulationLoop, VirtualClock, run
 from headgate.simulation.deployment import START, Deployment, StoreClock
 from headgate.simulation.limiter_server import LimiterServer
 from headgate.store.sql.sqlite import InlineSqliteDatabase
-from headgate.systems.activity_streams import (
-    COLLECTION,
-    LIVE,
-    ActivityStreams,
-    StravaEvent,
-    activity_id,
-    activity_streams,
-)
+from headgate.systems.activity_streams.names import COLLECTION, LIVE, activity_id
+from headgate.systems.activity_streams.service import ActivityStreams
+from headgate.systems.activity_streams.events import StravaEvent
+from headgate.systems.activity_streams.syncs import activity_streams
 
 WINDOW_S = 900.0
 DAY_S = 86_400.0
@@ -317,7 +313,7 @@ class _Days:
     async def _items(self) -> list[Item]:
         """The streams of every activity that is known."""
         found: list[Item] = []
-        while page := await self._app.items.list_items(
+        while page := await self._app.items.list(
             COLLECTION, limit=ITEMS_AT_ONCE, after=found[-1].id if found else None
         ):
             found += page

@@ -34,8 +34,8 @@ from headgate.store.sql.documents import LEVEL
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
-from headgate.systems.activity_streams import COLLECTION
-from headgate.web.limits import Limits
+from headgate.systems.activity_streams.names import COLLECTION
+from headgate.toolkit.api.limits import Limits
 from headgate.web.server import build
 from tests.conformance.crowds import STREAMS, fill_items
 

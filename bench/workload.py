@@ -63,10 +63,10 @@ async def opened(address: str, *, hot: int = 100, cold: int = 4) -> AsyncIterato
         syncs=[Sync(name="work", source=Nothing()), Sync(name="slow", source=Nothing(0.02))],
         worker=WorkerSettings(lanes=sizes),
     )
-    await app.database.open()
-    await schema.migrate(app.database)
+    await app._database.open()
+    await schema.migrate(app._database)
     async with app:
-        await app.database.write(_empty)
+        await app._database.write(_empty)
         yield app
 
 
@@ -110,7 +110,7 @@ async def fill(
             ],
         )
 
-    await app.database.write(operation)
+    await app._database.write(operation)
     await settle_down(app)
 
 
@@ -119,7 +119,7 @@ async def fill_ended(app: App, count: int) -> None:
     await fill(app, 1, sync="template")
     for first in range(1, count + 1, FILL_AT_ONCE):
         await _fill_ended(app, first, min(count, first + FILL_AT_ONCE - 1))
-    await app.database.write(
+    await app._database.write(
         lambda tx: tx.execute(
             jobs.delete().where(jobs.c.sync == "template", jobs.c.state == "pending")
         )
@@ -155,15 +155,15 @@ async def _fill_ended(app: App, first: int, last: int) -> None:
             {"first": first, "last": last},
         )
 
-    await app.database.write(operation)
+    await app._database.write(operation)
 
 
 async def settle_down(app: App) -> None:
     """What would have happened by then: autovacuum on Postgres, a checkpoint on SQLite."""
-    if isinstance(app.database, PostgresDatabase):
-        await app.database.write(lambda tx: tx.execute(text("ANALYZE jobs")))
+    if isinstance(app._database, PostgresDatabase):
+        await app._database.write(lambda tx: tx.execute(text("ANALYZE jobs")))
     else:
-        await asyncio.to_thread(_checkpoint, str(getattr(app.database, "path", "")))
+        await asyncio.to_thread(_checkpoint, str(getattr(app._database, "path", "")))
 
 
 def _checkpoint(file: str) -> None:
@@ -173,7 +173,7 @@ def _checkpoint(file: str) -> None:
 
 async def active(app: App) -> int:
     """Jobs that are not done yet."""
-    return await app.database.read(
+    return await app._database.read(
         lambda tx: tx.execute(
             select(func.count()).select_from(jobs).where(jobs.c.state.in_(["pending", "running"]))
         ).scalar_one()

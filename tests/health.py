@@ -20,7 +20,7 @@ from headgate.sandbox.google_health.sandbox import GoogleHealth
 from headgate.sandbox.strava import access as strava_access
 from headgate.sandbox.strava.activity import Activity
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.systems.health_history import NAME, health_history
+from headgate.systems.health_history.syncs import NAME, health_history
 from tests.connecting import Wire, vault
 from tests.worlds import World
 
@@ -196,7 +196,7 @@ async def all_records(app: App, connection_id: str) -> dict[str, Record]:
     """Everything that is kept for a connection, by its key."""
     found: dict[str, Record] = {}
     after = None
-    while page := await app.records(NAME, connection_id, after=after):
+    while page := await app.records.list(NAME, connection_id, after=after):
         found.update((each.key, each) for each in page)
         after = page[-1].key
     return found

@@ -27,7 +27,7 @@ _server.set_forkserver_preload(
         # What is run is run by the name that pytest was started by, if it was by one.
         "pytest",
         "headgate.cli.budgets",
-        "headgate.cli.demo",
+        "headgate.systems.health_history.demo",
         "headgate.cli.engine",
         "headgate.cli.jobs",
         "headgate.cli.main",

@@ -22,14 +22,10 @@ from headgate.ports.items import NewItem
 from headgate.sandbox.strava.activity import Activity as Sport
 from headgate.sandbox.strava.activity import Shares
 from headgate.sandbox.strava.streams import Points
-from headgate.systems.activity_streams import (
-    COLLECTION,
-    STREAMS,
-    ActivityStreams,
-    StravaEvent,
-    activity_id,
-    activity_streams,
-)
+from headgate.systems.activity_streams.names import COLLECTION, STREAMS, activity_id
+from headgate.systems.activity_streams.service import ActivityStreams
+from headgate.systems.activity_streams.events import StravaEvent
+from headgate.systems.activity_streams.syncs import activity_streams
 from tests.connecting import Site, vault
 from tests.health import strava_api
 from tests.worlds import World, in_world

@@ -1,7 +1,8 @@
 """Headgate: a durable sync engine for data behind rate-limited APIs."""
 
 from headgate.app import App
-from headgate.base.encoding import content_hash
+from headgate.base.clock import Clock, FastClock, SystemClock
+from headgate.base.encoding import Json, JsonObject, content_hash, from_json, to_json
 from headgate.base.errors import (
     ActiveJobExists,
     AddressRefused,
@@ -34,6 +35,8 @@ from headgate.base.errors import (
     Transient,
     UnknownSync,
 )
+from headgate.base.log import get_logger
+from headgate.base.redact import describe_error
 from headgate.base.secret import Secret
 from headgate.connectors.answers import Throttled
 from headgate.connectors.api import Redirects
@@ -44,6 +47,7 @@ from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
 from headgate.flow.backfill import BackfillRequest, Backfills
 from headgate.flow.connect import Connections
+from headgate.flow.explain import format_time
 from headgate.flow.registry import Collection, Sync
 from headgate.flow.status import JobStatus
 from headgate.flow.submit import JobRequest
@@ -77,13 +81,15 @@ from headgate.ports.connector import (
     File,
     Gate,
     Passage,
+    Provider,
     Refusal,
     Source,
     Written,
 )
-from headgate.ports.items import FetchAttempt, NewItem
+from headgate.ports.items import FetchAttempt, FetchedItems, NewItem, StoredDocument
 from headgate.ports.store import Submitted
-from headgate.ports.transport import Headers, Patience, Response
+from headgate.ports.transport import Headers, Patience, Response, Transport
+from headgate.system import Command, System
 
 __version__ = "0.1.0"
 
@@ -103,7 +109,9 @@ __all__ = [
     "BudgetUse",
     "Chunk",
     "ChunkEvent",
+    "Clock",
     "Collection",
+    "Command",
     "Conflict",
     "Connection",
     "ConnectionPaused",
@@ -121,7 +129,9 @@ __all__ = [
     "Document",
     "Entitlement",
     "EventKind",
+    "FastClock",
     "FetchAttempt",
+    "FetchedItems",
     "File",
     "Forbidden",
     "Forecast",
@@ -141,6 +151,8 @@ __all__ = [
     "JobRequest",
     "JobState",
     "JobStatus",
+    "Json",
+    "JsonObject",
     "KeyReused",
     "Lane",
     "LaneSize",
@@ -161,6 +173,7 @@ __all__ = [
     "Patience",
     "PlanRequired",
     "Progress",
+    "Provider",
     "RateLimited",
     "Reason",
     "Record",
@@ -179,18 +192,27 @@ __all__ = [
     "SourceError",
     "StoreError",
     "StoreUnavailable",
+    "StoredDocument",
     "Submitted",
     "Summary",
     "Supervisor",
     "Sync",
+    "System",
+    "SystemClock",
     "Terminal",
     "Throttled",
     "Transient",
+    "Transport",
     "UnknownSync",
     "WindowUse",
     "WorkerSettings",
     "Written",
     "__version__",
     "content_hash",
+    "describe_error",
+    "format_time",
+    "from_json",
+    "get_logger",
     "paid_history",
+    "to_json",
 ]

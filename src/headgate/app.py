@@ -6,55 +6,68 @@ An `App` is what an application holds: it submits jobs, asks about them, and run
 import os
 import random
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
 
 from headgate.base.clock import Clock, SystemClock
-from headgate.base.errors import InvalidInput, NotFound
+from headgate.base.errors import InvalidInput
 from headgate.base.ids import UlidIds, system_random
+from headgate.base.lazy import load
 from headgate.connectors.addresses import HTTPS_PORT, AddressRules
 from headgate.flow.access import ApiKeys
 from headgate.flow.backfill import Backfills
+from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
 from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
+from headgate.flow.items import Items
 from headgate.flow.jobs import Jobs
-from headgate.flow.plans import set_plan
-from headgate.flow.registry import Registry, Sync, has_api
+from headgate.flow.records import Records
+from headgate.flow.registry import Collection, Registry, Sync
 from headgate.flow.rekey import Progress, Rekeyed, rekey
 from headgate.flow.runtime import Runtime
+from headgate.flow.users import Users
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
-from headgate.model.budget import BudgetUse
 from headgate.model.job import Lane
-from headgate.model.record import CoverageRow, Record
+from headgate.model.worker import Worker
 from headgate.policy.entitlement import Entitlement
 from headgate.ports.auth import Surroundings, Vault
+from headgate.ports.connector import Provider
+from headgate.ports.idempotency import IdempotencyStore
 from headgate.ports.limiter import Limiter
 from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
+from headgate.system import System
 
 # SQLAlchemy and the settings take longer to load than all the rest together: whoever needs them
 # imports them where they are used.
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from headgate.settings import Settings
     from headgate.store.sql.database import Database
+    from headgate.store.sql.schema import Schema
+
+T = TypeVar("T")
 
 
 class App:
-    """Headgate on one database, with the syncs that an application declares."""
+    """Headgate on one database, with the systems and the syncs that an application declares."""
 
     def __init__(
         self,
         database: "str | Database" = "sqlite:///headgate.db",
         *,
+        systems: Iterable[System] = (),
         syncs: Iterable[Sync] = (),
         worker: WorkerSettings | None = None,
         redis: str | None = None,
@@ -67,6 +80,7 @@ class App:
     ) -> None:
         """Use the database at that address: `sqlite:///file.db` or `postgresql://…`.
 
+        `systems` bring syncs, tables, routes and commands; `syncs` are those of no system.
         Budgets are kept in it too, or in the Redis at the address `redis`. `entitlement` says which
         plans include what, such as `headgate.paid_history`. Users' credentials are encrypted by
         `vault`, else with the keys in the settings. A test or a simulation hands in a database, a
@@ -80,26 +94,29 @@ class App:
         from headgate.store.sql.store import SqlStore
 
         self.clock = clock or SystemClock()
-        self._rng = rng or system_random()
-        self._ids = UlidIds(self.clock, self._rng)
+        self.rng = rng or system_random()
+        self._ids = UlidIds(self.clock, self.rng)
         self._worker_settings = worker or WorkerSettings()
         #: Names this process wherever it holds something.
         self.name = self._ids.new(f"{socket.gethostname()}-{os.getpid()}")
-        self.database = (
+        self._database = (
             open_database(database, self.clock) if isinstance(database, str) else database
         )
-        registry = Registry(syncs)
-        self.store = SqlStore(self.database, registry.names)
-        self.items = SqlItems(self.database)
-        self._connections = SqlConnections(self.database)
-        self._attempts = SqlConnectAttempts(self.database)
-        self._api_keys = SqlApiKeys(self.database)
-        self.limiter: Limiter = SqlLimiter(self.database)
+        #: By their names.
+        self.systems = _by_name(systems)
+        #: What is declared: syncs, and by their names providers, budgets and collections.
+        self.registry = registry = _registry(self.systems.values(), syncs)
+        self._store = SqlStore(self._database, registry.names)
+        self._items = SqlItems(self._database)
+        self._connections = SqlConnections(self._database)
+        self._attempts = SqlConnectAttempts(self._database)
+        self._api_keys = SqlApiKeys(self._database)
+        self._limiter: Limiter = SqlLimiter(self._database)
         if redis is not None:
             with _of_extra("redis", "redis"):
                 from headgate.limits.redis import RedisLimiter
-            memory = SqlLimiterMemory(self.database, "redis")
-            self.limiter = RedisLimiter(redis, memory, self.clock, self._ids)
+            memory = SqlLimiterMemory(self._database, "redis")
+            self._limiter = RedisLimiter(redis, memory, self.clock, self._ids)
         #: Why it cannot be opened.
         self._unready: InvalidInput | None = None
         #: The transport that is ours to close.
@@ -109,16 +126,16 @@ class App:
             transport = transport or self._open_transport(registry)
         except InvalidInput as error:
             self._unready = error
-        self.runtime = Runtime(
-            store=self.store,
-            signal=signal or _signal(self.database, self.clock, origin=self.name),
+        self._runtime = Runtime(
+            store=self._store,
+            signal=signal or _signal(self._database, self.clock, origin=self.name),
             clock=self.clock,
             ids=self._ids,
-            rng=self._rng,
+            rng=self.rng,
             registry=registry,
-            gates=Gates(self.limiter, MemoryLimiter(self.clock), self.clock, self._ids),
+            gates=Gates(self._limiter, MemoryLimiter(self.clock), self.clock, self._ids),
             fetching=Fetching(
-                items=self.items,
+                items=self._items,
                 clock=self.clock,
                 worker=self.name,
                 lease=timedelta(seconds=self._worker_settings.lease_s),
@@ -136,7 +153,7 @@ class App:
     def _credentials(self, vault: Vault | None, transport: Transport | None) -> Credentials | None:
         if vault is None or transport is None:
             return None
-        around = Surroundings(transport=transport, clock=self.clock, rng=self._rng)
+        around = Surroundings(transport=transport, clock=self.clock, rng=self.rng)
         return Credentials(self._connections, vault, around, self._ids)
 
     async def open(self) -> None:
@@ -148,19 +165,42 @@ class App:
 
         if self._unready is not None:
             raise self._unready
-        await self.database.open()
-        await schema.prepare(self.database)
-        await self.runtime.signal.start()
+        await self._database.open()
+        await schema.prepare(self._database, self._schemas())
+        await self._runtime.signal.start()
+
+    async def migrate(self) -> "Mapping[str, tuple[str | None, str]]":
+        """Bring the tables of Headgate and of every system up to date.
+
+        Returns the revisions before and after, by whose tables they are. SQLite files do this by
+        themselves when they are opened; the application need not be open.
+        """
+        from headgate.store.sql import schema
+
+        await self._database.open()
+        return {each.name: await schema.migrate(self._database, each) for each in self._schemas()}
+
+    def _schemas(self) -> "Sequence[Schema]":
+        from headgate.store.sql.schema import ENGINE, schema_of
+
+        found = [ENGINE]
+        for system in self.systems.values():
+            if system.tables is not None:
+                tables = load(system.tables, field=f"{system.name}.tables")
+                module = sys.modules[system.tables.partition(":")[0]]
+                migrations = Path(str(module.__file__)).parent / "migrations"
+                found.append(schema_of(system.name, tables, migrations))
+        return found
 
     async def close(self) -> None:
         """Let go of everything; safe to call twice."""
-        await self.runtime.signal.stop()
-        if self.runtime.credentials is not None:
-            await self.runtime.credentials.close()
+        await self._runtime.signal.stop()
+        if self._runtime.credentials is not None:
+            await self._runtime.credentials.close()
         if self._own_transport is not None:
             await self._own_transport.close()
-        await self.limiter.close()
-        await self.database.close()
+        await self._limiter.close()
+        await self._database.close()
 
     async def __aenter__(self) -> Self:
         """Open."""
@@ -183,58 +223,78 @@ class App:
     @property
     def jobs(self) -> Jobs:
         """Jobs: submitting, following and steering them."""
-        return Jobs(self.runtime)
+        return Jobs(self._runtime)
 
-    async def coverage(
-        self, sync: str, connection_id: str, *, start: date, end: date
-    ) -> Sequence[CoverageRow]:
-        """What is known of each day; a day without a row is missing."""
-        return await self.store.coverage(sync, connection_id, start, end)
+    @property
+    def items(self) -> Items:
+        """Items: things that are fetched one by one."""
+        return Items(self._runtime)
 
-    async def records(
-        self, sync: str, connection_id: str, *, after: str | None = None, limit: int = 200
-    ) -> Sequence[Record]:
-        """Records that Headgate keeps for a connection, in the order of their keys."""
-        return await self.store.records(sync, connection_id, after=after, limit=limit)
+    @property
+    def records(self) -> Records:
+        """Records that Headgate keeps, and which days are covered."""
+        return Records(self._runtime)
 
-    async def budgets(
-        self, source: str | None = None, *, connection_id: str | None = None
-    ) -> Sequence[BudgetUse]:
-        """How the declared budgets stand; with a connection, what is counted for it too."""
-        declared = self.runtime.registry.budgets
-        if source is not None and source not in declared:
-            there_are = ", ".join(sorted(declared)) or "none"
-            raise NotFound(f"no budget is declared for {source!r}; there are: {there_are}")
-        wanted = [declared[source]] if source is not None else declared.values()
-        return [await self.limiter.use(each, connection_id=connection_id) for each in wanted]
+    @property
+    def budgets(self) -> Budgets:
+        """How the declared budgets stand."""
+        return Budgets(self._runtime)
+
+    @property
+    def users(self) -> Users:
+        """What is known of users."""
+        return Users(self._runtime)
 
     @property
     def api_keys(self) -> ApiKeys:
         """Who may call the HTTP API."""
-        return ApiKeys(self._api_keys, self.runtime)
+        return ApiKeys(self._api_keys, self._runtime)
 
     @property
     def backfills(self) -> Backfills:
         """Imports of a user's past: forecasting, starting and following them."""
-        return Backfills(self.runtime, self._connections)
-
-    async def set_plan(self, user_id: str, plan: str) -> None:
-        """Note which plan a user has; `entitlement` says what it includes."""
-        await set_plan(self.runtime, user_id, plan)
+        return Backfills(self._runtime, self._connections)
 
     @property
     def connections(self) -> Connections:
         """Users' connections to providers: making, pausing, removing them."""
-        rt = self.runtime
-        if rt.credentials is None:
-            raise InvalidInput("syncs", "none of their sources has an `auth` to connect by")
+        rt = self._runtime
         return Connections(
-            self._connections, self._attempts, rt.credentials, rt.registry, self.items
+            self._connections, self._attempts, rt.credentials, rt.registry, self._items
         )
+
+    @property
+    def idempotency(self) -> IdempotencyStore:
+        """Requests to the HTTP API that came with a key, and their answers."""
+        from headgate.store.sql.idempotency import SqlIdempotency
+
+        return SqlIdempotency(self._database)
+
+    async def workers(self) -> Sequence[Worker]:
+        """The worker processes that are alive, and what each can run."""
+        return await self._store.live_workers()
+
+    # ---- a system's own tables -----------------------------------------------------------------
+
+    async def read(self, operation: "Callable[[Connection], T]") -> T:
+        """Run a system's own queries: `operation(connection)`, which changes nothing."""
+        return await self._database.read(operation)
+
+    async def write(self, operation: "Callable[[Connection], T]") -> T:
+        """Run a system's own changes in one transaction: `operation(connection)`.
+
+        It may run again after a failure, and on SQLite it shares its transaction's commit with
+        others: it must do nothing but talk to the database.
+        """
+        return await self._database.write(operation)
+
+    async def ping(self) -> None:
+        """Raise StoreUnavailable where the database does not answer."""
+        await self._database.ping()
 
     async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> Rekeyed:
         """Put every connection's credentials under the newest key; safe to stop and to repeat."""
-        known = self.runtime.credentials
+        known = self._runtime.credentials
         vault = _vault_of(_settings()) if known is None else known.vault
         return await rekey(self._connections, vault, progress=progress)
 
@@ -244,7 +304,28 @@ class App:
         settings = msgspec.structs.replace(
             self._worker_settings, lanes={lane: sizes[lane] for lane in sizes if lane in lanes}
         )
-        return Supervisor(self.runtime, settings, worker=self.name)
+        return Supervisor(self._runtime, settings, worker=self.name)
+
+
+def _by_name(systems: Iterable[System]) -> Mapping[str, System]:
+    """The systems, with their settings and syncs; two of one name are refused."""
+    found: dict[str, System] = {}
+    for each in systems:
+        if each.name in found:
+            raise InvalidInput("systems", f"two are called {each.name!r}")
+        if isinstance(each.syncs, str):
+            each = each.configured(public_url=_settings().site_url)
+        found[each.name] = each
+    return found
+
+
+def _registry(systems: Iterable[System], syncs: Iterable[Sync]) -> Registry:
+    declared, collections = list(syncs), list[Collection]()
+    for system in systems:
+        assert not isinstance(system.syncs, str), "a system in an application is configured"
+        declared += system.syncs
+        collections += system.collections
+    return Registry(declared, collections)
 
 
 def open_database(address: str, clock: Clock) -> "Database":
@@ -292,10 +373,10 @@ def _vault_of(settings: "Settings") -> Vault:
 
 def _transport(registry: Registry) -> Transport | None:
     """Over the network, where a source has an API there."""
-    ends = [end for sync in registry for end in sync.ends if has_api(end)]
-    if not ends:
+    providers = [end for sync in registry for end in sync.ends if isinstance(end, Provider)]
+    if not providers:
         return None
-    ports = frozenset(port for each in ends for port in getattr(each, "ports", ()))
+    ports = frozenset(port for each in providers for port in each.ports)
     rules = AddressRules(private=_settings().networks(), ports=ports | {HTTPS_PORT})
     with _of_extra("syncs", "http"):
         from headgate.connectors.aiohttp_transport import AiohttpTransport

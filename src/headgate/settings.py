@@ -3,6 +3,7 @@
 Then `HEADGATE_*` variables, then `headgate.toml`, then `[tool.headgate]` in `pyproject.toml`.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -45,6 +46,11 @@ class Settings(BaseSettings):
     redis: str | None = Field(default=None, repr=False)
     #: Where the application declares its syncs: `module:attribute`.
     app: str | None = None
+    #: The installed systems to start, by name and with commas between; without it, every one that
+    #: has the settings it needs. Not used together with `app`.
+    systems: str | None = None
+    #: Only users with a plan that is not `free` may import history.
+    paid_history: bool = False
     #: What credentials are encrypted with: `id:base64,id:base64`, the newest key first.
     keys: SecretStr | None = None
     #: The same in a file that only its owner can read.
@@ -85,6 +91,12 @@ class Settings(BaseSettings):
         if self.keys is not None:
             raise InvalidInput("keys", "are set, and a key_file too; leave one of the two out")
         return KeyRing.read(self.key_file)
+
+    def system_names(self) -> Sequence[str] | None:
+        """The systems that are asked for by name; None: every one."""
+        if self.systems is None:
+            return None
+        return [name.strip() for name in self.systems.split(",") if name.strip()]
 
     @property
     def site_url(self) -> str:

@@ -21,7 +21,7 @@ from headgate.base.clock import Clock, ManualClock
 from headgate.connectors.keys import KeyRing
 from headgate.signals.local import LocalSignal
 from headgate.store.sql.sqlite import SqliteDatabase
-from headgate.web.links import Links
+from headgate.toolkit.links import Links
 from headgate.web.server import build
 from tests.web.pages.imports import USER
 

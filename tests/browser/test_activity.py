@@ -24,7 +24,7 @@ from headgate.model.access import Role
 from headgate.model.item import Document, Item
 from headgate.ports.items import NewItem
 from headgate.systems.activity_streams.names import ACTIVITIES, details_id
-from headgate.web.api.activities.links import activity_path
+from headgate.systems.activity_streams.links import activity_path
 from tests.browser.conftest import OpenPage
 from tests.browser.rig import DESK, PHONE, Rig, Watched, picture, rig
 from tests.browser.test_progress_page import CONTRASTS, NASTY

@@ -13,7 +13,7 @@ from headgate.model.states import JOB, ConnectionState
 from headgate.sandbox.serving import serving
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.web.links import CONNECT_PATH
+from headgate.toolkit.links import CONNECT_PATH
 from tests.browser.conftest import OpenPage
 from tests.browser.rig import Rig, Watched, picture, rig
 from tests.connecting import Activities, key_entries, strava_auth

@@ -14,7 +14,7 @@ import aiohttp
 from headgate import App, Budget, Limit, Secret, paid_history
 from headgate.base.clock import SystemClock
 from headgate.base.listening import address_of, listening
-from headgate.cli.http_server import http_server
+from headgate.toolkit.commands.http_server import http_server
 from headgate.connectors.addresses import AddressRules, parse_networks
 from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.fitbit import fitbit
@@ -28,7 +28,7 @@ from headgate.sandbox.serving import serving
 from headgate.sandbox.strava import access as strava_access
 from headgate.sandbox.strava.limits import Limits
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.systems.health_history import health_history
+from headgate.systems.health_history.syncs import health_history
 from headgate.web.server import build
 from tests.connecting import key_entries
 from tests.health import SPORTY
@@ -162,7 +162,7 @@ async def test_a_user_s_past_is_imported_and_followed(address: str) -> None:
         assert site.strava.world.archive(athlete).size == DAYS
         status, ours, _ = await site.call("GET", f"/v1/jobs/{job_id}")
         assert (ours["counts"]["found"], ours["counts"]["imported"]) == (DAYS, DAYS)
-        records = await site.app.records(ours["sync"], ours["connection_id"])
+        records = await site.app.records.list(ours["sync"], ours["connection_id"])
         assert len([each for each in records if each.key.startswith("day:")]) == DAYS
         _, link, _ = await site.call("POST", f"/v1/jobs/{job_id}/link", json={})
         page = await site.page(link["url"])

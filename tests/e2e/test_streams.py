@@ -20,7 +20,9 @@ from headgate.sandbox.serving import serving
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.limits import Limits
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.systems.activity_streams import COLLECTION, ActivityStreams, activity_streams
+from headgate.systems.activity_streams.names import COLLECTION
+from headgate.systems.activity_streams.service import ActivityStreams
+from headgate.systems.activity_streams.syncs import activity_streams
 from tests.connecting import vault
 
 BACK = "http://127.0.0.1:1/connected/strava"
@@ -73,7 +75,7 @@ async def test_every_stream_is_fetched_once_and_served(address: str) -> None:
                 await supervisor.stop()
 
             # Then each activity has its streams, or is known to have none, by one request each
-            found = await app.items.list_items(COLLECTION, user_id="ada", limit=100)
+            found = await app.items.list(COLLECTION, user_id="ada", limit=100)
             assert len(found) == ACTIVITIES
             assert {item.state for item in found} <= {ItemState.SUCCESS, ItemState.UNAVAILABLE}
             had = [item for item in found if item.state is ItemState.SUCCESS]
@@ -87,4 +89,4 @@ async def test_every_stream_is_fetched_once_and_served(address: str) -> None:
             data = from_json(served.document.content())
             assert isinstance(data, dict)
             assert served.document.attributes["point_count"] == len(data["time"])
-            assert await app.items.limited(COLLECTION, within=timedelta(days=1)) == 0
+            assert await app._items.limited(COLLECTION, within=timedelta(days=1)) == 0

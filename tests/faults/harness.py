@@ -114,14 +114,14 @@ class Site:
                 events = await client.jobs.events(job.id, limit=1000)
                 told = [event for event in events if event.kind in ("chunk", "succeeded")]
                 assert len(told) == days
-                covered = await client.coverage(
+                covered = await client.records.coverage(
                     job.sync, job.connection_id, start=END - timedelta(days=days - 1), end=END
                 )
                 assert len(covered) == days
                 if job.sync == "sent":
                     expected |= {f"{job.id}:{step}" for step in range(days)}
                 else:
-                    assert len(await client.records(job.sync, job.connection_id)) == days
+                    assert len(await client.records.list(job.sync, job.connection_id)) == days
         assert accepted == expected
 
     def sent(self) -> int:

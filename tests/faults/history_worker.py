@@ -14,7 +14,7 @@ from headgate.connectors.strava.api import BUDGET
 from headgate.model.job import Lane
 from headgate.ports.transport import Request, Response
 from headgate.settings import Settings
-from headgate.systems.health_history import health_history
+from headgate.systems.health_history.syncs import health_history
 from tests.faults.worker import crash_point
 from tests.health import fitbit_api, strava_api
 
@@ -38,7 +38,7 @@ def application() -> App:
 
 def with_crash_points(app: App) -> App:
     """The same, with crash points behind its transport and before its store."""
-    transport, settle = app.runtime.transport, app.store.settle
+    transport, settle = app._runtime.transport, app._store.settle
     assert transport is not None
     send = transport.send
 
@@ -53,7 +53,7 @@ def with_crash_points(app: App) -> App:
         return await settle(*args, **named)
 
     transport.send = send_or_crash  # type: ignore[method-assign]
-    app.store.settle = settle_or_crash  # type: ignore[method-assign]
+    app._store.settle = settle_or_crash  # type: ignore[method-assign]
     return app
 
 

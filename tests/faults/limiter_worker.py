@@ -70,7 +70,7 @@ class Worker:
         ask = Ask(lane=lane, connection_id=name)
         while True:
             asked_at = time.time()
-            answer = await self._app.limiter.acquire(
+            answer = await self._app._limiter.acquire(
                 self._budget, ask, grant_id=f"{self._app.name}-{name}-{asked_at}"
             )
             self._count(answer)
@@ -79,7 +79,7 @@ class Worker:
                 if sent_at - asked_at <= SEND_S_MAX:
                     writer.write(f"{sent_at!r} {os.getpid()}\n".encode())
                     await reader.readline()
-                await self._app.limiter.release(self._budget, ask, answer)
+                await self._app._limiter.release(self._budget, ask, answer)
             elif isinstance(answer, Exhausted):
                 await self._app.clock.sleep(answer.wait_s)
 

@@ -82,9 +82,9 @@ async def opened(url: str, *, silent_s: float = SILENT_S) -> AsyncIterator[Postg
 
 def sweeper_of(database: PostgresDatabase) -> Sweeper:
     app = App(database, clock=SystemClock())
-    claims = ActiveClaims(app.store, app.clock)
+    claims = ActiveClaims(app._store, app.clock)
     return Sweeper(
-        app.runtime, leased_work(app.runtime, claims), lease_s=60.0, keep_events=timedelta(days=30)
+        app._runtime, leased_work(app._runtime, claims), lease_s=60.0, keep_events=timedelta(days=30)
     )
 
 

@@ -25,13 +25,10 @@ from headgate.sandbox.strava.activity import Activity as Sport
 from headgate.sandbox.strava.activity import Shares
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.sandbox.strava.world import NewActivity
-from headgate.systems.activity_streams import (
-    ActivityStreams,
-    StravaEvent,
-    StreamStats,
-    activity_id,
-    activity_streams,
-)
+from headgate.systems.activity_streams.service import ActivityStreams, StreamStats
+from headgate.systems.activity_streams.events import StravaEvent
+from headgate.systems.activity_streams.names import activity_id
+from headgate.systems.activity_streams.syncs import activity_streams
 from tests import servers
 from tests.connecting import Wire, vault
 from tests.health import STRAVA, strava_api
@@ -144,8 +141,8 @@ async def working(file: Path, redis: servers.ValkeyServer) -> AsyncIterator[Plac
         rng=Random(1),
     )
     # Redis has a clock of its own, which is not a fast one.
-    assert isinstance(app.limiter, RedisLimiter)
-    app.limiter._server_time = False
+    assert isinstance(app._limiter, RedisLimiter)
+    app._limiter._server_time = False
     async with app:
         grant = strava.grant()
         connection = await app.connections.hand_over(
@@ -196,7 +193,7 @@ async def test_without_redis_live_metadata_goes_on_and_streams_wait_for_it(
 
         # And nothing is held from one look to the next
         async def numbers() -> tuple[StreamStats, float | None]:
-            return await place.streams.stats(), await place.app.items.next_sweep_s()
+            return await place.streams.stats(), await place.app._items.next_sweep_s()
 
         stats, next_expiry_s = await place.at_rest([backfill, live], numbers)
         states = {name: count for name, count in stats.states.items() if count}

@@ -18,7 +18,7 @@ from headgate.ports.transport import Request
 from headgate.sandbox.google_health.sandbox import GoogleHealth
 from headgate.sandbox.serving import serving
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.systems.health_history import NAME
+from headgate.systems.health_history.syncs import NAME
 from tests.connecting import key_entries
 from tests.faults.harness import WAIT_S_MAX
 from tests.faults.history_worker import POINTS, application
@@ -80,8 +80,8 @@ def start_worker(crash_at: str = "") -> Process:
 async def connect(app: App, source: str) -> str:
     """Connect the user's account, on the provider's page and back."""
     page = await app.connections.start(source, **WHO)
-    assert app.runtime.transport is not None
-    answer = await app.runtime.transport.send(Request(method="GET", url=page))
+    assert app._runtime.transport is not None
+    answer = await app._runtime.transport.send(Request(method="GET", url=page))
     back = urlsplit(answer.headers.get("location") or "")
     return (await app.connections.finish(answered=dict(parse_qsl(back.query)), **WHO)).id
 
@@ -125,7 +125,7 @@ async def test_a_worker_killed_after_an_upload_leaves_one_activity(
         archive = strava.world.archive(strava.world.athlete_ids[0])
         assert strava.requests.count(method="POST", path="/api/v3/uploads", status=201) == 1
         assert (await app.jobs.get(job.id)).steps == 0
-        assert await app.records(NAME, fitbit) == []
+        assert await app.records.list(NAME, fitbit) == []
 
         # When another worker takes over
         workers.append(start_worker())
@@ -143,6 +143,6 @@ async def test_a_worker_killed_after_an_upload_leaves_one_activity(
         assert names == [f"headgate-fitbit-{each}.tcx" for each in expected]
 
         # And what is remembered is the activity of the first upload
-        records = {each.key: each.data for each in await app.records(NAME, fitbit)}
+        records = {each.key: each.data for each in await app.records.list(NAME, fitbit)}
         told = [records[f"exercise:{each}"]["strava_activity_id"] for each in expected]
         assert told == [first, first + 1]

@@ -71,7 +71,7 @@ def application() -> App:
             grace_s=10.0,
         ),
     )
-    claim, settle = app.store.claim, app.store.settle
+    claim, settle = app._store.claim, app._store.settle
 
     async def claim_or_crash(*args: Any, **named: Any) -> Any:
         claimed = await claim(*args, **named)
@@ -85,8 +85,8 @@ def application() -> App:
         crash_point("after_settle")
         return settled
 
-    app.store.claim = claim_or_crash  # type: ignore[method-assign]
-    app.store.settle = settle_or_crash  # type: ignore[method-assign]
+    app._store.claim = claim_or_crash  # type: ignore[method-assign]
+    app._store.settle = settle_or_crash  # type: ignore[method-assign]
     return app
 
 

@@ -19,11 +19,8 @@ from headgate.model.states import ItemState
 from headgate.sandbox.kit.faults import FaultKind
 from headgate.sandbox.strava.world import NewActivity
 from headgate.store.sql.connections import SqlConnections
-from headgate.systems.activity_streams import (
-    LIVE,
-    STREAMS,
-    StravaEvent,
-)
+from headgate.systems.activity_streams.names import LIVE, STREAMS
+from headgate.systems.activity_streams.events import StravaEvent
 from tests.streaming import ACTIVE, Place, in_place
 
 pytestmark = pytest.mark.slow
@@ -60,7 +57,7 @@ def test_a_live_job_ends_only_when_streams_that_backfill_holds_are_here_too(tmp_
         added = place.strava.world.add(NewActivity())
         await place.note(added, external_id=str(added.id))
         asked, gives_up = asyncio.Event(), asyncio.Event()
-        acquire = place.app.limiter.acquire
+        acquire = place.app._limiter.acquire
 
         async def hangs_once(budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
             if ask.lane is Lane.HOT or asked.is_set():
@@ -69,7 +66,7 @@ def test_a_live_job_ends_only_when_streams_that_backfill_holds_are_here_too(tmp_
             await gives_up.wait()
             return Unreachable(said="it did not answer")
 
-        vars(place.app.limiter)["acquire"] = hangs_once
+        vars(place.app._limiter)["acquire"] = hangs_once
         fetching = asyncio.create_task(place.fetch_noted())
         await asked.wait()
         assert (await place.item(added)).state is ItemState.FETCHING
@@ -280,7 +277,7 @@ def test_a_deleted_activity_is_forgotten_with_everything(tmp_path: Path) -> None
         left = {each.item.id for each in await place.streams.list(user_id="ada")}
         assert place.id_of(gone) not in left and len(left) == 9
         assert str(gone.id) not in {
-            record.key for record in await place.app.records(LIVE, place.connection.id)
+            record.key for record in await place.app.records.list(LIVE, place.connection.id)
         }
         assert await place.fetched(kept) == place.channels(kept)
         # And the same again is nothing
@@ -387,7 +384,7 @@ def test_an_event_that_meets_a_removal_is_noted_for_everybody_else(
         await place.streams.heard(place.event(sport))
 
         # Then the other's is noted, and nothing of the one who left
-        noted = await place.app.items.list_items(None, limit=9)
+        noted = await place.app.items.list(None, limit=9)
         assert {item.connection_id for item in noted} == {both[1].id}
 
     in_place(tmp_path, main, activities=1, works=False)

@@ -28,11 +28,7 @@ from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.activity import Shares
 from headgate.sandbox.strava.world import NewActivity
-from headgate.systems.activity_streams import (
-    COLLECTION,
-    LIVE,
-    activity_id,
-)
+from headgate.systems.activity_streams.names import COLLECTION, LIVE, activity_id
 from tests.connecting import key_entries
 from tests.flow.test_items import lines, told
 from tests.streaming import ACTIVE, ALL_STREAMS, MANY, Place, in_place
@@ -200,7 +196,7 @@ def test_a_429_defers_until_the_reset_and_burns_no_retry(tmp_path: Path) -> None
         assert job.reason is Reason.RATE_LIMITED
 
         # Then that one is deferred until the next quarter of an hour, and nothing is held
-        [deferred] = await place.app.items.list_items(
+        [deferred] = await place.app.items.list(
             COLLECTION, states=[ItemState.DEFERRED], limit=10
         )
         assert deferred.deferred_until is not None and job.wake_at is not None
@@ -340,7 +336,7 @@ def test_what_a_dead_worker_held_is_fetched_when_its_lease_is_over(tmp_path: Pat
         await place.until((await place.streams.sync_now(user_id="ada")).job)
         await supervisor.stop()
         lease = timedelta(seconds=60)
-        held = await place.app.items.claim(
+        held = await place.app._items.claim(
             COLLECTION, place.connection.id, limit=50, lease=lease, worker="dead"
         )
         job = (await place.streams.backfill(user_id="ada")).job
@@ -458,7 +454,7 @@ def test_a_page_of_a_list_goes_on_after_the_one_before(tmp_path: Path) -> None:
 
 def test_of_several_accounts_one_must_be_named(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
-        accounts = place.app.runtime.credentials
+        accounts = place.app._runtime.credentials
         assert accounts is not None
         second = place.strava.add_athlete(activities=3)
         grant = place.strava.grant(second.id)

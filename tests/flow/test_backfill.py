@@ -38,7 +38,7 @@ from headgate import (
     paid_history,
 )
 from headgate.flow.commit import chunk_done
-from headgate.flow.explain import moment
+from headgate.flow.explain import format_time
 from headgate.flow.status import POLL_RESTING_S, POLL_WORKING_S, document
 from headgate.flow.submit import JobRequest, check, planned
 from headgate.model import change
@@ -95,7 +95,7 @@ def asked(**fields: Any) -> BackfillRequest:
 
 
 async def stored(app: App, job: Job) -> dict[str, object]:
-    records = await app.records(job.sync, job.connection_id)
+    records = await app.records.list(job.sync, job.connection_id)
     return {each.key: each.data for each in records}
 
 
@@ -131,7 +131,7 @@ def test_what_a_destination_refuses_is_told_with_its_day_and_stops_nothing(tmp_p
         started = await app.backfills.start(asked(destination="shelf"))
 
         job = await world.until(app, started.job.id)
-        status = await app.backfills.status(job.id)
+        status = await app.jobs.status(job.id)
 
         assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
         assert status.sentence == "Done, but 1 record was refused."
@@ -164,7 +164,7 @@ def test_a_destination_that_fails_is_the_one_to_blame(tmp_path: Path, error: Exc
         assert paused.wake_at is not None
         assert await app.jobs.explain(paused) == (
             "Syncing is temporarily paused because the Shelf servers are busy. "
-            f"We will automatically resume at {moment(paused.wake_at)}."
+            f"We will automatically resume at {format_time(paused.wake_at)}."
         )
 
         # and after its cool-down it goes on, and every record arrives once
@@ -205,7 +205,7 @@ def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(tmp_path
         started = await app.backfills.start(asked(destination="shelf"))
 
         job = await world.until(app, started.job.id)
-        status = await app.backfills.status(job.id)
+        status = await app.jobs.status(job.id)
 
         assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
         assert status.reconnect == "shelf"
@@ -249,7 +249,7 @@ def test_a_plan_that_does_not_include_it_starts_nothing(tmp_path: Path) -> None:
         app = await world.app(sync(), entitlement=paid_history)
         for plan in (None, "free"):
             if plan is not None:
-                await app.set_plan("ada", plan)
+                await app.users.set_plan("ada", plan)
             with pytest.raises(PlanRequired, match="part of the paid plans"):
                 await app.backfills.start(asked())
             with pytest.raises(PlanRequired):
@@ -258,7 +258,7 @@ def test_a_plan_that_does_not_include_it_starts_nothing(tmp_path: Path) -> None:
 
         # What is not history is for everybody, and a plan that includes it lets it in
         await app.jobs.submit("history", user_id="ada", connection_id="other", mode="full")
-        await app.set_plan("ada", "premium")
+        await app.users.set_plan("ada", "premium")
         assert (await app.backfills.start(asked())).created
 
     in_world(tmp_path, main)
@@ -269,7 +269,7 @@ def test_an_application_may_have_a_rule_of_its_own(tmp_path: Path) -> None:
         app = await world.app(
             sync(), entitlement=lambda plan, mode: None if plan == "gold" else "Only gold."
         )
-        await app.set_plan("ada", "premium")
+        await app.users.set_plan("ada", "premium")
         with pytest.raises(PlanRequired, match="Only gold"):
             await app.backfills.start(asked())
 
@@ -281,7 +281,7 @@ def test_a_plan_is_a_short_word(tmp_path: Path, plan: str) -> None:
     async def main(world: World) -> None:
         app = await world.app(sync())
         with pytest.raises(InvalidInput, match="plan"):
-            await app.set_plan("ada", plan)
+            await app.users.set_plan("ada", plan)
 
     in_world(tmp_path, main)
 
@@ -313,8 +313,8 @@ def test_nothing_is_started_while_the_user_has_to_sign_in_again(tmp_path: Path) 
         site = Site(world)
         app = await site.app()
         connection = await site.connect(app)
-        assert app.runtime.credentials is not None
-        await app.runtime.credentials.store.refuse(
+        assert app._runtime.credentials is not None
+        await app._runtime.credentials.store.refuse(
             connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
         )
 
@@ -367,7 +367,7 @@ def test_without_the_limiter_a_forecast_goes_by_the_limits_alone(
         source: Any = ScriptedSource(a_day, "watch")
         source.budget = Budget("watch", [Limit(60, per="15min", reserve=30)], paced=False)
         app = await world.app(sync(source, day_costs=[DayCost(provider="watch", least=1, most=1)]))
-        gate = app.runtime.gates.of(source.budget, Lane.HOT, "ada")
+        gate = app._runtime.gates.of(source.budget, Lane.HOT, "ada")
         for _ in range(30):
             async with gate.request():
                 pass
@@ -377,7 +377,7 @@ def test_without_the_limiter_a_forecast_goes_by_the_limits_alone(
         async def use(*_: object, **__: object) -> None:
             return None
 
-        monkeypatch.setattr(app.runtime.gates, "use", use)
+        monkeypatch.setattr(app._runtime.gates, "use", use)
         unknown = await app.backfills.forecast(asked())
 
         # Then one whole window is told, and not first the end of this one
@@ -404,7 +404,7 @@ def test_how_it_stands_is_told_as_it_goes_on(tmp_path: Path) -> None:
 
         app = await world.app(sync(ScriptedSource(slowly, "watch")))
         started = await app.backfills.start(asked())
-        waiting = await app.backfills.status(started.job.id, user_id="ada")
+        waiting = await app.jobs.status(started.job.id, user_id="ada")
         assert (waiting.percent, waiting.finish, waiting.poll_after_s) == (
             0.0,
             None,
@@ -413,7 +413,7 @@ def test_how_it_stands_is_told_as_it_goes_on(tmp_path: Path) -> None:
 
         await app.supervisor().start()
         await world.clock.sleep(10 * SAMPLES_MIN + 5)
-        running = await app.backfills.status(started.job.id)
+        running = await app.jobs.status(started.job.id)
         assert running.sentence == "Syncing data for 2025-12-25…"
         assert running.poll_after_s == POLL_WORKING_S
         # 25 days are left, at ten seconds each
@@ -422,11 +422,11 @@ def test_how_it_stands_is_told_as_it_goes_on(tmp_path: Path) -> None:
         assert running.finish.earliest < truly < running.finish.latest
 
         done = await world.until(app, started.job.id)
-        ended = await app.backfills.status(done.id)
+        ended = await app.jobs.status(done.id)
         assert (ended.percent, ended.finish, ended.poll_after_s) == (100.0, None, None)
 
         with pytest.raises(NotFound):
-            await app.backfills.status(done.id, user_id="eve")
+            await app.jobs.status(done.id, user_id="eve")
 
     in_world(tmp_path, main)
 
@@ -442,7 +442,7 @@ def test_a_job_that_should_have_ended_is_late(tmp_path: Path) -> None:
         started = await app.backfills.start(asked())
         await world.clock.sleep(90)
 
-        status = await app.backfills.status(started.job.id)
+        status = await app.jobs.status(started.job.id)
 
         assert (status.late, status.finish) == (True, None)
 
@@ -459,10 +459,10 @@ def test_a_sentence_and_its_document_stay_the_same_until_something_happens(tmp_p
         started = await app.backfills.start(asked())
         await world.until(app, started.job.id, JobState.PAUSED)
 
-        first = document(await app.backfills.status(started.job.id))
+        first = document(await app.jobs.status(started.job.id))
         await world.clock.sleep(60)
 
-        assert document(await app.backfills.status(started.job.id)) == first
+        assert document(await app.jobs.status(started.job.id)) == first
         assert first["error_count"] == 2
 
     in_world(tmp_path, main)
@@ -529,13 +529,13 @@ def test_others_are_set_free_only_by_a_probe_that_its_destination_answered(tmp_p
 
         app = await world.app(sync(ScriptedSource(read, "watch"), shelf))
         freed: list[str] = []
-        release = app.store.release_provider
+        release = app._store.release_provider
 
         async def released(provider: str, **more: Any) -> int:
             freed.append(provider)
             return await release(provider, **more)
 
-        app.store.release_provider = released  # type: ignore[method-assign]
+        app._store.release_provider = released  # type: ignore[method-assign]
         await app.supervisor().start()
         jobs = [
             (await app.backfills.start(asked(destination="shelf", user_id=user))).job
@@ -594,12 +594,12 @@ def test_what_went_to_another_account_is_not_held_for_this_one(tmp_path: Path) -
                     start=FIRST,
                     end=date(2025, 12, 10),
                 ),
-                app.runtime.registry.get("history"),
-                job_id=app.runtime.ids.new("job"),
+                app._runtime.registry.get("history"),
+                job_id=app._runtime.ids.new("job"),
                 now=world.clock.now(),
             )
             new = msgspec.structs.replace(new, destination_connection_id=account)
-            job = await app.store.submit(await planned(app.runtime, new, Reprocess.FAILED))
+            job = await app._store.submit(await planned(app._runtime, new, Reprocess.FAILED))
             await world.until(app, job.job.id)
 
         # Ten days to the first, ten to the second, and then there is nothing left to do

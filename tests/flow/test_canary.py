@@ -214,7 +214,7 @@ def breaking(life: Life) -> Any:
 
 async def show_everything(app: App, life: Life, site: Site) -> None:
     """Every object that holds a secret, and what it is made of."""
-    credentials = app.runtime.credentials
+    credentials = app._runtime.credentials
     assert credentials is not None
     [connection, _] = await app.connections.of_user("ada")
     linked = await credentials.store.linked(connection.id, user_id="ada")
@@ -227,8 +227,8 @@ async def show_everything(app: App, life: Life, site: Site) -> None:
     assert isinstance(around, Surroundings)
     life.show(
         app,
-        app.runtime,
-        app.runtime.registry,
+        app._runtime,
+        app._runtime.registry,
         app.connections,
         credentials,
         credentials.vault,

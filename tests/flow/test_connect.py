@@ -419,8 +419,8 @@ def test_a_connection_that_needs_its_user_cannot_be_resumed_by_hand(tmp_path: Pa
         site = Site(world)
         app = await site.app()
         connection = await site.connect(app)
-        assert app.runtime.credentials is not None
-        await app.runtime.credentials.store.refuse(
+        assert app._runtime.credentials is not None
+        await app._runtime.credentials.store.refuse(
             connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
         )
 

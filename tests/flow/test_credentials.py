@@ -48,8 +48,8 @@ SIX_HOURS_S = 6 * 3600
 
 
 def credentials_of(app: App) -> Credentials:
-    assert app.runtime.credentials is not None
-    return app.runtime.credentials
+    assert app._runtime.credentials is not None
+    return app._runtime.credentials
 
 
 async def held(app: App, connection: Connection) -> Held:
@@ -689,7 +689,7 @@ def test_a_lease_that_another_holds_for_long_puts_the_job_off(tmp_path: Path) ->
         app = await site.app()
         connection = await site.connect(app)
         await world.clock.sleep(SIX_HOURS_S)
-        store = SqlConnections(app.database)
+        store = SqlConnections(app._database)
         assert await store.lease(
             connection.id, version=1, holder="another", term=timedelta(seconds=60)
         )
@@ -831,7 +831,7 @@ def test_a_source_whose_surroundings_are_missing_says_which(
         site = Site(world)
         app = await site.app()
         job = await submit(app, await site.connect(app))
-        app.runtime = msgspec.structs.replace(app.runtime, **{missing: None})
+        app._runtime = msgspec.structs.replace(app._runtime, **{missing: None})
         await app.supervisor().start()
 
         ended = await finished(site, app, job)
@@ -858,7 +858,7 @@ def test_the_providers_counts_and_limits_reach_the_budget(tmp_path: Path) -> Non
 
         # Then our count is no lower than Strava's
         assert job.state is JobState.SUCCESS
-        [use] = await app.budgets("strava")
+        [use] = await app.budgets.use("strava")
         by_name = {window.limit: window.used for window in use.windows}
         read = site.strava.meter.read().used
         assert by_name["read 15min"] >= read["read_15min"] > 40
@@ -918,7 +918,7 @@ def test_a_wire_that_fails_now_and_then_is_hidden_from_the_job(tmp_path: Path) -
 
         assert (job.state, job.summary.records) == (JobState.SUCCESS, 200)
         # Every attempt was counted, the failed ones too.
-        [use] = await app.budgets("strava")
+        [use] = await app.budgets.use("strava")
         used = {window.limit: window for window in use.windows}["read day"]
         assert used.used == site.wire.count(LIST_PATH)
         assert used.retries > 0

@@ -307,7 +307,7 @@ def test_what_half_a_chunk_brought_is_committed_before_its_error_is_dealt_with(
         job = await world.until(app, submitted.job.id)
         assert [ctx.cursor for ctx in source.calls] == [None, 1, 2]
         assert (job.state, job.steps, job.summary.errors) == (JobState.SUCCESS, 3, 1)
-        kept = await app.records("pages", "c")
+        kept = await app.records.list("pages", "c")
         assert [record.key for record in kept] == ["page 0", "page 1", "page 2"]
         # And the error was told after the chunk
         told = kinds(await app.jobs.events(job.id))
@@ -351,7 +351,7 @@ def test_half_a_day_is_kept_and_the_day_is_read_again(tmp_path: Path, delivers: 
             # Half a day was not delivered: it would have been another batch.
             assert batches == [(f"{job.id}:0", 2)]
         else:
-            assert [record.key for record in await app.records("days", "c")] == [
+            assert [record.key for record in await app.records.list("days", "c")] == [
                 "evening",
                 "morning",
             ]
@@ -385,10 +385,10 @@ def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
         assert len(source.calls) < 100
         if mode is Mode.HISTORY:
             assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
-            assert (job.summary.records, await app.store.high_water("halves", "c")) == (0, None)
+            assert (job.summary.records, await app._store.high_water("halves", "c")) == (0, None)
         else:
             assert job.state is JobState.FAILED
-        assert [record.key for record in await app.records("halves", "c")] == ["half"]
+        assert [record.key for record in await app.records.list("halves", "c")] == ["half"]
 
     in_world(tmp_path, main)
 

@@ -199,7 +199,7 @@ def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(tmp_path: Path) -> None:
         assert job.reason is Reason.DONE_WITH_GAPS
         assert (job.summary.days_held, job.summary.days_failed) == (2, 1)
         assert job.summary.pauses == 3
-        rows = await app.coverage("history", "ada-1", start=DAY - timedelta(days=2), end=DAY)
+        rows = await app.records.coverage("history", "ada-1", start=DAY - timedelta(days=2), end=DAY)
         assert [row.status for row in rows] == [DayStatus.HELD, DayStatus.FAILED, DayStatus.HELD]
         assert rows[1].error == "Malformed: not JSON"
         assert "1 day could not be read" in await app.jobs.explain(job)
@@ -369,7 +369,7 @@ def test_a_chunk_of_too_many_records_is_refused_whole(tmp_path: Path) -> None:
         assert job.error == (
             "Malformed: source 'scripted' gave 10,001 records in one chunk; at most 10,000"
         )
-        assert await app.records("history", job.connection_id) == []
+        assert await app.records.list("history", job.connection_id) == []
 
     in_world(tmp_path, main)
 

@@ -56,7 +56,7 @@ async def submit(app: App, lane: Lane = Lane.HOT, connection: str = "c1", sync: 
 
 
 async def used(app: App) -> int:
-    [use] = await app.budgets()
+    [use] = await app.budgets.use()
     return use.windows[0].used
 
 
@@ -64,10 +64,10 @@ class AwayLimiter:
     """A limiter that can be unplugged."""
 
     def __init__(self, app: App) -> None:
-        self._real = app.limiter
+        self._real = app._limiter
         self.away = True
         self.charged: Counter[str] = Counter()
-        gates = app.runtime.gates
+        gates = app._runtime.gates
         gates._limiter = self
 
     async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
@@ -207,7 +207,7 @@ def test_a_429_closes_the_budget_for_everybody(tmp_path: Path) -> None:
         assert waiting.wake_at is not None
         assert 299 <= (waiting.wake_at - START).total_seconds() <= 303
         assert await used(app) == 1
-        [use] = await app.budgets()
+        [use] = await app.budgets.use()
         assert use.answers_429_24h == 1
         assert (await world.until(app, other.id, limit_s=400)).state is JobState.SUCCESS
         await supervisor.stop()
@@ -300,7 +300,7 @@ def test_a_slot_is_given_back_though_the_source_failed(tmp_path: Path) -> None:
 
         # Then the next try has it, and both tries were counted
         assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
-        [use] = await app.budgets()
+        [use] = await app.budgets.use()
         assert (use.slots_used, use.windows[0].used) == (0, 2)
         await supervisor.stop()
 
@@ -324,7 +324,7 @@ def test_a_source_without_a_budget_passes_freely(tmp_path: Path) -> None:
         await supervisor.start()
         assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
         assert world.clock.monotonic() >= 30
-        assert await app.budgets() == []
+        assert await app.budgets.use() == []
         await supervisor.stop()
 
     in_world(tmp_path, main)

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-import headgate.systems.health_history as system
+import headgate.systems.health_history.syncs as system
 from headgate import (
     App,
     ConnectionReason,
@@ -26,12 +26,12 @@ from headgate import (
     Reason,
     paid_history,
 )
-from headgate.flow.explain import moment
+from headgate.flow.explain import format_time
 from headgate.sandbox.google_health import access as google_access
 from headgate.sandbox.google_health.world import NewExercise
 from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.sandbox.strava import access as strava_access
-from headgate.systems.health_history import DAY_COSTS, NAME
+from headgate.systems.health_history.syncs import DAY_COSTS, NAME
 from tests.connecting import key_entries
 from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start, user_id
 from tests.worlds import World, in_world, kinds, lanes
@@ -98,7 +98,7 @@ def test_sixty_days_are_imported_newest_first_each_exercise_once(tmp_path: Path)
             assert "tcx" not in record.data
 
         # The days are covered: held with a summary, or empty without one
-        coverage = await app.coverage(NAME, fitbit.id, start=days[-1], end=days[0])
+        coverage = await app.records.coverage(NAME, fitbit.id, start=days[-1], end=days[0])
         assert sorted(row.day for row in coverage) == sorted(days)
         empty = {row.day for row in coverage if row.status is DayStatus.EMPTY}
         assert 0 < len(empty) == job.summary.days_empty < 10
@@ -235,7 +235,7 @@ def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
         busy = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
         assert await app.jobs.explain(job) == (
             f"Syncing is temporarily paused because the {busy} servers are busy. "
-            f"We will automatically resume at {moment(job.wake_at)}."
+            f"We will automatically resume at {format_time(job.wake_at)}."
         )
         asked = len(site.wire.sent)
         await world.clock.sleep((job.wake_at - world.clock.now()).total_seconds() - 1)
@@ -270,12 +270,12 @@ def test_a_day_that_can_never_be_read_is_a_gap_and_can_be_read_later(tmp_path: P
 
         # Then that day is a gap with its reason, and the others are there
         assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
-        [row] = await app.coverage(NAME, fitbit.id, start=poison, end=poison)
+        [row] = await app.records.coverage(NAME, fitbit.id, start=poison, end=poison)
         assert row.status is DayStatus.FAILED
         assert "500" in (row.error or "")
         others = [day for day in days_back(4) if day != poison]
         assert site.external_ids() == site.expected_ids(others)
-        status = await app.backfills.status(job.id)
+        status = await app.jobs.status(job.id)
         assert status.sentence == "Done, but 1 day could not be read."
         assert [gap.day for gap in status.gaps] == [poison]
 
@@ -323,7 +323,7 @@ def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_back(
         assert (
             await app.jobs.explain(job) == f"{title} needs you to sign in again. Nothing is lost."
         )
-        status = await app.backfills.status(job.id)
+        status = await app.jobs.status(job.id)
         assert (status.reconnect, status.reconnect_id) == (provider, lost.id)
         connection = await app.connections.get(lost.id)
         assert connection.state is ConnectionState.NEEDS_REAUTH
@@ -402,12 +402,12 @@ def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(tmp_path: Pat
         # Then it is counted as refused, and the day tells why
         assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
         assert (job.summary.delivered, job.summary.refused) == (2, 1)
-        [row] = await app.coverage(NAME, fitbit.id, start=day, end=day)
+        [row] = await app.records.coverage(NAME, fitbit.id, start=day, end=day)
         assert row.status is DayStatus.HELD
         assert "malformed: no activity with a time" in (row.error or "")
         assert str(exercise.id) in (row.error or "")
         assert await app.jobs.explain(job) == "Done, but 1 record was refused."
-        assert [gap.day for gap in (await app.backfills.status(job.id)).gaps] == [day]
+        assert [gap.day for gap in (await app.jobs.status(job.id)).gaps] == [day]
         assert site.external_ids() == site.expected_ids([LAST, days_back(3)[2]])
 
         # And it is not remembered as an activity
@@ -431,7 +431,7 @@ def test_a_crash_after_an_upload_never_makes_a_second_activity(tmp_path: Path, m
         job = await start(first, 4)
         host = world.loop.host("first")
         if moment == "before_commit":
-            settle, settled = first.store.settle, 0
+            settle, settled = first._store.settle, 0
 
             async def dying(*args: object, **named: object) -> object:
                 nonlocal settled
@@ -440,7 +440,7 @@ def test_a_crash_after_an_upload_never_makes_a_second_activity(tmp_path: Path, m
                     await host.crash_here()
                 return await settle(*args, **named)  # type: ignore[arg-type]
 
-            first.store.settle = dying  # type: ignore[assignment, method-assign]
+            first._store.settle = dying  # type: ignore[assignment, method-assign]
         await host.spawn(first.supervisor().start())
         await until(world, lambda: uploads(site) == 2)
         if moment == "uploaded":
@@ -547,7 +547,7 @@ def test_the_past_is_for_those_who_pay(tmp_path: Path) -> None:
         site = Site(world)
         app = await site.app(entitlement=paid_history)
         await site.connect_both(app)
-        await app.set_plan(user_id(0), "free")
+        await app.users.set_plan(user_id(0), "free")
 
         # When somebody on the free plan asks, then nothing is made
         with pytest.raises(PlanRequired, match="paid plans"):
@@ -555,7 +555,7 @@ def test_the_past_is_for_those_who_pay(tmp_path: Path) -> None:
         assert await app.jobs.list() == []
 
         # And when they pay, the same request is fine
-        await app.set_plan(user_id(0), "premium")
+        await app.users.set_plan(user_id(0), "premium")
         assert (await start(app, 3)).state is JobState.PENDING
 
     in_world(tmp_path, main)

@@ -92,7 +92,7 @@ async def run(world: World, app: App, mode: str = "since", **more: Any) -> Job:
 
 async def mark(app: App, sync: str = "letters") -> Json:
     """The mark that is stored."""
-    return await app.store.high_water(sync, "ada-1")
+    return await app._store.high_water(sync, "ada-1")
 
 
 def test_since_without_a_time_goes_on_from_the_mark(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_a_success_that_lost_its_answer_has_stored_its_mark(
 ) -> None:
     async def main(world: World) -> None:
         app = await world.app(Sync(name="letters", source=Letters(2)))
-        real, lost = app.store.settle, list[JobChange]()
+        real, lost = app._store.settle, list[JobChange]()
 
         async def settle(change: JobChange, work: Work | None = None) -> Job | None:
             after = await real(change, work)
@@ -290,7 +290,7 @@ def test_a_success_that_lost_its_answer_has_stored_its_mark(
                 raise StoreUnavailable
             return after
 
-        monkeypatch.setattr(app.store, "settle", settle)
+        monkeypatch.setattr(app._store, "settle", settle)
         await app.supervisor().start()
 
         job = await run(world, app)
@@ -359,7 +359,7 @@ def test_the_example_reads_on_and_skips_what_did_not_change(
         # Given everything, read once
         first = await once()
         assert (first.summary.inserted, first.summary.counts) == (250, {"unchanged": 0})
-        assert len(await app.records("notes", "ada-1", limit=1000)) == 250
+        assert len(await app.records.list("notes", "ada-1", limit=1000)) == 250
         story = kinds(await app.jobs.events(first.id))
         assert story == ["submitted", *("page_read", "chunk") * 2, "page_read", "succeeded"]
 

@@ -71,11 +71,11 @@ def test_days_are_read_from_newest_to_oldest_and_covered(tmp_path: Path) -> None
         assert job.progress.percent == 100.0
         assert (job.summary.days_held, job.summary.days_empty) == (8, 2)
         assert job.summary.inserted == 8
-        rows = await app.coverage("history", "ada-1", start=FIRST, end=LAST)
+        rows = await app.records.coverage("history", "ada-1", start=FIRST, end=LAST)
         assert [row.day for row in rows] == days
         empty = {row.day.day for row in rows if row.status is DayStatus.EMPTY}
         assert empty == {4, 7}
-        assert len(await app.records("history", "ada-1")) == 8
+        assert len(await app.records.list("history", "ada-1")) == 8
         story = kinds(await app.jobs.events(job.id))
         assert story == ["submitted", *["chunk"] * 9, "succeeded"]
 

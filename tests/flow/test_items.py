@@ -159,7 +159,7 @@ def in_place(folder: Path, main: Callable[[Place], Awaitable[None]]) -> None:
 
     async def opened(world: World) -> None:
         app = await world.app()
-        await main(Place(world, SqlItems(app.database)))
+        await main(Place(world, SqlItems(app._database)))
 
     in_world(folder, opened)
 
@@ -934,7 +934,7 @@ def test_a_backfill_of_streams_stays_within_the_limits_and_holds_nothing_while_i
         site = Site(world, activities=230)
         source = streams_source()
         app = await site.app("streams", source=source)
-        items = SqlItems(app.database)
+        items = SqlItems(app._database)
         source.fetching = Fetching(items=items, clock=world.clock, worker="worker_1")
         connection = await site.connect(app)
         job = await submit(app, connection, "streams", lane="cold")
@@ -955,7 +955,7 @@ def test_a_backfill_of_streams_stays_within_the_limits_and_holds_nothing_while_i
         assert counted.states[ItemState.UNAVAILABLE] > 0
         assert asleep > 0
         assert await items.limited(STREAMS, within=timedelta(days=1)) == 0
-        [use] = [each for each in await app.budgets() if each.source == "strava"]
+        [use] = [each for each in await app.budgets.use() if each.source == "strava"]
         assert use.answers_429_24h == 0
         fetches = [each for each in site.wire.sent if "/streams" in each.url]
         # One request for each that has streams, and none for what was entered by hand.
@@ -985,7 +985,7 @@ def test_credentials_that_are_refused_end_the_job_and_leave_the_items_pending(
             return Chunk.of_items(fetched, cursor="more")
 
         app = await world.app(Sync(name="streams", source=ScriptedSource(read)))
-        app_items.append(SqlItems(app.database))
+        app_items.append(SqlItems(app._database))
         place = Place(world, app_items[0])
         await place.register("a", "b", "c", "d")
         await app.supervisor().start()

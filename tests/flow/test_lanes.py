@@ -119,7 +119,7 @@ def test_a_delayed_job_starts_when_it_is_due_and_not_before(tmp_path: Path) -> N
 
 def count_statements(app: App) -> Counter[str]:
     """Counts what the application sends to its database."""
-    database = app.database
+    database = app._database
     assert isinstance(database, InlineSqliteDatabase)
     engine: Engine = database._engine
     counted: Counter[str] = Counter()

@@ -182,7 +182,7 @@ class LossyStore:
 
     def __init__(self, app: App, monkeypatch: pytest.MonkeyPatch, *, edge: str) -> None:
         self.lost = 0
-        real = app.store.settle
+        real = app._store.settle
 
         async def settle(change: JobChange, work: Work | None = None) -> Job | None:
             after = await real(change, work)
@@ -191,7 +191,7 @@ class LossyStore:
                 raise StoreUnavailable
             return after
 
-        monkeypatch.setattr(app.store, "settle", settle)
+        monkeypatch.setattr(app._store, "settle", settle)
 
 
 @pytest.mark.parametrize("edge", ["advance", "rest", "succeed"])
@@ -220,14 +220,14 @@ def test_an_outage_of_the_store_is_waited_out(
         # Given a store that is away for four seconds while a chunk is being settled
         source = ScriptedSource(slow_day)
         app = await world.app(Sync(name="history", source=source))
-        write = app.database.write
+        write = app._database.write
 
         async def away(operation: Any) -> Any:
             if 10 <= world.clock.monotonic() <= 14:
                 raise StoreUnavailable
             return await write(operation)
 
-        monkeypatch.setattr(app.database, "write", away)
+        monkeypatch.setattr(app._database, "write", away)
         job = await submit(app)
         await app.supervisor().start()
 
@@ -245,7 +245,7 @@ def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
     async def main(world: World) -> None:
         source = ScriptedSource(slow_day)
         app = await world.app(Sync(name="history", source=source))
-        settle = app.store.settle
+        settle = app._store.settle
         refused = 0
 
         async def refuse_once(change: JobChange, work: Work | None = None) -> Job | None:
@@ -255,7 +255,7 @@ def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
                 raise StoreError("the database refused: unsupported character")
             return await settle(change, work)
 
-        monkeypatch.setattr(app.store, "settle", refuse_once)
+        monkeypatch.setattr(app._store, "settle", refuse_once)
         job = await submit(app, days=2)
         await app.supervisor().start()
         job = await world.until(app, job.id)

@@ -32,7 +32,7 @@ class Place:
     def __init__(self, world: World, app: App, connection: Connection) -> None:
         self.world, self.app, self.connection = world, app, connection
         self.items = app.items
-        self.fetching = app.runtime.fetching
+        self.fetching = app._runtime.fetching
 
     def found(self, *names: str, connection_id: str | None = None) -> list[NewItem]:
         return [
@@ -76,13 +76,13 @@ class Place:
     async def sweep(self) -> None:
         """A worker starts, and sweeps until it has nothing to do."""
         work = [item_work(self.fetching)]
-        sweeper = Sweeper(self.app.runtime, work, lease_s=60.0, keep_events=timedelta(days=30))
+        sweeper = Sweeper(self.app._runtime, work, lease_s=60.0, keep_events=timedelta(days=30))
         while await sweeper.run_once() < 1:
             pass
 
     async def left(self) -> list[str]:
         """The ids of all items that are there, and of those that have a document."""
-        rows = await self.app.database.read(stores.contents)
+        rows = await self.app._database.read(stores.contents)
         return sorted(row[0] for table in ("items", "item_documents") for row in rows[table])
 
 
@@ -121,7 +121,7 @@ def test_items_and_documents_go_with_their_connection_and_nothing_else_does(
 
         # Then its items are gone with their documents, and its records are there
         assert await place.left() == ["x"]
-        assert len(await app.records(job.sync, place.connection.id)) == 5
+        assert len(await app.records.list(job.sync, place.connection.id)) == 5
         with pytest.raises(NotFound):
             await place.remove()
 
@@ -158,7 +158,7 @@ def test_an_answer_that_was_lost_does_not_bring_an_item_back(
     async def main(place: Place) -> None:
         # Given a store that settles, but cannot say so; and a connection that is removed meanwhile
         await place.items.register(place.found("a"))
-        settle = place.items.settle
+        settle = place._items.settle
         broken = [StoreUnavailable("the answer was lost")]
 
         async def settle_once(*wanted: Any) -> Any:
@@ -232,7 +232,7 @@ def test_what_came_in_at_the_very_moment_is_swept_up_every_hour(tmp_path: Path) 
         await supervisor.start()
         await place.world.clock.sleep(1)
         await place.remove()
-        await place.app.database.write(
+        await place.app._database.write(
             lambda tx: tx.execute(insert(items_table).values(asdict(place.row("late"))))
         )
         assert await place.left() == ["late"]
@@ -251,13 +251,13 @@ def test_a_change_of_an_item_that_is_gone_is_lost(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         await place.items.register(place.found("a"))
         lease = timedelta(seconds=60)
-        [item] = await place.items.claim(
+        [item] = await place._items.claim(
             COLLECTION, place.connection.id, limit=1, lease=lease, worker="w"
         )
         await place.remove()
 
-        assert await place.items.settle(change.succeed(item), await fetched()) is None
-        assert await place.items.settle(change.release(item)) is None
+        assert await place._items.settle(change.succeed(item), await fetched()) is None
+        assert await place._items.settle(change.release(item)) is None
         assert await place.left() == []
 
     in_place(tmp_path, main)

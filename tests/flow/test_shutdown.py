@@ -131,7 +131,7 @@ def test_a_worker_that_never_began_is_stopped_without_a_word(tmp_path: Path) -> 
         app = await world.app()
         supervisor = app.supervisor()
         # What is not open cannot be written to.
-        await app.database.close()
+        await app._database.close()
 
         await supervisor.stop()
         await supervisor.stop()

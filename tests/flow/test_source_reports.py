@@ -85,11 +85,11 @@ def test_a_wrong_event_fails_the_chunk_and_nothing_of_it_is_kept(tmp_path: Path)
             "choose another name, such as source_succeeded"
         )
         assert kinds(await app.jobs.events(job.id)) == ["submitted", "retry"]
-        assert await app.records("notes", "ada-1") == []
+        assert await app.records.list("notes", "ada-1") == []
 
         # And once the source is right, the job goes on
         await world.until(app, job.id)
-        assert await app.records("notes", "ada-1") == [Record("a", {"read": 2})]
+        assert await app.records.list("notes", "ada-1") == [Record("a", {"read": 2})]
         story = kinds(await app.jobs.events(job.id))
         assert story == ["submitted", "retry", "page_read", "notes_read", "succeeded"]
 
@@ -192,7 +192,7 @@ def test_a_page_whose_commit_lost_its_answer_counts_once(
     async def main(world: World) -> None:
         # Given a store that does the first try of every write, and loses the answer
         app = await world.app(Sync(name="notes", source=ScriptedSource(three_pages)))
-        real, tried = app.store.settle, set[str]()
+        real, tried = app._store.settle, set[str]()
 
         async def settle(change: JobChange, work: Work | None = None) -> Job | None:
             after = await real(change, work)
@@ -201,7 +201,7 @@ def test_a_page_whose_commit_lost_its_answer_counts_once(
                 raise StoreUnavailable
             return after
 
-        monkeypatch.setattr(app.store, "settle", settle)
+        monkeypatch.setattr(app._store, "settle", settle)
         job = await submit(app)
         await app.supervisor().start()
 

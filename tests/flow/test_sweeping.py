@@ -23,13 +23,13 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def watched(world: World, app: App, monkeypatch: pytest.MonkeyPatch) -> dict[float, list[int]]:
     """How many jobs are put right in one transaction, by the moment: one sweep takes no time."""
     sizes: dict[float, list[int]] = {}
-    sweep: Any = app.store.settle_many
+    sweep: Any = app._store.settle_many
 
     async def note(changes: Any, *rest: Any) -> Any:
         sizes.setdefault(world.clock.monotonic(), []).append(len(changes))
         return await sweep(changes, *rest)
 
-    monkeypatch.setattr(app.store, "settle_many", note)
+    monkeypatch.setattr(app._store, "settle_many", note)
     return sizes
 
 
@@ -123,22 +123,22 @@ def test_a_sweeper_that_another_was_before_wakes_nobody(
         await world.clock.sleep(5)
         host.crash()
         await world.clock.sleep(1000)
-        found = await app.store.expired(limit=10)
+        found = await app._store.expired(limit=10)
         assert len(found) == 1
 
         async def as_both_saw_it(*, limit: int) -> Any:
             return found
 
-        monkeypatch.setattr(app.store, "expired", as_both_saw_it)
+        monkeypatch.setattr(app._store, "expired", as_both_saw_it)
         announced: list[str] = []
 
         async def announce(topic: str) -> None:
             announced.append(topic)
 
-        monkeypatch.setattr(app.runtime.signal, "announce", announce)
+        monkeypatch.setattr(app._runtime.signal, "announce", announce)
 
         # When both rescue it, then one does, and tells the lane
-        assert [await recover.rescue_jobs(app.runtime) for _ in range(2)] == [1, 0]
+        assert [await recover.rescue_jobs(app._runtime) for _ in range(2)] == [1, 0]
         assert announced == ["lane.hot", "lane.cold"]
 
     in_world(tmp_path, main)

@@ -73,12 +73,12 @@ def test_a_worker_that_was_killed_counts_as_gone_after_a_while(tmp_path: Path) -
         host = world.loop.host("worker")
         await host.spawn(app.supervisor().start())
         await world.clock.sleep(1)
-        assert [worker.id for worker in await app.store.live_workers()] == [app.name]
+        assert [worker.id for worker in await app._store.live_workers()] == [app.name]
 
         host.crash()
         await world.clock.sleep(300)
 
-        assert await app.store.live_workers() == []
+        assert await app._store.live_workers() == []
 
     in_world(tmp_path, main)
 
@@ -135,7 +135,7 @@ def test_a_provider_is_tried_by_whoever_lives(tmp_path: Path, dies: str) -> None
         if dies == "probing":
             probe = change.thaw(await gone.jobs.get(first), probe=True)
             host.crash()
-            await gone.store.settle(probe)
+            await gone._store.settle(probe)
         else:
             host.crash()
         works.append(True)
@@ -158,7 +158,7 @@ def test_another_applications_job_is_rescued_and_never_given_up(tmp_path: Path) 
         await stranger.supervisor().start()
         for crashes in range(1, 12):
             lease = timedelta(seconds=30)
-            [job] = (await gone.store.claim(Lane.COLD, worker="w", limit=1, lease=lease)).jobs
+            [job] = (await gone._store.claim(Lane.COLD, worker="w", limit=1, lease=lease)).jobs
             await world.clock.sleep(120)
             job = await gone.jobs.get(job_id)
 

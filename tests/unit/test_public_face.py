@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import headgate
-from headgate.cli.lazy import LazyCommand
+from headgate.toolkit.commands.lazy import LazyCommand
 from headgate.cli.main import Commands
 from headgate.settings import Settings
 

@@ -15,7 +15,7 @@ from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.states import JobState
-from headgate.ports.items import Items
+from headgate.ports.items import ItemStore
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
 
@@ -44,7 +44,7 @@ def make_job(**fields: Any) -> Job:
 
 def fetching(clock: Clock) -> Fetching:
     """Fetching of items that nobody has."""
-    return Fetching(items=cast(Items, None), clock=clock, worker="worker-1")
+    return Fetching(items=cast(ItemStore, None), clock=clock, worker="worker-1")
 
 
 def gates(clock: Clock, rng: Random) -> Gates:

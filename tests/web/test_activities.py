@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, event
 
 from headgate import App, Secret, Sync
-from headgate.base.splicing import packed, spliced
+from headgate.systems.activity_streams.splicing import packed, spliced
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.strava.streams import streams_document
@@ -35,17 +35,12 @@ from headgate.store.sql import documents as stored_documents
 from headgate.store.sql import item_store
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.documents import LEVEL, Packed
-from headgate.systems.activity_streams import (
-    COLLECTION,
-    LIVE,
-    STREAMS,
-    activity_id,
-    activity_streams,
-)
+from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS, activity_id
+from headgate.systems.activity_streams.syncs import activity_streams
 from headgate.systems.activity_streams.names import ACTIVITIES, details_id
-from headgate.web.api.activities import documents
-from headgate.web.api.activities.links import ACTIVITY_PATH
-from headgate.web.api.activities.serving import CHANNELS, takes_gzip
+from headgate.systems.activity_streams import documents
+from headgate.systems.activity_streams.links import ACTIVITY_PATH
+from headgate.systems.activity_streams.serving import CHANNELS, takes_gzip
 from headgate.web.server import build
 from tests.connecting import BACK, Site, named_tokens, vault
 from tests.web import test_openapi
@@ -75,11 +70,11 @@ def strava_syncs() -> tuple[Sync, Sync]:
 
 async def add_connection(app: App, user: str) -> None:
     """An account of that user's; nobody asks Strava for it."""
-    credentials = app.runtime.credentials
+    credentials = app._runtime.credentials
     assert credentials is not None
     the_id = f"{user}-1"
     sealed = seal(credentials.vault, named_tokens(user), the_id, user_id=user, source="strava")
-    await SqlConnections(app.database).add(
+    await SqlConnections(app._database).add(
         NewConnection(
             id=the_id,
             user_id=user,
@@ -150,16 +145,16 @@ async def put(
 
 
 async def claim(app: App, item: Item) -> Item:
-    found = await app.items.claim(
+    found = await app._items.claim(
         item.collection, item.connection_id, limit=100, lease=LEASE, worker="worker-1"
     )
     [claimed] = [each for each in found if each.id == item.id]
-    await app.items.settle_many([(change.release(each), None) for each in found if each != claimed])
+    await app._items.settle_many([(change.release(each), None) for each in found if each != claimed])
     return claimed
 
 
 async def settle(app: App, wanted: ItemChange, document: Document | None = None) -> Item:
-    [item] = await app.items.settle_many([(wanted, document)])
+    [item] = await app._items.settle_many([(wanted, document)])
     assert item is not None
     return item
 
@@ -624,7 +619,7 @@ def test_a_reset_shuts_out_whoever_held_it(tmp_path: Path) -> None:
 
         assert (await (await served.admin()).post(path)).is_success
 
-        assert await served.app.items.settle_many([(change.succeed(held), DOCUMENT)]) == [None]
+        assert await served.app._items.settle_many([(change.succeed(held), DOCUMENT)]) == [None]
 
     serving_activities(tmp_path, main)
 

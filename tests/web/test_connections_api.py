@@ -108,7 +108,7 @@ def test_connections_are_listed_paused_resumed_and_removed(tmp_path: Path) -> No
         )
         gone = await ada.delete(path)
         assert (gone.status_code, gone.content) == (204, b"")
-        assert await served.app.items.list_items(None, limit=9) == []
+        assert await served.app.items.list(None, limit=9) == []
         problem(await ada.delete(path), 404, "not_found")
 
     in_world(tmp_path, main)

@@ -28,7 +28,7 @@ from headgate.connectors.keys import KeyRing
 from headgate.model.access import Role
 from headgate.signals.local import LocalSignal
 from headgate.store.sql.sqlite import InlineSqliteDatabase
-from headgate.web.limits import Limits
+from headgate.toolkit.api.limits import Limits
 from headgate.web.server import build
 from tests import profiles
 from tests.web.callers import ORIGIN, Client, Served, history, start

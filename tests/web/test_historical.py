@@ -5,7 +5,7 @@ from typing import Any
 
 from headgate import Chunk, Context, Transient
 from headgate.model.states import JobState
-from headgate.web.api.historical import STATUS_OF, Status
+from headgate.systems.health_history.api import STATUS_OF, Status
 from tests.web.callers import Served, history, problem, serving
 from tests.worlds import World
 

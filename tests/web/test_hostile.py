@@ -9,7 +9,7 @@ import pytest
 
 from headgate import StoreUnavailable
 from headgate.store.sql.api_keys import SqlApiKeys
-from headgate.web.limits import FAILURES_PER_MIN
+from headgate.toolkit.api.limits import FAILURES_PER_MIN
 from tests.web.callers import DAYS, Served, history, problem, serving, start
 from tests.worlds import World
 
@@ -159,7 +159,7 @@ def test_a_failure_of_ours_is_a_problem_without_details(
         # Even while it is being found out who calls.
         with monkeypatch.context() as patched:
             patched.setattr(SqlApiKeys, "find", down)
-            patched.setattr(type(served.app.database), "ping", down)
+            patched.setattr(type(served.app._database), "ping", down)
             answer = await client.get("/v1/jobs")
             told = problem(answer, 503, "store_unavailable")
             assert told["retryable"] and "hunter2" not in answer.text

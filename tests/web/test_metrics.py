@@ -106,7 +106,7 @@ def test_every_declared_collection_is_measured(tmp_path: Path) -> None:
 
 def test_every_window_of_every_budget_is_there(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
-        [use] = await served.app.budgets("strava")
+        [use] = await served.app.budgets.use("strava")
 
         told = read((await (await served.admin()).get(PATH)).text)
 
@@ -132,7 +132,7 @@ def test_while_the_limiter_is_away_the_rest_is_still_told(
         await stuck(served.app)
         admin = await served.admin()
         before = read((await admin.get(PATH)).text)
-        monkeypatch.setattr(served.app.limiter, "use", is_away)
+        monkeypatch.setattr(served.app._limiter, "use", is_away)
 
         told = read((await admin.get(PATH)).text)
 

@@ -9,7 +9,7 @@ import pytest
 from headgate import StoreUnavailable
 from headgate.flow.backfill import Backfills
 from headgate.model.access import Role
-from headgate.web import idempotency
+from headgate.toolkit.api import idempotency
 from tests.web.callers import DAYS, Served, problem, serving, start
 from tests.worlds import World
 

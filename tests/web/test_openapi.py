@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate.web.api import administration, connections, documents, historical
-from headgate.web.api.activities import documents as activity_documents
-from headgate.web.problems import KINDS
+from headgate.web.api import administration, connections
+from headgate.toolkit.api import documents
+from headgate.systems.health_history import api as historical
+from headgate.systems.activity_streams import documents as activity_documents
+from headgate.toolkit.api.problems import KINDS
 from tests.web.callers import Served, serving
 from tests.worlds import World
 

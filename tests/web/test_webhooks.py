@@ -12,9 +12,10 @@ from headgate.connectors.keys import KeyRing
 from headgate.model.states import ItemState, JobState
 from headgate.sandbox.kit.outbound import Reply
 from headgate.sandbox.strava import access
-from headgate.systems.activity_streams import LIVE, ActivityStreams, activity_id
-from headgate.web.api import webhooks
-from headgate.web.api.webhooks import BODY_BYTES_MAX, PATH, WebhookSettings, from_environment
+from headgate.systems.activity_streams.names import LIVE, activity_id
+from headgate.systems.activity_streams.service import ActivityStreams
+from headgate.systems.activity_streams import webhooks
+from headgate.systems.activity_streams.webhooks import BODY_BYTES_MAX, PATH, WebhookSettings, from_environment
 from headgate.web.server import build
 from tests.connecting import Site, vault
 from tests.unit.sandbox.clients import Client as SandboxClient

@@ -14,7 +14,7 @@ from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.secret import Secret
 from headgate.model.access import Role
-from headgate.web.api.route import ApiRoute
+from headgate.toolkit.api.route import ApiRoute
 from tests.stores import contents
 from tests.web.callers import DAYS, Served, problem, serving, start
 from tests.worlds import World
@@ -194,7 +194,7 @@ def test_only_the_hash_of_a_key_is_kept_and_failures_are_logged(tmp_path: Path) 
         lines = [json.loads(line)["event"] for line in told.getvalue().splitlines()]
         assert lines.count("authentication failed") == 1
         assert lines.count("access denied") == 1
-        rows = await served.app.database.read(contents)
+        rows = await served.app._database.read(contents)
         assert secret[:-1] not in told.getvalue()
         assert secret not in repr(rows)
 
@@ -208,7 +208,7 @@ def test_a_reader_reads_and_changes_nothing(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         job_id = (await start(await served.client()))["id"]
         reader = await served.client(Role.READER)
-        before = await served.app.database.read(contents)
+        before = await served.app._database.read(contents)
 
         for operation, method, path in operations(served.web):
             answer = await call(reader, operation, method, path, job_id)
@@ -219,7 +219,7 @@ def test_a_reader_reads_and_changes_nothing(tmp_path: Path) -> None:
                 found = 404 if "{activity_id}" in path else 200
                 assert answer.status_code == found, (operation, answer.text)
 
-        assert await served.app.database.read(contents) == before
+        assert await served.app._database.read(contents) == before
 
     serving(tmp_path, main)
 
@@ -249,7 +249,7 @@ def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
         theirs = (await start(await served.client(user_id="bob")))["id"]
         nobodys = theirs[:-1] + ("0" if theirs[-1] != "0" else "1")
         ada = await served.client()
-        before = await served.app.database.read(contents)
+        before = await served.app._database.read(contents)
 
         covered = set()
         for operation, method, path in operations(served.web):
@@ -264,7 +264,7 @@ def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
             covered.add(operation)
 
         assert {"get_job", "retry_job", "cancel_job", "make_job_link", "list_job_days"} <= covered
-        assert await served.app.database.read(contents) == before
+        assert await served.app._database.read(contents) == before
         # Its owner and an admin do find it.
         assert (await (await served.admin()).get(f"/v1/jobs/{theirs}")).status_code == 200
 

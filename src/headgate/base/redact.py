@@ -43,7 +43,7 @@ def redact(text: str, *, length_max: int = TEXT_LENGTH_MAX) -> str:
     return text if len(text) <= length_max else text[: length_max - 1] + "…"
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """One safe line for an exception: its class and what it says."""
     said = redact(str(error))
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 
 from headgate.base.clock import Clock
 from headgate.base.log import get_logger
-from headgate.base.redact import describe
+from headgate.base.redact import describe_error
 
 #: After a failure that nobody foresaw, rest this long, doubling up to the maximum.
 FAILURE_REST_S = 1.0
@@ -60,7 +60,7 @@ class Service(ABC):
                 failure_rest_s = FAILURE_REST_S
             except Exception as error:
                 # A loop must outlive a bad round: the database may be restarting under it.
-                self._log.error("round_failed", service=self.name, error=describe(error))
+                self._log.error("round_failed", service=self.name, error=describe_error(error))
                 rest_s = failure_rest_s
                 failure_rest_s = min(FAILURE_REST_S_MAX, 2 * failure_rest_s)
             if not self._stopping:

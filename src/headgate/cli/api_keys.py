@@ -8,9 +8,9 @@ import typer
 
 from headgate.app import App
 from headgate.base.secret import Secret
-from headgate.cli.loading import AppOption, DatabaseOption, JsonOption, load_app, run
-from headgate.cli.output import messages, out, print_json
 from headgate.model.access import ApiKey, Role
+from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
     help="Make, list and revoke the keys that the HTTP API asks for.", no_args_is_help=True

@@ -10,17 +10,25 @@ import typer
 
 from headgate.app import App
 from headgate.base.errors import HeadgateError, InvalidInput
-from headgate.cli.linking import links, site_url
-from headgate.cli.loading import FAILED, AppOption, DatabaseOption, JsonOption, load_app, run, told
-from headgate.cli.output import messages, out, print_json, state_text
-from headgate.cli.reading import day
-from headgate.cli.watching import print_status, span_of, watch, watch_json
 from headgate.flow.backfill import BackfillRequest
 from headgate.flow.status import document, line
 from headgate.model.forecast import Forecast
 from headgate.model.job import Job, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.store import Submitted
+from headgate.toolkit.commands.linking import links, site_url
+from headgate.toolkit.commands.loading import (
+    FAILED,
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    run,
+    told,
+)
+from headgate.toolkit.commands.output import messages, out, print_json, state_text
+from headgate.toolkit.commands.reading import day
+from headgate.toolkit.commands.watching import print_status, span_of, watch, watch_json
 
 commands = typer.Typer(help="Import a user's past, day by day.", no_args_is_help=True)
 
@@ -60,7 +68,7 @@ def start(
     """Start an import, or say what it would cost."""
 
     def asked(opened: App) -> BackfillRequest:
-        known = opened.runtime.registry.get(sync)
+        known = opened.registry.get(sync)
         return BackfillRequest(
             user_id=user,
             source=known.source.name,
@@ -241,7 +249,7 @@ async def _tell(
     if follow:
         follower = watch_json if json else watch
         code = await follower(opened, job_id, user_id=user, timeout_s=timeout_s)
-    standing = await opened.backfills.status(job_id, user_id=user)
+    standing = await opened.jobs.status(job_id, user_id=user)
     if not json:
         print_status(standing)
     elif not follow:

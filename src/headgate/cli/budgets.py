@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app import App
-from headgate.cli.loading import AppOption, JsonOption, load_app, run
-from headgate.cli.output import messages, out, print_json
 from headgate.flow.explain import span
 from headgate.model.budget import BudgetUse, WindowUse
+from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, run
+from headgate.toolkit.commands.output import messages, out, print_json
 
 _BAR_WIDTH = 20
 
@@ -29,7 +29,7 @@ def budget(
     """Show what is left of the providers' budgets."""
 
     async def use(opened: App) -> tuple[Sequence[BudgetUse], datetime]:
-        found = await opened.budgets(source, connection_id=connection)
+        found = await opened.budgets.use(source, connection_id=connection)
         return found, opened.clock.now()
 
     found, now = run(load_app(app, None, needs_syncs=True, json=json), use, json=json)

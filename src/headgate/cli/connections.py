@@ -6,10 +6,10 @@ import msgspec
 import typer
 
 from headgate.app import App
-from headgate.cli.linking import links, site_url
-from headgate.cli.loading import AppOption, JsonOption, load_app, run
-from headgate.cli.output import messages, out, print_json
 from headgate.model.account import Connection
+from headgate.toolkit.commands.linking import links, site_url
+from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, run
+from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(help="Connect users' accounts, and steer that.", no_args_is_help=True)
 

@@ -1,26 +1,25 @@
 """`headgate worker` and `headgate migrate`: run the engine, and prepare its database."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from headgate.app import App, open_database
+from headgate.app import App
 from headgate.base import event_loop
-from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError
-from headgate.cli.loading import (
+from headgate.model.job import Lane
+from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
     JsonOption,
     exit_code,
     fail,
     load_app,
-    load_settings,
     run,
 )
-from headgate.cli.output import messages, out, print_json
-from headgate.model.job import Lane
+from headgate.toolkit.commands.output import messages, out, print_json
 
 
 class Lanes(StrEnum):
@@ -55,28 +54,31 @@ def worker(
     run(loaded, work)
 
 
-def migrate(database: DatabaseOption = None, json: JsonOption = False) -> None:
+def migrate(
+    database: DatabaseOption = None, app: AppOption = None, json: JsonOption = False
+) -> None:
     """Bring a database's tables up to date. SQLite files do this by themselves."""
-    # SQLAlchemy takes long to load, and whoever asks for help needs none.
-    from headgate.store.sql import schema
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    address = database or load_settings(json=json).database
-
-    async def bring_up_to_date() -> tuple[str | None, str]:
-        opened = open_database(address, SystemClock())
+    async def bring_up_to_date() -> Mapping[str, tuple[str | None, str]]:
         try:
-            await opened.open()
-            return await schema.migrate(opened)
+            return await loaded.migrate()
         finally:
-            await opened.close()
+            await loaded.close()
 
     try:
-        before, after = event_loop.run(bring_up_to_date())
+        done = event_loop.run(bring_up_to_date())
     except HeadgateError as error:
         fail(str(error), code=exit_code(error), json=json, kind=type(error).__name__)
     if json:
-        print_json({"before": before, "after": after, "changed": before != after})
-    elif before == after:
-        out.print(f"already up to date (revision {after})")
-    else:
-        out.print(f"migrated from {before or 'an empty database'} to revision {after}")
+        shown = {
+            name: {"before": before, "after": after, "changed": before != after}
+            for name, (before, after) in done.items()
+        }
+        print_json(shown)
+        return
+    for name, (before, after) in done.items():
+        if before == after:
+            out.print(f"{name}: already up to date (revision {after})")
+        else:
+            out.print(f"{name}: migrated from {before or 'an empty database'} to revision {after}")

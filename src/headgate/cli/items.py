@@ -12,16 +12,21 @@ from rich.text import Text
 from headgate.app import App
 from headgate.base.encoding import from_json
 from headgate.base.errors import HeadgateError, InvalidInput
-from headgate.cli.loading import FAILED, AppOption, DatabaseOption, JsonOption, load_app, run
-from headgate.cli.output import messages, out, print_json
-from headgate.flow.explain import moment
-from headgate.flow.fetch_item import reset_item
-from headgate.flow.item_stats import ItemStats, item_stats
+from headgate.flow.explain import format_time
+from headgate.flow.items import ItemStats
 from headgate.flow.jobs import LIST_MAX
 from headgate.model.budget import WindowUse
 from headgate.model.item import Item
 from headgate.model.states import ItemState
-from headgate.systems.activity_streams import COLLECTION, ActivityStreams
+from headgate.toolkit.commands.loading import (
+    FAILED,
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    run,
+)
+from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
     help="See how things that are fetched one by one stand, and reset them.", no_args_is_help=True
@@ -70,13 +75,12 @@ class _Stats(msgspec.Struct, frozen=True):
 
 
 async def _stats(app: App, user_id: str | None) -> _Stats:
-    runtime = app.runtime
-    declared = runtime.registry.collections.values()
+    declared = app.registry.collections
     if not declared:
         raise InvalidInput("syncs", "none of them declares a collection of items")
-    uses = [await runtime.gates.use(each) for each in runtime.registry.budgets.values()]
+    uses = [await app.budgets.find(source) for source in app.registry.budgets]
     return _Stats(
-        [await item_stats(app.items, each, user_id=user_id) for each in declared],
+        [await app.items.stats(name, user_id=user_id) for name in declared],
         {use.source: use.windows for use in uses if use is not None},
     )
 
@@ -105,7 +109,7 @@ def _lines(found: ItemStats) -> list[str]:
 def _window(use: WindowUse) -> str:
     return (
         f"{use.limit}: {use.used:,} of {use.amount:,} used, {use.reserved:,} kept for live work; "
-        f"resets at {moment(use.resets_at)}"
+        f"resets at {format_time(use.resets_at)}"
     )
 
 
@@ -124,7 +128,7 @@ def list_items(
     loaded = load_app(app, database, needs_syncs=False, json=json)
     found = run(
         loaded,
-        lambda opened: opened.items.list_items(
+        lambda opened: opened.items.list(
             collection, user_id=user, states=state or (), limit=limit, after=after
         ),
         json=json,
@@ -151,7 +155,7 @@ def reset(
         done, refused = [], {}
         for item_id in item_ids:
             try:
-                done.append(await _reset(opened, item_id))
+                done.append(await opened.items.reset(item_id))
             except HeadgateError as error:
                 refused[item_id] = str(error)
         return done, refused
@@ -167,13 +171,6 @@ def reset(
             messages.print(why, markup=False)
     if refused:
         raise typer.Exit(FAILED)
-
-
-async def _reset(app: App, item_id: str) -> Item:
-    if (await app.items.get(item_id)).collection == COLLECTION:
-        # Its system also asks for the job that fetches it; others wait for their next one.
-        return await ActivityStreams(app).reset(item_id)
-    return await reset_item(app.items, item_id)
 
 
 def _print_items(found: Sequence[Item]) -> None:
@@ -202,7 +199,7 @@ def _print_items(found: Sequence[Item]) -> None:
 
 def _when(item: Item) -> str:
     if item.next_attempt_at is not None:
-        return moment(item.next_attempt_at)
+        return format_time(item.next_attempt_at)
     return "when it is reset" if item.stuck else ""
 
 

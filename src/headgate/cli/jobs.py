@@ -6,8 +6,11 @@ from typing import Annotated
 import typer
 
 from headgate.app import App
-from headgate.cli.loading import AppOption, DatabaseOption, JsonOption, load_app, run
-from headgate.cli.output import (
+from headgate.model.job import Job, Lane, Mode
+from headgate.model.states import JobState
+from headgate.ports.store import Submitted
+from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.output import (
     job_json,
     messages,
     print_events,
@@ -15,10 +18,7 @@ from headgate.cli.output import (
     print_jobs,
     print_json,
 )
-from headgate.cli.reading import day, json_object, moment
-from headgate.model.job import Job, Lane, Mode
-from headgate.model.states import JobState
-from headgate.ports.store import Submitted
+from headgate.toolkit.commands.reading import day, json_object, moment
 
 commands = typer.Typer(help="Submit, watch and steer jobs.", no_args_is_help=True)
 

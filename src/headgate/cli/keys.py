@@ -13,7 +13,10 @@ from headgate.app import App
 from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.base.ids import system_random
-from headgate.cli.loading import (
+from headgate.connectors.keys import new_entry, read_key_file
+from headgate.flow import rekey
+from headgate.flow.rekey import Rekeyed
+from headgate.toolkit.commands.loading import (
     FAILED,
     AppOption,
     DatabaseOption,
@@ -23,10 +26,7 @@ from headgate.cli.loading import (
     load_app,
     run,
 )
-from headgate.cli.output import messages, out, print_json
-from headgate.connectors.keys import new_entry, read_key_file
-from headgate.flow import rekey
-from headgate.flow.rekey import Rekeyed
+from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
     help="Make and rotate the keys that credentials are encrypted with.", no_args_is_help=True

@@ -1,70 +1,78 @@
 """`headgate`: the entry point, and the table of its commands."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from headgate import __version__
-from headgate.cli.lazy import LazyCommand, LazyGroup
+from headgate import Command, __version__
+from headgate.discovery import installed_systems
+from headgate.toolkit.commands.lazy import LazyGroup
+
+#: Add a line for a new one. A test compares each with its own help.
+COMMANDS = (
+    Command(
+        "budget", "headgate.cli.budgets:budget", "Show what is left of the providers' budgets."
+    ),
+    Command(
+        "systems",
+        "headgate.cli.systems:systems",
+        "List the installed systems, and what each lacks.",
+    ),
+    Command(
+        "sandbox",
+        "headgate.cli.sandboxes:sandbox",
+        "Run a provider that behaves as the real one does, with its limits and its faults.",
+    ),
+    Command(
+        "serve",
+        "headgate.cli.serving:serve",
+        "Serve the HTTP API and the progress pages until told to stop.",
+    ),
+    Command(
+        "openapi", "headgate.cli.serving:openapi", "Print the OpenAPI document of the HTTP API."
+    ),
+    Command("worker", "headgate.cli.engine:worker", "Work on jobs until told to stop."),
+    Command(
+        "migrate",
+        "headgate.cli.engine:migrate",
+        "Bring a database's tables up to date. SQLite files do this by themselves.",
+    ),
+    Command("job", "headgate.cli.jobs:commands", "Submit, watch and steer jobs."),
+    Command("backfill", "headgate.cli.backfills:commands", "Import a user's past, day by day."),
+    Command(
+        "items",
+        "headgate.cli.items:commands",
+        "See how things that are fetched one by one stand, and reset them.",
+    ),
+    Command(
+        "connection",
+        "headgate.cli.connections:commands",
+        "Connect users' accounts, and steer that.",
+    ),
+    Command("user", "headgate.cli.users:commands", "Say which plan a user has."),
+    Command(
+        "keys",
+        "headgate.cli.keys:commands",
+        "Make and rotate the keys that credentials are encrypted with.",
+    ),
+    Command(
+        "api-key",
+        "headgate.cli.api_keys:commands",
+        "Make, list and revoke the keys that the HTTP API asks for.",
+    ),
+)
 
 
 class Commands(LazyGroup):
-    """All of them: add a line here for a new one. A test compares each with its own help."""
+    """Headgate's own commands, and those of the installed systems."""
 
-    table = (
-        LazyCommand(
-            "budget", "headgate.cli.budgets:budget", "Show what is left of the providers' budgets."
-        ),
-        LazyCommand(
-            "sandbox",
-            "headgate.cli.sandboxes:sandbox",
-            "Run a provider that behaves as the real one does, with its limits and its faults.",
-        ),
-        LazyCommand(
-            "demo",
-            "headgate.cli.demo:demo",
-            "Import two years of history between two sandboxes, with a progress bar and a page.",
-        ),
-        LazyCommand(
-            "serve",
-            "headgate.cli.serving:serve",
-            "Serve the HTTP API and the progress pages until told to stop.",
-        ),
-        LazyCommand(
-            "openapi", "headgate.cli.serving:openapi", "Print the OpenAPI document of the HTTP API."
-        ),
-        LazyCommand("worker", "headgate.cli.engine:worker", "Work on jobs until told to stop."),
-        LazyCommand(
-            "migrate",
-            "headgate.cli.engine:migrate",
-            "Bring a database's tables up to date. SQLite files do this by themselves.",
-        ),
-        LazyCommand("job", "headgate.cli.jobs:commands", "Submit, watch and steer jobs."),
-        LazyCommand(
-            "backfill", "headgate.cli.backfills:commands", "Import a user's past, day by day."
-        ),
-        LazyCommand(
-            "items",
-            "headgate.cli.items:commands",
-            "See how things that are fetched one by one stand, and reset them.",
-        ),
-        LazyCommand(
-            "connection",
-            "headgate.cli.connections:commands",
-            "Connect users' accounts, and steer that.",
-        ),
-        LazyCommand("user", "headgate.cli.users:commands", "Say which plan a user has."),
-        LazyCommand(
-            "keys",
-            "headgate.cli.keys:commands",
-            "Make and rotate the keys that credentials are encrypted with.",
-        ),
-        LazyCommand(
-            "api-key",
-            "headgate.cli.api_keys:commands",
-            "Make, list and revoke the keys that the HTTP API asks for.",
-        ),
-    )
+    def __init__(self, **settings: Any) -> None:
+        """A group, as Typer makes it, of all of them."""
+        super().__init__(**settings)
+        self.describe(COMMANDS)
+        for each in installed_systems():
+            if each.system is not None:
+                self.describe(each.system.commands)
 
 
 cli = typer.Typer(

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from headgate.base.errors import InvalidInput
-from headgate.cli.loading import USAGE, fail
 from headgate.sandbox.registry import SANDBOXES
 from headgate.sandbox.serving import serve
+from headgate.toolkit.commands.loading import USAGE, fail
 
 
 def sandbox(

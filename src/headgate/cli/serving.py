@@ -9,24 +9,20 @@ import typer
 from headgate.app import App
 from headgate.base.errors import InvalidInput
 from headgate.base.listening import address_of, listening
-from headgate.cli.http_server import asked_to_stop, http_server
-from headgate.cli.linking import signing_keys
-from headgate.cli.loading import (
-    CONFIG,
+from headgate.connectors.keys import KeyRing
+from headgate.flow.access import LIST_MAX
+from headgate.toolkit.commands.http_server import asked_to_stop, build_site, http_server
+from headgate.toolkit.commands.linking import signing_keys
+from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
-    fail,
     load_app,
     load_settings,
     run,
 )
-from headgate.cli.output import messages, print_json
-from headgate.connectors.keys import KeyRing
-from headgate.flow.access import LIST_MAX
+from headgate.toolkit.commands.output import messages, print_json
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
-
     from headgate.settings import Settings
 
 STOP_S = 10
@@ -70,7 +66,7 @@ def openapi(app: AppOption = None, database: DatabaseOption = None) -> None:
     # The document does not depend on the keys, so none need to be set to print it.
     _, entry = new_entry(Random(0), SystemClock().now(), "document")
     loaded = load_app(app, database, needs_syncs=False)
-    print_json(_build(loaded, KeyRing.parse(Secret(entry.reveal())), "/").openapi())
+    print_json(build_site(loaded, KeyRing.parse(Secret(entry.reveal())), "/").openapi())
 
 
 async def _serve(
@@ -91,21 +87,13 @@ async def _serve(
         )
     with listening(host, port) as listener:
         public_url = settings.public_url or address_of(listener)
-        web = _build(app, keys, public_url)
+        web = build_site(app, keys, public_url)
         messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
         async with http_server(web, listener, stop_s=STOP_S):
             if with_worker:
                 await app.supervisor().run_until_asked(handle_signals=True)
             else:
                 await asked_to_stop()
-
-
-def _build(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
-    try:
-        from headgate.web.server import build
-    except ImportError as error:
-        fail(f"{error.name} is missing: install headgate[web]", code=CONFIG)
-    return build(app, keys=keys, public_url=public_url)
 
 
 async def _has_keys(app: App) -> bool:

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from headgate.app import App
-from headgate.cli.loading import AppOption, DatabaseOption, JsonOption, load_app, run
-from headgate.cli.output import out, print_json
+from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.output import out, print_json
 
 commands = typer.Typer(help="Say which plan a user has.", no_args_is_help=True)
 
@@ -26,8 +26,8 @@ def plan(
 
     async def use(opened: App) -> str | None:
         if to is not None:
-            await opened.set_plan(user, to)
-        return await opened.store.plan_of(user)
+            await opened.users.set_plan(user, to)
+        return await opened.users.plan_of(user)
 
     known = run(loaded, use, json=json)
     if json:

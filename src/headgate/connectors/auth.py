@@ -5,7 +5,7 @@ import msgspec
 from headgate.base.errors import AuthExpired, InvalidInput
 from headgate.base.secret import Secret
 from headgate.model.account import Tokens
-from headgate.ports.auth import Placed, Surroundings
+from headgate.ports.auth import Auth, Placed, Surroundings
 
 
 class InHeader(msgspec.Struct, frozen=True):
@@ -46,6 +46,15 @@ class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
     def refresh_margin_s(self) -> float:
         """It has no end to be ahead of."""
         return 0.0
+
+    @property
+    def ports(self) -> frozenset[int]:
+        """It calls nobody."""
+        return frozenset()
+
+    def merged(self, other: Auth) -> "ApiToken | None":
+        """It has no scopes: one token serves all who declare the same."""
+        return self if self == other else None
 
     def placed(self, access: Secret) -> Placed:
         """The token as a request carries it."""

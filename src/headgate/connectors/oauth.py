@@ -39,7 +39,7 @@ from headgate.connectors.answers import retry_after_s
 from headgate.connectors.auth import InHeader, Placement
 from headgate.connectors.urls import joined, origin_of
 from headgate.model.account import Tokens
-from headgate.ports.auth import Consent, Placed, Surroundings
+from headgate.ports.auth import Auth, Consent, Placed, Surroundings
 from headgate.ports.transport import Headers, Patience, Request, Response
 
 TOKEN_LENGTH_MAX = 8_192
@@ -128,6 +128,18 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
     def ports(self) -> frozenset[int]:
         """The port that tokens are fetched from; the page is for the user's browser alone."""
         return frozenset({origin_of(self.token_url).port})
+
+    def merged(self, other: Auth) -> "OAuth2 | None":
+        """This with the scopes of both, and the addresses that users may be sent back to."""
+        if not isinstance(other, OAuth2):
+            return None
+        both = msgspec.structs.replace(
+            self,
+            scopes=tuple(dict.fromkeys(self.scopes + other.scopes)),
+            redirect_uris=tuple(dict.fromkeys(self.redirect_uris + other.redirect_uris)),
+        )
+        alike = msgspec.structs.replace(other, scopes=both.scopes, redirect_uris=both.redirect_uris)
+        return both if both == alike else None
 
     # Sending a user to the provider, and taking them back.
 

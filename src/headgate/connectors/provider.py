@@ -51,8 +51,7 @@ class ApiProvider:
     @property
     def ports(self) -> frozenset[int]:
         """Every port that it calls."""
-        of_auth: frozenset[int] = getattr(self.auth, "ports", frozenset())
-        return self.api.ports | of_auth
+        return self.api.ports if self.auth is None else self.api.ports | self.auth.ports
 
     def open_http(self, way: Way) -> HttpClient:
         """The API's client for one chunk."""

@@ -7,7 +7,7 @@ count goes on without it.
 from collections.abc import Callable, Mapping, Sequence
 
 from headgate.base.log import get_logger
-from headgate.base.redact import describe
+from headgate.base.redact import describe_error
 from headgate.ports.transport import Headers
 
 #: From an answer's headers to the provider's own counts, by the limit's name.
@@ -57,7 +57,7 @@ def read_safely(counts: Counts, headers: Headers) -> Mapping[str, int]:
         told = counts(headers)
         return {name: count for name, count in told.items() if 0 <= int(count) <= COUNT_MAX}
     except Exception as error:
-        _log.warning("counts_unreadable", error=describe(error))
+        _log.warning("counts_unreadable", error=describe_error(error))
         return {}
 
 

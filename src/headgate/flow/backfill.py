@@ -12,7 +12,6 @@ from headgate.base.errors import InvalidInput, NotConnected
 from headgate.flow.connect import meant
 from headgate.flow.registry import Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime
-from headgate.flow.status import JobStatus, status_of
 from headgate.flow.submit import JobRequest, check, check_name, entitle, planned, submit
 from headgate.model.budget import BudgetUse
 from headgate.model.forecast import Forecast
@@ -82,10 +81,6 @@ class Backfills:
             others=sum(job.connection_id != new.connection_id for job in others),
             now=now,
         )
-
-    async def status(self, job_id: str, *, user_id: str | None = None) -> JobStatus:
-        """How a job stands, for whoever waits for it; NotFound where it is not that user's."""
-        return await status_of(self._rt, job_id, user_id=user_id)
 
     async def _uses(self, sync: Sync, asked: JobRequest) -> dict[str, BudgetUse]:
         connections = (asked.connection_id, asked.destination_connection_id)

@@ -15,7 +15,7 @@ from headgate.base.secret import Secret, random_secret
 from headgate.flow.credentials import Credentials
 from headgate.flow.registry import Registry
 from headgate.flow.sealing import seal
-from headgate.model.account import Binding, Connection, Tokens
+from headgate.model.account import Binding, Connection, ConnectionReason, Tokens
 from headgate.ports.auth import CodeAuth, Consent
 from headgate.ports.connections import (
     Attempt,
@@ -24,7 +24,7 @@ from headgate.ports.connections import (
     NewConnection,
     Renewal,
 )
-from headgate.ports.items import Items
+from headgate.ports.items import ItemStore
 
 #: How long a user may take on the provider's page.
 ATTEMPT_TERM = timedelta(minutes=10)
@@ -45,16 +45,22 @@ class Connections:
         self,
         store: ConnectionStore,
         attempts: ConnectAttemptStore,
-        credentials: Credentials,
+        credentials: Credentials | None,
         registry: Registry,
-        items: Items,
+        items: ItemStore,
     ) -> None:
         """Connect to the sources of `registry` that have an `auth`; what they fetch is `items`."""
         self._store = store
         self._attempts = attempts
-        self._credentials = credentials
+        self._known_credentials = credentials
         self._registry = registry
         self._items = items
+
+    @property
+    def _credentials(self) -> Credentials:
+        if self._known_credentials is None:
+            raise InvalidInput("syncs", "none of their sources has an `auth` to connect by")
+        return self._known_credentials
 
     # ---- out to the provider's page, and back --------------------------------------------------
 
@@ -171,6 +177,19 @@ class Connections:
     async def resume(self, connection_id: str, *, user_id: str | None = None) -> Connection:
         """Let its jobs go on; those that wait look again within five minutes."""
         return await self._store.resume(connection_id, user_id=user_id)
+
+    async def withdrawn(self, connection: Connection, error: str) -> None:
+        """The user has withdrawn the authorization at the provider: they must sign in again.
+
+        Its jobs end at their next chunk, without a request. Nothing changes where the connection
+        has newer credentials than those of `connection`.
+        """
+        await self._credentials.store.refuse(
+            connection.id,
+            version=connection.version,
+            reason=ConnectionReason.GRANT_REFUSED,
+            error=error,
+        )
 
     async def remove(self, connection_id: str, *, user_id: str | None = None) -> None:
         """Forget it with its credentials and its items; records and coverage stay.

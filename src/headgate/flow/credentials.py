@@ -29,7 +29,7 @@ from headgate.base.errors import (
 )
 from headgate.base.ids import Ids
 from headgate.base.log import get_logger
-from headgate.base.redact import describe, redact
+from headgate.base.redact import describe_error, redact
 from headgate.flow.sealing import Held, seal, unseal
 from headgate.model.account import Connection, ConnectionReason, Tokens
 from headgate.model.states import ConnectionState
@@ -160,7 +160,9 @@ class Credentials:
             try:
                 return await self.store.renew(connection.id, renewal, version=connection.version)
             except StoreError as error:
-                _log.error("tokens_not_stored", connection=connection.id, error=describe(error))
+                _log.error(
+                    "tokens_not_stored", connection=connection.id, error=describe_error(error)
+                )
                 await self._clock.sleep(rest_s)
         return await self.store.renew(connection.id, renewal, version=connection.version)
 
@@ -258,7 +260,7 @@ class ConnectionAccess:
                 if over:
                     raise
                 # There is time left until it ends: no reason to stop for.
-                _log.warning("renewal_put_off", error=describe(error))
+                _log.warning("renewal_put_off", error=describe_error(error))
                 self._makes_do = True
         return self._auth.placed(self._held.access)
 

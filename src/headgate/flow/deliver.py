@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import msgspec
 
 from headgate.base.errors import SourceError, Transient
-from headgate.base.redact import describe
+from headgate.base.redact import describe_error
 from headgate.flow.open_api import open_api
 from headgate.flow.registry import Sync, budget_of
 from headgate.flow.runtime import Runtime
@@ -65,6 +65,6 @@ def _blaming(destination: Destination) -> Iterator[None]:
         error.provider = error.provider or destination.name
         raise
     except Exception as error:
-        blamed = Transient(describe(error))
+        blamed = Transient(describe_error(error))
         blamed.provider = destination.name
         raise blamed from error

@@ -143,7 +143,7 @@ def _error(job: Job) -> str:
 def _until(at: datetime | None, now: datetime) -> str:
     if at is None:
         return "at once"
-    return f"{'at' if at > now else 'since'} {moment(at)}"
+    return f"{'at' if at > now else 'since'} {format_time(at)}"
 
 
 def plain(error: str | None) -> str:
@@ -151,7 +151,7 @@ def plain(error: str | None) -> str:
     return _CLASS.sub("", error or "") or error or ""
 
 
-def moment(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """A time, for people: with its zone, and no finer than it needs to be."""
     return f"{at:%Y-%m-%d %H:%M} UTC" if at.second == 0 else f"{at:%Y-%m-%d %H:%M:%S} UTC"
 

@@ -18,7 +18,7 @@ from typing import assert_never
 from headgate.base.clock import Clock
 from headgate.base.errors import Conflict, Malformed, StoreUnavailable
 from headgate.base.log import get_logger
-from headgate.base.redact import describe
+from headgate.base.redact import describe_error
 from headgate.flow.claims import LEASE, ActiveClaim, ActiveClaims
 from headgate.flow.registry import Collection
 from headgate.flow.settle import settle_surely
@@ -37,7 +37,7 @@ from headgate.policy.items import (
     Unavailable,
 )
 from headgate.ports.connector import Context, Fetch
-from headgate.ports.items import FetchAttempt, FetchedItems, Items, NewItem, Registered
+from headgate.ports.items import FetchAttempt, FetchedItems, ItemStore, NewItem, Registered
 
 #: Items in one chunk, unless the source says otherwise. A worker that dies loses all of them, and
 #: each counts it.
@@ -60,7 +60,7 @@ class Fetching:
     def __init__(
         self,
         *,
-        items: Items,
+        items: ItemStore,
         clock: Clock,
         worker: str,
         lease: timedelta = LEASE,
@@ -188,7 +188,7 @@ async def _ask(
 def _change(fetching: Fetching, item: Item, error: Exception | None) -> ItemChange:
     if error is None:
         return change.succeed(item)
-    said = describe(error)
+    said = describe_error(error)
     known = fetching.collections.get(item.collection)
     decision = policy.decide(item, error, ItemRetryPolicy() if known is None else known.retry)
     match decision:
@@ -216,7 +216,7 @@ async def _give_back(fetching: Fetching, waiting: Iterable[Item]) -> None:
     try:
         await fetching.items.settle_many([(change.release(item), None) for item in kept])
     except Exception as error:
-        _log.warning("items_not_returned", count=len(kept), error=describe(error))
+        _log.warning("items_not_returned", count=len(kept), error=describe_error(error))
 
 
 def _tell(collection: Collection | None, attempt: FetchAttempt) -> None:
@@ -228,7 +228,7 @@ def _tell(collection: Collection | None, attempt: FetchAttempt) -> None:
         collection=item.collection,
         user=item.user_id,
         state=after.state.value if after else "lost",
-        error=describe(error) if error else None,
+        error=describe_error(error) if error else None,
         retry_count=after.retry_count if after else item.retry_count,
         duration_ms=round(attempt.duration_s * 1000, 1),
         rate_budget_remaining=attempt.budget_remaining,
@@ -280,7 +280,7 @@ class JobItems:
 # ---- what is not a worker's --------------------------------------------------------------------
 
 
-async def reset_item(items: Items, item_id: str, *, after: timedelta = NOW) -> Item:
+async def reset_item(items: ItemStore, item_id: str, *, after: timedelta = NOW) -> Item:
     """Start an item afresh, at once or after a while; whoever holds it is shut out."""
     for _ in range(CHANGE_TRIES_MAX):
         reset = await items.settle(change.reset(await items.get(item_id), after=after))

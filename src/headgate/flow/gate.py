@@ -25,7 +25,7 @@ from headgate.base.clock import Clock
 from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited
 from headgate.base.ids import Ids
 from headgate.base.log import get_logger
-from headgate.base.redact import describe
+from headgate.base.redact import describe_error
 from headgate.model.budget import Ask, Budget, BudgetUse, Exhausted, Granted, Unreachable
 from headgate.model.job import Lane
 from headgate.policy.spending import local_share, paced_limit
@@ -72,7 +72,7 @@ class Gates:
         try:
             return await self._limiter.use(budget, connection_id=connection_id)
         except Exception as error:
-            _log.warning("limiter_away", error=describe(error))
+            _log.warning("limiter_away", error=describe_error(error))
             return None
 
     async def enter(self, budget: Budget, ask: Ask, *, essential: bool) -> "Passed":
@@ -146,7 +146,7 @@ class Gates:
                 await self._limiter.charge(budget, ask, times=times)
                 told = True
             except Exception as error:
-                _log.warning("limiter_away", error=describe(error))
+                _log.warning("limiter_away", error=describe_error(error))
                 return
             finally:
                 # Also where the job was cut off meanwhile: better told twice than never.
@@ -206,7 +206,7 @@ class Passed:
         try:
             await self._limiter.observe(self._budget, self._ask, self._grant, counts)
         except Exception as error:
-            _log.warning("counts_not_told", source=self._budget.source, error=describe(error))
+            _log.warning("counts_not_told", source=self._budget.source, error=describe_error(error))
 
     async def refused(self, retry_after_s: float | None = None) -> RateLimited:
         """The provider said 429; where nobody can be told, this process keeps to it alone."""
@@ -214,7 +214,7 @@ class Passed:
         try:
             closed = await self._limiter.refused(budget, ask, retry_after_s=retry_after_s)
         except Exception as error:
-            _log.warning("refusal_not_told", source=budget.source, error=describe(error))
+            _log.warning("refusal_not_told", source=budget.source, error=describe_error(error))
             closed = await self._local.refused(budget, ask, retry_after_s=retry_after_s)
         _log.warning("rate_limited", source=self._budget.source, until=closed.until.isoformat())
         after = timedelta(seconds=closed.wait_s)
@@ -225,7 +225,9 @@ class Passed:
         try:
             await self._limiter.release(self._budget, self._ask, self._grant)
         except Exception as error:
-            _log.warning("slot_not_returned", source=self._budget.source, error=describe(error))
+            _log.warning(
+                "slot_not_returned", source=self._budget.source, error=describe_error(error)
+            )
 
 
 class PassedAlone(Passed):

@@ -1,6 +1,6 @@
 """What an application does with jobs: submitting, following and steering them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
 from headgate.base.encoding import JsonObject
@@ -8,7 +8,7 @@ from headgate.base.errors import InvalidInput
 from headgate.flow import control
 from headgate.flow.ensure import ensure
 from headgate.flow.runtime import Runtime
-from headgate.flow.status import sentences
+from headgate.flow.status import JobStatus, sentences, status_of
 from headgate.flow.submit import JobRequest, submit
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
@@ -116,6 +116,10 @@ class Jobs:
         )
         return await self._rt.store.list_jobs(wanted, limit=limit, before=before)
 
+    async def count_active(self) -> Mapping[JobState, int]:
+        """How many jobs are in each state that is not final."""
+        return await self._rt.store.count_active()
+
     async def events(self, job_id: str, *, after: int = 0, limit: int = 200) -> Sequence[JobEvent]:
         """A job's events in order; go on with `after`, the last id of the page before."""
         return await self._rt.store.events(job_id, after=after, limit=limit)
@@ -135,6 +139,10 @@ class Jobs:
     async def cancel(self, job_id: str, *, user_id: str | None = None) -> Job:
         """End the job; a running one is `cancelling` until its worker lets go."""
         return await control.cancel(self._rt, job_id, user_id=user_id)
+
+    async def status(self, job_id: str, *, user_id: str | None = None) -> JobStatus:
+        """How a job stands, for whoever waits for it."""
+        return await status_of(self._rt, job_id, user_id=user_id)
 
     async def explain(self, job: Job) -> str:
         """Why the job is where it is, what frees it, and when."""

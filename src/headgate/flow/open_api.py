@@ -1,12 +1,9 @@
 """Opening a provider's API for one chunk: with the user's token, behind the budget."""
 
-from typing import cast
-
 from headgate.base.errors import Terminal
-from headgate.flow.registry import auth_of, has_api
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job
-from headgate.ports.connector import Destination, Gate, Http, Reachable, Source, Way
+from headgate.ports.connector import Destination, Gate, Http, Provider, Source, Way
 
 
 async def open_api(
@@ -17,12 +14,12 @@ async def open_api(
     Raises AuthExpired where the user's connection must be made first, or again, and
     ConnectionPaused where it is paused.
     """
-    if not has_api(end):
+    if not isinstance(end, Provider):
         return None
     if rt.transport is None:
         raise Terminal(f"{end.name!r} has an API, but nothing here reaches it")
     access = None
-    auth = auth_of(end)
+    auth = rt.registry.auths.get(end.name)
     if auth is not None:
         if rt.credentials is None:
             raise Terminal(f"{end.name!r} needs credentials, but no keys are set")
@@ -32,4 +29,4 @@ async def open_api(
             auth, connection_id, user_id=job.user_id, source=end.name
         )
     way = Way(gate=gate, transport=rt.transport, access=access, clock=rt.clock, rng=rt.rng)
-    return cast(Reachable, end).open_http(way)
+    return end.open_http(way)

@@ -13,7 +13,7 @@ from headgate.model.job import Job, Lane, Reason
 from headgate.model.lease import AnyChange, Row
 from headgate.policy import items as item_policy
 from headgate.policy import retry
-from headgate.ports.items import Items
+from headgate.ports.items import ItemStore
 from headgate.ports.leases import Leases
 from headgate.ports.signal import lane_topic
 
@@ -37,7 +37,7 @@ def item_work(fetching: Fetching) -> LeasedWork:
     return LeasedWork(fetching.claims, lambda: rescue_items(fetching.items, fetching.collections))
 
 
-async def rescue_items(items: Items, collections: Collections = NO_COLLECTIONS) -> int:
+async def rescue_items(items: ItemStore, collections: Collections = NO_COLLECTIONS) -> int:
     """Take items from workers that are gone; how many."""
 
     def rescue(item: Item) -> ItemChange:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput, UnknownSync
 from headgate.model.budget import Budget
 from headgate.model.forecast import DayCost
@@ -12,7 +13,7 @@ from headgate.model.job import Lane, Mode
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.auth import Auth
-from headgate.ports.connector import Destination, Source
+from headgate.ports.connector import Destination, Limited, Provider, Source
 from headgate.ports.items import FetchAttempt
 
 NAME_LENGTH_MAX = 100
@@ -31,6 +32,10 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
     #: What people call them.
     title: str
     retry: ItemRetryPolicy = ItemRetryPolicy()
+    #: The sync whose job is asked for when an item is reset, and the options of that job; None: it
+    #: waits for the next job that comes by.
+    fetched_by: str | None = None
+    fetch_options: JsonObject = {}
     #: Called after every attempt at one of its items, for a log line or a count of one's own.
     on_attempt: Callable[[FetchAttempt], None] | None = None
 
@@ -81,31 +86,26 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
         return (self.source,) if self.destination is None else (self.source, self.destination)
 
 
-def has_api(end: Source | Destination) -> bool:
-    """Whether it reads or writes an API over HTTP."""
-    return hasattr(end, "open_http")
-
-
 def auth_of(end: Source | Destination) -> Auth | None:
     """How users let us in at its provider, where they have to."""
-    return getattr(end, "auth", None) if has_api(end) else None
+    return end.auth if isinstance(end, Provider) else None
 
 
 def budget_of(end: Source | Destination) -> Budget | None:
     """What limits the requests to its provider, where it says so."""
-    return getattr(end, "budget", None)
+    return end.budget if isinstance(end, Limited) else None
 
 
 def title_of(end: Source | Destination) -> str:
     """What people call it."""
-    return getattr(end, "title", None) or end.name
+    return end.title if isinstance(end, Provider) else end.name
 
 
 class Registry:
     """Finds a sync by its name."""
 
-    def __init__(self, syncs: Iterable[Sync]) -> None:
-        """Hold `syncs`; two of one name are refused."""
+    def __init__(self, syncs: Iterable[Sync], collections: Iterable[Collection] = ()) -> None:
+        """Hold `syncs`, and `collections` that none of them declares; a name twice is refused."""
         self._syncs: dict[str, Sync] = {}
         #: By the provider's name.
         self.budgets: dict[str, Budget] = {}
@@ -121,9 +121,20 @@ class Registry:
             for end in sync.ends:
                 self.titles.setdefault(end.name, title_of(end))
                 _declare(self.budgets, end.name, "budget", budget_of(end))
-                _declare(self.auths, end.name, "auth", auth_of(end))
+                self._declare_auth(end.name, auth_of(end))
             for each in sync.collections:
                 _declare(self.collections, each.name, "collection", each)
+        for each in collections:
+            _declare(self.collections, each.name, "collection", each)
+
+    def _declare_auth(self, name: str, auth: Auth | None) -> None:
+        """Note how users let us in; where syncs ask for different scopes, ask for all of them."""
+        if auth is None:
+            return
+        merged = self.auths.setdefault(name, auth).merged(auth)
+        if merged is None:
+            raise InvalidInput(f"{name}.auth", "is declared twice, and not alike; share one")
+        self.auths[name] = merged
 
     def __iter__(self) -> Iterator[Sync]:
         """Every sync, in the order of declaration."""

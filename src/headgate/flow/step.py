@@ -9,7 +9,7 @@ from typing import NamedTuple, assert_never
 
 from headgate.base.errors import SourceError, StoreUnavailable, Transient
 from headgate.base.log import get_logger
-from headgate.base.redact import describe
+from headgate.base.redact import describe_error
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import chunk_done, day_given_up, nothing_to_do
 from headgate.flow.deliver import deliver, open_destination
@@ -126,7 +126,7 @@ def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, provider: str) ->
 
 
 def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
-    said = describe(error)
+    said = describe_error(error)
     provider = error.provider if isinstance(error, SourceError) else None
     decision = decide(job, error, sync.retry, now=rt.clock.now(), draw=rt.rng.random())
     match decision:

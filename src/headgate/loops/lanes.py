@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 
 from headgate.base.errors import InvalidInput
-from headgate.base.redact import describe
+from headgate.base.redact import describe_error
 from headgate.base.service import Service
 from headgate.flow.claimed_job import ClaimedJob
 from headgate.flow.claims import ActiveClaims
@@ -97,7 +97,7 @@ class LaneWorkers(Service):
             job = await run_slice(self._rt, claimed, slice_s=self._size.slice_s)
         except Exception as error:
             # The store is out of reach for good: the lease will end, and the job be rescued.
-            self._log.error("slice_failed", job=claimed.row.id, error=describe(error))
+            self._log.error("slice_failed", job=claimed.row.id, error=describe_error(error))
         finally:
             self._claims.drop(claimed.row)
             self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))

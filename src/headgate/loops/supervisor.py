@@ -14,7 +14,7 @@ import msgspec
 
 from headgate.base.errors import InvalidInput, StoreUnavailable
 from headgate.base.log import get_logger
-from headgate.base.redact import describe
+from headgate.base.redact import describe_error
 from headgate.flow.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.claims import ActiveClaims
 from headgate.flow.recover import leased_work
@@ -134,7 +134,7 @@ class Supervisor:
             await self._presence.end()
         except StoreUnavailable as error:
             # It counts as gone after a while all the same.
-            _log.warning("presence_not_ended", error=describe(error))
+            _log.warning("presence_not_ended", error=describe_error(error))
 
     def _claimed(self) -> list[ClaimedJob]:
         return [claim for claim in self._jobs if isinstance(claim, ClaimedJob)]

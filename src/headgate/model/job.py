@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from headgate.base.encoding import Json, JsonObject
-from headgate.model.states import JobState
+from headgate.model.states import JOB, JobState
 
 
 class Lane(StrEnum):
@@ -205,6 +205,11 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if self.start_date is None or self.end_date is None:
             return ()
         return ((self.start_date, self.end_date),)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is in a final state, which only an explicit retry leads out of."""
+        return self.state in JOB.terminal
 
     @property
     def chunk_key(self) -> str:

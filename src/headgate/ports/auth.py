@@ -69,6 +69,15 @@ class Auth(Protocol):
         """Renew an access token that ends within so many seconds."""
         ...
 
+    @property
+    def ports(self) -> frozenset[int]:
+        """Every port that it calls."""
+        ...
+
+    def merged(self, other: "Auth") -> "Auth | None":
+        """Both as one, with the scopes of both; None where they differ in more than scopes."""
+        ...
+
     def placed(self, access: Secret) -> Placed:
         """The access token as a request carries it."""
         ...

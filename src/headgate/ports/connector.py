@@ -7,17 +7,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AbstractAsyncContextManager
 from datetime import date, datetime, timedelta
 from random import Random
-from typing import Protocol, TypedDict, Unpack
+from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
 import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.encoding import Json, JsonObject
 from headgate.base.errors import RateLimited, SourceError, Terminal
+from headgate.model.budget import Budget
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode, Progress
 from headgate.model.record import ChunkEvent, Record
-from headgate.ports.auth import Placed
+from headgate.ports.auth import Auth, Placed
 from headgate.ports.items import FetchedItems, NewItem, Registered
 from headgate.ports.transport import Response, Transport
 
@@ -316,8 +317,8 @@ class Source(Protocol):
         """The provider's name. Breakers and budgets are shared by it."""
         ...
 
-    #: A source whose provider limits its requests also has a `budget`; one that reads an API over
-    #: HTTP has an `open_http`, and one whose users have credentials an `auth`: see ApiSource.
+    #: A source whose provider limits its requests is `Limited` too; one that reads an API over HTTP
+    #: is a `Provider`: see ApiSource.
 
     async def read(self, ctx: Context) -> Chunk:
         """Read one chunk.
@@ -328,12 +329,38 @@ class Source(Protocol):
         ...
 
 
-class Reachable(Protocol):
-    """A source or a destination with an API. Where users have credentials it has an `auth` too."""
+@runtime_checkable
+class Limited(Protocol):
+    """A source or a destination whose provider limits its requests."""
+
+    @property
+    def budget(self) -> Budget | None:
+        """What the provider allows; None: everything."""
+        ...
+
+
+@runtime_checkable
+class Provider(Limited, Protocol):
+    """A source or a destination that talks to a provider's API over HTTP; see ApiProvider."""
 
     @property
     def name(self) -> str:
         """The provider's name."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What people call the provider."""
+        ...
+
+    @property
+    def auth(self) -> Auth | None:
+        """How users let us in; None: the provider lets everybody in."""
+        ...
+
+    @property
+    def ports(self) -> frozenset[int]:
+        """Every port that it calls."""
         ...
 
     def open_http(self, way: Way) -> Http:
@@ -392,8 +419,8 @@ class Destination(Protocol):
         """The destination's name."""
         ...
 
-    #: One whose provider limits its requests also has a `budget`; one that writes to an API over
-    #: HTTP has an `open_http`, and one whose users have credentials an `auth`: see ApiDestination.
+    #: One whose provider limits its requests is `Limited` too; one that writes to an API over HTTP
+    #: is a `Provider`: see ApiDestination.
 
     async def write(self, batch: Batch) -> Written | None:
         """Write the batch. It may come twice with the same key; accept it once.

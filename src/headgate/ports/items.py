@@ -99,7 +99,7 @@ class Census(msgspec.Struct, frozen=True, kw_only=True):
     retries: Mapping[int, int]
 
 
-class Items(Leases[Item, ItemChange, Document], Protocol):
+class ItemStore(Leases[Item, ItemChange, Document], Protocol):
     """Items, and the documents that were fetched for them."""
 
     async def register(self, found: Sequence[NewItem]) -> Registered:

@@ -11,7 +11,7 @@ import asyncpg
 
 from headgate.base.clock import Clock
 from headgate.base.log import get_logger
-from headgate.base.redact import describe
+from headgate.base.redact import describe_error
 from headgate.base.service import Service
 from headgate.signals.local import LocalSignal
 
@@ -102,7 +102,7 @@ class _Line(Service):
                 await self._notify(sorted(self._waiting))
                 await self._connection.close(timeout=CONNECT_S_MAX)
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-                _log.warning("signal_close_failed", error=describe(error))
+                _log.warning("signal_close_failed", error=describe_error(error))
         self._connection = None
 
     async def _notify(self, topics: list[str]) -> None:

@@ -28,7 +28,7 @@ from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.ports.auth import Surroundings, Vault
 from headgate.ports.connections import CredentialStore
-from headgate.ports.items import Items
+from headgate.ports.items import ItemStore
 from headgate.ports.limiter import Limiter
 from headgate.ports.store import Store
 from headgate.ports.transport import Transport
@@ -95,7 +95,7 @@ class Process:
         registry = Registry(deployment.syncs)
         self._faults = (deployment.faults, clock, deployment.witness)
         self.sql_store = deployment.make_store(self.database, registry.names)
-        items = cast(Items, self.faulty(SqlItems(self.database)))
+        items = cast(ItemStore, self.faulty(SqlItems(self.database)))
         connections = cast(CredentialStore, self.faulty(SqlConnections(self.database)))
         self.lease = lease = timedelta(seconds=deployment.worker.lease_s)
         joined = [join(self) for join in deployment.joining]

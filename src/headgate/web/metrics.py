@@ -10,9 +10,9 @@ import msgspec
 from starlette.responses import Response
 
 from headgate.app import App
-from headgate.flow.item_stats import ItemStats, item_stats
+from headgate.flow.items import ItemStats
 from headgate.model.budget import BudgetUse
-from headgate.web.api.route import TheAdmin, TheApp, router
+from headgate.toolkit.api.route import TheAdmin, TheApp, router
 
 PATH = "/metrics"
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -39,27 +39,24 @@ async def metrics(app: TheApp, caller: TheAdmin) -> Response:
 
 async def collect(app: App) -> list[Metric]:
     """The numbers as they are now."""
-    runtime = app.runtime
-    uses = {
-        each.source: await runtime.gates.use(each) for each in runtime.registry.budgets.values()
-    }
+    registry = app.registry
+    uses = {source: await app.budgets.find(source) for source in registry.budgets}
     known = Metric(
         "headgate_budget_known",
         "1 where the use of a budget is known; 0 while the limiter is away.",
         [({"source": source}, use is not None) for source, use in uses.items()],
     )
     told = [use for use in uses.values() if use is not None]
-    collections = runtime.registry.collections.values()
-    stats = [await item_stats(app.items, each) for each in collections]
+    stats = [await app.items.stats(name) for name in registry.collections]
     jobs = Metric(
         "headgate_jobs",
         "Jobs that have not ended, by where they stand.",
-        [({"state": state.value}, n) for state, n in (await app.store.count_active()).items()],
+        [({"state": state.value}, n) for state, n in (await app.jobs.count_active()).items()],
     )
     workers = Metric(
         "headgate_workers",
         "Worker processes that are alive.",
-        [({}, len(await app.store.live_workers()))],
+        [({}, len(await app.workers()))],
     )
     return [jobs, workers, *_items(stats), known, *_budgets(told)]
 

@@ -13,27 +13,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.app import App
 from headgate.base.errors import HeadgateError
+from headgate.base.lazy import load
 from headgate.base.log import get_logger
-from headgate.base.redact import describe
+from headgate.base.redact import describe_error
 from headgate.connectors.keys import KeyRing
-from headgate.store.sql.database import Database
-from headgate.store.sql.idempotency import SqlIdempotency
-from headgate.web import metrics, problems
-from headgate.web.api import (
-    activities,
-    administration,
-    connections,
-    description,
-    historical,
-    jobs,
-    webhooks,
-)
-from headgate.web.api.route import Api
-from headgate.web.idempotency import Once
-from headgate.web.limits import FAILURES_PER_MIN, BodyLimit, Limits
-from headgate.web.links import Links
+from headgate.toolkit.api import problems
+from headgate.toolkit.api.idempotency import Once
+from headgate.toolkit.api.limits import FAILURES_PER_MIN, BodyLimit, Limits
+from headgate.toolkit.api.route import Api
+from headgate.toolkit.links import Links
+from headgate.toolkit.site import Site
+from headgate.web import metrics
+from headgate.web.api import administration, connections, description, jobs
 from headgate.web.pages.router import pages_router
-from headgate.web.site import Site
 
 #: A database that takes longer to answer counts as one that does not.
 HEALTH_S_MAX = 5.0
@@ -69,13 +61,18 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         keys=app.api_keys,
         limits=Limits(app.clock),
         strangers=Limits(app.clock, per_min=FAILURES_PER_MIN),
-        once=Once(SqlIdempotency(app.database)),
+        once=Once(app.idempotency),
     )
-    for each in (jobs, historical, connections, administration, activities, webhooks, metrics):
+    for each in (jobs, connections, administration, metrics):
         web.include_router(each.routes)
-    description.install(web)
     web.include_router(pages_router(site))
-    web.add_api_route("/healthz", _health(app.database), include_in_schema=False)
+    for system in app.systems.values():
+        if system.routes is not None:
+            web.include_router(load(system.routes, field=f"{system.name}.routes"))
+        if system.pages is not None:
+            web.include_router(load(system.pages, field=f"{system.name}.pages")(site))
+    description.install(web)
+    web.add_api_route("/healthz", _health(app), include_in_schema=False)
     problems.install(web)
     https = public_url.startswith("https://")
     web.add_middleware(BodyLimit)
@@ -83,14 +80,14 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     return web
 
 
-def _health(database: Database) -> Callable[[], Awaitable[Response]]:
+def _health(app: App) -> Callable[[], Awaitable[Response]]:
     async def healthz() -> Response:
         """Whether requests can be served; anonymous, so it says nothing else."""
         try:
             async with asyncio.timeout(HEALTH_S_MAX):
-                await database.ping()
+                await app.ping()
         except (HeadgateError, TimeoutError) as error:
-            _log.error("not healthy", error=describe(error))
+            _log.error("not healthy", error=describe_error(error))
             return PlainTextResponse("unavailable", status_code=503)
         return PlainTextResponse("ok")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.base.redact import MASK, TEXT_LENGTH_MAX, describe, is_secret_name, redact
+from headgate.base.redact import MASK, TEXT_LENGTH_MAX, describe_error, is_secret_name, redact
 
 CANARY = "c4n4ry-S3CRET"
 
@@ -162,20 +162,20 @@ def test_a_long_text_is_scanned_once_not_from_every_beginning(text: str) -> None
 
 
 def test_an_exception_is_told_by_its_class_and_text() -> None:
-    assert describe(ValueError("no such page")) == "ValueError: no such page"
+    assert describe_error(ValueError("no such page")) == "ValueError: no such page"
 
 
 def test_an_exception_with_half_a_surrogate_pair_can_be_encoded() -> None:
-    assert describe(ValueError("\ud800")).encode() == b"ValueError: \\xd800"
+    assert describe_error(ValueError("\ud800")).encode() == b"ValueError: \\xd800"
 
 
 def test_an_exception_without_a_text_is_told_by_its_class() -> None:
-    assert describe(TimeoutError()) == "TimeoutError"
+    assert describe_error(TimeoutError()) == "TimeoutError"
 
 
 @given(st.sampled_from(sorted(SHAPES)), secrets)
 def test_an_exception_does_not_give_a_secret_away(shape: str, secret: str) -> None:
-    said = describe(RuntimeError(SHAPES[shape](secret)))
+    said = describe_error(RuntimeError(SHAPES[shape](secret)))
 
     assert CANARY not in said
     assert "\n" not in said

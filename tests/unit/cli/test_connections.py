@@ -11,7 +11,7 @@ from headgate.base.clock import SystemClock
 from headgate.base.secret import Secret
 from headgate.cli.main import cli
 from headgate.connectors.keys import KeyRing
-from headgate.web.links import Links
+from headgate.toolkit.links import Links
 from tests.connecting import key_entries
 
 APP = """

@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 
 from headgate import App
 from headgate.cli import items
-from headgate.cli.loading import FAILED
+from headgate.toolkit.commands.loading import FAILED
 from headgate.model import item as change
-from headgate.systems.activity_streams import activity_id
+from headgate.systems.activity_streams.names import activity_id
 from headgate.systems.activity_streams.names import ACTIVITIES, details_id
 from tests.connecting import key_entries
 from tests.web.test_activities import add_connection, claim, put, settle, stuck, success
@@ -25,7 +25,7 @@ from tests.web.test_activities import add_connection, claim, put, settle, stuck,
 APP = """
 import headgate
 from headgate.connectors.strava import strava
-from headgate.systems.activity_streams import activity_streams
+from headgate.systems.activity_streams.syncs import activity_streams
 
 app = headgate.App(
     "sqlite:///items.db",

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.base.errors import Forbidden
-from headgate.base.redact import describe
-from headgate.flow.explain import explain, moment, span
+from headgate.base.redact import describe_error
+from headgate.flow.explain import explain, format_time, span
 from headgate.model.job import Job, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
@@ -32,7 +32,7 @@ def test_every_state_and_reason_has_a_sentence() -> None:
         MOMENTS,
         (None, "2022-10-27"),
         (False, True),
-        (None, ERROR, describe(Forbidden())),
+        (None, ERROR, describe_error(Forbidden())),
     ):
         said = told(state, reason, wake_at, progress=Progress(at=at), hold=hold, error=error)
 
@@ -132,7 +132,7 @@ def test_a_cancelling_job_waits_for_its_worker(wake_at: datetime) -> None:
     said = told(JobState.CANCELLING, Reason.CANCEL_ASKED, wake_at)
 
     assert said.startswith("Cancelling: waiting for the worker to let go, ")
-    assert moment(wake_at) in said
+    assert format_time(wake_at) in said
 
 
 @pytest.mark.parametrize("reason", [Reason.CANCELLED, Reason.CANCEL_DEADLINE])
@@ -271,8 +271,8 @@ def test_whoever_is_to_blame_is_named_as_people_name_them() -> None:
 
 
 def test_a_moment_is_told_with_its_zone_and_no_finer_than_it_is() -> None:
-    assert moment(NOW) == "2026-03-01 12:00 UTC"
-    assert moment(NOW + timedelta(seconds=5)) == "2026-03-01 12:00:05 UTC"
+    assert format_time(NOW) == "2026-03-01 12:00 UTC"
+    assert format_time(NOW + timedelta(seconds=5)) == "2026-03-01 12:00:05 UTC"
 
 
 def running(*syncs: str, lanes: tuple[Lane, ...] = tuple(Lane)) -> Worker:

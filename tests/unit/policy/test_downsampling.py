@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headgate.policy.downsampling import lttb, pick
+from headgate.systems.activity_streams.downsampling import lttb, pick
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False) | st.integers(-(10**6), 10**6)
 series = st.lists(numbers, min_size=1, max_size=300)

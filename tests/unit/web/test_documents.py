@@ -10,7 +10,7 @@ from headgate.model.forecast import Finish
 from headgate.model.job import Summary
 from headgate.model.record import CoverageRow
 from headgate.model.states import DayStatus
-from headgate.web.api.documents import JobLine, shown
+from headgate.toolkit.api.documents import JobLine, shown
 from tests.unit.values import make_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

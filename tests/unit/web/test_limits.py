@@ -6,9 +6,9 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from headgate.base.clock import ManualClock
-from headgate.web import limits
-from headgate.web.limits import BodyLimit, Limits
-from headgate.web.problems import ProblemError
+from headgate.toolkit.api import limits
+from headgate.toolkit.api.limits import BodyLimit, Limits
+from headgate.toolkit.api.problems import ProblemError
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from headgate.base import errors, log
 from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError
-from headgate.web import problems
-from headgate.web.problems import CODES, KINDS, ProblemError
+from headgate.toolkit.api import problems
+from headgate.toolkit.api.problems import CODES, KINDS, ProblemError
 
 QUARTER = timedelta(minutes=15)
 #: How to make those that need more than a message.
@@ -58,7 +58,7 @@ def every(of: type[HeadgateError] = HeadgateError) -> Iterator[type[HeadgateErro
     yield of
     for each in of.__subclasses__():
         # Those that the API may meet: a sandbox has some of its own.
-        if each.__module__ in ("headgate.base.errors", "headgate.web.links"):
+        if each.__module__ in ("headgate.base.errors", "headgate.toolkit.links"):
             yield from every(each)
 
 

@@ -13,7 +13,7 @@ from headgate import Secret
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound
 from headgate.connectors.keys import DEMO_KEY, KeyRing
-from headgate.web.links import (
+from headgate.toolkit.links import (
     CONNECT_PATH,
     PROGRESS_PATH,
     ConnectLink,

@@ -14,7 +14,7 @@ from headgate.model.forecast import Finish
 from headgate.model.job import Mode, Progress, Reason, Summary
 from headgate.model.record import CoverageRow
 from headgate.model.states import JOB, DayStatus, JobState
-from headgate.web.pages.rendering import marked_times
+from headgate.toolkit.pages.rendering import marked_times
 from headgate.web.pages.view import ProgressView, view
 from tests.unit.values import NOW, make_job
 

@@ -63,7 +63,7 @@ class Import:
     async def claim(self) -> "Import":
         lane = Lane.COLD if self.job.mode is Mode.HISTORY else Lane.HOT
         [self.job] = (
-            await self._app.store.claim(lane, worker="worker-1", limit=1, lease=LEASE)
+            await self._app._store.claim(lane, worker="worker-1", limit=1, lease=LEASE)
         ).jobs
         return self
 
@@ -128,7 +128,7 @@ class Import:
         return await self.settle(change.fail(self.job, reason=reason, error=error))
 
     async def settle(self, wanted: JobChange, work: Work | None = None) -> "Import":
-        settled = await self._app.store.settle(wanted, work)
+        settled = await self._app._store.settle(wanted, work)
         assert settled is not None
         self.job = settled
         return self

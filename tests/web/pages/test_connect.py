@@ -11,7 +11,7 @@ from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.ports.transport import Request
-from headgate.web.links import CONNECT_PATH, PROGRESS_PATH
+from headgate.toolkit.links import CONNECT_PATH, PROGRESS_PATH
 from tests.connecting import STRAVA, Activities, strava_auth
 from tests.connecting import Site as Provider
 from tests.web.pages.visits import HERE, Visitor, site_of
@@ -118,9 +118,9 @@ def test_the_job_that_waited_is_retried_and_shown(tmp_path: Path) -> None:
         [connection] = await here.app.connections.of_user("ada")
         await here.app.jobs.submit("all", user_id="ada", connection_id=connection.id)
         lease = timedelta(minutes=5)
-        claimed = await here.app.store.claim(Lane.HOT, worker="w", limit=1, lease=lease)
+        claimed = await here.app._store.claim(Lane.HOT, worker="w", limit=1, lease=lease)
         [job] = claimed.jobs
-        await here.app.store.settle(change.fail(job, reason=Reason.NEEDS_REAUTH, error="401"))
+        await here.app._store.settle(change.fail(job, reason=Reason.NEEDS_REAUTH, error="401"))
 
         # When they come back by the link on its page
         page = here.site.links.progress(job_id=job.id, user_id="ada", ttl=timedelta(days=1))

@@ -10,8 +10,8 @@ from msgspec.structs import force_setattr
 from headgate import App, JobState
 from headgate.base.errors import StoreUnavailable
 from headgate.model.job import Job, Reason
-from headgate.web.links import PROGRESS_PATH
-from headgate.web.site import Site
+from headgate.toolkit.links import PROGRESS_PATH
+from headgate.toolkit.site import Site
 from tests.web.pages.imports import USER, Import, syncs
 from tests.web.pages.visits import HERE, Visitor, site_of
 from tests.worlds import World, in_world
@@ -210,7 +210,7 @@ def test_a_database_that_does_not_answer_is_told_kindly(tmp_path: Path) -> None:
             raise StoreUnavailable
 
     async def main(here: Here) -> None:
-        force_setattr(here.app.runtime, "store", Away())
+        force_setattr(here.app._runtime, "store", Away())
         answer = await here.visitor.get(here.path())
         assert (answer.status, answer.headers.get("retry-after")) == (503, "30")
         assert "Try again in a minute" in answer.text

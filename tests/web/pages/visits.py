@@ -9,9 +9,9 @@ from headgate.base.clock import Clock
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.keys import KeyRing
 from headgate.ports.transport import Headers, Request
-from headgate.web.links import Links
+from headgate.toolkit.links import Links
 from headgate.web.pages.router import pages_router
-from headgate.web.site import Site
+from headgate.toolkit.site import Site
 
 HERE = "https://sync.example"
 

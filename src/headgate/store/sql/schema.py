@@ -1,70 +1,106 @@
 """The schema's age: bringing it up to date, and refusing what this version does not understand.
 
-Alembic is imported only where something is to be migrated: it takes longer to load than everything
-else at start.
+The engine's tables and those of each system are migrated separately: each has its own folder of
+Alembic migrations, and a table of its own that holds its revision. Alembic is imported only where
+something is to be migrated: it takes longer to load than everything else at start.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, text
+import msgspec
+from sqlalchemy import Connection, MetaData, Table, inspect, select
 
-from headgate.base.errors import SchemaBehind, SchemaNewer
+from headgate.base.errors import InvalidInput, SchemaBehind, SchemaNewer
 from headgate.store.sql.database import Database
+from headgate.store.sql.tables import metadata
 
-MIGRATIONS = Path(__file__).parent / "migrations"
-
-#: The revision that this version of Headgate works with; `make check` holds it to the newest file.
-HEAD = "0009"
+_SCRIPTS = Path(__file__).parent / "migrations"
 
 
-async def prepare(database: Database) -> None:
+class Schema(msgspec.Struct, frozen=True, kw_only=True):
+    """Tables that are migrated together."""
+
+    #: Whose they are, for people.
+    name: str
+    metadata: MetaData
+    #: The folder of its migrations: `0001_first.py`, `0002_second.py`, …
+    migrations: Path
+    #: The table that holds its revision.
+    version_table: str
+
+    @property
+    def head(self) -> str:
+        """The newest revision: the number that the name of its newest migration begins with."""
+        numbers = [path.name.partition("_")[0] for path in self.migrations.glob("[0-9]*_*.py")]
+        if not numbers:
+            raise InvalidInput("tables", f"{self.name} has no migrations in {self.migrations}")
+        return max(numbers)
+
+
+ENGINE = Schema(
+    name="headgate",
+    metadata=metadata,
+    migrations=_SCRIPTS / "versions",
+    version_table="alembic_version",
+)
+
+
+def schema_of(system: str, tables: MetaData, migrations: Path) -> Schema:
+    """The schema of a system's own tables."""
+    version_table = f"headgate_version_{system.replace('-', '_')}"
+    return Schema(name=system, metadata=tables, migrations=migrations, version_table=version_table)
+
+
+async def prepare(database: Database, schemas: Sequence[Schema] = (ENGINE,)) -> None:
     """Make an embedded database ready; check that any other one is."""
-    found = await database.read(revision_of)
-    if found == HEAD:
-        return
-    if database.embedded:
-        await database.migrate(upgrade)
-        return
-    _refuse_newer(found)
-    raise SchemaBehind(
-        f"the database is at revision {found or 'none'}, this version of Headgate needs {HEAD}: "
-        "run `headgate migrate`"
-    )
+    found = await database.read(lambda tx: [revision_of(tx, each) for each in schemas])
+    for revision, each in zip(found, schemas, strict=True):
+        if revision == each.head:
+            continue
+        if database.embedded:
+            await migrate(database, each)
+            continue
+        _refuse_newer(revision, each)
+        raise SchemaBehind(
+            f"the tables of {each.name} are at revision {revision or 'none'}, this version needs "
+            f"{each.head}: run `headgate migrate`"
+        )
 
 
-async def migrate(database: Database) -> tuple[str | None, str]:
-    """Bring the schema up to date; returns its revision before and after."""
-    return await database.migrate(upgrade)
+async def migrate(database: Database, schema: Schema = ENGINE) -> tuple[str | None, str]:
+    """Bring the tables up to date; returns their revision before and after."""
+    return await database.migrate(lambda tx: upgrade(tx, schema))
 
 
-def revision_of(tx: Connection) -> str | None:
-    """The database's revision; None where it has no tables yet."""
-    if not inspect(tx).has_table("alembic_version"):
+def revision_of(tx: Connection, schema: Schema = ENGINE) -> str | None:
+    """The revision that the tables are at; None where there are none yet."""
+    if not inspect(tx).has_table(schema.version_table):
         return None
-    return tx.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    versions = Table(schema.version_table, MetaData(), autoload_with=tx)
+    return tx.execute(select(versions.c.version_num)).scalar_one_or_none()
 
 
-def upgrade(tx: Connection) -> tuple[str | None, str]:
+def upgrade(tx: Connection, schema: Schema = ENGINE) -> tuple[str | None, str]:
     """Run the migrations that are missing, on this connection; revisions before and after."""
-    before = revision_of(tx)
-    if before != HEAD:
-        _refuse_newer(before)
+    before = revision_of(tx, schema)
+    if before != schema.head:
+        _refuse_newer(before, schema)
         from alembic import command
         from alembic.config import Config
 
         config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        config.attributes["connection"] = tx
+        config.set_main_option("script_location", str(_SCRIPTS))
+        config.set_main_option("path_separator", "newline")
+        config.set_main_option("version_locations", str(schema.migrations))
+        config.attributes.update(connection=tx, schema=schema)
         command.upgrade(config, "head")
-    return before, HEAD
+    return before, schema.head
 
 
-def _refuse_newer(found: str | None) -> None:
-    from alembic.script import ScriptDirectory
-
-    known = {script.revision for script in ScriptDirectory(str(MIGRATIONS)).walk_revisions()}
-    if found is not None and found not in known:
+def _refuse_newer(found: str | None, schema: Schema) -> None:
+    if found is not None and found > schema.head:
         raise SchemaNewer(
-            f"the database is at revision {found}, which this version of Headgate does not know: "
-            "it was written by a newer one. Upgrade Headgate, or open another database"
+            f"the tables of {schema.name} are at revision {found}, which this version does not "
+            "know: they were written by a newer one. Upgrade it, or open another database"
         )

@@ -1,8 +1,6 @@
 """What is logged of every attempt at an activity's streams: the fields that the design names."""
 
-from headgate.base.log import get_logger
-from headgate.base.redact import describe
-from headgate.ports.items import FetchAttempt
+from headgate import FetchAttempt, describe_error, get_logger
 
 _log = get_logger(__name__)
 
@@ -18,7 +16,7 @@ def log_attempt(attempt: FetchAttempt) -> None:
         status=after.state.value if after else "lost",
         channels_fetched=attributes.get("channels", []),
         point_count=attributes.get("point_count", 0),
-        error=describe(error) if error else None,
+        error=describe_error(error) if error else None,
         retry_count=after.retry_count if after else item.retry_count,
         duration_ms=round(attempt.duration_s * 1000, 1),
         rate_budget_remaining=attempt.budget_remaining,

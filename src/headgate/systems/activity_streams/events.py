@@ -17,11 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from headgate import App, Connection, ConnectionReason, ConnectionState, Lane, NotFound
-from headgate.flow.fetch_item import reset_item
-from headgate.model.item import Item
-from headgate.model.states import ItemState
-from headgate.ports.items import NewItem
+from headgate import App, Connection, ConnectionState, Item, ItemState, Lane, NewItem, NotFound
 from headgate.systems.activity_streams import kept
 from headgate.systems.activity_streams.names import ACTIVITIES, LIVE, activity_id, details_id
 
@@ -69,9 +65,6 @@ class Hearing:
     def __init__(self, app: App) -> None:
         """Note them in `app`."""
         self._app = app
-        credentials = app.runtime.credentials
-        assert credentials is not None, "Strava's athletes have credentials"
-        self._credentials = credentials.store
 
     async def hear(self, event: StravaEvent, source: str) -> Heard:
         """Note what it says for each connection to that account; the same again changes nothing."""
@@ -95,7 +88,7 @@ class Hearing:
     async def _changed(self, connection: Connection, event: StravaEvent) -> None:
         item = await self._noted(connection, event)
         if event.aspect_type == "update" and not _is_read_since(item, event):
-            item = await reset_item(self._app.items, item.id, after=self._past(event))
+            item = await self._app.items.reset(item.id, after=self._past(event), fetch=False)
         waits = item.next_attempt_at is not None
         if waits and connection.state is not ConnectionState.NEEDS_REAUTH:
             await self._app.jobs.ensure(
@@ -134,12 +127,7 @@ class Hearing:
         """
         if connection.updated_at >= event.at(self._app.clock.now()) + _SECOND:
             return
-        await self._credentials.refuse(
-            connection.id,
-            version=connection.version,
-            reason=ConnectionReason.GRANT_REFUSED,
-            error=WITHDRAWN,
-        )
+        await self._app.connections.withdrawn(connection, WITHDRAWN)
 
 
 def _is_read_since(item: Item, event: StravaEvent) -> bool:

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from operator import itemgetter
 
-from headgate import App
-from headgate.base.encoding import JsonObject, from_json
-from headgate.model.item import Item
+from headgate import App, Item, JsonObject, from_json
 from headgate.systems.activity_streams.names import (
     LIVE,
     STREAMS,
@@ -47,7 +45,7 @@ async def _listed(app: App, wanted: Sequence[Item]) -> list[Told]:
     keys = sorted({strava_id(item) for item in wanted})
     return [
         (activity_id(record.connection_id, record.key), record.updated_at, record.data)
-        for record in await app.store.records_of((LIVE, STREAMS), connections, keys)
+        for record in await app.records.find((LIVE, STREAMS), connections, keys)
     ]
 
 
@@ -55,6 +53,6 @@ async def forget(app: App, connection_id: str, strava_id: str) -> bool:
     """Delete an activity with everything that was kept of it; whether there was any of it."""
     own = activity_id(connection_id, strava_id)
     # Twice is as good as once: an event that is told again finds nothing left.
-    gone = await app.items.forget_these([own, details_id(own)])
-    told = await app.store.forget_records((LIVE, STREAMS), connection_id, [strava_id])
+    gone = await app.items.forget([own, details_id(own)])
+    told = await app.records.forget((LIVE, STREAMS), connection_id, [strava_id])
     return gone + told > 0

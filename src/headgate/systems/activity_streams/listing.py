@@ -5,9 +5,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from headgate import Context, Lane, Record
+from headgate import Context, Lane, NewItem, Record
 from headgate.connectors.strava.activities import PER_PAGE, Listed, list_activities
-from headgate.ports.items import NewItem
 from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION, activity_id, details_id
 
 #: Where a list begins: athletes may be ahead of our clock, and so may Strava be.

@@ -13,9 +13,8 @@ from datetime import timedelta
 
 import msgspec
 
-from headgate import ApiSource, Chunk, Context, Document, Item, Lane, Retryable
+from headgate import ApiSource, Chunk, Context, Document, FetchedItems, Item, Lane, Retryable
 from headgate.connectors.strava.activities import listed, read_activity
-from headgate.ports.items import FetchedItems
 from headgate.systems.activity_streams.backfill import Cursor, after_page, cursor_of, fetch_item
 from headgate.systems.activity_streams.listing import activity_item, read_page, stream_item
 from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION

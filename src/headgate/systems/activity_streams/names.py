@@ -1,7 +1,9 @@
 """What things are called, in one place."""
 
-from headgate.model.item import Item
+from headgate import Item
 
+#: The system.
+NAME = "activity-streams"
 #: Streams: one item for each activity.
 COLLECTION = "strava.streams"
 #: Activities that are read in full, with their laps: one item for each that is new or changed.
@@ -25,3 +27,7 @@ def details_id(activity_id: str) -> str:
 def strava_id(item: Item) -> str:
     """What Strava calls the activity of a stream item, also where it has no streams to ask for."""
     return item.id.removeprefix(f"{item.connection_id}-")
+
+
+#: Where an activity's page is, and the kind of link that opens it.
+ACTIVITY_PATH, ACTIVITY_LINK = "/a/", "activity"

@@ -10,22 +10,20 @@ from headgate import (
     App,
     Connection,
     InvalidInput,
+    Item,
+    ItemState,
     Job,
     JobState,
+    JsonObject,
     Lane,
     Mode,
     NotFound,
+    StoredDocument,
     Submitted,
     WindowUse,
 )
-from headgate.base.encoding import JsonObject
 from headgate.connectors.strava.api import NAME
 from headgate.connectors.strava.streams import StreamAttributes
-from headgate.flow.fetch_item import reset_item
-from headgate.flow.item_stats import item_stats
-from headgate.model.item import Item
-from headgate.model.states import ItemState
-from headgate.ports.items import StoredDocument
 from headgate.systems.activity_streams import kept
 from headgate.systems.activity_streams.events import Heard, Hearing, StravaEvent
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS
@@ -105,9 +103,7 @@ class ActivityStreams:
         """A user's activities in the order of their ids, those after the id `after`."""
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
-        found = await self._app.items.list_items(
-            COLLECTION, user_id=user_id, limit=limit, after=after
-        )
+        found = await self._app.items.list(COLLECTION, user_id=user_id, limit=limit, after=after)
         return await self._with_details(found)
 
     async def streams(self, activity_id: str, *, user_id: str | None = None) -> Streams:
@@ -118,11 +114,8 @@ class ActivityStreams:
 
     async def stats(self, *, user_id: str | None = None) -> StreamStats:
         """How the streams stand; with a user, that user's progress too."""
-        runtime = self._app.runtime
-        counted = await item_stats(
-            self._app.items, runtime.registry.collections[COLLECTION], user_id=user_id
-        )
-        use = await runtime.gates.use(runtime.registry.budgets[NAME])
+        counted = await self._app.items.stats(COLLECTION, user_id=user_id)
+        use = await self._app.budgets.find(NAME)
         athletes = None
         if user_id is not None and counted.of_user is not None:
             athletes = {user_id: _by_name(counted.of_user)}
@@ -140,10 +133,7 @@ class ActivityStreams:
     async def reset(self, activity_id: str) -> Item:
         """Fetch an activity's streams afresh, whatever became of them, in the cold lane."""
         item = await self._item(activity_id, None)
-        reset = await reset_item(self._app.items, item.id)
-        connection = await self._app.connections.get(item.connection_id)
-        await self._fetch_the_rest(connection, listing=False)
-        return reset
+        return await self._app.items.reset(item.id)
 
     async def sync_now(self, *, user_id: str, connection_id: str | None = None) -> Submitted:
         """Look for new activities now, in the hot lane; everything, where nobody has yet.

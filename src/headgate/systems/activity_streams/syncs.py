@@ -1,16 +1,14 @@
-"""The two syncs, and the application that the environment asks for."""
+"""The two syncs and the two collections of items."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
-from headgate import App, Collection, ItemRetryPolicy, Lane, Mode, RetryPolicy, Secret, Sync
-from headgate.connectors.strava import StravaApi, strava
-from headgate.connectors.strava.api import URL
-from headgate.settings import Settings
+from headgate import Collection, ItemRetryPolicy, Lane, Mode, RetryPolicy, Sync
+from headgate.connectors.strava import StravaApi
 from headgate.systems.activity_streams.attempts import log_attempt
 from headgate.systems.activity_streams.backfill import StravaStreams
 from headgate.systems.activity_streams.live import StravaLive
 from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION, LIVE, STREAMS
-from headgate.systems.environment import needed, url
+from headgate.systems.activity_streams.settings import ActivityStreamsSettings
 
 #: A batch at the pace of backfill takes two minutes, and longer while others share it; live work
 #: waits for a place in the budget only for seconds.
@@ -23,6 +21,8 @@ STREAM_ITEMS = Collection(
     title="Streams of activities",
     retry=ItemRetryPolicy(failures_max=3, backoff_s=(60.0, 300.0, 1800.0)),
     on_attempt=log_attempt,
+    fetched_by=STREAMS,
+    fetch_options={"listing": False},
 )
 ACTIVITY_ITEMS = Collection(name=ACTIVITIES, title="Activities in full")
 
@@ -50,18 +50,6 @@ def activity_streams(strava: StravaApi) -> tuple[Sync, Sync]:
     )
 
 
-def from_environment(environ: Mapping[str, str]) -> App:
-    """The application that the environment asks for; InvalidInput where something is missing."""
-    settings = Settings()
-    api = strava(
-        client_id=needed(environ, "HEADGATE_STRAVA_CLIENT_ID"),
-        client_secret=Secret(needed(environ, "HEADGATE_STRAVA_CLIENT_SECRET")),
-        redirect_uris=(f"{settings.site_url}/connected/strava",),
-        url=url(environ, "HEADGATE_STRAVA_URL") or URL,
-    )
-    return App(
-        settings.database,
-        syncs=activity_streams(api),
-        redis=settings.redis,
-        worker=settings.worker(),
-    )
+def syncs(settings: ActivityStreamsSettings, public_url: str) -> Sequence[Sync]:
+    """The two syncs that the settings ask for."""
+    return activity_streams(settings.strava(public_url))

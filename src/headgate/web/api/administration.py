@@ -8,11 +8,12 @@ from fastapi import Path
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from headgate.flow.plans import PLAN_LENGTH_MAX
-from headgate.model.budget import Scope
-from headgate.web.api import answers, examples
-from headgate.web.api.documents import Name, shows, takes
-from headgate.web.api.route import TheAdmin, TheApp, reads, router, writes
+from headgate.flow.users import PLAN_LENGTH_MAX
+from headgate.toolkit.api import examples
+from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api.budgets import WindowDocument
+from headgate.toolkit.api.documents import Name, shows, takes
+from headgate.toolkit.api.route import TheAdmin, TheApp, reads, router, writes
 
 UserId = Annotated[Name, Path(description="The user.")]
 
@@ -34,23 +35,6 @@ class UserDocument(BaseModel):
 
     id: str
     plan: str | None = Field(description="null where none was set.")
-
-
-class WindowDocument(BaseModel):
-    """How one window of a limit stands."""
-
-    limit: str
-    scope: Scope
-    amount: int
-    used: int
-    remaining: int
-    reserved: int = Field(description="What of the remaining is kept for live work.")
-    resets_at: datetime
-    hot: int
-    cold: int
-    retries: int
-    theirs: int | None = Field(description="The provider's own count.")
-    unknown: bool
 
 
 class BudgetDocument(BaseModel):
@@ -85,7 +69,7 @@ class Budgets(BaseModel):
 )
 async def get_user(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
     """Who was never told of has no plan."""
-    plan = await app.runtime.store.plan_of(user_id)
+    plan = await app.users.plan_of(user_id)
     return answers.document(UserDocument(id=user_id, plan=plan))
 
 
@@ -98,7 +82,7 @@ async def get_user(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
 )
 async def set_user(app: TheApp, caller: TheAdmin, user_id: UserId, body: SetPlan) -> Response:
     """What the plan includes is the application's to say."""
-    await app.set_plan(user_id, body.plan)
+    await app.users.set_plan(user_id, body.plan)
     return answers.document(UserDocument(id=user_id, plan=body.plan))
 
 
@@ -111,5 +95,7 @@ async def set_user(app: TheApp, caller: TheAdmin, user_id: UserId, body: SetPlan
 )
 async def budgets(app: TheApp, caller: TheAdmin) -> Response:
     """What is used, what is left, and what is kept for live work."""
-    uses = [msgspec.to_builtins(each, builtin_types=(datetime,)) for each in await app.budgets()]
+    uses = [
+        msgspec.to_builtins(each, builtin_types=(datetime,)) for each in await app.budgets.use()
+    ]
     return answers.document(Budgets(data=[BudgetDocument(**each) for each in uses]))

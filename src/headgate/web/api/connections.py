@@ -7,15 +7,14 @@ from fastapi import Path, Query
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from headgate.app import App
-from headgate.base.errors import InvalidInput, NotFound
-from headgate.flow.connect import Connections
+from headgate.base.errors import InvalidInput
 from headgate.model.account import Connection, ConnectionReason
 from headgate.model.states import ConnectionState
 from headgate.ports.auth import CodeAuth
-from headgate.web.api import answers, examples
-from headgate.web.api.documents import LinkDocument, Name, Page, shows, takes
-from headgate.web.api.route import (
+from headgate.toolkit.api import examples
+from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api.documents import LinkDocument, Name, Page, shows, takes
+from headgate.toolkit.api.route import (
     REPEATABLE,
     TheApp,
     TheCaller,
@@ -25,7 +24,7 @@ from headgate.web.api.route import (
     router,
     writes,
 )
-from headgate.web.links import CONNECT_PATH
+from headgate.toolkit.links import CONNECT_PATH
 
 PAGE_MAX = 200
 ConnectionId = Annotated[
@@ -76,13 +75,6 @@ def _shown(connection: Connection) -> ConnectionDocument:
     return ConnectionDocument(**{**fields, "scopes": list(connection.scopes)})
 
 
-def _connections(app: App, connection_id: str) -> Connections:
-    """Without sources that users connect to there is no connection to be found."""
-    if app.runtime.credentials is None:
-        raise NotFound(f"there is no connection {connection_id!r}")
-    return app.connections
-
-
 @routes.get(
     "",
     operation_id="list_connections",
@@ -99,8 +91,6 @@ async def list_connections(
 ) -> Response:
     """Their states, and never what is secret about them."""
     user_id = caller.acting_for(user_id)
-    if app.runtime.credentials is None:
-        return answers.document(ConnectionPage(data=[], next_cursor=None))
     found = await app.connections.of_user(user_id, limit=limit + 1, after=after)
     page = [_shown(each) for each in found[:limit]]
     more = page[-1].id if len(found) > limit else None
@@ -118,7 +108,7 @@ async def list_connections(
 async def connect(site: TheSite, caller: TheCaller, body: Connect) -> Response:
     """It leads to the provider's own page and back."""
     user_id = caller.acting_for(body.user_id)
-    auths = site.app.runtime.registry.auths
+    auths = site.app.registry.auths
     if not isinstance(auths.get(body.source), CodeAuth):
         there_are = ", ".join(sorted(n for n, each in auths.items() if isinstance(each, CodeAuth)))
         raise InvalidInput(
@@ -143,7 +133,7 @@ async def connect(site: TheSite, caller: TheCaller, body: Connect) -> Response:
 )
 async def pause(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
     """Until it is resumed."""
-    known = _connections(app, connection_id)
+    known = app.connections
     return answers.document(_shown(await known.pause(connection_id, user_id=caller.owner)))
 
 
@@ -157,7 +147,7 @@ async def pause(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> 
 )
 async def resume(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
     """Those that wait look again within five minutes."""
-    known = _connections(app, connection_id)
+    known = app.connections
     return answers.document(_shown(await known.resume(connection_id, user_id=caller.owner)))
 
 
@@ -171,5 +161,5 @@ async def resume(app: TheApp, caller: TheCaller, connection_id: ConnectionId) ->
 )
 async def remove(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
     """Its items go with it, such as the streams of activities; imported records stay."""
-    await _connections(app, connection_id).remove(connection_id, user_id=caller.owner)
+    await app.connections.remove(connection_id, user_id=caller.owner)
     return Response(status_code=204)

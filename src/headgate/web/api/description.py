@@ -6,8 +6,8 @@ from fastapi import FastAPI
 from starlette.responses import Response
 
 from headgate.base.encoding import to_json
-from headgate.web.api.route import TheCaller, router
-from headgate.web.problems import Problem
+from headgate.toolkit.api.problems import Problem
+from headgate.toolkit.api.route import TheCaller, router
 
 _JSON = "application/json"
 _REF = "#/components/schemas/"

@@ -1,20 +1,19 @@
 """Jobs under /v1: starting, following and steering imports of history."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from datetime import date, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Body, Path, Query, Request
 from starlette.responses import Response
 
 from headgate.app import App
-from headgate.base.errors import InvalidInput
 from headgate.flow.backfill import BackfillRequest
 from headgate.model.job import Job
 from headgate.model.states import JobState
-from headgate.web.api import answers
-from headgate.web.api.documents import (
+from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api.auth import Caller
+from headgate.toolkit.api.documents import (
     Day,
     DayDocument,
     DayPage,
@@ -31,7 +30,17 @@ from headgate.web.api.documents import (
     listed,
     shown,
 )
-from headgate.web.api.route import (
+from headgate.toolkit.api.jobs import (
+    JOB_ID,
+    NOT_MODIFIED,
+    PAGE_MAX,
+    After,
+    Limit,
+    check_connections,
+    saying,
+    started,
+)
+from headgate.toolkit.api.route import (
     REPEATABLE,
     IfNoneMatch,
     JobKey,
@@ -42,16 +51,10 @@ from headgate.web.api.route import (
     reads,
     router,
 )
-from headgate.web.auth import Caller
-from headgate.web.links import PROGRESS_PATH
+from headgate.toolkit.links import PROGRESS_PATH
 
-PAGE_MAX = 200
 DAYS_MAX = 1000
-#: What an id may look like; others are NotFound without a look.
-JOB_ID = r"^[A-Za-z0-9_-]{1,100}$"
 JobId = Annotated[str, Path(pattern=JOB_ID, description="The job.")]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many, at most.")]
-After = Annotated[Name | None, Query(description="`next_cursor` of the page before.")]
 
 _EVENT_ID_MAX = 2**63 - 1
 _ENGINE_WORDS = {"start": "start_date", "end": "end_date"}
@@ -60,9 +63,6 @@ _TAGGED = {
     "headers": {
         "ETag": {"description": "Of this very document.", "schema": {"type": "string"}},
     }
-}
-NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
-    304: {"description": "You have the newest already."}
 }
 
 routes = router("/v1/jobs", "Jobs")
@@ -107,38 +107,10 @@ async def start(
             check_connections(app, caller, wanted)
             return answers.document(foreseen(await app.backfills.forecast(wanted)))
         job = await started(app, caller, wanted)
-    status = await app.backfills.status(job.id, user_id=job.user_id)
+    status = await app.jobs.status(job.id, user_id=job.user_id)
     return answers.polled(
         request, shown(status), status=202, headers={"Location": f"/v1/jobs/{job.id}"}
     )
-
-
-async def started(app: App, caller: Caller, wanted: BackfillRequest) -> Job:
-    """The job that was made, or that the same key made before."""
-    check_connections(app, caller, wanted)
-    return (await app.backfills.start(wanted)).job
-
-
-def check_connections(app: App, caller: Caller, wanted: BackfillRequest) -> None:
-    """Where users have no accounts, a connection is a mere name: theirs is their own id.
-
-    Where they have accounts, the store knows whose each is.
-    """
-    named, auths = wanted.connection_id, app.runtime.registry.auths
-    if caller.is_admin or wanted.source in auths or named in (None, wanted.user_id):
-        return
-    raise InvalidInput("connection_id", f"users have no accounts at {wanted.source}: leave it out")
-
-
-@contextmanager
-def saying(words: Mapping[str, str]) -> Iterator[None]:
-    """Name fields as the caller knows them, where the engine has other words."""
-    try:
-        yield
-    except InvalidInput as error:
-        if error.field not in words:
-            raise
-        raise InvalidInput(words[error.field], error.problem) from None
 
 
 # ---- following ---------------------------------------------------------------------------------
@@ -181,7 +153,7 @@ async def _status(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
-    status = await app.backfills.status(job_id, user_id=caller.owner)
+    status = await app.jobs.status(job_id, user_id=caller.owner)
     return answers.polled(request, shown(status))
 
 
@@ -241,7 +213,7 @@ async def days(
     wanted = _days(max(job.start_date, after or date.min), job.end_date, limit, skip=after)
     if not wanted:
         return answers.document(DayPage(data=[], next_cursor=None))
-    rows = await app.coverage(job.sync, job.connection_id, start=wanted[0], end=wanted[-1])
+    rows = await app.records.coverage(job.sync, job.connection_id, start=wanted[0], end=wanted[-1])
     known = {row.day: row for row in rows}
     page = []
     for day in wanted:
@@ -269,7 +241,7 @@ async def _steered(
     request: Request, app: App, steer: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
 ) -> Response:
     job = await steer(job_id, user_id=caller.owner)
-    status = await app.backfills.status(job.id, user_id=caller.owner)
+    status = await app.jobs.status(job.id, user_id=caller.owner)
     return answers.polled(request, shown(status))
 
 

@@ -13,9 +13,9 @@ from fastapi.responses import RedirectResponse, Response
 from headgate.base.errors import Conflict, Forbidden, InvalidInput, NotFound, SourceError
 from headgate.base.secret import random_secret
 from headgate.ports.auth import CodeAuth
-from headgate.web.links import SESSION_TERM, ConnectLink, LinkExpired, LinkInvalid
-from headgate.web.pages.rendering import HEADERS, Button, Pages
-from headgate.web.site import Site
+from headgate.toolkit.links import SESSION_TERM, ConnectLink, LinkExpired, LinkInvalid
+from headgate.toolkit.pages.rendering import HEADERS, Button, Pages
+from headgate.toolkit.site import Site
 
 BACK_PATH = "/connected/"
 
@@ -38,7 +38,7 @@ class ConnectPages:
         link = self._links.open_connect(request.path_params["token"])
         if refusal := self._refusal(link.source):
             return refusal
-        nonce = random_secret(self._app.runtime.rng).reveal()
+        nonce = random_secret(self._app.rng).reveal()
         session = self._links.session(link, nonce=nonce)
         try:
             page = await self._app.connections.start(
@@ -79,7 +79,7 @@ class ConnectPages:
     # ---- parts ---------------------------------------------------------------------------------
 
     def _title(self, source: str) -> str:
-        return self._app.runtime.registry.titles.get(source, source)
+        return self._app.registry.titles.get(source, source)
 
     def _redirect_uri(self, source: str) -> str:
         return f"{self._public_url}{BACK_PATH}{quote(source, safe='')}"
@@ -98,7 +98,7 @@ class ConnectPages:
 
     def _refusal(self, source: str) -> Response | None:
         """What is in the way on our own side."""
-        title, auth = self._title(source), self._app.runtime.registry.auths.get(source)
+        title, auth = self._title(source), self._app.registry.auths.get(source)
         if not isinstance(auth, CodeAuth):
             problem = f"No source {source!r} whose users sign in on a page is declared."
             return self._not_set_up(source, problem)

@@ -8,10 +8,10 @@ from fastapi.responses import Response
 from headgate.base.errors import Conflict
 from headgate.flow.status import JobStatus
 from headgate.ports.auth import CodeAuth
-from headgate.web.links import PROGRESS_PATH, ConnectLink, ProgressLink
-from headgate.web.pages.rendering import FRAGMENT_HEADER, Pages, etag, tagged
+from headgate.toolkit.links import PROGRESS_PATH, ConnectLink, ProgressLink
+from headgate.toolkit.pages.rendering import FRAGMENT_HEADER, Pages, etag, tagged
+from headgate.toolkit.site import Site
 from headgate.web.pages.view import view
-from headgate.web.site import Site
 
 
 class ProgressPage:
@@ -27,9 +27,9 @@ class ProgressPage:
         """The whole page, or the part of it that changes."""
         token = request.path_params["token"]
         link = self._links.open_progress(token)
-        status = await self._app.backfills.status(link.job_id, user_id=link.user_id)
+        status = await self._app.jobs.status(link.job_id, user_id=link.user_id)
         shown = view(
-            status, self._app.runtime.registry.titles, reconnect_path=self._reconnect(link, status)
+            status, self._app.registry.titles, reconnect_path=self._reconnect(link, status)
         )
         main = self._pages.render("progress_main.html", view=shown, token=token)
         if request.headers.get(FRAGMENT_HEADER):
@@ -58,7 +58,7 @@ class ProgressPage:
         """The path to sign in again by, where that is what it takes and a page can do it."""
         if status.reconnect is None:
             return None
-        if not isinstance(self._app.runtime.registry.auths.get(status.reconnect), CodeAuth):
+        if not isinstance(self._app.registry.auths.get(status.reconnect), CodeAuth):
             return None
         again = ConnectLink(
             source=status.reconnect,

@@ -5,21 +5,14 @@ from datetime import datetime
 
 import msgspec
 
-from headgate.flow.explain import moment, plain
+from headgate.flow.explain import format_time, plain
 from headgate.flow.status import GAPS_MAX, JobStatus
 from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JOB, DayStatus, JobState
+from headgate.toolkit.pages.rendering import Mark, Tile
 
 #: Milestones are told aloud, and nothing else is: every quarter of the way.
 MILESTONE_PERCENT = 25
-
-
-class Mark(msgspec.Struct, frozen=True):
-    """The state at a glance: a word, an icon and a tone, never a colour alone."""
-
-    word: str
-    icon: str
-    tone: str
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -27,15 +20,6 @@ class Moment(msgspec.Struct, frozen=True):
 
     text: str
     iso: str
-
-
-class Tile(msgspec.Struct, frozen=True, kw_only=True):
-    """One number."""
-
-    name: str
-    label: str
-    value: str
-    note: str = ""
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -185,7 +169,7 @@ def _minute(at: datetime) -> Moment:
 
 
 def _moment(at: datetime) -> Moment:
-    return Moment(moment(at), at.isoformat(timespec="seconds"))
+    return Moment(format_time(at), at.isoformat(timespec="seconds"))
 
 
 def _tiles(job: Job) -> tuple[Tile, ...]:

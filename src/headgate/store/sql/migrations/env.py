@@ -2,11 +2,11 @@
 
 from alembic import context
 
-from headgate.store.sql.tables import metadata
-
+given = context.config.attributes
 context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=metadata,
+    connection=given["connection"],
+    target_metadata=given["schema"].metadata,
+    version_table=given["schema"].version_table,
     # SQLite cannot alter most of a table in place; Alembic then copies it.
     render_as_batch=True,
 )

@@ -1,0 +1,65 @@
+"""`headgate systems`: which systems are installed, and whether they start."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from headgate.base.encoding import JsonObject
+from headgate.base.errors import InvalidInput
+from headgate.discovery import InstalledSystem, examine_systems
+from headgate.toolkit.commands.loading import CONFIG, JsonOption, fail, load_settings
+from headgate.toolkit.commands.output import messages, out, print_json
+
+_MARKS = {"ready": ("✔", "green"), "not chosen": ("○", "dim"), "lacks settings": ("✘", "yellow")}
+
+
+def systems(json: JsonOption = False) -> None:
+    """List the installed systems, and what each lacks.
+
+    Those that are ready run together in `headgate serve --with-worker`. HEADGATE_SYSTEMS chooses
+    some of them by name, with commas between; without it every one that is ready is started.
+    """
+    settings = load_settings(json=json)
+    try:
+        found = examine_systems(settings)
+    except InvalidInput as error:
+        fail(str(error), code=CONFIG, json=json)
+    if json:
+        print_json({"data": [_fields(each) for each in found]})
+    elif not found:
+        messages.print("no systems are installed")
+    else:
+        _print(found)
+
+
+def _state(each: InstalledSystem) -> str:
+    if not each.chosen:
+        return "not chosen"
+    return "lacks settings" if each.lacks else "ready"
+
+
+def _fields(each: InstalledSystem) -> JsonObject:
+    return {
+        "name": each.name,
+        "title": each.name if each.system is None else each.system.title,
+        "origin": each.origin,
+        "state": _state(each),
+        "chosen": each.chosen,
+        "ready": each.ready,
+        "lacks": dict(each.lacks),
+        "commands": [] if each.system is None else [one.name for one in each.system.commands],
+    }
+
+
+def _print(found: Sequence[InstalledSystem]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("system", "state", "from", "lacks"):
+        table.add_column(column, no_wrap=column != "lacks", overflow="fold")
+    for each in found:
+        mark, colour = _MARKS[_state(each)]
+        lacks = "\n".join(f"{name}: {problem}" for name, problem in each.lacks.items())
+        table.add_row(
+            each.name, Text(f"{mark} {_state(each)}", style=colour), each.origin, Text(lacks)
+        )
+    out.print(table)

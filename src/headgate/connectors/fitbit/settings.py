@@ -1,0 +1,23 @@
+"""What an operator sets about Fitbit: `HEADGATE_FITBIT_CLIENT_ID` and so on."""
+
+from pydantic import SecretStr
+
+from headgate.connectors.fitbit.api import FitbitApi, fitbit
+from headgate.connectors.settings import ProviderSettings, ProviderUrl, secret
+
+
+class FitbitSettings(ProviderSettings):
+    """The application at Google, through whose Health API Fitbit is read."""
+
+    fitbit_client_id: str
+    fitbit_client_secret: SecretStr
+    fitbit_url: ProviderUrl | None = None
+
+    def fitbit(self, public_url: str) -> FitbitApi:
+        """Fitbit for this application, whose users come back to `public_url`."""
+        return fitbit(
+            client_id=self.fitbit_client_id,
+            client_secret=secret(self.fitbit_client_secret),
+            redirect_uris=(f"{public_url}/connected/fitbit",),
+            url=None if self.fitbit_url is None else self.fitbit_url.rstrip("/"),
+        )

@@ -1,0 +1,101 @@
+"""The systems that are installed, which of them are chosen, and what keeps one from starting.
+
+Systems that ship with Headgate and those of others are found alike: through the entry points of the
+group `headgate.systems`, each of which names a `System`.
+"""
+
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headgate.base.errors import HeadgateError, InvalidInput
+from headgate.flow.registry import auth_of
+from headgate.system import System, settings_problems
+
+if TYPE_CHECKING:
+    from headgate.settings import Settings
+
+GROUP = "headgate.systems"
+
+
+class InstalledSystem(msgspec.Struct, frozen=True, kw_only=True):
+    """A system that was found, and whether it can be started."""
+
+    name: str
+    #: What it comes from: the distribution's name and version.
+    origin: str
+    #: None where it could not be imported.
+    system: System | None
+    #: Whether the settings ask for it.
+    chosen: bool = True
+    #: What it lacks, by the name of the variable; it starts where there is nothing.
+    lacks: dict[str, str] = {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is started."""
+        return self.system is not None and self.chosen and not self.lacks
+
+
+def installed_systems() -> Sequence[InstalledSystem]:
+    """Every installed system, by name; one that cannot be imported says why in `lacks`."""
+    return [_imported(each) for each in sorted(entry_points(group=GROUP), key=lambda e: e.name)]
+
+
+def _imported(entry: EntryPoint) -> InstalledSystem:
+    origin = "" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+    lacks, found = {}, None
+    try:
+        found = entry.load()
+    except (ImportError, AttributeError, HeadgateError) as error:
+        lacks = {entry.value: f"cannot be imported: {error}"}
+    if found is not None and (not isinstance(found, System) or found.name != entry.name):
+        lacks, found = {entry.value: f"is not the headgate.System {entry.name!r}"}, None
+    return InstalledSystem(name=entry.name, origin=origin, system=found, lacks=lacks)
+
+
+def examine_systems(settings: "Settings") -> Sequence[InstalledSystem]:
+    """Every installed system, with whether the settings choose it and what it lacks."""
+    found = installed_systems()
+    wanted = settings.system_names()
+    unknown = set(wanted or ()) - {each.name for each in found}
+    if unknown:
+        there_are = ", ".join(each.name for each in found) or "none"
+        raise InvalidInput(
+            "HEADGATE_SYSTEMS",
+            f"{', '.join(sorted(unknown))} is not installed; there are: {there_are}",
+        )
+    return [_examined(each, settings, wanted) for each in found]
+
+
+def _examined(
+    each: InstalledSystem, settings: "Settings", wanted: Sequence[str] | None
+) -> InstalledSystem:
+    chosen = wanted is None or each.name in wanted
+    if each.system is None:
+        return msgspec.structs.replace(each, chosen=chosen)
+    lacks = settings_problems(each.system)
+    if not lacks:
+        system = each.system.configured(public_url=settings.site_url)
+        lacks = _missing_keys(system, settings)
+        each = msgspec.structs.replace(each, system=system)
+    return msgspec.structs.replace(each, chosen=chosen, lacks=lacks)
+
+
+def _missing_keys(system: System, settings: "Settings") -> dict[str, str]:
+    """Users' credentials are kept encrypted, so a system whose users sign in needs a key."""
+    assert not isinstance(system.syncs, str)
+    if not any(auth_of(end) for sync in system.syncs for end in sync.ends):
+        return {}
+    try:
+        settings.key_ring()
+    except InvalidInput as error:
+        return {"HEADGATE_KEYS": f"{error} (make one with: headgate keys new)"}
+    return {}
+
+
+def ready_systems(settings: "Settings") -> Sequence[System]:
+    """The systems to start: those that are chosen and lack nothing."""
+    return [each.system for each in examine_systems(settings) if each.ready and each.system]

@@ -1,0 +1,37 @@
+"""Records that Headgate keeps: reading and forgetting them, and which days are covered."""
+
+from collections.abc import Sequence
+from datetime import date
+
+from headgate.flow.runtime import Runtime
+from headgate.model.record import CoverageRow, KeptRecord, Record
+
+
+class Records:
+    """The records of an application, by sync and connection."""
+
+    def __init__(self, rt: Runtime) -> None:
+        """Of the application with that runtime."""
+        self._rt = rt
+
+    async def list(
+        self, sync: str, connection_id: str, *, after: str | None = None, limit: int = 200
+    ) -> Sequence[Record]:
+        """A connection's records in the order of their keys, those after the key `after`."""
+        return await self._rt.store.records(sync, connection_id, after=after, limit=limit)
+
+    async def find(
+        self, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
+    ) -> Sequence[KeptRecord]:
+        """Those of any of these syncs, connections and keys, with when each was stored."""
+        return await self._rt.store.records_of(syncs, connection_ids, keys)
+
+    async def forget(self, syncs: Sequence[str], connection_id: str, keys: Sequence[str]) -> int:
+        """Delete a connection's records of these keys; how many there were."""
+        return await self._rt.store.forget_records(syncs, connection_id, keys)
+
+    async def coverage(
+        self, sync: str, connection_id: str, *, start: date, end: date
+    ) -> Sequence[CoverageRow]:
+        """What is known of each day; a day without a row is missing."""
+        return await self._rt.store.coverage(sync, connection_id, start, end)

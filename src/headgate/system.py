@@ -1,0 +1,111 @@
+"""A system as one value: its syncs, and all that it adds to the database, the API and the CLI.
+
+What would load a web framework or a driver is given by its address, `module:attribute`, and
+imported by whoever needs it: importing a system stays cheap.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headgate.base.errors import InvalidInput
+from headgate.base.lazy import load
+from headgate.flow.registry import Collection, Sync
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
+#: Part of the names of its tables.
+NAME_LENGTH_MAX = 40
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A command, or a group of commands, of `headgate`."""
+
+    name: str
+    #: Of a function with Typer's parameters, or of a `typer.Typer`.
+    address: str
+    #: One sentence for the list of commands: the first paragraph of its own help.
+    help: str
+
+
+class System(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that one system brings to an application."""
+
+    #: Lower case with hyphens: "daily-check-ins".
+    name: str
+    #: What people call it.
+    title: str
+    #: The syncs; or the address of a function `(settings, public_url) -> Sequence[Sync]`.
+    syncs: Sequence[Sync] | str = ()
+    #: Collections of items beside those that its syncs declare.
+    collections: Sequence[Collection] = ()
+    #: The address of the `MetaData` of its own tables; their migrations lie beside that module.
+    tables: str | None = None
+    #: The address of an `APIRouter`; see `headgate.toolkit.api`.
+    routes: str | None = None
+    #: The address of a function `(site) -> APIRouter`; see `headgate.toolkit.pages`.
+    pages: str | None = None
+    commands: Sequence[Command] = ()
+    #: The address of a function `async (app) -> Iterable[Metric]` of Prometheus' client.
+    metrics: str | None = None
+    #: The address of its settings: a class made with `pydantic-settings`.
+    settings: str | None = None
+    #: The address of a function `async (app, user_id) -> None` that erases what it keeps of a user.
+    erase: str | None = None
+    #: Its settings, once they are known.
+    configuration: Any = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be told apart or shown, naming the field."""
+        if not _NAME.fullmatch(self.name) or len(self.name) > NAME_LENGTH_MAX:
+            raise InvalidInput(
+                "system.name",
+                f"{self.name!r} must be lower-case words with hyphens, such as daily-check-ins, "
+                f"of at most {NAME_LENGTH_MAX} characters",
+            )
+        if not self.title:
+            raise InvalidInput(f"{self.name}.title", "say what people call it")
+
+    def configured(self, configuration: Any = None, *, public_url: str = "") -> "System":
+        """The same with its settings and its syncs; from the environment, unless they are given.
+
+        `public_url` is where users' browsers reach the application. Raises InvalidInput, naming the
+        setting, where one is missing or wrong.
+        """
+        if not isinstance(self.syncs, str):
+            return self
+        if configuration is None and self.settings is not None:
+            configuration = load_settings(self)
+        syncs = load(self.syncs, field=f"{self.name}.syncs")(configuration, public_url)
+        return msgspec.structs.replace(self, syncs=tuple(syncs), configuration=configuration)
+
+
+def load_settings(system: System) -> Any:
+    """A system's settings from the environment; InvalidInput for the first that is wrong."""
+    problems = settings_problems(system)
+    if problems:
+        name, problem = next(iter(problems.items()))
+        raise InvalidInput(name, problem)
+    assert system.settings is not None
+    return load(system.settings, field=f"{system.name}.settings")()
+
+
+def settings_problems(system: System) -> dict[str, str]:
+    """What is wrong with a system's settings, by the variable's name; empty where nothing is."""
+    if system.settings is None:
+        return {}
+    from pydantic import ValidationError
+
+    settings = load(system.settings, field=f"{system.name}.settings")
+    try:
+        settings()
+    except ValidationError as error:
+        prefix = str(settings.model_config.get("env_prefix", ""))
+        return {
+            f"{prefix}{'_'.join(str(part) for part in each['loc'])}".upper(): (
+                "is not set" if each["type"] == "missing" else str(each["msg"])
+            )
+            for each in error.errors()
+        }
+    return {}

@@ -1,0 +1,132 @@
+"""Strava's webhooks: the handshake, and the events.
+
+An event is stored before it is answered, and acted on later: Strava gives us two seconds, and says
+it again up to three times where it gets no 200. Nothing is asked of Strava in here.
+
+Events are not signed: whoever knows the address, an athlete's number and an activity's can send
+one. A forged event can have an activity read again, within our limits; have one forgotten that was
+not deleted, until its athlete's activities are listed again; and close a connection, so that its
+athlete has to sign in again. It cannot bring in data, which is always read from Strava, nor name an
+account that is not connected, nor learn anything: the answer is the same whomever it concerned. So
+the address has to be a secret: set HEADGATE_STRAVA_WEBHOOK_KEY, and tell Strava the callback
+/webhooks/strava/{key}. HEADGATE_STRAVA_SUBSCRIPTION_ID, a number of six digits, keeps strays away,
+not forgers.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Depends, Request
+from pydantic import SecretStr
+from starlette.responses import Response
+
+from headgate import StoreUnavailable, get_logger, to_json
+from headgate.systems.activity_streams.events import StravaEvent
+from headgate.systems.activity_streams.names import NAME
+from headgate.systems.activity_streams.service import ActivityStreams
+from headgate.systems.activity_streams.settings import ActivityStreamsSettings
+from headgate.toolkit.api import bodies
+from headgate.toolkit.api.problems import ProblemError
+from headgate.toolkit.api.route import TheApp
+
+PATH = "/webhooks/strava"
+#: An event has a few hundred bytes.
+BODY_BYTES_MAX = 16 * 1024
+#: Strava waits for two seconds: better to be asked again than to answer nobody.
+ANSWER_S_MAX = 1.5
+CHALLENGE_LENGTH_MAX = 200
+_OBJECTS, _ASPECTS = ("activity", "athlete"), ("create", "update", "delete")
+_ID_MAX = 2**63 - 1
+
+_log = get_logger(__name__)
+
+routes = APIRouter()
+
+
+async def _enabled(request: Request, app: TheApp) -> ActivityStreamsSettings:
+    """The same answer whether there are no webhooks here, or not at this address."""
+    found: ActivityStreamsSettings = app.systems[NAME].configuration
+    expected = "" if found.strava_webhook_key is None else _text(found.strava_webhook_key)
+    is_address = _equal(request.path_params.get("key", ""), expected)
+    if found.strava_verify_token is None or not is_address:
+        raise ProblemError("not_found", "there is nothing of that id")
+    return found
+
+
+def _text(secret: SecretStr) -> str:
+    return secret.get_secret_value()
+
+
+def _equal(given: str, expected: str) -> bool:
+    """Whether they are; it takes as long for any that is given. As bytes, it takes any text."""
+    return hmac.compare_digest(given.encode(errors="surrogatepass"), expected.encode())
+
+
+Enabled = Annotated[ActivityStreamsSettings, Depends(_enabled)]
+
+
+async def handshake(request: Request, agreed: Enabled) -> Response:
+    """Prove to Strava that the address is ours, where it proves that it was we who named it."""
+    query = request.query_params
+    given = {name: query.getlist(f"hub.{name}") for name in ("mode", "verify_token", "challenge")}
+    if any(len(values) != 1 for values in given.values()):
+        raise ProblemError("forbidden", "hub.mode, hub.verify_token and hub.challenge are needed")
+    mode, token, challenge = (values[0] for values in given.values())
+    assert agreed.strava_verify_token is not None
+    known = _equal(token, _text(agreed.strava_verify_token))
+    if mode != "subscribe" or not known or len(challenge) > CHALLENGE_LENGTH_MAX:
+        _log.warning("webhook handshake refused", mode=mode[:20])
+        raise ProblemError("forbidden", "this is not the handshake that was agreed on")
+    return _answer({"hub.challenge": challenge})
+
+
+async def event(request: Request, app: TheApp, agreed: Enabled) -> Response:
+    """Keep the event, and say so."""
+    heard = await _read(request)
+    if agreed.strava_subscription_id not in (None, heard.subscription_id):
+        _log.warning("webhook event refused", subscription=heard.subscription_id)
+        raise ProblemError("forbidden", "this is not the subscription that was agreed on")
+    try:
+        async with asyncio.timeout(ANSWER_S_MAX):
+            concerned = await ActivityStreams(app).heard(heard)
+    except TimeoutError:
+        raise StoreUnavailable("an event was not stored in time") from None
+    _log.info(
+        "webhook event",
+        object=heard.object_type,
+        aspect=heard.aspect_type,
+        connections=concerned.connections,
+    )
+    return _answer({})
+
+
+async def _read(request: Request) -> StravaEvent:
+    """The event that the body holds, and nothing that is not one."""
+    body = await request.body()
+    if len(body) > BODY_BYTES_MAX:
+        raise ProblemError("payload_too_large", f"at most {BODY_BYTES_MAX:,} bytes are taken")
+    await bodies.check(request)
+    try:
+        heard = msgspec.json.decode(body, type=StravaEvent)
+    except msgspec.ValidationError as error:
+        raise ProblemError("invalid_input", f"this is no event: {error}") from None
+    except msgspec.DecodeError:
+        raise ProblemError("malformed_json", "the body must be one JSON object") from None
+    if heard.object_type not in _OBJECTS or heard.aspect_type not in _ASPECTS:
+        raise ProblemError("invalid_input", "this is an event of an unknown kind")
+    numbers = (heard.object_id, heard.owner_id, heard.subscription_id, heard.event_time)
+    if not all(0 <= number <= _ID_MAX for number in numbers):
+        raise ProblemError("invalid_input", "an id is out of range")
+    return heard
+
+
+def _answer(told: Mapping[str, str]) -> Response:
+    return Response(to_json(told), media_type="application/json")
+
+
+for _path in (PATH, f"{PATH}/{{key}}"):
+    routes.get(_path, include_in_schema=False)(handshake)
+    routes.post(_path, include_in_schema=False)(event)

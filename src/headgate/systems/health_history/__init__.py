@@ -1,0 +1,26 @@
+"""Health history: what a Fitbit has measured, day by day from the newest to the oldest.
+
+Workouts become activities at Strava, and the sums of each day are kept here. Select it with
+`HEADGATE_SYSTEMS=health-history`, or build it into an application of your own:
+
+    app = headgate.App("sqlite:///headgate.db", systems=[system], entitlement=headgate.paid_history)
+"""
+
+from headgate import Command, System
+
+_HERE = "headgate.systems.health_history"
+
+system = System(
+    name="health-history",
+    title="Health history",
+    settings=f"{_HERE}.settings:HealthHistorySettings",
+    syncs=f"{_HERE}.syncs:syncs",
+    routes=f"{_HERE}.api:routes",
+    commands=(
+        Command(
+            "demo",
+            f"{_HERE}.demo:demo",
+            "Import two years of history between two sandboxes, with a progress bar and a page.",
+        ),
+    ),
+)

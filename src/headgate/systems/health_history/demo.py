@@ -1,0 +1,217 @@
+"""`headgate demo`: a premium user's two years of Fitbit data go to Strava while you watch.
+
+Everything is real but the providers, which are sandboxes on this machine with the real ones'
+limits: the accounts are connected on their pages, a worker imports in its cold lane, and the
+progress page is served, all in one process. Time alone is not: it runs `--speed` times as fast.
+"""
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import parse_qsl, urlsplit
+
+import typer
+
+from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus, SystemClock
+from headgate.systems.health_history.stage import Stage, staged
+from headgate.toolkit.commands.http_server import asked_to_stop, build_site, http_server
+from headgate.toolkit.commands.loading import (
+    CONFIG,
+    JsonOption,
+    exit_code,
+    fail,
+    log_errors_only,
+    run,
+)
+from headgate.toolkit.commands.output import messages, out
+from headgate.toolkit.commands.watching import (
+    ENDED_BADLY,
+    LOOK_EVERY_S,
+    Screen,
+    print_status,
+    print_status_json,
+    span_of,
+)
+
+USER, PLAN = "ada", "premium"
+SESSION = "ada's browser"
+#: How far the import is when a provider goes down; it is up again once the breaker has opened.
+OUTAGE_AT_PERCENT = 30.0
+
+
+def demo(
+    days: Annotated[int, typer.Option(help="How many days to import.", min=1, max=3650)] = 730,
+    speed: Annotated[
+        float, typer.Option(help="How many times as fast time runs.", min=1, max=1000)
+    ] = 240.0,
+    port: Annotated[int, typer.Option(help="Of the progress page; 0 takes a free one.")] = 0,
+    stay: Annotated[
+        bool | None,
+        typer.Option(help="Keep serving the page at the end. By default: in a terminal."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Import two years of history between two sandboxes, with a progress bar and a page."""
+    log_errors_only()
+    stays = (messages.is_terminal and not json) if stay is None else stay
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="headgate-demo-") as folder,
+            staged(Path(folder), port, days=days, speed=speed) as stage,
+        ):
+            show = _Show(stage, days, speed, quiet=json, stays=stays)
+            code = run(stage.app, lambda _: show.play_and_close(), json=json)
+    except ImportError as error:
+        fail(f"{error.name} is missing: install headgate[web,sandbox]", code=CONFIG, json=json)
+    except HeadgateError as error:
+        fail(str(error), code=exit_code(error), json=json, kind=type(error).__name__)
+    raise typer.Exit(code)
+
+
+class _Show:
+    """One import, watched from beginning to end."""
+
+    def __init__(self, stage: Stage, days: int, speed: float, *, quiet: bool, stays: bool) -> None:
+        self._stage = stage
+        self._app = stage.app
+        self._days = days
+        self._speed = speed
+        self._quiet = quiet
+        self._stays = stays
+
+    async def play_and_close(self) -> int:
+        try:
+            return await self.play()
+        finally:
+            await self._stage.transport.close()
+
+    async def play(self) -> int:
+        self._say(
+            f"Ada has {self._days:,} days of Fitbit data and a premium plan. Her past goes to "
+            "Strava now, the newest day first."
+        )
+        self._say(
+            "Both providers are sandboxes on this machine with the real ones' limits; "
+            f"time runs {self._speed:g} times as fast."
+        )
+        await self._app.users.set_plan(USER, PLAN)
+        for source in ("fitbit", "strava"):
+            await self._connect(source)
+        await self._tell_forecast()
+        web = build_site(self._app, self._stage.keys, self._stage.public_url)
+        async with http_server(web, self._stage.listener, stop_s=1), self._working():
+            submitted = await self._app.backfills.start(self._asked())
+            status = await self._watch(submitted.job)
+            await self._sum_up(status)
+            if self._stays:
+                self._say("The page stays up; Ctrl-C ends it.")
+                await asked_to_stop()
+        return 0 if status.job.state is JobState.SUCCESS else ENDED_BADLY
+
+    def _asked(self) -> BackfillRequest:
+        yesterday = self._app.clock.now().date() - timedelta(days=1)
+        return BackfillRequest(
+            user_id=USER,
+            source="fitbit",
+            destination="strava",
+            start=yesterday - timedelta(days=self._days - 1),
+            end=yesterday,
+        )
+
+    async def _connect(self, source: str) -> None:
+        """As Ada's browser does: out to the provider's page, which agrees at once, and back."""
+        import aiohttp
+
+        back = f"{self._stage.public_url}/connected/{source}"
+        connections = self._app.connections
+        page = await connections.start(source, user_id=USER, session=SESSION, redirect_uri=back)
+        async with aiohttp.ClientSession() as browser:
+            async with browser.get(page, allow_redirects=False) as answer:
+                answered = dict(parse_qsl(urlsplit(answer.headers["Location"]).query))
+        await connections.finish(
+            user_id=USER, session=SESSION, redirect_uri=back, answered=answered
+        )
+
+    async def _tell_forecast(self) -> None:
+        made = await self._app.backfills.forecast(self._asked())
+        requests = " and ".join(
+            f"{each.least:,} to {each.most:,} requests to {each.provider}" for each in made.requests
+        )
+        assert made.finish is not None
+        when = span_of(made.finish.earliest, made.finish.latest)
+        self._say(f"Forecast: {made.days:,} days, {requests}, done {when}.")
+
+    @asynccontextmanager
+    async def _working(self) -> AsyncIterator[None]:
+        supervisor = self._app.supervisor()
+        await supervisor.start()
+        try:
+            yield
+        finally:
+            await supervisor.stop()
+
+    async def _watch(self, job: Job) -> JobStatus:
+        self._say(f"Ada's page: {self._page(job)}")
+        outage = _Outage(self._stage)
+        with Screen() as screen:
+            while True:
+                status = await self._app.jobs.status(job.id)
+                if not self._quiet:
+                    screen.show(status)
+                if status.job.ended:
+                    return status
+                if note := outage.goes_on(status):
+                    self._say(note)
+                # In real time: this is for whoever watches.
+                await SystemClock().sleep(LOOK_EVERY_S / 2)
+
+    def _page(self, job: Job) -> str:
+        from headgate.toolkit.links import Links
+
+        links = Links(self._stage.keys, self._app.clock)
+        return self._stage.public_url + links.progress(job_id=job.id, user_id=USER)
+
+    async def _sum_up(self, status: JobStatus) -> None:
+        if self._quiet:
+            print_status_json(status)
+            return
+        print_status(status)
+        google, strava = self._stage.google, self._stage.strava
+        [athlete] = strava.world.athlete_ids
+        activities = strava.world.archive(athlete).size
+        refused = sum(each.requests.count(status=429) for each in (google, strava))
+        over = google.meter.overshoot() + strava.meter.overshoot()
+        out.print(
+            f"By the providers' own count: {activities:,} activities at Strava, {over} requests "
+            f"over a limit, {refused} answers of 429."
+        )
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            # A link that is wrapped cannot be copied.
+            messages.print(text, markup=False, soft_wrap=True)
+
+
+class _Outage:
+    """Fitbit goes down once on the way, and the breaker shows what it is for."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._faults = stage.google.faults
+        self._begun = self._over = False
+
+    def goes_on(self, status: JobStatus) -> str | None:
+        """Begin it, end it; what there is to say about it."""
+        from headgate.sandbox.kit.faults import Fault, FaultKind
+
+        if not self._begun and (status.percent or 0.0) >= OUTAGE_AT_PERCENT:
+            self._begun = True
+            self._faults.add(Fault(kind=FaultKind.OUTAGE))
+            return "(Fitbit's servers go down now.)"
+        if self._begun and not self._over and status.job.state is JobState.PAUSED:
+            self._over = True
+            self._faults.clear()
+            return "(The breaker has opened: nobody knocks any more. Fitbit comes back meanwhile.)"
+        return None

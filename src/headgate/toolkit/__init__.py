@@ -1,0 +1,1 @@
+"""What systems are built with: routes, pages, commands and links; `web` and `cli` use it too."""

@@ -1,0 +1,1 @@
+"""Parts of an HTTP API: authenticated routes, problem documents, ETags, idempotent requests."""

@@ -1,0 +1,91 @@
+"""What a caller may use of us: so many requests a minute, and bodies of so many bytes."""
+
+from collections import OrderedDict
+
+import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headgate.base.clock import Clock
+from headgate.toolkit.api.problems import ProblemError
+
+#: A body of ours is a few hundred bytes.
+BODY_BYTES_MAX = 64 * 1024
+REQUESTS_PER_MIN = 600
+#: From one address, without a key that is good.
+FAILURES_PER_MIN = 300
+#: Keys that are counted at once; the one that was used the longest ago is forgotten first.
+BUCKETS_MAX = 10_000
+
+
+class _Bucket(msgspec.Struct):
+    """What is left, as of when."""
+
+    left: float
+    at: float
+
+
+class Limits:
+    """A token bucket for each key, in this process: bursts of a minute's worth, then the rate."""
+
+    def __init__(self, clock: Clock, *, per_min: int = REQUESTS_PER_MIN) -> None:
+        """Let each key make `per_min` requests a minute."""
+        self._clock = clock
+        self._per_min = per_min
+        self._rate = per_min / 60
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def check(self, key_id: str) -> None:
+        """Refuse, without counting anything, what `spend` would refuse."""
+        if key_id in self._buckets:
+            self.spend(key_id)
+            self._buckets[key_id].left += 1
+
+    def spend(self, key_id: str) -> None:
+        """Count a request, or refuse it and say when to come again."""
+        now = self._clock.monotonic()
+        bucket = self._buckets.setdefault(key_id, _Bucket(left=self._per_min, at=now))
+        self._buckets.move_to_end(key_id)
+        if len(self._buckets) > BUCKETS_MAX:
+            self._buckets.popitem(last=False)
+        bucket.left = min(self._per_min, bucket.left + (now - bucket.at) * self._rate)
+        bucket.at = now
+        if bucket.left < 1:
+            wait_s = max(1, round((1 - bucket.left) / self._rate + 0.5))
+            raise ProblemError(
+                "too_many_requests",
+                f"no more than {self._per_min} a minute",
+                headers={"Retry-After": str(wait_s)},
+            )
+        bucket.left -= 1
+
+
+class BodyLimit:
+    """Refuses a body that is too large: by its declared length, else as soon as it has come in."""
+
+    def __init__(self, app: ASGIApp, *, bytes_max: int = BODY_BYTES_MAX) -> None:
+        """Stand before `app`."""
+        self._app = app
+        self._bytes_max = bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the request through, counting what it brings."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        came = 0
+
+        async def counted() -> Message:
+            nonlocal came
+            message = await receive()
+            came += len(message.get("body", b""))
+            if came > self._bytes_max:
+                raise self._too_large()
+            return message
+
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if declared.isdigit() and int(declared[:20]) > self._bytes_max:
+            raise self._too_large()
+        await self._app(scope, counted, send)
+
+    def _too_large(self) -> ProblemError:
+        return ProblemError("payload_too_large", f"at most {self._bytes_max:,} bytes are taken")

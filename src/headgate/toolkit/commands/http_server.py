@@ -1,0 +1,73 @@
+"""Serving HTTP inside an event loop that also does other things, and that handles its signals."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from socket import socket
+from typing import TYPE_CHECKING
+
+from headgate.app import App
+from headgate.base.lazy import load
+from headgate.base.listening import address_of, listening
+from headgate.connectors.keys import KeyRing
+from headgate.toolkit.commands.loading import CONFIG, fail
+
+__all__ = ["address_of", "asked_to_stop", "build_site", "http_server", "listening"]
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
+    """The application's whole site; links are signed with `keys`.
+
+    What puts it together is above everything that uses this: it is loaded by its address.
+    """
+    try:
+        build = load("headgate.web.server:build")
+    except ImportError as error:
+        fail(f"{error.name} is missing: install headgate[web]", code=CONFIG)
+    site: FastAPI = build(app, keys=keys, public_url=public_url)
+    return site
+
+
+@asynccontextmanager
+async def http_server(web: "FastAPI", listener: socket, *, stop_s: int) -> AsyncIterator[None]:
+    """Serve for the length of a block; requests under way at its end have `stop_s` to finish."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            # Else a signal would end the process before the workers have let go of their jobs.
+            yield
+
+    server = Server(
+        uvicorn.Config(
+            web,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=stop_s,
+        )
+    )
+    task = asyncio.create_task(server.serve(sockets=[listener]), name="serve")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await task
+
+
+async def asked_to_stop() -> None:
+    """Wait for SIGTERM or SIGINT."""
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked.set)
+    try:
+        await asked.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,170 @@
+"""Finding the application and its settings, and turning errors into advice."""
+
+import importlib
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+
+import typer
+
+from headgate.app import App
+from headgate.base import event_loop
+from headgate.base.clock import SystemClock
+from headgate.base.errors import HeadgateError, InvalidInput, StoreError
+from headgate.base.log import configure
+from headgate.base.redact import redact
+from headgate.discovery import ready_systems
+from headgate.policy.entitlement import paid_history
+from headgate.system import System
+from headgate.toolkit.commands.output import messages, print_json
+
+if TYPE_CHECKING:
+    from headgate.settings import Settings
+
+T = TypeVar("T")
+
+FAILED, USAGE, CONFIG = 1, 2, 4
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option("--database", "-d", help="Where jobs are kept. [env: HEADGATE_DATABASE]"),
+]
+AppOption = Annotated[
+    str | None,
+    typer.Option("--app", "-a", help="Where the syncs are declared: module:attribute."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+
+def load_settings(*, json: bool = False) -> "Settings":
+    """The settings, or a message that names the one that is wrong."""
+    # They take long to load, and whoever asks for help needs none.
+    from pydantic import ValidationError
+
+    from headgate.settings import Settings
+
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        fail(
+            f"{name}: {first['msg']}; set HEADGATE_{name.upper()} or `{name}` in headgate.toml",
+            code=CONFIG,
+            json=json,
+        )
+
+
+def log_errors_only() -> None:
+    """For a command that shows by itself what goes on."""
+    configure(SystemClock(), json=False, level="error")
+
+
+def load_app(
+    app: str | None, database: str | None, *, needs_syncs: bool, json: bool = False
+) -> App:
+    """The application that was named; else one of the installed systems that can be started."""
+    settings = load_settings(json=json)
+    configure(SystemClock(), json=settings.log_format == "json", level=settings.log_level)
+    if app and database:
+        fail(
+            "--database: the app names its own database; leave one of the two out",
+            code=USAGE,
+            json=json,
+        )
+    # A database on the command line goes before an app in the settings.
+    named = app or (None if database else settings.app)
+    if named:
+        return _import(named, json=json)
+    systems = find_systems(settings, json=json)
+    if needs_syncs and not systems:
+        fail(
+            "no system can be started: `headgate systems` says what each lacks. Or say where your "
+            "own syncs are declared: --app my_syncs:app, or HEADGATE_APP",
+            code=CONFIG,
+            json=json,
+        )
+    try:
+        return App(
+            database or settings.database,
+            systems=systems,
+            redis=settings.redis,
+            worker=settings.worker(),
+            entitlement=paid_history if settings.paid_history else None,
+        )
+    except InvalidInput as error:
+        fail(str(error), code=CONFIG, json=json)
+
+
+def find_systems(settings: "Settings", *, json: bool) -> Sequence[System]:
+    """The installed systems that are chosen and lack nothing."""
+    try:
+        return ready_systems(settings)
+    except InvalidInput as error:
+        fail(str(error), code=CONFIG, json=json)
+
+
+def _import(named: str, *, json: bool) -> App:
+    module_name, _, attribute = named.partition(":")
+    if not module_name or not attribute:
+        fail(
+            f"--app: {named!r} is not module:attribute, such as my_syncs:app", code=USAGE, json=json
+        )
+    # As with `python -m`: what lies in the present folder can be imported.
+    sys.path.insert(0, "")
+    try:
+        found: Any = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, HeadgateError) as error:
+        fail(f"--app: {redact(str(error))}", code=CONFIG, json=json)
+    if not isinstance(found, App):
+        fail(
+            f"--app: {named} is a {type(found).__name__}, not a headgate.App",
+            code=CONFIG,
+            json=json,
+        )
+    return found
+
+
+def run(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> T:
+    """Open the application, use it, close it; errors become messages and exit codes."""
+
+    async def opened() -> T:
+        async with app:
+            return await use(app)
+
+    try:
+        return event_loop.run(opened())
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    except HeadgateError as error:
+        fail(str(error), code=exit_code(error), json=json, kind=type(error).__name__)
+
+
+def exit_code(error: HeadgateError) -> int:
+    """What the shell is told."""
+    match error:
+        case InvalidInput():
+            return USAGE
+        case StoreError():
+            return CONFIG
+        case _:
+            return FAILED
+
+
+def told(error: HeadgateError, *, json: bool) -> None:
+    """Say what is wrong, and go on."""
+    _say(str(error), json=json, kind=type(error).__name__)
+
+
+def fail(message: str, *, code: int, json: bool = False, kind: str = "Error") -> NoReturn:
+    """Say what is wrong, and end."""
+    _say(message, json=json, kind=kind)
+    raise typer.Exit(code)
+
+
+def _say(message: str, *, json: bool, kind: str) -> None:
+    if json:
+        print_json({"error": {"type": kind, "message": message}})
+    else:
+        messages.print("[bold red]error[/]", end=" ")
+        messages.print(message, markup=False)
