@@ -11,8 +11,8 @@ ARGS ?=
 SEEDS ?= 1000
 TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 5 / 2 : 5 )))
 CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
-FAST := tests/unit tests/flow tests/web tests/conformance
-BENCHES := engine budget backfill streams
+FAST := tests/unit tests/flow tests/web tests/conformance tests/systems
+BENCHES := engine budget backfill $(if $(wildcard bench/activity_streams),activity_streams.streams)
 TYPED := src tests tools bench examples
 
 # Without bytecode every process compiles all that it imports, which takes longer than most tests.

@@ -8,19 +8,14 @@ import difflib
 import re
 import sys
 
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
 
-from headgate.store.sql.schema import HEAD, MIGRATIONS, upgrade
+from headgate.store.sql.schema import upgrade
 from headgate.store.sql.tables import metadata
 
 
 def main() -> int:
     """Print how the two schemas differ; 0 if they do not."""
-    newest = ScriptDirectory(str(MIGRATIONS)).get_current_head()
-    if newest != HEAD:
-        print(f"store/sql/schema.py says HEAD = {HEAD!r}, but the newest migration is {newest!r}")
-        return 1
     migrated, declared = _schema(upgrade), _schema(metadata.create_all)
     if migrated == declared:
         return 0

@@ -12,14 +12,14 @@ from headgate.model.access import Role
 from headgate.model.states import JOB
 from headgate.systems.activity_streams.names import LIVE
 from headgate.web.metrics import PATH, Metric, exposed
-from tests.web.callers import Served, problem
-from tests.web.test_activities import (
+from tests.systems.activity_streams.test_api import (
     claim,
     put,
     serving_activities,
     settle,
     stuck,
 )
+from tests.web.callers import Served, problem
 from tests.worlds import World
 
 #: A line of the format: a name, labels, a number.

@@ -15,12 +15,18 @@ from typer.testing import CliRunner, Result
 
 from headgate import App
 from headgate.cli import items
-from headgate.toolkit.commands.loading import FAILED
 from headgate.model import item as change
-from headgate.systems.activity_streams.names import activity_id
-from headgate.systems.activity_streams.names import ACTIVITIES, details_id
+from headgate.systems.activity_streams.names import ACTIVITIES, activity_id, details_id
+from headgate.toolkit.commands.loading import FAILED
 from tests.connecting import key_entries
-from tests.web.test_activities import add_connection, claim, put, settle, stuck, success
+from tests.systems.activity_streams.test_api import (
+    add_connection,
+    claim,
+    put,
+    settle,
+    stuck,
+    success,
+)
 
 APP = """
 import headgate

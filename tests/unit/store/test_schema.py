@@ -22,6 +22,7 @@ from headgate.store.sql import schema
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.schema import ENGINE
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.tables import coverage, jobs, metadata
 from tests import servers, stores
@@ -248,7 +249,7 @@ async def test_the_migrations_lead_to_the_tables_of_the_code(blank: Database) ->
 
 
 async def test_a_migration_tells_from_where_to_where(blank: Database) -> None:
-    assert await schema.migrate(blank) == (None, schema.HEAD)
+    assert await schema.migrate(blank) == (None, ENGINE.head)
 
 
 async def test_migrating_twice_changes_nothing(blank: Database) -> None:
@@ -257,7 +258,7 @@ async def test_migrating_twice_changes_nothing(blank: Database) -> None:
 
     again = await schema.migrate(blank)
 
-    assert again == (schema.HEAD, schema.HEAD)
+    assert again == (ENGINE.head, ENGINE.head)
     assert await blank.read(described) == before
 
 
@@ -271,8 +272,8 @@ async def at_revision(database: Database, revision: str) -> None:
         # Where a transaction has begun, Alembic leaves it to us to commit it.
         assert schema.revision_of(tx) is None
         config = Config()
-        config.set_main_option("script_location", str(schema.MIGRATIONS))
-        config.attributes["connection"] = tx
+        config.set_main_option("script_location", str(ENGINE.migrations.parent))
+        config.attributes.update(connection=tx, schema=ENGINE)
         command.upgrade(config, revision)
 
     await database.migrate(upgrade)
@@ -382,7 +383,7 @@ async def test_an_embedded_database_is_made_ready_by_itself(
     try:
         await schema.prepare(database)
 
-        assert await database.read(schema.revision_of) == schema.HEAD
+        assert await database.read(schema.revision_of) == ENGINE.head
     finally:
         await database.close()
 
@@ -435,7 +436,7 @@ async def test_two_who_migrate_at_once_do_not_meet(make_blank: stores.MakeDataba
         answers = await asyncio.gather(*(schema.migrate(each) for each in (first, second)))
 
         # Then one has done it, and the other found it done
-        assert set(answers) == {(None, schema.HEAD), (schema.HEAD, schema.HEAD)}
+        assert set(answers) == {(None, ENGINE.head), (ENGINE.head, ENGINE.head)}
     finally:
         await first.close()
         await second.close()

@@ -34,9 +34,9 @@ from headgate.simulation import SimulationLoop, VirtualClock, run
 from headgate.simulation.deployment import START, Deployment, StoreClock
 from headgate.simulation.limiter_server import LimiterServer
 from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams
-from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.syncs import activity_streams
 
 WINDOW_S = 900.0

@@ -25,9 +25,9 @@ from headgate.sandbox.strava.activity import Activity as Sport
 from headgate.sandbox.strava.activity import Shares
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.sandbox.strava.world import NewActivity
-from headgate.systems.activity_streams.service import ActivityStreams, StreamStats
 from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import activity_id
+from headgate.systems.activity_streams.service import ActivityStreams, StreamStats
 from headgate.systems.activity_streams.syncs import activity_streams
 from tests import servers
 from tests.connecting import Wire, vault
