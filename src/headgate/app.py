@@ -26,6 +26,7 @@ from headgate.flow.credentials import Credentials
 from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
 from headgate.flow.jobs import Jobs
+from headgate.flow.measurements import Measurements
 from headgate.flow.plans import set_plan
 from headgate.flow.registry import Registry, Sync, has_api
 from headgate.flow.rekey import Progress, Rekeyed, rekey
@@ -109,6 +110,7 @@ class App:
             transport = transport or self._open_transport(registry)
         except InvalidInput as error:
             self._unready = error
+        measurements = Measurements(registry)
         self.runtime = Runtime(
             store=self.store,
             signal=signal or _signal(self.database, self.clock, origin=self.name),
@@ -123,7 +125,9 @@ class App:
                 worker=self.name,
                 lease=timedelta(seconds=self._worker_settings.lease_s),
                 collections=registry.collections,
+                measurements=measurements,
             ),
+            measurements=measurements,
             transport=transport,
             credentials=self._credentials(vault, transport),
             entitlement=entitlement,
