@@ -12,6 +12,7 @@ from starlette.responses import Response
 from headgate.app import App
 from headgate.flow.item_stats import ItemStats, item_stats
 from headgate.model.budget import BudgetUse
+from headgate.model.states import JOB
 from headgate.web.api.route import TheAdmin, TheApp, router
 
 PATH = "/metrics"
@@ -51,10 +52,14 @@ async def collect(app: App) -> list[Metric]:
     told = [use for use in uses.values() if use is not None]
     collections = runtime.registry.collections.values()
     stats = [await item_stats(app.items, each) for each in collections]
+    counted = await app.store.count_jobs()
     jobs = Metric(
         "headgate_jobs",
         "Jobs that have not ended, by where they stand.",
-        [({"state": state.value}, n) for state, n in (await app.store.count_active()).items()],
+        [
+            ({"state": state.value}, sum(each[state] for each in counted.values()))
+            for state in JOB.active
+        ],
     )
     workers = Metric(
         "headgate_workers",
