@@ -8,11 +8,11 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
 
 @asynccontextmanager
-async def http_server(web: "FastAPI", listener: socket, *, stop_s: int) -> AsyncIterator[None]:
+async def http_server(web: "ASGIApp", listener: socket, *, stop_s: int) -> AsyncIterator[None]:
     """Serve for the length of a block; requests under way at its end have `stop_s` to finish."""
     import uvicorn
 
