@@ -1,113 +1,205 @@
-"""How things stand, for Prometheus: its text format, version 0.0.4.
+"""How things stand, for Prometheus: the page that its official client writes.
 
-All of it is read from the store when it is asked for, so it is the same whichever process is asked;
-ask one of them. It is for an admin's key, and no label names a user.
+Every name and label comes from what the application declares: its syncs, collections, providers and
+budgets; what it does not declare is not told. Most of it is read from the database when it is asked
+for, so it is the same whichever process is asked. The last part is what the asked process itself
+has measured. The page is for an admin's key, and no label names a user.
+
+A part that cannot be read is left out, and `headgate_metrics_failed` says so; the rest is told.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-import msgspec
+from fastapi import Request
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
 from headgate.app import App
+from headgate.base.log import get_logger
+from headgate.base.redact import describe
 from headgate.flow.item_stats import ItemStats, item_stats
 from headgate.model.budget import BudgetUse
-from headgate.model.states import JOB
 from headgate.web.api.route import TheAdmin, TheApp, router
+from headgate.web.process_metrics import Families, process_families
 
 PATH = "/metrics"
-MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
-Labels = Mapping[str, str]
+#: A part of the page: what an application tells, as families of the official client.
+Part = Callable[[App], Awaitable[Iterable[Metric]]]
+Samples = Iterable[tuple[Sequence[str], float]]
+
+NO_PARTS: Mapping[str, Part] = MappingProxyType({})
+
+_log = get_logger(__name__)
 
 routes = router("", "Metrics")
 
 
-class Metric(msgspec.Struct, frozen=True):
-    """One gauge: what it is called, what it means, and its values."""
-
-    name: str
-    help: str
-    samples: Iterable[tuple[Labels, float]]
-
-
 @routes.get(PATH, include_in_schema=False)
-async def metrics(app: TheApp, caller: TheAdmin) -> Response:
+async def metrics(request: Request, app: TheApp, caller: TheAdmin) -> Response:
     """Everything that is measured."""
-    return Response(exposed(await collect(app)), media_type=MEDIA_TYPE)
+    text, media_type = await exposition(app, accept=request.headers.get("accept", ""))
+    return Response(text, media_type=media_type)
 
 
-async def collect(app: App) -> list[Metric]:
-    """The numbers as they are now."""
+async def exposition(
+    app: App, extra: Mapping[str, Part] = NO_PARTS, *, accept: str = ""
+) -> tuple[bytes, str]:
+    """The page and its media type, which is the one of `accept` that the client knows.
+
+    `extra` are more parts, by names that are not among `PARTS`: whatever else an application has
+    to tell. A part that fails, or tells of a metric that another part has, is left out.
+    """
+    assert not PARTS.keys() & extra.keys(), "a part has the name of another"
+    encode, media_type = choose_encoder(accept)
+    registry = CollectorRegistry(auto_describe=True)
+    failed: dict[str, bool] = {}
+    for name, part in {**PARTS, **extra}.items():
+        try:
+            families = Families(await part(app))
+            # Written once for itself: what cannot be must not spoil the others.
+            encode(families)
+            registry.register(families)
+            failed[name] = False
+        except Exception as error:
+            _log.error("metrics_failed", part=name, error=describe(error))
+            failed[name] = True
+    registry.register(Families([_failures(failed)]))
+    return encode(registry), media_type
+
+
+def gauge(name: str, meaning: str, labels: Sequence[str], samples: Samples) -> Metric:
+    """A gauge with a sample for each combination of labels."""
+    family = GaugeMetricFamily(name, meaning, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _failures(failed: Mapping[str, bool]) -> Metric:
+    return gauge(
+        "headgate_metrics_failed",
+        "1 where a part of this page could not be read, and is left out.",
+        ["part"],
+        [((name,), float(has_failed)) for name, has_failed in failed.items()],
+    )
+
+
+# ---- jobs --------------------------------------------------------------------------------------
+
+
+async def _jobs(app: App) -> Iterable[Metric]:
+    counted = await app.runtime.store.count_jobs()
+    samples = [
+        ((sync, state.value), count)
+        for sync, states in counted.items()
+        for state, count in states.items()
+    ]
+    return [gauge("headgate_jobs", "Jobs, by where they stand.", ["sync", "state"], samples)]
+
+
+async def _lanes(app: App) -> Iterable[Metric]:
+    waited_s = await app.runtime.store.oldest_due_s()
+    return [
+        gauge(
+            "headgate_oldest_due_age_seconds",
+            "For how long the oldest job that is due has waited for a worker.",
+            ["lane"],
+            [((lane.value,), seconds) for lane, seconds in waited_s.items()],
+        )
+    ]
+
+
+async def _workers(app: App) -> Iterable[Metric]:
+    declared = set(app.runtime.registry.names)
+    alive = await app.runtime.store.live_workers()
+    ours = sum(not declared.isdisjoint(worker.abilities.syncs) for worker in alive)
+    meaning = "Worker processes that are alive and know a sync of this application."
+    return [gauge("headgate_workers", meaning, [], [((), ours)])]
+
+
+async def _breakers(app: App) -> Iterable[Metric]:
+    opened = await app.runtime.store.open_breakers()
+    return [
+        gauge(
+            "headgate_breakers_open",
+            "Jobs that an open breaker keeps paused, by the provider to blame.",
+            ["provider"],
+            [((provider,), opened.get(provider, 0)) for provider in app.runtime.registry.titles],
+        )
+    ]
+
+
+# ---- items -------------------------------------------------------------------------------------
+
+
+async def _items(app: App) -> Iterable[Metric]:
+    runtime = app.runtime
+    declared = runtime.registry.collections.values()
+    return _of_items([await item_stats(runtime.fetching.items, each) for each in declared])
+
+
+def _of_items(stats: Sequence[ItemStats]) -> Iterator[Metric]:
+    yield gauge(
+        "headgate_items",
+        "Items, by where they stand.",
+        ["collection", "state"],
+        [
+            ((each.name, state.value), count)
+            for each in stats
+            for state, count in each.states.items()
+        ],
+    )
+    yield gauge(
+        "headgate_items_failed",
+        "Failed items, by how often they have failed.",
+        ["collection", "retries"],
+        [
+            ((each.name, str(tries)), count)
+            for each in stats
+            for tries, count in sorted(each.retries.items())
+        ],
+    )
+    yield gauge(
+        "headgate_items_stuck",
+        "Items that have failed for good, until they are reset.",
+        ["collection"],
+        [((each.name,), each.stuck) for each in stats],
+    )
+    yield gauge(
+        "headgate_items_limited_24h",
+        "Items that the provider refused by its limit (429) in the last 24 hours.",
+        ["collection"],
+        [((each.name,), each.limited_24h) for each in stats],
+    )
+
+
+# ---- budgets -----------------------------------------------------------------------------------
+
+
+async def _budgets(app: App) -> Iterable[Metric]:
     runtime = app.runtime
     uses = {
         each.source: await runtime.gates.use(each) for each in runtime.registry.budgets.values()
     }
-    known = Metric(
+    known = gauge(
         "headgate_budget_known",
         "1 where the use of a budget is known; 0 while the limiter is away.",
-        [({"source": source}, use is not None) for source, use in uses.items()],
+        ["source"],
+        [((source,), float(use is not None)) for source, use in uses.items()],
     )
     told = [use for use in uses.values() if use is not None]
-    collections = runtime.registry.collections.values()
-    stats = [await item_stats(app.items, each) for each in collections]
-    counted = await app.store.count_jobs()
-    jobs = Metric(
-        "headgate_jobs",
-        "Jobs that have not ended, by where they stand.",
-        [
-            ({"state": state.value}, sum(each[state] for each in counted.values()))
-            for state in JOB.active
-        ],
-    )
-    workers = Metric(
-        "headgate_workers",
-        "Worker processes that are alive.",
-        [({}, len(await app.store.live_workers()))],
-    )
-    return [jobs, workers, *_items(stats), known, *_budgets(told)]
+    return [known, *_windows(told), *_refusals(told)]
 
 
-def _items(stats: Sequence[ItemStats]) -> Iterator[Metric]:
-    counted = [({"collection": each.name}, each) for each in stats]
-    yield Metric(
-        "headgate_items",
-        "Items, by where they stand.",
-        [
-            ({**of, "state": state.value}, n)
-            for of, each in counted
-            for state, n in each.states.items()
-        ],
-    )
-    yield Metric(
-        "headgate_items_failed",
-        "Failed items, by how often they have failed.",
-        [
-            ({**of, "retries": str(tries)}, n)
-            for of, each in counted
-            for tries, n in sorted(each.retries.items())
-        ],
-    )
-    yield Metric(
-        "headgate_items_stuck",
-        "Items that have failed for good, until they are reset.",
-        [(of, each.stuck) for of, each in counted],
-    )
-    yield Metric(
-        "headgate_items_limited_24h",
-        "Items that the provider refused by its limit (429) in the last 24 hours.",
-        [(of, each.limited_24h) for of, each in counted],
-    )
-
-
-def _budgets(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
+def _windows(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
     windows = [
-        ({"source": use.source, "limit": each.limit, "scope": each.scope.value}, each)
-        for use in uses
-        for each in use.windows
+        ((use.source, each.limit, each.scope.value), each) for use in uses for each in use.windows
     ]
-    told = (
+    told: Sequence[tuple[str, str, Samples]] = (
         ("used", "Requests used in the present window.", [(of, w.used) for of, w in windows]),
         ("limit", "Requests that a window allows.", [(of, w.amount) for of, w in windows]),
         (
@@ -122,42 +214,44 @@ def _budgets(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
         ),
     )
     for name, meaning, samples in told:
-        yield Metric(f"headgate_budget_{name}", meaning, samples)
-    yield Metric(
+        yield gauge(f"headgate_budget_{name}", meaning, ["source", "limit", "scope"], samples)
+
+
+def _refusals(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
+    yield gauge(
         "headgate_budget_answers_429_24h",
         "Answers with 429 in the last 24 hours.",
-        [({"source": use.source}, use.answers_429_24h) for use in uses],
+        ["source"],
+        [((use.source,), use.answers_429_24h) for use in uses],
     )
-    yield Metric(
+    yield gauge(
         "headgate_budget_refused_24h",
         "Requests that we held back in the last 24 hours, by what they ran into.",
+        ["source", "reason"],
         [
-            ({"source": use.source, "reason": reason}, count)
+            ((use.source, reason), count)
             for use in uses
             for reason, count in sorted(use.refused_24h.items())
         ],
     )
 
 
-# ---- the text ----------------------------------------------------------------------------------
+# ---- this process ------------------------------------------------------------------------------
 
 
-def exposed(found: Iterable[Metric]) -> str:
-    """The metrics in Prometheus' text format; one without values is left out."""
-    return "".join(line for metric in found for line in _lines(metric))
+async def _process(app: App) -> Iterable[Metric]:
+    return process_families(app.runtime.measurements)
 
 
-def _lines(metric: Metric) -> Iterator[str]:
-    samples = [_sample(metric.name, labels, value) for labels, value in metric.samples]
-    if samples:
-        yield f"# HELP {metric.name} {metric.help}\n"
-        yield f"# TYPE {metric.name} gauge\n"
-        yield from samples
-
-
-def _sample(name: str, labels: Labels, value: float) -> str:
-    inside = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels.items())
-    inside = f"{{{inside}}}" if inside else ""
-    # Whole numbers in full: `g` would round them.
-    number = str(int(value)) if value == int(value) else repr(float(value))
-    return f"{name}{inside} {number}\n"
+#: What every application tells.
+PARTS: Mapping[str, Part] = MappingProxyType(
+    {
+        "jobs": _jobs,
+        "lanes": _lanes,
+        "workers": _workers,
+        "breakers": _breakers,
+        "items": _items,
+        "budgets": _budgets,
+        "process": _process,
+    }
+)
