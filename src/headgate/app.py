@@ -30,6 +30,7 @@ from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
 from headgate.flow.items import Items
 from headgate.flow.jobs import Jobs
+from headgate.flow.measurements import Measurements
 from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Registry, Sync
 from headgate.flow.rekey import Progress, Rekeyed, rekey
@@ -126,6 +127,8 @@ class App:
             transport = transport or self._open_transport(registry)
         except InvalidInput as error:
             self._unready = error
+        #: What this process has measured of its own work.
+        self.measurements = measurements = Measurements(registry)
         self._runtime = Runtime(
             store=self._store,
             signal=signal or _signal(self._database, self.clock, origin=self.name),
@@ -140,7 +143,9 @@ class App:
                 worker=self.name,
                 lease=timedelta(seconds=self._worker_settings.lease_s),
                 collections=registry.collections,
+                measurements=measurements,
             ),
+            measurements=measurements,
             transport=transport,
             credentials=self._credentials(vault, transport),
             entitlement=entitlement,

@@ -27,7 +27,7 @@ from headgate.connectors.strava.streams import streams_document
 from headgate.flow.sealing import seal
 from headgate.model import item as change
 from headgate.model.access import Role
-from headgate.model.item import Document, Item, ItemChange
+from headgate.model.item import Document, Item
 from headgate.model.states import ItemState
 from headgate.ports.connections import NewConnection
 from headgate.ports.items import NewItem
@@ -54,6 +54,8 @@ from headgate.web.server import build
 from tests.connecting import BACK, Site, named_tokens, vault
 from tests.web import test_openapi
 from tests.web.callers import Client, Served, history, problem
+from tests.web.library import claim as claim
+from tests.web.library import settle as settle
 from tests.worlds import START, World, in_world
 
 pytestmark = pytest.mark.slow
@@ -162,23 +164,6 @@ async def put(
     )
     await app.items.register([new])
     return await app.items.get(new.id)
-
-
-async def claim(app: App, item: Item) -> Item:
-    found = await app._items.claim(
-        item.collection, item.connection_id, limit=100, lease=LEASE, worker="worker-1"
-    )
-    [claimed] = [each for each in found if each.id == item.id]
-    await app._items.settle_many(
-        [(change.release(each), None) for each in found if each != claimed]
-    )
-    return claimed
-
-
-async def settle(app: App, wanted: ItemChange, document: Document | None = None) -> Item:
-    [item] = await app._items.settle_many([(wanted, document)])
-    assert item is not None
-    return item
 
 
 async def pending(app: App) -> Item:

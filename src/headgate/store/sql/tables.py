@@ -164,6 +164,7 @@ HELD = in_states(jobs, *JOB.claimed)
 PAUSED = in_states(jobs, JobState.PAUSED)
 CANCELLING = in_states(jobs, JobState.CANCELLING)
 ACTIVE = in_states(jobs, *JOB.active)
+ENDED = in_states(jobs, *JOB.terminal)
 PROBING: ColumnElement[bool] = literal_column("probe")
 
 
@@ -199,6 +200,8 @@ _index("uq_jobs_probing", jobs.c.provider, where=PROBING, unique=True)
 _index("uq_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIVE, unique=True)
 _index("uq_jobs_key", jobs.c.user_id, jobs.c.key, where=jobs.c.key.is_not(None), unique=True)
 Index("ix_jobs_of_user", jobs.c.user_id, jobs.c.id)
+#: What is counted; the others are few.
+_index("ix_jobs_ended", jobs.c.sync, jobs.c.state, where=ENDED)
 
 job_events = Table(
     "job_events",
@@ -500,6 +503,7 @@ __all__ = [
     "CANCELLING",
     "CLAIM_ORDER",
     "ELIGIBLE",
+    "ENDED",
     "FETCHING",
     "HELD",
     "IN_LINE",
