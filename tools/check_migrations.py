@@ -47,8 +47,10 @@ def parts(sql: str) -> list[str]:
     head, _, body = flat.partition(" (")
     # SQLite quotes the name of a table that was copied and renamed, which is how it is altered.
     head = head.replace('"', "")
-    pieces = re.split(r", (?=CONSTRAINT |[a-z_]+ [A-Z]+)", body)
-    return [f"{head}: {piece.strip().removesuffix(')').strip()}" for piece in pieces]
+    # What closes the table is no part of whichever constraint comes last.
+    inside = body.strip().removesuffix(")") if head.startswith("CREATE TABLE") else body
+    pieces = re.split(r", (?=CONSTRAINT |[a-z_]+ [A-Z]+)", inside)
+    return [f"{head}: {piece.strip()}" for piece in pieces]
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ _STATES = """
 _FILL = f"""
     INSERT INTO jobs (
         id, user_id, connection_id, sync, source, mode, lane, request_hash, params, state, reason,
-        wake_at, turn, steps, attempts, recent_errors, crashes, deferrals, pauses, probe, hold,
+        wake_at, turn, steps, attempts, recent_errors, crashes, deferrals, pauses, probe, hold, rerun,
         token, lease_until, progress, summary, created_at, updated_at, finished_at
     )
     SELECT
@@ -54,7 +54,7 @@ _FILL = f"""
         'full', CASE WHEN n % 3 = 0 THEN 'hot' ELSE 'cold' END, 'request', '{{{{}}}}', state,
         CASE WHEN state = 'paused' THEN 'breaker' ELSE 'queued' END,
         CASE WHEN state IN ('pending', 'paused', 'cancelling') THEN {{later}} END,
-        CASE WHEN n % 1000 < 20 THEN 1 + n / 997 END, 0, 0, '[]', 0, 0, 0, FALSE, FALSE, 1,
+        CASE WHEN n % 1000 < 20 THEN 1 + n / 997 END, 0, 0, '[]', 0, 0, 0, FALSE, FALSE, FALSE, 1,
         CASE WHEN state IN ('running', 'cancelling') THEN {{later}} END,
         '{{{{}}}}', '{{{{}}}}', {{now}}, {{now}},
         CASE WHEN state IN ('success', 'failed') THEN {{now}} END

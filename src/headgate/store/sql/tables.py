@@ -27,7 +27,6 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
-    false,
     literal_column,
 )
 
@@ -128,8 +127,7 @@ jobs = Table(
     Column("pauses", Integer, nullable=False, default=0),
     Column("probe", Boolean, nullable=False, default=False),
     Column("hold", Boolean, nullable=False, default=False),
-    # With a default in the database: it came later, and there were jobs already.
-    Column("rerun", Boolean, nullable=False, default=False, server_default=false()),
+    Column("rerun", Boolean, nullable=False, default=False),
     Column("token", BigInteger, nullable=False, default=0),
     Column("lease_until", UtcTime),
     Column("worker", Text),

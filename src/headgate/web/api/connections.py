@@ -160,6 +160,6 @@ async def resume(app: TheApp, caller: TheCaller, connection_id: ConnectionId) ->
     responses={204: {"description": "It is gone."}, **writes("not_found")},
 )
 async def remove(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
-    """Its items go with it, such as the streams of activities; imported records stay."""
+    """Its items go with it, with what was fetched for them; imported records stay."""
     await app.connections.remove(connection_id, user_id=caller.owner)
     return Response(status_code=204)
