@@ -46,8 +46,8 @@ _STATES = """
 _FILL = f"""
     INSERT INTO jobs (
         id, user_id, connection_id, sync, source, mode, lane, request_hash, params, state, reason,
-        wake_at, turn, steps, attempts, recent_errors, crashes, deferrals, pauses, probe, hold, rerun,
-        token, lease_until, progress, summary, created_at, updated_at, finished_at
+        wake_at, turn, steps, attempts, recent_errors, crashes, deferrals, pauses, probe, hold,
+        rerun, token, lease_until, progress, summary, created_at, updated_at, finished_at
     )
     SELECT
         'filled_' || n, 'user_' || (n % 997), 'filled_' || n, 'notes', 'source_' || (n % 7),
