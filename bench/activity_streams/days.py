@@ -5,7 +5,7 @@ athlete's history is fetched in the cold lane while new activities come in at ra
 the hot one. Processes die, the limiter forgets, clocks are wrong: as the scenario says. The sandbox
 counts what arrives by its own clock, and its count is the verdict.
 
-`bench/activity_streams/backfill.py` measures these runs; `test_days.py` holds them to what is promised.
+`backfill.py` measures these runs; a test holds them to what is promised.
 """
 
 import asyncio

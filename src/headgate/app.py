@@ -293,6 +293,12 @@ class App:
         """
         return await self._database.write(operation)
 
+    async def erase_from_systems(self, user_id: str) -> None:
+        """Have every system erase what it keeps of a user in its own tables; safe to repeat."""
+        for system in self.systems.values():
+            if system.erase is not None:
+                await load(system.erase, field=f"{system.name}.erase")(self, user_id)
+
     async def ping(self) -> None:
         """Raise StoreUnavailable where the database does not answer."""
         await self._database.ping()

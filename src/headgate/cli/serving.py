@@ -88,7 +88,8 @@ async def _serve(
     with listening(host, port) as listener:
         public_url = settings.public_url or address_of(listener)
         web = build_site(app, keys, public_url)
-        messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
+        systems = f" with {', '.join(app.systems)}" if app.systems else ""
+        messages.print(f"serving {public_url}{systems}; Ctrl-C stops", markup=False, soft_wrap=True)
         async with http_server(web, listener, stop_s=STOP_S):
             if with_worker:
                 await app.supervisor().run_until_asked(handle_signals=True)
