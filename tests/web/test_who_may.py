@@ -29,10 +29,11 @@ BODIES: dict[str, Any] = {
         "endDate": "2025-12-10",
     },
     "make_connect_link": {"source": "strava"},
+    "connect_with_token": {"source": "notes", "token": "t"},
     "set_user_plan": {"plan": "premium"},
 }
 STREAM_ADMINS = {"get_stream_stats", "reset_activity_streams", "reset_stream_fetch"}
-ADMINS_ONLY = {"get_user", "set_user_plan", "list_budgets", *STREAM_ADMINS}
+ADMINS_ONLY = {"get_user", "set_user_plan", "list_budgets", "reset_item", *STREAM_ADMINS}
 #: Routes without a thing of somebody's in their path.
 NO_OBJECT = {
     "start_job",
@@ -41,6 +42,8 @@ NO_OBJECT = {
     "list_historical_jobs",
     "list_connections",
     "make_connect_link",
+    "connect_with_token",
+    "list_items",
     "list_activities",
     "sync_activities",
     "backfill_activities",
@@ -57,7 +60,7 @@ def operations(web: FastAPI) -> list[tuple[str, str, str]]:
 
 
 async def call(client: Any, operation: str, method: str, path: str, the_id: str = "x") -> Any:
-    for name in ("job_id", "jobId", "connection_id", "user_id", "activity_id"):
+    for name in ("job_id", "jobId", "connection_id", "user_id", "item_id", "activity_id"):
         path = path.replace(f"{{{name}}}", the_id)
     return await client.request(method, path, json=BODIES.get(operation))
 
@@ -215,8 +218,8 @@ def test_a_reader_reads_and_changes_nothing(tmp_path: Path) -> None:
             if method != "GET" or operation in ADMINS_ONLY:
                 problem(answer, 403, "forbidden")
             else:
-                # What is asked for by its id is a job here, and no activity.
-                found = 404 if "{activity_id}" in path else 200
+                # What is asked for by its id is a job here, and nothing else.
+                found = 200 if "{" not in path or "{job" in path else 404
                 assert answer.status_code == found, (operation, answer.text)
 
         assert await served.app._database.read(contents) == before
@@ -232,7 +235,9 @@ def test_admins_routes_are_for_admins(tmp_path: Path) -> None:
             if operation in ADMINS_ONLY:
                 problem(await call(user, operation, method, path, "ada"), 403, "forbidden")
                 answer = await call(admin, operation, method, path, "ada")
-                if operation in STREAM_ADMINS:
+                if operation == "reset_item":
+                    problem(answer, 404, "not_found")
+                elif operation in STREAM_ADMINS:
                     # An admin gets past the door, and finds no Strava in this application.
                     problem(answer, 422, "unknown_sync")
                 else:
@@ -284,8 +289,9 @@ def test_lists_hold_only_what_is_the_callers_own(tmp_path: Path) -> None:
             for path, name in (("/v1/jobs", "user_id"), ("/jobs", "userId")):
                 answer = await ada.get(path, params={name: user})
                 told.append(problem(answer, 403, "forbidden")["detail"])
-            answer = await ada.get("/v1/connections", params={"user_id": user})
-            told.append(problem(answer, 403, "forbidden")["detail"])
+            for path in ("/v1/connections", "/v1/items"):
+                answer = await ada.get(path, params={"user_id": user})
+                told.append(problem(answer, 403, "forbidden")["detail"])
         assert len(set(told)) == 1
 
     serving(tmp_path, main)
@@ -300,6 +306,9 @@ def test_nothing_is_started_for_another_user(tmp_path: Path) -> None:
             await ada.post("/v1/jobs", json={**START_BODY, "user_id": "bob", "dry_run": True}),
             await ada.post("/jobs", json={**BODIES["start_historical_job"], "userId": "bob"}),
             await ada.post("/v1/connections", json={"source": "strava", "user_id": "bob"}),
+            await ada.post(
+                "/v1/connections/tokens", json={**BODIES["connect_with_token"], "user_id": "bob"}
+            ),
         ]
 
         for answer in answers:
