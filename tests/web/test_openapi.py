@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from headgate.web.api import administration, connections
+from headgate.web.api import administration, connections, items
 from headgate.toolkit.api import documents
 from headgate.systems.health_history import api as historical
 from headgate.systems.activity_streams import documents as activity_documents
@@ -34,13 +34,18 @@ OPERATIONS = {
     "resume_historical_job",
     "cancel_historical_job",
     "list_connections",
+    "get_connection",
     "make_connect_link",
+    "connect_with_token",
     "pause_connection",
     "resume_connection",
     "remove_connection",
     "get_user",
     "set_user_plan",
     "list_budgets",
+    "list_items",
+    "get_item",
+    "reset_item",
     "list_activities",
     "get_activity",
     "get_activity_streams",
@@ -113,12 +118,12 @@ def test_no_model_is_left_out_and_none_is_of_the_framework(document: dict[str, A
 
     assert "Problem" in schemas
     assert not {"HTTPValidationError", "ValidationError"} & set(schemas)
-    for name in ("StartJob", "MakeLink", "StartHistorical", "Connect", "SetPlan"):
+    for name in ("StartJob", "MakeLink", "StartHistorical", "Connect", "HandOver", "SetPlan"):
         assert schemas[name]["additionalProperties"] is False
 
 
 @pytest.mark.parametrize(
-    "module", [documents, historical, connections, administration, activity_documents]
+    "module", [documents, historical, connections, items, administration, activity_documents]
 )
 def test_examples_are_what_the_models_hold(module: Any) -> None:
     models = [
