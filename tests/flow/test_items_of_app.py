@@ -94,3 +94,20 @@ def test_a_reset_asks_for_the_job_that_fetches_the_collection(tmp_path: Path) ->
             await app.items.reset("a", user_id="bob")
 
     in_world(tmp_path, main)
+
+
+def test_what_was_fetched_is_served_with_its_item_and_forgotten_with_it(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await opened(world)
+        await put(app, "a")
+
+        served = await app.items.serve("a", user_id="ada")
+
+        assert (served.item.id, served.document) == ("a", None)
+        assert await app.items.documents_of(["a"]) == []
+        with pytest.raises(NotFound):
+            await app.items.serve("a", user_id="bob")
+        assert await app.items.forget(["a", "nobodys"]) == 1
+        assert await app.items.list() == []
+
+    in_world(tmp_path, main)
