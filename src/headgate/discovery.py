@@ -94,5 +94,3 @@ def _missing_keys(system: System, settings: "Settings") -> dict[str, str]:
     except InvalidInput as error:
         return {f"HEADGATE_{error.field.upper()}": error.problem}
     return {}
-
-

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from headgate.toolkit.api import documents
 from headgate.toolkit.api.problems import KINDS
-from headgate.web.api import administration, connections
+from headgate.web.api import administration, connections, items
 from tests.web.callers import Served, serving
 from tests.worlds import World
 
@@ -26,13 +26,18 @@ OPERATIONS = {
     "cancel_job",
     "make_job_link",
     "list_connections",
+    "get_connection",
     "make_connect_link",
+    "connect_with_token",
     "pause_connection",
     "resume_connection",
     "remove_connection",
     "get_user",
     "set_user_plan",
     "list_budgets",
+    "list_items",
+    "get_item",
+    "reset_item",
 }
 
 
@@ -99,11 +104,11 @@ def test_no_model_is_left_out_and_none_is_of_the_framework(document: dict[str, A
 
     assert "Problem" in schemas
     assert not {"HTTPValidationError", "ValidationError"} & set(schemas)
-    for name in ("StartJob", "MakeLink", "Connect", "SetPlan"):
+    for name in ("StartJob", "MakeLink", "Connect", "HandOver", "SetPlan"):
         assert schemas[name]["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("module", [documents, connections, administration])
+@pytest.mark.parametrize("module", [documents, connections, items, administration])
 def test_examples_are_what_the_models_hold(module: Any) -> None:
     models = [
         each

@@ -145,7 +145,7 @@ async def working(file: Path, redis: servers.ValkeyServer) -> AsyncIterator[Plac
     app._limiter._server_time = False
     async with app:
         grant = strava.grant()
-        connection = await app.connections.hand_over(
+        connection = await app.connections.connect_with_token(
             "strava", Secret(grant.access_token), user_id="ada", external_id=grant.user
         )
         supervisor = app.supervisor()

@@ -455,7 +455,7 @@ def test_of_several_accounts_one_must_be_named(tmp_path: Path) -> None:
         assert accounts is not None
         second = place.strava.add_athlete(activities=3)
         grant = place.strava.grant(second.id)
-        other = await place.app.connections.hand_over(
+        other = await place.app.connections.connect_with_token(
             "strava", Secret(grant.access_token), user_id="ada", external_id=str(second.id)
         )
 

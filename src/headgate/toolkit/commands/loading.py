@@ -2,7 +2,8 @@
 
 import importlib
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -140,8 +141,15 @@ def run(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> 
         async with app:
             return await use(app)
 
-    try:
+    with errors_told(json=json):
         return event_loop.run(opened())
+
+
+@contextmanager
+def errors_told(*, json: bool = False) -> Iterator[None]:
+    """Turn errors into messages and exit codes."""
+    try:
+        yield
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except HeadgateError as error:

@@ -156,12 +156,12 @@ def test_a_long_list_goes_on_where_it_ended(headgate: Run, given: Given) -> None
     given(a_few)
 
     first = json.loads(headgate("list", "--limit", "2", "--json").stdout)
-    rest = json.loads(headgate("list", "--after", first["next_after"], "--json").stdout)
+    rest = json.loads(headgate("list", "--after", first["next_cursor"], "--json").stdout)
 
     listed = [each["id"] for each in first["data"] + rest["data"]]
     assert listed == [ID, details_id(ID), *(activity_id("ada-1", at) for at in (102, 103))]
     assert first["data"][0]["stuck"] is True
-    assert rest["next_after"] is None
+    assert rest["next_cursor"] is None
     assert "no items" in headgate("list", "--user", "nobody").stderr
 
 
