@@ -19,6 +19,7 @@ from headgate import (
     Reason,
     Secret,
 )
+from headgate.model.account import Tokens
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.ports.transport import Request, Response
@@ -451,13 +452,10 @@ def test_a_page_of_a_list_goes_on_after_the_one_before(tmp_path: Path) -> None:
 
 def test_of_several_accounts_one_must_be_named(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
-        accounts = place.app._runtime.credentials
-        assert accounts is not None
         second = place.strava.add_athlete(activities=3)
         grant = place.strava.grant(second.id)
-        other = await place.app.connections.connect_with_token(
-            "strava", Secret(grant.access_token), user_id="ada", external_id=str(second.id)
-        )
+        tokens = Tokens(access=Secret(grant.access_token), external_id=str(second.id))
+        other = await place.app.connections._keep("strava", "ada", tokens, None)
 
         with pytest.raises(InvalidInput, match="connection_id"):
             await place.streams.sync_now(user_id="ada")

@@ -89,7 +89,7 @@ _KINDS = (
         "Send the user to the link from POST /v1/connections, or hand their token over to "
         "POST /v1/connections/tokens; then ask again with a new key.",
     ),
-    Kind("illegal_transition", 409, "The job's state does not allow this", "Ask for its status."),
+    Kind("illegal_transition", 409, "Its state does not allow this", "Ask for its status."),
     Kind(
         "request_in_flight",
         409,
