@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headgate.base.errors import HeadgateError, InvalidInput
+from headgate.base.redact import redact
 from headgate.flow.registry import auth_of
 from headgate.system import System, settings_problems
 
@@ -26,7 +27,7 @@ class InstalledSystem(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     #: What it comes from: the distribution's name and version.
     origin: str
-    #: None where it could not be imported.
+    #: None where its code fails, which `lacks` tells.
     system: System | None
     #: Whether the settings ask for it.
     chosen: bool = True
@@ -49,8 +50,9 @@ def _imported(entry: EntryPoint) -> InstalledSystem:
     lacks, found = {}, None
     try:
         found = entry.load()
-    except (ImportError, AttributeError, HeadgateError) as error:
-        lacks = {entry.value: f"cannot be imported: {error}"}
+    # Whatever a stranger's module raises: Headgate's own commands are to work all the same.
+    except Exception as error:
+        lacks = {entry.value: f"cannot be imported: {_said(error)}"}
     if found is not None and (not isinstance(found, System) or found.name != entry.name):
         lacks, found = {entry.value: f"is not the headgate.System {entry.name!r}"}, None
     return InstalledSystem(name=entry.name, origin=origin, system=found, lacks=lacks)
@@ -74,14 +76,27 @@ def _examined(
     each: InstalledSystem, settings: "Settings", wanted: Sequence[str] | None
 ) -> InstalledSystem:
     chosen = wanted is None or each.name in wanted
+    each = msgspec.structs.replace(each, chosen=chosen)
     if each.system is None:
-        return msgspec.structs.replace(each, chosen=chosen)
-    lacks = settings_problems(each.system)
-    if not lacks:
+        return each
+    try:
+        lacks = settings_problems(each.system)
+        if lacks:
+            return msgspec.structs.replace(each, lacks=lacks)
         system = each.system.configured(public_url=settings.site_url)
         lacks = _missing_keys(system, settings)
-        each = msgspec.structs.replace(each, system=system)
-    return msgspec.structs.replace(each, chosen=chosen, lacks=lacks)
+    # A stranger's module again: one system that cannot be started keeps no other from it.
+    except Exception as error:
+        lacks = {each.name: f"cannot be started: {_said(error)}"}
+        return msgspec.structs.replace(each, system=None, lacks=lacks)
+    return msgspec.structs.replace(each, system=system, lacks=lacks)
+
+
+def _said(error: Exception) -> str:
+    """What went wrong, in a line; where Headgate or the import itself says it, that is enough."""
+    if isinstance(error, ImportError | HeadgateError):
+        return redact(str(error))
+    return redact(f"{type(error).__name__}: {error}")
 
 
 def _missing_keys(system: System, settings: "Settings") -> dict[str, str]:

@@ -73,11 +73,13 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
         `public_url` is where users' browsers reach the application. Raises InvalidInput, naming the
         setting, where one is missing or wrong.
         """
-        if not isinstance(self.syncs, str):
-            return self
+        if configuration is None:
+            configuration = self.configuration
         if configuration is None and self.settings is not None:
             configuration = load_settings(self)
-        syncs = load(self.syncs, field=f"{self.name}.syncs")(configuration, public_url)
+        syncs = self.syncs
+        if isinstance(syncs, str):
+            syncs = load(syncs, field=f"{self.name}.syncs")(configuration, public_url)
         return msgspec.structs.replace(self, syncs=tuple(syncs), configuration=configuration)
 
 

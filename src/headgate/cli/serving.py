@@ -88,8 +88,9 @@ async def _serve(
     with listening(host, port) as listener:
         public_url = settings.public_url or address_of(listener)
         web = build_site(app, keys, public_url)
-        systems = f" with {', '.join(app.systems)}" if app.systems else ""
-        messages.print(f"serving {public_url}{systems}; Ctrl-C stops", markup=False, soft_wrap=True)
+        if app.systems:
+            messages.print(f"systems: {', '.join(app.systems)}", markup=False)
+        messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
         async with http_server(web, listener, stop_s=STOP_S):
             if with_worker:
                 await app.supervisor().run_until_asked(handle_signals=True)

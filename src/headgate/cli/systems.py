@@ -1,5 +1,6 @@
 """`headgate systems`: which systems are installed, and whether they start."""
 
+import sys
 from collections.abc import Sequence
 
 from rich.table import Table
@@ -11,7 +12,12 @@ from headgate.discovery import InstalledSystem, examine_systems
 from headgate.toolkit.commands.loading import CONFIG, JsonOption, fail, load_settings
 from headgate.toolkit.commands.output import messages, out, print_json
 
-_MARKS = {"ready": ("✔", "green"), "not chosen": ("○", "dim"), "lacks settings": ("✘", "yellow")}
+_MARKS = {
+    "ready": ("✔", "green"),
+    "not chosen": ("○", "dim"),
+    "lacks settings": ("✘", "yellow"),
+    "broken": ("✘", "red"),
+}
 
 
 def systems(json: JsonOption = False) -> None:
@@ -36,6 +42,8 @@ def systems(json: JsonOption = False) -> None:
 def _state(each: InstalledSystem) -> str:
     if not each.chosen:
         return "not chosen"
+    if each.system is None:
+        return "broken"
     return "lacks settings" if each.lacks else "ready"
 
 
@@ -53,6 +61,11 @@ def _fields(each: InstalledSystem) -> JsonObject:
 
 
 def _print(found: Sequence[InstalledSystem]) -> None:
+    if not out.is_terminal:
+        for each in found:
+            lacks = "; ".join(f"{name}: {problem}" for name, problem in each.lacks.items())
+            sys.stdout.write("\t".join((each.name, _state(each), each.origin, lacks)) + "\n")
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("system", "state", "from", "lacks"):
         table.add_column(column, no_wrap=column != "lacks", overflow="fold")

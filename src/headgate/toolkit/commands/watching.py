@@ -70,7 +70,9 @@ class Screen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        # To stop a bar that was never shown would print an empty line.
+        if messages.is_terminal:
+            self._bar.stop()
 
     def show(self, status: JobStatus, *, beside: Sequence[str] = ()) -> None:
         """How it stands now; `beside` is told after it."""

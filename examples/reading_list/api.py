@@ -1,0 +1,77 @@
+"""The reading list under /v1. Whose an article is, is part of every question to the database."""
+
+from typing import Annotated
+
+from fastapi import Path, Query, Request
+from starlette.responses import Response
+
+from headgate.toolkit.api import responses
+from headgate.toolkit.api import route as api
+from headgate.toolkit.api.documents import LinkDocument, Name, Page, shows
+from headgate.toolkit.api.jobs import NOT_MODIFIED, After, Limit
+
+from . import tables
+from .articles import EXAMPLE, Article, described, found, listed
+from .pages import LINK, PATH
+
+ArticleId = Annotated[Name, Path(description="The article.")]
+
+routes = api.router("/v1/reading-list", "Reading list")
+
+
+class ArticlePage(Page[Article]):
+    """Articles in the order of their ids."""
+
+    model_config = shows({"data": [EXAMPLE], "next_cursor": None})
+
+
+@routes.get(
+    "",
+    operation_id="list_articles_to_read",
+    summary="List what is on a reading list",
+    response_model=ArticlePage,
+    responses={**NOT_MODIFIED, **api.reads()},
+)
+async def list_articles(
+    request: Request,
+    app: api.TheApp,
+    caller: api.TheCaller,
+    user_id: Annotated[Name | None, Query(description="An admin's key has to name one.")] = None,
+    limit: Limit = 50,
+    after: After = None,
+    if_none_match: api.IfNoneMatch = None,
+) -> Response:
+    """In the order of their ids, each with whether it was read."""
+    articles = await listed(app, caller.acting_for(user_id), limit=limit + 1, after=after)
+    more = articles[limit - 1].id if len(articles) > limit else None
+    return responses.polled(request, ArticlePage(data=articles[:limit], next_cursor=more))
+
+
+@routes.put(
+    "/{article_id}/read",
+    operation_id="mark_article_read",
+    summary="Mark an article as read",
+    response_model=Article,
+    responses=api.writes("not_found"),
+)
+async def mark_read(app: api.TheApp, caller: api.TheCaller, article_id: ArticleId) -> Response:
+    """The first time counts."""
+    item, now = await found(app, article_id, caller.owner), app.clock.now()
+    await app.write(lambda tx: tables.mark(tx, item.user_id, item.id, now))
+    return responses.document((await described(app, [item]))[0])
+
+
+@routes.post(
+    "/{article_id}/link",
+    operation_id="make_article_link",
+    summary="A link to the page that shows an article",
+    response_model=LinkDocument,
+    dependencies=[api.REPEATABLE],
+    responses=api.posts("not_found"),
+)
+async def link(site: api.TheSite, caller: api.TheCaller, article_id: ArticleId) -> Response:
+    """Whoever has the link may read the article, without a login."""
+    item = await found(site.app, article_id, caller.owner)
+    token = site.links.page(LINK, item.id, user_id=item.user_id)
+    ends = site.links.open_page(LINK, token).expires_at
+    return responses.secret(LinkDocument(url=f"{site.public_url}{PATH}{token}", expires_at=ends))

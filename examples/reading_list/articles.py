@@ -1,0 +1,60 @@
+"""What the API, the page and the command have in common: the articles of a user."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+
+from pydantic import BaseModel, Field
+
+from headgate import App, Item, NotFound
+from headgate.toolkit.api.documents import shows
+
+from . import tables
+from .syncs import ARTICLES, NAME
+
+EXAMPLE = {"id": "shelf-ada-7", "title": "On gates", "state": "success", "read_at": None}
+
+
+class Article(BaseModel):
+    """An article on somebody's list."""
+
+    model_config = shows(EXAMPLE)
+
+    id: str
+    title: str
+    state: str = Field(description="Where its text stands; `success` where it is here.")
+    read_at: datetime | None
+
+
+async def listed(app: App, user_id: str, *, limit: int, after: str | None = None) -> list[Article]:
+    """A user's articles in the order of their ids, those after the id `after`."""
+    return await described(
+        app, await app.items.list(ARTICLES, user_id=user_id, limit=limit, after=after)
+    )
+
+
+async def found(app: App, article_id: str, user_id: str | None) -> Item:
+    """What stands for an article; NotFound where it is not there or not theirs."""
+    item = await app.items.get(article_id, user_id=user_id)
+    if item.collection != ARTICLES:
+        raise NotFound(f"there is no article {article_id!r}")
+    return item
+
+
+async def described(app: App, items: Sequence[Item]) -> list[Article]:
+    """The articles of one user that these items stand for."""
+    if not items:
+        return []
+    ids, shelves = [each.id for each in items], sorted({each.connection_id for each in items})
+    records = await app.records.find([NAME], shelves, ids)
+    titles = {each.key: str(each.data["title"]) for each in records}
+    marks = await app.read(partial(tables.marks_of, user_id=items[0].user_id))
+    return [
+        Article(id=id, title=titles.get(id, id), state=each.state.value, read_at=marks.get(id))
+        for id, each in zip(ids, items, strict=True)
+    ]
+
+
+async def erase(app: App, user_id: str) -> None:
+    """Forget what a user has read; articles and titles are the engine's to forget."""
+    await app.write(partial(tables.forget, user_id=user_id))

@@ -1,0 +1,31 @@
+"""`headgate reading-list`: a user's reading list in the terminal."""
+
+from typing import Annotated
+
+import typer
+
+from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.output import messages, out, print_json
+
+LIST_MAX = 200
+
+
+def reading_list(
+    user: Annotated[str, typer.Option("--user", help="Whose list.")],
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List what a user saved to read later, and what of it they have read."""
+    # Here: whoever only asks for help is not to wait for it.
+    from .articles import listed
+
+    loaded = load_app(app, database, needs_syncs=True, json=json)
+    found = run(loaded, lambda opened: listed(opened, user, limit=LIST_MAX), json=json)
+    if json:
+        print_json({"data": [each.model_dump(mode="json") for each in found]})
+        return
+    for each in found:
+        out.print(each.id, each.state, "read" if each.read_at else "-", each.title, markup=False)
+    if not found:
+        messages.print(f"nothing is on the list of {user}", markup=False)

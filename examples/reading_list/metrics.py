@@ -1,0 +1,15 @@
+"""What the system tells of itself: how much has been read. No label names a user."""
+
+from collections.abc import Iterable
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from headgate import App
+
+from . import tables
+
+
+async def metrics(app: App) -> Iterable[Metric]:
+    """One number, read from the database when it is asked for."""
+    read = await app.read(tables.count)
+    return [GaugeMetricFamily("reading_list_articles_read", "Articles marked as read.", value=read)]

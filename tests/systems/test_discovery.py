@@ -1,0 +1,219 @@
+"""Systems are found by entry points alone; one that is broken says so, and breaks nothing."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headgate.cli.main import cli
+from headgate.discovery import InstalledSystem, examine_systems, installed_systems
+from headgate.settings import Settings
+from tests.systems.distributions import describe, install, install_example
+from tests.systems.distributions import site_packages as site_packages
+
+SHIPPED = ["activity-streams", "health-history"]
+Run = Callable[..., Result]
+
+
+def ready(settings: Settings) -> list[str]:
+    """The names of the systems that are started."""
+    return [each.name for each in examine_systems(settings) if each.ready]
+
+
+@pytest.fixture
+def headgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command line in a folder without settings."""
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+
+    def run(*arguments: str, **environment: str) -> Result:
+        return runner.invoke(cli, list(arguments), prog_name="headgate", env=environment)
+
+    return run
+
+
+def listed(headgate: Run, **environment: str) -> dict[str, dict[str, Any]]:
+    """What `headgate systems --json` says of each."""
+    result = headgate("systems", "--json", **environment)
+    assert result.exit_code == 0, result.output
+    return {each["name"]: each for each in json.loads(result.stdout)["data"]}
+
+
+def found(name: str) -> InstalledSystem:
+    [system] = [each for each in installed_systems() if each.name == name]
+    return system
+
+
+# ---- finding them ------------------------------------------------------------------------------
+
+
+def test_those_that_ship_are_found_as_all_others_are() -> None:
+    assert [each.name for each in installed_systems()] == SHIPPED
+    assert all(each.origin.startswith("headgate ") for each in installed_systems())
+
+
+def test_an_installed_system_is_found_and_tells_where_it_is_from(site_packages: Path) -> None:
+    install(site_packages, "tiny")
+
+    assert [each.name for each in installed_systems()] == [*SHIPPED, "tiny"]
+    tiny = found("tiny")
+    assert tiny.system is not None and tiny.system.title == "Tiny"
+    assert (tiny.origin, tiny.ready) == ("tiny-dist 1.0", True)
+
+
+def test_it_is_listed_with_what_it_lacks(site_packages: Path, headgate: Run) -> None:
+    install_example(site_packages)
+
+    bare = listed(headgate)["reading-list"]
+    wrong = listed(headgate, HEADGATE_SHELF_URL="shelf")["reading-list"]
+    right = listed(headgate, HEADGATE_SHELF_URL="https://shelf.test")["reading-list"]
+
+    assert (bare["state"], bare["lacks"]) == (
+        "lacks settings",
+        {"HEADGATE_SHELF_URL": "is not set"},
+    )
+    assert list(wrong["lacks"]) == ["HEADGATE_SHELF_URL"] and "match" in str(wrong["lacks"])
+    assert (right["state"], right["ready"], right["lacks"]) == ("ready", True, {})
+    assert right["origin"] == "reading-list-dist 1.0"
+    assert right["commands"] == ["reading-list"]
+
+
+def test_a_system_whose_users_sign_in_lacks_a_key(headgate: Run) -> None:
+    strava = {"HEADGATE_STRAVA_CLIENT_ID": "1", "HEADGATE_STRAVA_CLIENT_SECRET": "s"}
+
+    lacks = listed(headgate, **strava)["activity-streams"]["lacks"]
+
+    assert "headgate keys new" in lacks["HEADGATE_KEYS"]
+
+
+def test_its_command_is_among_the_others_and_help_imports_nothing_of_it(
+    site_packages: Path, headgate: Run
+) -> None:
+    install_example(site_packages)
+
+    helped = headgate("--help")
+
+    assert helped.exit_code == 0
+    assert "reading-list" in helped.stdout and "saved to read later" in helped.stdout
+    loaded = {name for name in sys.modules if name.startswith("reading_list")}
+    assert loaded == {"reading_list"}
+    assert "--user" in headgate("reading-list", "--help").stdout
+
+
+def test_a_command_of_headgates_own_is_not_taken_over(site_packages: Path, headgate: Run) -> None:
+    source = """
+from headgate import Command, System
+
+system = System(name="{name}", title="T", commands=[Command("job", "nowhere:job", "Mine now.")])
+"""
+    install(site_packages, "greedy", source)
+
+    assert "Mine now." not in headgate("--help").stdout
+    assert headgate("job", "--help").exit_code == 0
+
+
+# ---- those that are broken ---------------------------------------------------------------------
+
+_SYSTEM = "from headgate import System\n"
+BROKEN = {
+    "it needs what is not installed": ("import nowhere_at_all", "nowhere_at_all"),
+    "it is no Python": ("def", "SyntaxError"),
+    "it raises": ("raise RuntimeError('no luck')", "RuntimeError: no luck"),
+    "it has no such attribute": ("other = 1", "system"),
+    "it is no system": ("system = 1", "is not the headgate.System 'broken'"),
+    "it has another name": (
+        f"{_SYSTEM}system = System(name='other', title='T')",
+        "is not the headgate.System 'broken'",
+    ),
+    "its name is refused": (f"{_SYSTEM}system = System(name='Broken', title='T')", "lower-case"),
+    "a field is not known": (f"{_SYSTEM}system = System(nmae='broken')", "TypeError"),
+    "its settings are nowhere": (
+        f"{_SYSTEM}system = System(name='broken', title='T', settings='nowhere_at_all:S')",
+        "nowhere_at_all",
+    ),
+    "its syncs are nowhere": (
+        f"{_SYSTEM}system = System(name='broken', title='T', syncs='json:syncs')",
+        "json has no 'syncs'",
+    ),
+    "its syncs raise": (
+        f"{_SYSTEM}system = System(name='broken', title='T', syncs='json:loads')",
+        "TypeError",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "reason"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_one_is_listed_with_the_reason_and_breaks_nothing(
+    site_packages: Path, headgate: Run, source: str, reason: str
+) -> None:
+    install(site_packages, "broken", source)
+    install(site_packages, "tiny")
+
+    told = listed(headgate)
+
+    assert reason in str(told["broken"]["lacks"])
+    assert (told["broken"]["ready"], told["broken"]["state"]) == (False, "broken")
+    assert told["tiny"]["ready"]
+    assert ready(Settings()) == ["tiny"]
+    helped = headgate("--help")
+    assert helped.exit_code == 0 and "worker" in helped.stdout
+    [line] = [each for each in headgate("systems").stdout.splitlines() if "broken-dist" in each]
+    assert line.split("\t")[:3] == ["broken", "broken", "broken-dist 1.0"] and reason in line
+
+
+def test_an_address_that_leads_nowhere_is_listed_too(site_packages: Path, headgate: Run) -> None:
+    describe(site_packages, "ghost", "no_such_module:system")
+
+    assert "No module named 'no_such_module'" in str(listed(headgate)["ghost"]["lacks"])
+
+
+# ---- choosing ----------------------------------------------------------------------------------
+
+
+def test_names_in_the_settings_choose(site_packages: Path, headgate: Run) -> None:
+    install(site_packages, "tiny")
+    install(site_packages, "other")
+
+    told = listed(headgate, HEADGATE_SYSTEMS="other, health-history")
+
+    assert {name for name, each in told.items() if each["chosen"]} == {"other", "health-history"}
+    assert told["tiny"]["state"] == "not chosen" and not told["tiny"]["ready"]
+    assert told["other"]["ready"]
+
+
+def test_only_those_that_are_chosen_and_ready_are_started(
+    site_packages: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(site_packages)
+    install(site_packages, "tiny")
+    install(site_packages, "other")
+
+    assert ready(Settings()) == ["other", "tiny"]
+    assert ready(Settings(systems="tiny")) == ["tiny"]
+    assert ready(Settings(systems="")) == []
+
+
+@pytest.mark.parametrize("command", ["systems", "worker"])
+def test_a_name_that_is_not_installed_is_refused_with_those_that_are(
+    site_packages: Path, headgate: Run, command: str
+) -> None:
+    install(site_packages, "tiny")
+
+    refused = headgate(command, HEADGATE_SYSTEMS="tiny,tyni")
+
+    assert refused.exit_code == 4
+    assert "tyni is not installed" in refused.stderr
+    assert "activity-streams, health-history, tiny" in refused.stderr
+
+
+def test_the_refusal_is_json_for_whoever_asked_for_it(headgate: Run) -> None:
+    refused = headgate("systems", "--json", HEADGATE_SYSTEMS="tyni")
+
+    assert refused.exit_code == 4
+    assert (
+        "HEADGATE_SYSTEMS: tyni is not installed" in json.loads(refused.stdout)["error"]["message"]
+    )

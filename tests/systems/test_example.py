@@ -1,0 +1,173 @@
+"""The example of a system: each of its parts does what it is there for, on both databases."""
+
+import ast
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from examples.reading_list import metrics, tables
+from examples.reading_list.articles import erase
+from headgate import ItemState
+from headgate.sandbox.kit.faults import FaultKind
+from tests.systems.rig import Place, reading_list, working
+from tests.web.callers import problem
+
+LIST = "/v1/reading-list"
+FOLDER = Path(tables.__file__).parent
+PUBLIC = ("headgate", "headgate.toolkit", "headgate.connectors")
+
+
+@pytest.fixture
+async def place(address: str) -> AsyncIterator[Place]:
+    """The example alone, with a shelf that has been read for ada."""
+    async with working(address, reading_list()) as place:
+        await place.read_shelf("ada")
+        yield place
+
+
+async def test_everything_on_the_shelf_is_fetched_and_what_is_gone_is_unavailable(
+    place: Place,
+) -> None:
+    stats = await place.app.items.stats("shelf.articles")
+
+    counted = {state: count for state, count in stats.states.items() if count}
+    assert counted == {ItemState.SUCCESS: 11, ItemState.UNAVAILABLE: 1}
+    served = await place.app.items.serve("shelf-ada-7", user_id="ada")
+    assert served.document is not None
+    assert served.document.content() == b"This is the text of article 7.\n"
+
+
+async def test_a_list_of_several_pages_is_read_to_its_end(address: str) -> None:
+    async with working(address, reading_list(), articles=60) as place:
+        await place.read_shelf("ada")
+
+        records = await place.app.records.list("reading-list", "ada")
+        assert len(records) == 60
+        assert place.wire.count("/v1/shelves/ada") == 2
+
+
+async def test_an_article_that_fails_keeps_no_other_back(address: str) -> None:
+    async with working(address, reading_list()) as place:
+        # Given a service that fails over one article, as often as it is asked within a chunk
+        place.shelf.faults.next(FaultKind.SERVER_ERROR, path="/v1/articles/3", times=3)
+
+        # When the shelf is read
+        await place.app.jobs.submit("reading-list", user_id="ada", connection_id="ada")
+        item = await place.settled("shelf-ada-12")
+
+        # Then the others are there, and that one is tried again later
+        assert item.state is ItemState.SUCCESS
+        failed = await place.app.items.get("shelf-ada-3")
+        assert failed.state is ItemState.FAILED and not failed.stuck
+
+
+async def test_the_list_says_what_was_read_and_a_tag_saves_the_second_answer(place: Place) -> None:
+    async with await place.client() as ada:
+        assert (await ada.put(f"{LIST}/shelf-ada-7/read")).json()["read_at"] is not None
+        first = await ada.get(LIST)
+        again = await ada.get(LIST, headers={"If-None-Match": first.headers["etag"]})
+
+    articles = {each["id"]: each for each in first.json()["data"]}
+    assert len(articles) == 12
+    assert articles["shelf-ada-7"]["title"] == "Article 7"
+    assert [each for each in articles if articles[each]["read_at"]] == ["shelf-ada-7"]
+    assert again.status_code == 304
+
+
+async def test_a_long_list_comes_in_pages(place: Place) -> None:
+    async with await place.client() as ada:
+        first = (await ada.get(LIST, params={"limit": 10})).json()
+        rest = (await ada.get(LIST, params={"limit": 10, "after": first["next_cursor"]})).json()
+
+    assert [len(first["data"]), len(rest["data"])] == [10, 2]
+    assert rest["next_cursor"] is None
+
+
+async def test_marking_twice_keeps_the_first_time(place: Place) -> None:
+    async with await place.client() as ada:
+        first = await ada.put(f"{LIST}/shelf-ada-7/read")
+        second = await ada.put(f"{LIST}/shelf-ada-7/read")
+
+    assert first.json() == second.json()
+
+
+@pytest.mark.parametrize("path", ["read", "link"])
+async def test_what_is_anothers_is_not_found(place: Place, path: str) -> None:
+    method = "PUT" if path == "read" else "POST"
+    async with await place.client(user_id="eve") as eve:
+        assert (await eve.get(LIST)).json()["data"] == []
+        for article in ("shelf-ada-7", "shelf-ada-99"):
+            answer = await eve.request(method, f"{LIST}/{article}/{path}")
+            problem(answer, 404, "not_found")
+    async with await place.admin() as admin:
+        assert (await admin.request(method, f"{LIST}/shelf-ada-7/{path}")).status_code == 200
+
+    assert await place.app.read(lambda tx: tables.marks_of(tx, "eve")) == {}
+
+
+async def test_a_link_opens_the_page_of_one_article_with_its_static_file(place: Place) -> None:
+    async with await place.client() as ada, place.browser() as browser:
+        url = (await ada.post(f"{LIST}/shelf-ada-7/link")).json()["url"]
+        page = await browser.get(urlsplit(url).path)
+        style = re.search(r'href="(/static/[^"]+/reading_list\.css)"', page.text)
+        assert style is not None
+        file = await browser.get(style[1])
+        spoilt = await browser.get(f"{urlsplit(url).path}x")
+
+    assert page.status_code == 200
+    assert "This is the text of article 7." in page.text and "Not read yet" in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert file.status_code == 200 and ".article" in file.text
+    assert spoilt.status_code == 404 and "There is nothing here" in spoilt.text
+
+
+async def test_a_link_of_another_kind_does_not_open_the_page(place: Place) -> None:
+    token = place.web.state.api.site.links.page("activity", "shelf-ada-7", user_id="ada")
+    async with place.browser() as browser:
+        assert (await browser.get(f"/reading/{token}")).status_code == 404
+
+
+async def test_the_metric_counts_what_was_read_and_names_nobody(place: Place) -> None:
+    async with await place.client() as ada:
+        await ada.put(f"{LIST}/shelf-ada-7/read")
+
+    [family] = await metrics.metrics(place.app)
+    [sample] = family.samples
+    assert (sample.name, sample.value) == ("reading_list_articles_read", 1)
+    assert sample.labels == {}
+
+
+async def test_erasing_a_user_leaves_the_marks_of_others(place: Place) -> None:
+    await place.read_shelf("bob")
+    for user in ("ada", "bob"):
+        async with await place.client(user_id=user) as client:
+            await client.put(f"{LIST}/shelf-{user}-1/read")
+
+    await erase(place.app, "ada")
+
+    assert await place.app.read(tables.count) == 1
+    assert list(await place.app.read(lambda tx: tables.marks_of(tx, "bob"))) == ["shelf-bob-1"]
+
+
+async def test_its_routes_are_in_the_description_with_what_may_go_wrong(place: Place) -> None:
+    paths = place.web.openapi()["paths"]
+
+    assert set(paths[f"{LIST}/{{article_id}}/read"]["put"]["responses"]) >= {"200", "401", "404"}
+
+
+def test_it_is_written_on_what_is_public_alone() -> None:
+    for file in FOLDER.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [str(node.module)]
+            elif isinstance(node, ast.Import):
+                names = [each.name for each in node.names]
+            else:
+                continue
+            for name in names:
+                room = ".".join(name.split(".")[:2])
+                assert not name.startswith("headgate") or room in PUBLIC, f"{file.name}: {name}"
+                assert not name.startswith("examples"), f"{file.name} says its own name"

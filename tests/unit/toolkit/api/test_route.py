@@ -1,0 +1,159 @@
+"""What every request to the API passes through, for routes that a system adds."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from fastapi import Body
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from headgate import Conflict, System
+from headgate.model.access import Role
+from headgate.toolkit.api import responses
+from headgate.toolkit.api.route import (
+    REPEATABLE,
+    JobKey,
+    TheAdmin,
+    TheApp,
+    TheCaller,
+    TheSite,
+    posts,
+    reads,
+    router,
+    writes,
+)
+from tests.web.callers import Client, Served, problem, serving
+from tests.worlds import World
+
+routes = router("/v1/books", "Books")
+
+
+class Book(BaseModel):
+    """A document."""
+
+    name: str
+
+
+@routes.get("/{name}", response_model=Book, responses=reads("not_found"))
+async def get_book(caller: TheCaller, name: str) -> Response:
+    """Whose it is."""
+    return responses.document(Book(name=f"{name} of {caller.owner}"))
+
+
+@routes.put("/{name}", response_model=Book, responses=writes("conflict"))
+async def put_book(name: str, book: Book) -> Response:
+    """It is always taken."""
+    raise Conflict(f"{name} is taken")
+
+
+@routes.post("", response_model=Book, dependencies=[REPEATABLE], responses=posts())
+async def post_book(
+    app: TheApp, site: TheSite, key: JobKey, book: Annotated[Book | None, Body()] = None
+) -> Response:
+    """What a route may ask for."""
+    assert app is site.app
+    told = f"{site.public_url} {key is not None}"
+    return responses.document(Book(name=told), status=201)
+
+
+@routes.delete("/{name}", status_code=204, responses=writes())
+async def delete_book(caller: TheAdmin, name: str) -> Response:
+    """For an admin."""
+    return Response(status_code=204)
+
+
+@routes.get("/broken/by/us", responses=reads())
+async def broken() -> Response:
+    """Our own fault."""
+    raise RuntimeError("the secret recipe")
+
+
+BOOKS = System(name="books", title="Books", routes=f"{__name__}:routes")
+
+
+def asking(
+    folder: Path, main: Callable[[Served, Client], Awaitable[None]], role: Role = Role.USER
+) -> None:
+    """Run `main` with a client of ada's."""
+
+    async def run(world: World, served: Served) -> None:
+        await main(served, await served.client(role, "ada"))
+
+    serving(folder, run, systems=[BOOKS])
+
+
+def test_a_route_of_a_systems_is_for_those_who_hold_a_key(tmp_path: Path) -> None:
+    async def main(served: Served, ada: Client) -> None:
+        assert (await ada.get("/v1/books/gates")).json() == {"name": "gates of ada"}
+        for method, path in (("GET", "/gates"), ("PUT", "/gates"), ("POST", ""), ("DELETE", "/x")):
+            stranger = await served.with_headers().request(method, f"/v1/books{path}")
+            problem(stranger, 401, "unauthorized")
+
+    asking(tmp_path, main)
+
+
+def test_a_readers_key_only_reads(tmp_path: Path) -> None:
+    async def main(served: Served, reader: Client) -> None:
+        assert (await reader.get("/v1/books/gates")).status_code == 200
+        problem(await reader.put("/v1/books/gates", json={"name": "x"}), 403, "forbidden")
+        problem(await reader.post("/v1/books"), 403, "forbidden")
+
+    asking(tmp_path, main, Role.READER)
+
+
+def test_what_is_for_an_admin_is_for_nobody_else(tmp_path: Path) -> None:
+    async def main(served: Served, ada: Client) -> None:
+        problem(await ada.delete("/v1/books/gates"), 403, "forbidden")
+        assert (await (await served.admin()).delete("/v1/books/gates")).status_code == 204
+
+    asking(tmp_path, main)
+
+
+def test_every_error_is_a_problem_and_our_own_tells_nothing(tmp_path: Path) -> None:
+    async def main(served: Served, ada: Client) -> None:
+        problem(await ada.put("/v1/books/gates", json={"name": "x"}), 409, "conflict")
+        assert (
+            problem(await ada.put("/v1/books/x", json={}), 422, "invalid_input")["field"] == "name"
+        )
+        problem(await ada.put("/v1/books/x", content=b"{"), 415, "unsupported_media_type")
+        told = problem(await ada.get("/v1/books/broken/by/us"), 500, "internal_error")
+        assert "recipe" not in str(told)
+
+    asking(tmp_path, main)
+
+
+def test_a_post_with_a_key_is_carried_out_once(tmp_path: Path) -> None:
+    async def main(served: Served, ada: Client) -> None:
+        key = {"Idempotency-Key": "one"}
+        first = await ada.post("/v1/books", headers=key)
+        again = await ada.post("/v1/books", headers=key)
+
+        assert first.status_code == again.status_code == 201
+        assert again.headers["idempotency-replayed"] == "true"
+        other = await ada.post("/v1/books", headers=key, json={"name": "x"})
+        problem(other, 422, "idempotency_key_reused")
+        assert first.json()["name"].endswith(" True")
+        assert (await ada.post("/v1/books")).json()["name"].endswith(" False")
+
+    asking(tmp_path, main)
+
+
+def test_the_description_names_what_may_go_wrong(tmp_path: Path) -> None:
+    async def main(served: Served, ada: Client) -> None:
+        paths = served.web.openapi()["paths"]
+        get, post = paths["/v1/books/{name}"]["get"], paths["/v1/books"]["post"]
+
+        assert set(get["responses"]) >= {"200", "401", "403", "404", "429", "500", "503"}
+        assert set(post["responses"]) >= {"400", "409", "413", "415", "422"}
+        assert "Idempotency-Key" in {each["name"] for each in post["parameters"]}
+        assert get["tags"] == ["Books"] and get["security"]
+
+    asking(tmp_path, main)
+
+
+@pytest.mark.parametrize("declare", [reads, writes, posts])
+def test_a_problem_that_is_not_known_cannot_be_declared(declare: Callable[..., object]) -> None:
+    with pytest.raises(KeyError):
+        declare("no_such_code")

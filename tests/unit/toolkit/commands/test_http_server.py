@@ -1,0 +1,63 @@
+"""Serving for the length of a block, in a loop that does other things too."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import httpx2
+import pytest
+import typer
+from fastapi import FastAPI
+
+from headgate import App
+from headgate.connectors.keys import KeyRing
+from headgate.toolkit.commands.http_server import (
+    address_of,
+    asked_to_stop,
+    build_site,
+    http_server,
+    listening,
+)
+from headgate.toolkit.commands.loading import CONFIG
+
+
+async def test_it_serves_within_the_block_and_not_after() -> None:
+    web = FastAPI()
+    web.add_api_route("/", lambda: "here")
+    with listening("127.0.0.1", 0) as listener:
+        url = address_of(listener)
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            async with http_server(web, listener, stop_s=1):
+                assert (await client.get(url)).json() == "here"
+            with pytest.raises(httpx2.TransportError):
+                await client.get(url)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_the_wait_and_nothing_else(number: int) -> None:
+    waiting = asyncio.create_task(asked_to_stop())
+    await asyncio.wait([waiting], timeout=0)
+
+    os.kill(os.getpid(), number)
+
+    await asyncio.wait_for(waiting, 10)
+
+
+def test_the_site_is_put_together_by_its_address() -> None:
+    site = build_site(App("sqlite:///never.db"), KeyRing.for_demo(), "https://sync.example/")
+
+    assert site.state.api.site.public_url == "https://sync.example"
+
+
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "headgate.web.server", raising=False)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+
+    with pytest.raises(typer.Exit) as ended:
+        build_site(App("sqlite:///never.db"), KeyRing.for_demo(), "https://sync.example")
+
+    assert ended.value.exit_code == CONFIG
+    assert "install headgate[web]" in capsys.readouterr().err

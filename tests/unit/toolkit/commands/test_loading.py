@@ -1,0 +1,142 @@
+"""Finding the application: named, or put together of systems; and errors as advice."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+
+from headgate import App, Chunk, Context, HeadgateError, InvalidInput, NotFound, StoreError, Sync
+from headgate import StoreUnavailable as Unavailable
+from headgate.toolkit.commands import loading
+from headgate.toolkit.commands.loading import CONFIG, FAILED, USAGE, exit_code, load_app, run
+
+
+class Source:
+    """Has nothing."""
+
+    name = "nothing"
+
+    async def read(self, ctx: Context) -> Chunk:
+        return Chunk()
+
+
+named = App("sqlite:///named.db", syncs=[Sync(name="nothing", source=Source())])
+HERE = __name__
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Without settings; and what is imported from here is forgotten."""
+    import sys
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    for name in ("HEADGATE_APP", "HEADGATE_DATABASE", "HEADGATE_SYSTEMS"):
+        monkeypatch.delenv(name, raising=False)
+    yield tmp_path
+
+
+def failing(
+    capsys: pytest.CaptureFixture[str], app: str | None = None, database: str | None = None
+) -> tuple[int, str]:
+    """The exit code and the message of a load that fails, told as JSON."""
+    with pytest.raises(typer.Exit) as ended:
+        load_app(app, database, needs_syncs=True, json=True)
+    return ended.value.exit_code, json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+def test_an_application_is_found_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_app(f"{HERE}:named", None, needs_syncs=True) is named
+    monkeypatch.setenv("HEADGATE_APP", f"{HERE}:named")
+    assert load_app(None, None, needs_syncs=True) is named
+
+
+def test_a_database_on_the_command_line_goes_before_an_app_in_the_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HEADGATE_APP", f"{HERE}:named")
+
+    assert load_app(None, "sqlite:///other.db", needs_syncs=False) is not named
+
+
+def test_without_a_name_it_is_made_of_the_systems_that_are_ready() -> None:
+    assert dict(load_app(None, None, needs_syncs=False).systems) == {}
+
+
+@pytest.mark.parametrize(
+    ("app", "database", "code", "said"),
+    [
+        ("a:b", "sqlite:///x.db", USAGE, "leave one of the two out"),
+        ("nowhere", None, USAGE, "is not module:attribute"),
+        ("nowhere_at_all:app", None, CONFIG, "nowhere_at_all"),
+        (f"{HERE}:nothing", None, CONFIG, "nothing"),
+        (f"{HERE}:Source", None, CONFIG, "not a headgate.App"),
+        (None, "mysql://x/y", CONFIG, "headgate systems"),
+        (None, None, CONFIG, "`headgate systems` says what each lacks"),
+    ],
+)
+def test_what_keeps_it_from_being_found_is_told_with_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+    app: str | None,
+    database: str | None,
+    code: int,
+    said: str,
+) -> None:
+    told = failing(capsys, app, database)
+
+    assert told[0] == code and said in told[1]
+
+
+def test_a_wrong_setting_is_told_by_its_variable(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADGATE_PORT", "many")
+
+    code, said = failing(capsys)
+
+    assert code == CONFIG and "HEADGATE_PORT" in said
+
+
+def test_an_unknown_database_is_told_by_its_field(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        load_app(None, "mysql://x/y", needs_syncs=False)
+    assert "database: mysql is not known" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidInput("limit", "is too large"), USAGE),
+        (StoreError("no"), CONFIG),
+        (Unavailable("no"), CONFIG),
+        (NotFound("there is no job 7"), FAILED),
+    ],
+)
+def test_an_error_becomes_a_message_and_an_exit_code(
+    capsys: pytest.CaptureFixture[str], error: HeadgateError, code: int
+) -> None:
+    async def use(app: App) -> None:
+        raise error
+
+    with pytest.raises(typer.Exit) as ended:
+        run(App("sqlite:///used.db"), use, json=True)
+
+    assert ended.value.exit_code == exit_code(error) == code
+    told = json.loads(capsys.readouterr().out)["error"]
+    assert told == {"type": type(error).__name__, "message": str(error)}
+
+
+def test_what_was_asked_for_is_returned_and_the_application_closed() -> None:
+    async def use(app: App) -> int:
+        return len(await app.jobs.list())
+
+    assert run(App("sqlite:///used.db"), use) == 0
+
+
+def test_a_message_goes_to_stderr_unless_it_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    loading.told(NotFound("there is no [job]"), json=False)
+
+    said = capsys.readouterr()
+    assert said.out == "" and said.err == "error there is no [job]\n"

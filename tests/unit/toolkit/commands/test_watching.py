@@ -1,0 +1,57 @@
+"""Following a job in the terminal: how far, until when, and how it ended."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headgate import JobStatus, Progress
+from headgate.toolkit.commands.watching import Screen, numbers, print_status, span_of
+from tests.unit.values import make_job
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+def status(**job: Any) -> JobStatus:
+    return JobStatus(job=make_job(**job), sentence="Going on.")
+
+
+@pytest.mark.parametrize(
+    ("progress", "told"),
+    [
+        (Progress(done=5, total=10), "5/10 days · 50 %"),
+        (Progress(done=1200), "1,200 days"),
+    ],
+)
+def test_how_far_along(progress: Progress, told: str) -> None:
+    assert numbers(status(progress=progress)) == told
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (timedelta(seconds=30), "about 2026-01-05 12:00 UTC"),
+        (timedelta(hours=2), "2026-01-05 between 12:00 and 14:00 UTC"),
+        (timedelta(days=2), "between 2026-01-05 12:00 UTC and 2026-01-07 12:00 UTC"),
+    ],
+)
+def test_a_span_is_no_finer_than_it_can_be_known(after: timedelta, told: str) -> None:
+    assert span_of(NOON, NOON + after) == told
+
+
+def test_where_nothing_can_move_a_line_is_printed_for_every_change(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Screen() as screen:
+        for done in (1, 1, 2):
+            screen.show(status(progress=Progress(done=done, total=4)))
+
+    said = capsys.readouterr()
+    assert said.out == "" and len(said.err.splitlines()) == 2
+
+
+def test_a_job_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    print_status(status(error="the provider is busy", progress=Progress(done=2, total=4)))
+
+    said = capsys.readouterr().out
+    assert "Going on." in said and "2/4 days" in said and "last error: the provider is busy" in said
