@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import asyncpg
 
 _CLAIM = """
-UPDATE jobs SET state = 'running', token = token + 1, lease_until = {lease}, turn = NULL
+UPDATE headgate_jobs SET state = 'running', token = token + 1, lease_until = {lease}, turn = NULL
 WHERE id IN (
-    SELECT id FROM jobs WHERE state = 'pending' AND turn IS NOT NULL AND lane = 'hot'
+    SELECT id FROM headgate_jobs WHERE state = 'pending' AND turn IS NOT NULL AND lane = 'hot'
     ORDER BY turn, id LIMIT {limit} {lock}
 ) RETURNING id, token
 """
 _COMPLETE = """
-UPDATE jobs SET state = 'success', lease_until = NULL, finished_at = {now}
+UPDATE headgate_jobs SET state = 'success', lease_until = NULL, finished_at = {now}
 """
 
 

@@ -149,8 +149,9 @@ async def _fill_ended(app: App, first: int, last: int) -> None:
         chosen = ", ".join(values[name] for name in names)
         tx.execute(
             text(
-                f"INSERT INTO jobs ({columns}) SELECT {chosen} FROM ({numbers}) AS numbers, "
-                "(SELECT * FROM jobs WHERE sync = 'template' AND state = 'pending') AS template"
+                f"INSERT INTO headgate_jobs ({columns}) "
+                f"SELECT {chosen} FROM ({numbers}) AS numbers, (SELECT * FROM headgate_jobs "
+                "WHERE sync = 'template' AND state = 'pending') AS template"
             ),
             {"first": first, "last": last},
         )
@@ -161,7 +162,7 @@ async def _fill_ended(app: App, first: int, last: int) -> None:
 async def settle_down(app: App) -> None:
     """What would have happened by then: autovacuum on Postgres, a checkpoint on SQLite."""
     if isinstance(app._database, PostgresDatabase):
-        await app._database.write(lambda tx: tx.execute(text("ANALYZE jobs")))
+        await app._database.write(lambda tx: tx.execute(text("ANALYZE headgate_jobs")))
     else:
         await asyncio.to_thread(_checkpoint, str(getattr(app._database, "path", "")))
 

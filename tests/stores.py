@@ -91,7 +91,7 @@ async def migrated_sqlite(path: Path) -> Path:
 _EMPTY = text(
     "DO $$ BEGIN "
     + " ".join(f"DELETE FROM {table.name};" for table in metadata.sorted_tables)
-    + " PERFORM setval(pg_get_serial_sequence('job_events', 'id'), 1, false); END $$"
+    + " PERFORM setval(pg_get_serial_sequence('headgate_job_events', 'id'), 1, false); END $$"
 )
 
 
@@ -101,9 +101,12 @@ async def empty(database: Database) -> None:
 
 
 def contents(tx: Connection) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table: compare two to see that nothing was written between."""
+    """Every row of every table: compare two to see that nothing was written between.
+
+    By the names of the tables, without the prefix that all of them have.
+    """
     return {
-        table.name: [
+        table.name.removeprefix("headgate_"): [
             tuple(row) for row in tx.execute(select(table).order_by(*table.primary_key.columns))
         ]
         for table in metadata.sorted_tables

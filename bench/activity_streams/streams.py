@@ -317,7 +317,7 @@ async def at_scale(report: Report, name: str, items: SqlItems, rows: int) -> Non
 async def vacuum(database: PostgresDatabase) -> None:
     """As the server does by itself after a while."""
     connection = await asyncpg.connect(database.dsn)
-    await connection.execute("VACUUM ANALYZE items")
+    await connection.execute("VACUUM ANALYZE headgate_items")
     await connection.close()
 
 
@@ -326,7 +326,8 @@ async def vacuum(database: PostgresDatabase) -> None:
 
 _SERVE = """
 SELECT body, state, media_type, attributes, fetched_at, hash, encoding
-FROM items LEFT JOIN item_documents ON item_id = items.id AND state = 'success'
+FROM headgate_items AS items
+LEFT JOIN headgate_item_documents ON item_id = items.id AND state = 'success'
 WHERE items.id = {} AND user_id = {}
 """
 

@@ -20,7 +20,7 @@ STREAMS = "strava.streams"
 #: Of every hundred items, three wait, one each is held, deferred, failed and stuck; the others have
 #: ended. A connection has a thousand.
 _ITEMS = """
-    INSERT INTO items (
+    INSERT INTO headgate_items (
         id, collection, user_id, connection_id, external_id, lane, start_time, state, retry_count,
         deferrals, crashes, next_attempt_at, deferred_until, limited_at, token, lease_until,
         created_at, updated_at

@@ -36,7 +36,7 @@ async def test_only_an_admins_key_is_nobodys_own(keys: SqlApiKeys) -> None:
     await keys.add(new_key("key_1", role=Role.ADMIN, user_id=None))
 
     for role, owner in ((Role.ADMIN, "ada"), (Role.USER, None), (Role.READER, None)):
-        with pytest.raises(StoreError, match="ck_api_keys_owner"):
+        with pytest.raises(StoreError, match="ck_headgate_api_keys_owner"):
             await keys.add(new_key("key_2", role=role, user_id=owner))
 
 

@@ -173,7 +173,7 @@ async def test_a_row_takes_the_states_of_the_table_and_no_other_word(
     for state in ConnectionState:
         statement = update(connections).values(state=state)
         await database.write(lambda tx, change=statement: tx.execute(change))  # type: ignore[misc]
-    with pytest.raises(StoreError, match="ck_connections_state"):
+    with pytest.raises(StoreError, match="ck_headgate_connections_state"):
         await database.write(lambda tx: tx.execute(update(connections).values(state="expired")))
 
 

@@ -473,7 +473,7 @@ async def test_the_database_refuses_what_no_change_leads_to(
 
     # When another is written with one thing wrong
     wrong = {**right, "id": "wrong", "external_id": "wrong", **fields}
-    with pytest.raises(StoreError, match="ck_items"):
+    with pytest.raises(StoreError, match="ck_headgate_items"):
         await items.database.write(lambda tx: tx.execute(insert(items_table).values(wrong)))
 
     # Then it is not there

@@ -52,7 +52,7 @@ due_clock = half_hours()
 
 @pytest.fixture(scope="module")
 def crowded_url(postgres_server: servers.PostgresServer) -> str:
-    return crowded_server(postgres_server, "headgate_item_plans", fill, "items")
+    return crowded_server(postgres_server, "headgate_item_plans", fill, "headgate_items")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def caught() -> Iterator[list[Sent]]:
     sent: list[Sent] = []
 
     def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
-        if re.search(r"\bitems\b", statement):
+        if re.search(r"\bheadgate_items\b", statement):
             sent.append(Sent(statement, parameters[0] if many else parameters))
 
     event.listen(Engine, "before_cursor_execute", note)
@@ -184,36 +184,45 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 #: A primary key's index has another name on either database.
-_BY_ID = "(pk_items|sqlite_autoindex_items_1)"
+_BY_ID = "(pk_headgate_items|sqlite_autoindex_headgate_items_1)"
 _GIVEN = r"(WITH given\([^)]*\) AS \(VALUES .*\) )?"
-_LOCK = {"SELECT items.id, items.state": _BY_ID, f"{_GIVEN}UPDATE items SET": _BY_ID}
+_LOCK = {
+    "SELECT headgate_items.id, headgate_items.state": _BY_ID,
+    f"{_GIVEN}UPDATE headgate_items SET": _BY_ID,
+}
+_TABLE = "headgate_items"
 _FORGET = {
-    r"SELECT items.id FROM items WHERE items.connection_id": "uq_items_external",
-    r"SELECT items.id FROM items WHERE items.id": _BY_ID,
-    "DELETE FROM items": _BY_ID,
+    f"SELECT {_TABLE}.id FROM {_TABLE} WHERE {_TABLE}.connection_id": "uq_headgate_items_external",
+    f"SELECT {_TABLE}.id FROM {_TABLE} WHERE {_TABLE}.id": _BY_ID,
+    "DELETE FROM headgate_items": _BY_ID,
 }
 ASKS = {
-    "claim": Ask(claim, {"WITH picked AS": r"ix_items_eligible\b", **_LOCK}),
-    "claim hot": Ask(claim_hot, {"WITH picked AS": r"ix_items_eligible\b"}),
+    "claim": Ask(claim, {"WITH picked AS": r"ix_headgate_items_eligible\b", **_LOCK}),
+    "claim hot": Ask(claim_hot, {"WITH picked AS": r"ix_headgate_items_eligible\b"}),
     "settle": Ask(settle, _LOCK),
     "extend": Ask(extend, {"WITH mine AS": _BY_ID}),
-    "register": Ask(register, {"SELECT items.id, items.collection": _BY_ID}),
-    "expired": Ask(expired, {"SELECT": "ix_items_fetching"}),
-    "next expiry": Ask(next_expiry, {"SELECT": "ix_items_fetching"}),
+    "register": Ask(register, {"SELECT headgate_items.id, headgate_items.collection": _BY_ID}),
+    "expired": Ask(expired, {"SELECT": "ix_headgate_items_fetching"}),
+    "next expiry": Ask(next_expiry, {"SELECT": "ix_headgate_items_fetching"}),
     # SQLite walks over the connection's items instead: it is asked only after a short batch.
-    "next due": Ask(next_due, {"SELECT": r"(ix_items_eligible|uq_items_external)\b"}),
+    "next due": Ask(
+        next_due, {"SELECT": r"(ix_headgate_items_eligible|uq_headgate_items_external)\b"}
+    ),
     "serve": Ask(serve, {"SELECT": _BY_ID}),
-    "progress": Ask(progress, {"SELECT": "ix_items_counted"}),
-    "stuck": Ask(stuck, {"SELECT": "ix_items_counted"}),
-    "limited": Ask(limited, {"SELECT": "ix_items_limited"}),
-    "list mine": Ask(list_mine, {"SELECT": "ix_items_counted"}),
+    "progress": Ask(progress, {"SELECT": "ix_headgate_items_counted"}),
+    "stuck": Ask(stuck, {"SELECT": "ix_headgate_items_counted"}),
+    "limited": Ask(limited, {"SELECT": "ix_headgate_items_limited"}),
+    "list mine": Ask(list_mine, {"SELECT": "ix_headgate_items_counted"}),
     "forget": Ask(forget, _FORGET),
     "forget removed": Ask(
-        forget_removed, {"SELECT removed_connections": "uq_items_external", **_FORGET}
+        forget_removed,
+        {"SELECT headgate_removed_connections": "uq_headgate_items_external", **_FORGET},
     ),
 }
 
-_FULL_SCAN = re.compile(r"Seq Scan on items|SCAN items(?! USING (COVERING )?INDEX ix_items_fetch)")
+_FULL_SCAN = re.compile(
+    r"Seq Scan on headgate_items|SCAN headgate_items(?! USING (COVERING )?INDEX ix_headgate_items_fetch)"
+)
 
 
 def assert_stands(ask: Ask, planned: list[tuple[Sent, str]]) -> None:
@@ -281,4 +290,4 @@ async def test_the_census_walks_along_its_index_and_touches_no_row(items: SqlIte
     for each in sent:
         steps = await plan(items.database, each)
         assert re.search("Index Only Scan|COVERING INDEX", steps), steps
-        assert "ix_items_counted" in steps
+        assert "ix_headgate_items_counted" in steps

@@ -44,7 +44,7 @@ _STATES = """
          ELSE 'success' END
 """
 _FILL = f"""
-    INSERT INTO jobs (
+    INSERT INTO headgate_jobs (
         id, user_id, connection_id, sync, source, mode, lane, request_hash, params, state, reason,
         wake_at, turn, steps, attempts, recent_errors, crashes, deferrals, pauses, probe, hold,
         rerun, token, lease_until, progress, summary, created_at, updated_at, finished_at
@@ -61,7 +61,7 @@ _FILL = f"""
     FROM (SELECT n, {_STATES} AS state FROM {{numbers}}) AS numbered
 """
 _FILL_RECORDS = """
-    INSERT INTO records (sync, connection_id, key, data, hash, created_at, updated_at)
+    INSERT INTO headgate_records (sync, connection_id, key, data, hash, created_at, updated_at)
     SELECT 'notes', 'filled_' || (n % 1000), 'record_' || n, '{{}}', 'hash', {now}, {now}
     FROM {numbers}
 """
@@ -80,7 +80,9 @@ due_clock = half_hours()
 
 @pytest.fixture(scope="module")
 def crowded_url(postgres_server: servers.PostgresServer) -> str:
-    return crowded_server(postgres_server, "headgate_plans", fill, "jobs", "records")
+    return crowded_server(
+        postgres_server, "headgate_plans", fill, "headgate_jobs", "headgate_records"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +119,7 @@ def caught() -> Iterator[list[Sent]]:
     sent: list[Sent] = []
 
     def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
-        if re.search(r"\b(jobs|records)\b", statement):
+        if re.search(r"\bheadgate_(jobs|records)\b", statement):
             sent.append(Sent(statement, parameters[0] if many else parameters))
 
     event.listen(Engine, "before_cursor_execute", note)
@@ -155,9 +157,9 @@ async def generic_plan(url: str, sent: Sent) -> str:
 #: A walk over all jobs or records. On SQLite it begins with SCAN, where a partial index is as good
 #: as none.
 _FULL_SCAN = re.compile(
-    r"Seq Scan on (jobs|records)"
-    r"|SCAN (jobs|other|records)"
-    r"(?! USING (COVERING )?INDEX ix_jobs_(probing|held|cancelling|paused))"
+    r"Seq Scan on headgate_(jobs|records)"
+    r"|SCAN (headgate_jobs|other|headgate_records)"
+    r"(?! USING (COVERING )?INDEX ix_headgate_jobs_(probing|held|cancelling|paused))"
 )
 
 
@@ -226,53 +228,70 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 #: A primary key's index has another name on either database.
-_BY_JOB = "(pk_jobs|sqlite_autoindex_jobs_1)"
-_BY_RECORD = "(pk_records|sqlite_autoindex_records_1)"
+_BY_JOB = "(pk_headgate_jobs|sqlite_autoindex_headgate_jobs_1)"
+_BY_RECORD = "(pk_headgate_records|sqlite_autoindex_headgate_records_1)"
 #: The rows of a batch come as a table: before the statement on SQLite, in it on Postgres.
 _GIVEN = r"WITH given\([^)]*\) AS \(VALUES .*\)"
 _LOOK_FOR_TURNS = "SELECT given.value"
-_TURNS = {"ix_jobs_turn_of_user", "ix_jobs_in_line"}
+_TURNS = {"ix_headgate_jobs_turn_of_user", "ix_headgate_jobs_in_line"}
 ASKS = {
     "claim": Ask(
         claim,
         {
             # On Postgres in one statement with the look at who sleeps.
-            "WITH (look AS .* )?picked AS": {"ix_jobs_in_line"},
-            "(SELECT [?]|WITH .*look AS)": {"ix_jobs_asleep"},
-            "WITH sleepers AS .* UPDATE jobs SET turn": {"ix_jobs_asleep", *_TURNS},
+            "WITH (look AS .* )?picked AS": {"ix_headgate_jobs_in_line"},
+            "(SELECT [?]|WITH .*look AS)": {"ix_headgate_jobs_asleep"},
+            "WITH sleepers AS .* UPDATE headgate_jobs SET turn": {
+                "ix_headgate_jobs_asleep",
+                *_TURNS,
+            },
         },
     ),
-    "submit": Ask(submit, {"(WITH job AS .)?INSERT INTO jobs": _TURNS}),
+    "submit": Ask(submit, {"(WITH job AS .)?INSERT INTO headgate_jobs": _TURNS}),
     "settle": Ask(
-        settle, {_LOOK_FOR_TURNS: _TURNS, f"({_GIVEN} )?UPDATE jobs SET state": {_BY_JOB}}
+        settle, {_LOOK_FOR_TURNS: _TURNS, f"({_GIVEN} )?UPDATE headgate_jobs SET state": {_BY_JOB}}
     ),
-    "settle records": Ask(settle_records, {'SELECT records."?key': {_BY_RECORD}}),
+    "settle records": Ask(settle_records, {'SELECT headgate_records."?key': {_BY_RECORD}}),
     "heartbeat": Ask(heartbeat, {"WITH mine AS": {_BY_JOB}}),
     "expired": Ask(
         expired,
         {
-            "SELECT .*lease_until <": {"ix_jobs_held"},
-            "SELECT .*wake_at <": {"ix_jobs_cancelling"},
+            "SELECT .*lease_until <": {"ix_headgate_jobs_held"},
+            "SELECT .*wake_at <": {"ix_headgate_jobs_cancelling"},
         },
     ),
     "thawable": Ask(
         thawable,
-        {"SELECT jobs.id": {"ix_jobs_paused"}, "SELECT DISTINCT": {"ix_jobs_paused"}},
+        {
+            "SELECT headgate_jobs.id": {"ix_headgate_jobs_paused"},
+            "SELECT DISTINCT": {"ix_headgate_jobs_paused"},
+        },
     ),
-    "release source": Ask(release_provider, {"SELECT jobs.id": {"ix_jobs_paused"}}),
+    "release source": Ask(
+        release_provider, {"SELECT headgate_jobs.id": {"ix_headgate_jobs_paused"}}
+    ),
     "next sweep": Ask(
-        next_sweep, {"SELECT": {"ix_jobs_held", "ix_jobs_cancelling", "ix_jobs_paused"}}
+        next_sweep,
+        {
+            "SELECT": {
+                "ix_headgate_jobs_held",
+                "ix_headgate_jobs_cancelling",
+                "ix_headgate_jobs_paused",
+            }
+        },
     ),
-    "oldest due": Ask(oldest_due, {"SELECT": {"ix_jobs_in_line", "ix_jobs_asleep"}}),
-    "open breakers": Ask(open_breakers, {"SELECT": {"ix_jobs_paused"}}),
+    "oldest due": Ask(
+        oldest_due, {"SELECT": {"ix_headgate_jobs_in_line", "ix_headgate_jobs_asleep"}}
+    ),
+    "open breakers": Ask(open_breakers, {"SELECT": {"ix_headgate_jobs_paused"}}),
     "count jobs": Ask(
         count_jobs,
         {
-            "SELECT .*'running'": {"uq_jobs_active"},
-            "SELECT .*'success'": {"ix_jobs_ended"},
+            "SELECT .*'running'": {"uq_headgate_jobs_active"},
+            "SELECT .*'success'": {"ix_headgate_jobs_ended"},
         },
     ),
-    "list mine": Ask(list_mine, {"SELECT": {"ix_jobs_of_user"}}),
+    "list mine": Ask(list_mine, {"SELECT": {"ix_headgate_jobs_of_user"}}),
 }
 
 
@@ -325,7 +344,7 @@ async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name:
 
 
 async def seq_scans(url: str) -> object:
-    query = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'jobs'"
+    query = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'headgate_jobs'"
     return await stores.execute_on(url, query)
 
 

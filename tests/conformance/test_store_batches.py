@@ -315,14 +315,14 @@ async def test_a_submit_that_fails_at_its_event_leaves_no_job(store: SqlStore) -
     # Given a database that refuses the event
     refuse, allow = (
         (
-            "CREATE TRIGGER refuse BEFORE INSERT ON job_events "
+            "CREATE TRIGGER refuse BEFORE INSERT ON headgate_job_events "
             "BEGIN SELECT RAISE(ABORT, 'no events'); END",
             "DROP TRIGGER refuse",
         )
         if store.database.embedded
         else (
-            "ALTER TABLE job_events ADD CONSTRAINT refuse CHECK (false) NOT VALID",
-            "ALTER TABLE job_events DROP CONSTRAINT refuse",
+            "ALTER TABLE headgate_job_events ADD CONSTRAINT refuse CHECK (false) NOT VALID",
+            "ALTER TABLE headgate_job_events DROP CONSTRAINT refuse",
         )
     )
     await store.database.write(lambda tx: tx.exec_driver_sql(refuse))

@@ -12,7 +12,6 @@ from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
 from headgate.store.sql.store import SqlStore
-from headgate.store.sql.tables import high_water_marks
 from tests.conformance.changes import CASES
 from tests.stores import (
     LEASE,
@@ -64,7 +63,7 @@ async def test_a_mark_says_who_stored_it_and_when(store: SqlStore, clock: Manual
 
     job = await succeed(store, 7)
 
-    [row] = (await everything(store))[high_water_marks.name]
+    [row] = (await everything(store))["high_water_marks"]
     assert row == (job.sync, job.connection_id, 7, job.id, START + timedelta(seconds=10))
 
 
@@ -74,7 +73,7 @@ async def test_the_next_success_moves_it(store: SqlStore, clock: ManualClock) ->
 
     job = await succeed(store, 5, connection_id="c")
 
-    [row] = (await everything(store))[high_water_marks.name]
+    [row] = (await everything(store))["high_water_marks"]
     assert row == (job.sync, "c", 5, job.id, START + timedelta(seconds=10))
 
 

@@ -13,7 +13,6 @@ from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState
 from headgate.ports.store import Work
 from headgate.store.sql.store import SqlStore
-from headgate.store.sql.tables import job_events
 from tests.conformance.changes import CASES
 from tests.stores import (
     START,
@@ -166,5 +165,5 @@ async def test_events_of_a_source_do_not_count_as_chunks(store: SqlStore) -> Non
     await store.settle(advance(job), Work(events=PAGES[:5]))
 
     assert len(await store.pace(job.id, limit=10)) == 1
-    rows = (await everything(store))[job_events.name]
+    rows = (await everything(store))["job_events"]
     assert len(rows) == 7

@@ -37,10 +37,14 @@ SILENT_S, LOCK_S = 0.5, 0.2
 #: What is over with that one statement has no other to prepare, and can only be frozen in COMMIT.
 LOCKING: dict[str, tuple[str, str, Iterable[FreezeAt]]] = {
     # A claim is one statement without a transaction: between its messages it locks nothing.
-    "settle_job": (r"SELECT jobs\.id, jobs\.state, jobs\.token.*FOR UPDATE", "jobs", FreezeAt),
-    "spend": (r"FROM budgets.*FOR UPDATE", "budgets", FreezeAt),
-    "settle_item": (r"\0SELECT items\..*FOR UPDATE", "items", FreezeAt),
-    "prune": (r"DELETE FROM job_events", "job_events", (FreezeAt.COMMIT,)),
+    "settle_job": (
+        r"SELECT headgate_jobs\.id, headgate_jobs\.state.*FOR UPDATE",
+        "headgate_jobs",
+        FreezeAt,
+    ),
+    "spend": (r"FROM headgate_budgets.*FOR UPDATE", "headgate_budgets", FreezeAt),
+    "settle_item": (r"\0SELECT headgate_items\..*FOR UPDATE", "headgate_items", FreezeAt),
+    "prune": (r"DELETE FROM headgate_job_events", "headgate_job_events", (FreezeAt.COMMIT,)),
 }
 #: Long at work before its result; and with a result that takes the client a while to read.
 BUSY_S = 6.0
@@ -213,7 +217,7 @@ async def test_a_migration_waits_for_no_frozen_worker(url: str) -> None:
     # Given a frozen worker with a lock on a table, and nobody who sweeps
     async with frozen(url, "settle_job", FreezeAt.BIND) as worker, opened(url) as database:
         # When the table is to be changed
-        alter = text("ALTER TABLE jobs ADD COLUMN added TEXT")
+        alter = text("ALTER TABLE headgate_jobs ADD COLUMN added TEXT")
         async with asyncio.timeout(processes.WAIT_S_MAX):
             await database.migrate(lambda tx: tx.execute(alter))
 

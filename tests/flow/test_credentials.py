@@ -166,7 +166,7 @@ def world_read(folder: Path, connection: Connection) -> Held:
     database = sqlite3.connect(file)
     try:
         [(access, refresh, key_id)] = database.execute(
-            "SELECT sealed_access, sealed_refresh, key_id FROM connections"
+            "SELECT sealed_access, sealed_refresh, key_id FROM headgate_connections"
         )
     finally:
         database.close()

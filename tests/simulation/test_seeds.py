@@ -139,7 +139,7 @@ ABLATIONS = [
         for leased, (port, more) in LEASED.items()
         for name, switch in safeguards(port).items()
     ),
-    (Ablation("unique index", prepare="DROP INDEX uq_jobs_active"), 0, ()),
+    (Ablation("unique index", prepare="DROP INDEX uq_headgate_jobs_active"), 0, ()),
     (Ablation("transaction", make_store=TornStore), 4, ()),
     (Ablation("the store's clock", without(change, defer=by_own_clock)), 6, ()),
     (Ablation("the budget", without(JobGate, request=unlimited)), 3, ()),

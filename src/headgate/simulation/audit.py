@@ -28,13 +28,13 @@ _TABLES = (
     f"CREATE TABLE audit (n INTEGER PRIMARY KEY, type, id, {', '.join(_COLUMNS)})",
     "CREATE TABLE audit_steps (job_id TEXT, old_steps INTEGER, new_steps INTEGER)",
     "CREATE TABLE audit_doubles (job_id TEXT)",
-    """CREATE TRIGGER audit_steps_of_jobs AFTER UPDATE OF steps ON jobs BEGIN
+    """CREATE TRIGGER audit_steps_of_jobs AFTER UPDATE OF steps ON headgate_jobs BEGIN
         INSERT INTO audit_steps VALUES (old.id, old.steps, new.steps);
     END""",
     *(
-        f"""CREATE TRIGGER audit_active_{when.lower()} AFTER {when} ON jobs
+        f"""CREATE TRIGGER audit_active_{when.lower()} AFTER {when} ON headgate_jobs
         WHEN new.state IN ({_ACTIVE}) AND (
-            SELECT count(*) FROM jobs WHERE sync = new.sync
+            SELECT count(*) FROM headgate_jobs WHERE sync = new.sync
             AND connection_id = new.connection_id AND state IN ({_ACTIVE})
         ) > 1
         BEGIN INSERT INTO audit_doubles VALUES (new.id); END"""

@@ -279,8 +279,8 @@ def test_streams_are_served_by_one_statement(tmp_path: Path, reach: Reach) -> No
         assert answer.status_code == 200
         # Whose the key is, and all that is answered.
         [key, whole] = sent
-        assert "FROM api_keys" in key
-        assert "FROM items LEFT OUTER JOIN item_documents" in whole
+        assert "FROM headgate_api_keys" in key
+        assert "FROM headgate_items LEFT OUTER JOIN headgate_item_documents" in whole
 
     serving_activities(tmp_path, main)
 

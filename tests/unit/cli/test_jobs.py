@@ -50,7 +50,7 @@ def submit(headgate: Run, *more: str) -> dict[str, Any]:
 def change_row(column: str, value: object) -> None:
     """Write into the only job's row what a worker would have."""
     with closing(sqlite3.connect("jobs.db")) as database, database:
-        database.execute(f"UPDATE jobs SET {column} = ?", [json.dumps(value)])
+        database.execute(f"UPDATE headgate_jobs SET {column} = ?", [json.dumps(value)])
 
 
 def test_submit_list_show_and_events_speak_json(headgate: Run) -> None:

@@ -84,7 +84,7 @@ def ask_nowhere(tx: Connection) -> None:
 
 @pytest.mark.parametrize(
     ("operation", "says"),
-    [(copy_job, "(?i)unique"), (spoil_state, "ck_jobs_state"), (ask_nowhere, "nowhere")],
+    [(copy_job, "(?i)unique"), (spoil_state, "ck_headgate_jobs_state"), (ask_nowhere, "nowhere")],
     ids=["unique", "check", "no table"],
 )
 async def test_a_refusal_says_what_was_broken_and_not_with_which_values(

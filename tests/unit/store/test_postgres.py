@@ -429,7 +429,7 @@ async def test_who_finds_the_line_locked_by_another_claim_looks_again_soon(
     try:
         job = await submit_one(store)
         async with other.transaction():
-            await other.execute("SELECT id FROM jobs FOR UPDATE")
+            await other.execute("SELECT id FROM headgate_jobs FOR UPDATE")
             hidden = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
         assert (hidden.jobs, hidden.next_due_s) == ([], CROWDED_S)
 

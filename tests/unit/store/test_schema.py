@@ -72,7 +72,7 @@ async def test_every_state_of_the_table_may_stand_in_a_row(
 
 @pytest.mark.parametrize("wrong", ["", "Pending", "PENDING", "done", "idle", "pending "])
 async def test_no_other_word_may_stand_for_a_state(database: Database, wrong: str) -> None:
-    with pytest.raises(StoreError, match="ck_jobs_state"):
+    with pytest.raises(StoreError, match="ck_headgate_jobs_state"):
         await insert_job(database, row_in(wrong))
 
     assert await count_jobs(database) == 0
@@ -81,7 +81,7 @@ async def test_no_other_word_may_stand_for_a_state(database: Database, wrong: st
 async def test_a_row_is_not_changed_to_a_wrong_word_either(database: Database) -> None:
     await insert_job(database, row_in("pending"))
 
-    with pytest.raises(StoreError, match="ck_jobs_state"):
+    with pytest.raises(StoreError, match="ck_headgate_jobs_state"):
         await database.write(lambda tx: tx.execute(update(jobs).values(state="done")))
 
 
@@ -93,7 +93,7 @@ async def test_mode_and_lane_take_their_own_words_and_no_other(
         job = row_in("pending", id=f"job_{number}", connection_id=str(number))
         await insert_job(database, {**job, column: word})
 
-    with pytest.raises(StoreError, match=f"ck_jobs_{column}"):
+    with pytest.raises(StoreError, match=f"ck_headgate_jobs_{column}"):
         await insert_job(database, row_in("pending", **{"connection_id": "w", column: "wrong"}))
 
 
@@ -113,7 +113,7 @@ async def test_a_days_status_takes_its_own_words_and_no_other(database: Database
     for day, word in enumerate(words(DayStatus)):
         await note(day, word)
 
-    with pytest.raises(StoreError, match="ck_coverage_status"):
+    with pytest.raises(StoreError, match="ck_headgate_coverage_status"):
         await note(9, "missing")
 
 
@@ -123,7 +123,7 @@ async def test_a_job_has_a_lease_exactly_while_it_is_held(
 ) -> None:
     wrong = None if state in HELD else START
 
-    with pytest.raises(StoreError, match="ck_jobs_lease"):
+    with pytest.raises(StoreError, match="ck_headgate_jobs_lease"):
         await insert_job(database, row_in(state.value, lease_until=wrong))
 
 
@@ -133,7 +133,7 @@ async def test_a_job_has_an_end_exactly_in_terminal_states(
 ) -> None:
     wrong = None if state in JOB.terminal else START
 
-    with pytest.raises(StoreError, match="ck_jobs_finished"):
+    with pytest.raises(StoreError, match="ck_headgate_jobs_finished"):
         await insert_job(database, row_in(state.value, finished_at=wrong))
 
 
@@ -142,7 +142,7 @@ async def test_only_a_pending_job_may_have_a_turn(database: Database, state: Job
     if state is JobState.PENDING:
         await insert_job(database, row_in(state.value, turn=1))
     else:
-        with pytest.raises(StoreError, match="ck_jobs_turn"):
+        with pytest.raises(StoreError, match="ck_headgate_jobs_turn"):
             await insert_job(database, row_in(state.value, turn=1))
 
 
@@ -154,7 +154,7 @@ async def test_a_pending_job_is_in_line_or_knows_when_it_wakes(
 ) -> None:
     await insert_job(database, row_in("pending", **place))
 
-    with pytest.raises(StoreError, match="ck_jobs_wakes"):
+    with pytest.raises(StoreError, match="ck_headgate_jobs_wakes"):
         await database.write(lambda tx: tx.execute(update(jobs).values(turn=None, wake_at=None)))
 
 
@@ -225,7 +225,7 @@ def described(tx: Connection) -> set[tuple[str, ...]]:
             for kind, table, name, sql in tx.execute(text(query))
             for line in parts(sql or "")
         }
-    return {line for line in found if "alembic_version" not in line}
+    return {line for line in found if "headgate_version" not in line}
 
 
 async def test_the_migrations_lead_to_the_tables_of_the_code(blank: Database) -> None:
@@ -240,7 +240,7 @@ async def test_the_migrations_lead_to_the_tables_of_the_code(blank: Database) ->
 
     # Then they are the same
     assert await blank.read(described) == migrated
-    assert any("ix_jobs_in_line" in line for line in migrated)
+    assert any("ix_headgate_jobs_in_line" in line for line in migrated)
 
 
 async def test_a_migration_tells_from_where_to_where(blank: Database) -> None:
@@ -296,7 +296,7 @@ async def test_a_database_of_a_newer_version_is_refused_and_left_alone(
 ) -> None:
     # Given a database that a newer version has migrated
     await schema.migrate(blank)
-    await blank.write(lambda tx: tx.execute(text("UPDATE alembic_version SET version_num = 'zz'")))
+    await blank.write(lambda tx: tx.execute(text("UPDATE headgate_version SET version_num = 'zz'")))
     before = await blank.read(described), await blank.read(stores.contents)
 
     # When this version opens or migrates it

@@ -129,7 +129,7 @@ async def test_engine_and_system_each_have_their_own_revision(
 
     assert await revision(blank, ENGINE) == ENGINE.head
     assert await revision(blank, books.schema) == "0001"
-    assert await tables(blank) >= {"jobs", "books", "alembic_version"}
+    assert await tables(blank) >= {"headgate_jobs", "books", "headgate_version"}
 
 
 async def test_a_new_version_adds_what_is_missing_and_keeps_the_rows(

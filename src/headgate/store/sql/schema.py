@@ -42,7 +42,7 @@ ENGINE = Schema(
     name="headgate",
     metadata=metadata,
     migrations=_SCRIPTS / "versions",
-    version_table="alembic_version",
+    version_table="headgate_version",
 )
 
 

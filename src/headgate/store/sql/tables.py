@@ -88,7 +88,7 @@ def _one_of(column: str, values: Iterable[StrEnum]) -> CheckConstraint:
 
 
 jobs = Table(
-    "jobs",
+    "headgate_jobs",
     metadata,
     Column("id", Text, primary_key=True),
     Column("user_id", Text, nullable=False),
@@ -173,7 +173,7 @@ def _index(
 
 
 _index(
-    "ix_jobs_in_line",
+    "ix_headgate_jobs_in_line",
     jobs.c.lane,
     jobs.c.sync,
     jobs.c.turn,
@@ -181,12 +181,19 @@ _index(
     jobs.c.id,
     where=IN_LINE,
 )
-_index("ix_jobs_turn_of_user", jobs.c.lane, jobs.c.user_id, jobs.c.turn, jobs.c.sync, where=IN_LINE)
-_index("ix_jobs_asleep", jobs.c.lane, jobs.c.sync, jobs.c.wake_at, where=ASLEEP)
-_index("ix_jobs_held", jobs.c.lease_until, where=HELD)
-_index("ix_jobs_cancelling", jobs.c.wake_at, where=CANCELLING)
 _index(
-    "ix_jobs_paused",
+    "ix_headgate_jobs_turn_of_user",
+    jobs.c.lane,
+    jobs.c.user_id,
+    jobs.c.turn,
+    jobs.c.sync,
+    where=IN_LINE,
+)
+_index("ix_headgate_jobs_asleep", jobs.c.lane, jobs.c.sync, jobs.c.wake_at, where=ASLEEP)
+_index("ix_headgate_jobs_held", jobs.c.lease_until, where=HELD)
+_index("ix_headgate_jobs_cancelling", jobs.c.wake_at, where=CANCELLING)
+_index(
+    "ix_headgate_jobs_paused",
     jobs.c.reason,
     jobs.c.provider,
     jobs.c.wake_at,
@@ -194,15 +201,17 @@ _index(
     where=PAUSED,
 )
 # Unique: two sweepers may look at the same time, and a provider gets one probe.
-_index("uq_jobs_probing", jobs.c.provider, where=PROBING, unique=True)
-_index("uq_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIVE, unique=True)
-_index("uq_jobs_key", jobs.c.user_id, jobs.c.key, where=jobs.c.key.is_not(None), unique=True)
-Index("ix_jobs_of_user", jobs.c.user_id, jobs.c.id)
+_index("uq_headgate_jobs_probing", jobs.c.provider, where=PROBING, unique=True)
+_index("uq_headgate_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIVE, unique=True)
+_index(
+    "uq_headgate_jobs_key", jobs.c.user_id, jobs.c.key, where=jobs.c.key.is_not(None), unique=True
+)
+Index("ix_headgate_jobs_of_user", jobs.c.user_id, jobs.c.id)
 #: What is counted; the others are few.
-_index("ix_jobs_ended", jobs.c.sync, jobs.c.state, where=ENDED)
+_index("ix_headgate_jobs_ended", jobs.c.sync, jobs.c.state, where=ENDED)
 
 job_events = Table(
-    "job_events",
+    "headgate_job_events",
     metadata,
     Column("id", _Serial, primary_key=True, autoincrement=True),
     # No foreign key: an event is only written under the lock of its job's row, which is there.
@@ -213,10 +222,10 @@ job_events = Table(
     # An id once given is never given again, even if the newest events are pruned.
     sqlite_autoincrement=True,
 )
-Index("ix_job_events_job", job_events.c.job_id, job_events.c.id)
+Index("ix_headgate_job_events_job", job_events.c.job_id, job_events.c.id)
 
 records = Table(
-    "records",
+    "headgate_records",
     metadata,
     Column("sync", Text, nullable=False),
     Column("connection_id", Text, nullable=False),
@@ -230,7 +239,7 @@ records = Table(
 
 #: How far each sync has read for a connection, as its source says: where it goes on next time.
 high_water_marks = Table(
-    "high_water_marks",
+    "headgate_high_water_marks",
     metadata,
     Column("sync", Text, nullable=False),
     Column("connection_id", Text, nullable=False),
@@ -242,7 +251,7 @@ high_water_marks = Table(
 )
 
 coverage = Table(
-    "coverage",
+    "headgate_coverage",
     metadata,
     Column("sync", Text, nullable=False),
     Column("connection_id", Text, nullable=False),
@@ -257,7 +266,7 @@ coverage = Table(
 )
 
 budgets = Table(
-    "budgets",
+    "headgate_budgets",
     metadata,
     # The source, and for what is counted by connection a slash and the connection.
     Column("key", Text, primary_key=True),
@@ -267,14 +276,14 @@ budgets = Table(
 
 #: Limiters elsewhere that have begun to count: one that is found empty after that has forgotten.
 limiters = Table(
-    "limiters",
+    "headgate_limiters",
     metadata,
     Column("name", Text, primary_key=True),
     Column("begun_at", UtcTime, nullable=False),
 )
 
 connections = Table(
-    "connections",
+    "headgate_connections",
     metadata,
     Column("id", Text, primary_key=True),
     Column("user_id", Text, nullable=False),
@@ -300,7 +309,7 @@ connections = Table(
 )
 #: One account of a provider is connected once by a user: connecting again renews it.
 _index(
-    "uq_connections_account",
+    "uq_headgate_connections_account",
     connections.c.user_id,
     connections.c.source,
     connections.c.external_id,
@@ -308,17 +317,17 @@ _index(
     unique=True,
 )
 _index(
-    "ix_connections_of_account",
+    "ix_headgate_connections_of_account",
     connections.c.source,
     connections.c.external_id,
     where=connections.c.external_id.is_not(None),
 )
-Index("ix_connections_of_user", connections.c.user_id, connections.c.id)
-Index("ix_connections_key", connections.c.key_id, connections.c.id)
+Index("ix_headgate_connections_of_user", connections.c.user_id, connections.c.id)
+Index("ix_headgate_connections_key", connections.c.key_id, connections.c.id)
 
 #: Connections that were removed, by which nothing of theirs comes back; for a week.
 removed_connections = Table(
-    "removed_connections",
+    "headgate_removed_connections",
     metadata,
     Column("connection_id", Text, primary_key=True),
     Column("removed_at", UtcTime, nullable=False),
@@ -326,7 +335,7 @@ removed_connections = Table(
 
 #: Users who were sent to a provider's page and have not come back yet.
 connect_attempts = Table(
-    "connect_attempts",
+    "headgate_connect_attempts",
     metadata,
     # Of the random text that the provider hands back: whoever reads the table learns no good one.
     Column("state_hash", Text, primary_key=True),
@@ -338,11 +347,11 @@ connect_attempts = Table(
     Column("sealed_verifier", LargeBinary, nullable=False),
     Column("expires_at", UtcTime, nullable=False),
 )
-Index("ix_connect_attempts_expiry", connect_attempts.c.expires_at)
+Index("ix_headgate_connect_attempts_expiry", connect_attempts.c.expires_at)
 
 #: What is known of a user besides their connections; who is not here has no plan.
 users = Table(
-    "users",
+    "headgate_users",
     metadata,
     Column("id", Text, primary_key=True),
     Column("plan", Text, nullable=False),
@@ -351,7 +360,7 @@ users = Table(
 
 #: Worker processes that live, or have died of late.
 workers = Table(
-    "workers",
+    "headgate_workers",
     metadata,
     Column("id", Text, primary_key=True),
     Column("abilities", JsonOf[Abilities](Abilities), nullable=False),
@@ -361,7 +370,7 @@ workers = Table(
 
 #: Who may call the HTTP API.
 api_keys = Table(
-    "api_keys",
+    "headgate_api_keys",
     metadata,
     Column("id", Text, primary_key=True),
     # Of a random text: whoever reads the table learns no good key.
@@ -378,7 +387,7 @@ api_keys = Table(
 
 #: Requests that came with an Idempotency-Key, and what was answered.
 idempotent_requests = Table(
-    "idempotent_requests",
+    "headgate_idempotent_requests",
     metadata,
     # The API key's id: another's are invisible.
     Column("owner", Text, nullable=False),
@@ -392,11 +401,11 @@ idempotent_requests = Table(
     Column("expires_at", UtcTime, nullable=False),
     PrimaryKeyConstraint("owner", "key"),
 )
-Index("ix_idempotent_requests_expiry", idempotent_requests.c.expires_at)
+Index("ix_headgate_idempotent_requests_expiry", idempotent_requests.c.expires_at)
 
 #: Things that are fetched one by one, each with a life of its own.
 items = Table(
-    "items",
+    "headgate_items",
     metadata,
     Column("id", Text, primary_key=True),
     Column("collection", Text, nullable=False),
@@ -450,16 +459,16 @@ STUCK = and_(in_states(items, ItemState.FAILED), items.c.next_attempt_at.is_(Non
 CLAIM_ORDER = (items.c.lane.desc(), items.c.start_time, items.c.id)
 
 _index(
-    "ix_items_eligible",
+    "ix_headgate_items_eligible",
     items.c.collection,
     items.c.connection_id,
     *CLAIM_ORDER,
     items.c.next_attempt_at,
     where=ELIGIBLE,
 )
-_index("ix_items_fetching", items.c.lease_until, where=FETCHING)
+_index("ix_headgate_items_fetching", items.c.lease_until, where=FETCHING)
 _index(
-    "ix_items_limited",
+    "ix_headgate_items_limited",
     items.c.collection,
     items.c.limited_at,
     where=items.c.limited_at.is_not(None),
@@ -467,7 +476,7 @@ _index(
 #: A thing of the provider's is an item once; any number may have no id there yet. By connection
 #: first, because that is also how they are forgotten.
 Index(
-    "uq_items_external",
+    "uq_headgate_items_external",
     items.c.connection_id,
     items.c.collection,
     items.c.external_id,
@@ -475,7 +484,7 @@ Index(
 )
 #: What is counted: all items by state, the failed ones by their tries, a user's by state.
 Index(
-    "ix_items_counted",
+    "ix_headgate_items_counted",
     items.c.collection,
     items.c.state,
     items.c.user_id,
@@ -484,7 +493,7 @@ Index(
 
 #: What was fetched for an item: one row each, whole, and encoded as it is served.
 item_documents = Table(
-    "item_documents",
+    "headgate_item_documents",
     metadata,
     Column("item_id", Text, primary_key=True),
     Column("media_type", Text, nullable=False),

@@ -19,7 +19,7 @@ def _where(condition: str) -> dict[str, Any]:
 def upgrade() -> None:
     """Create them."""
     op.create_table(
-        "api_keys",
+        "headgate_api_keys",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("hash", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
@@ -27,19 +27,23 @@ def upgrade() -> None:
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("created_at", UtcTime(), nullable=False),
         sa.Column("revoked_at", UtcTime(), nullable=True),
-        sa.CheckConstraint("(user_id IS NULL) = (role = 'admin')", name=op.f("ck_api_keys_owner")),
-        sa.CheckConstraint("role IN ('reader', 'user', 'admin')", name=op.f("ck_api_keys_role")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_api_keys")),
+        sa.CheckConstraint(
+            "(user_id IS NULL) = (role = 'admin')", name=op.f("ck_headgate_api_keys_owner")
+        ),
+        sa.CheckConstraint(
+            "role IN ('reader', 'user', 'admin')", name=op.f("ck_headgate_api_keys_role")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_headgate_api_keys")),
     )
     op.create_table(
-        "budgets",
+        "headgate_budgets",
         sa.Column("key", sa.Text(), nullable=False),
         sa.Column("ledger", JsonOf(object), nullable=False),
         sa.Column("updated_at", UtcTime(), nullable=False),
-        sa.PrimaryKeyConstraint("key", name=op.f("pk_budgets")),
+        sa.PrimaryKeyConstraint("key", name=op.f("pk_headgate_budgets")),
     )
     op.create_table(
-        "connect_attempts",
+        "headgate_connect_attempts",
         sa.Column("state_hash", sa.Text(), nullable=False),
         sa.Column("session_hash", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=False),
@@ -48,11 +52,13 @@ def upgrade() -> None:
         sa.Column("redirect_uri", sa.Text(), nullable=False),
         sa.Column("sealed_verifier", sa.LargeBinary(), nullable=False),
         sa.Column("expires_at", UtcTime(), nullable=False),
-        sa.PrimaryKeyConstraint("state_hash", name=op.f("pk_connect_attempts")),
+        sa.PrimaryKeyConstraint("state_hash", name=op.f("pk_headgate_connect_attempts")),
     )
-    op.create_index("ix_connect_attempts_expiry", "connect_attempts", ["expires_at"])
+    op.create_index(
+        "ix_headgate_connect_attempts_expiry", "headgate_connect_attempts", ["expires_at"]
+    )
     op.create_table(
-        "connections",
+        "headgate_connections",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
@@ -71,30 +77,32 @@ def upgrade() -> None:
         sa.Column("created_at", UtcTime(), nullable=False),
         sa.Column("updated_at", UtcTime(), nullable=False),
         sa.CheckConstraint(
-            "state IN ('active', 'paused', 'needs_reauth')", name=op.f("ck_connections_state")
+            "state IN ('active', 'paused', 'needs_reauth')",
+            name=op.f("ck_headgate_connections_state"),
         ),
         sa.CheckConstraint(
-            "(lease_holder IS NULL) = (lease_until IS NULL)", name=op.f("ck_connections_lease")
+            "(lease_holder IS NULL) = (lease_until IS NULL)",
+            name=op.f("ck_headgate_connections_lease"),
         ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_connections")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_headgate_connections")),
     )
-    op.create_index("ix_connections_key", "connections", ["key_id", "id"])
+    op.create_index("ix_headgate_connections_key", "headgate_connections", ["key_id", "id"])
     op.create_index(
-        "ix_connections_of_account",
-        "connections",
+        "ix_headgate_connections_of_account",
+        "headgate_connections",
         ["source", "external_id"],
         **_where("external_id IS NOT NULL"),
     )
-    op.create_index("ix_connections_of_user", "connections", ["user_id", "id"])
+    op.create_index("ix_headgate_connections_of_user", "headgate_connections", ["user_id", "id"])
     op.create_index(
-        "uq_connections_account",
-        "connections",
+        "uq_headgate_connections_account",
+        "headgate_connections",
         ["user_id", "source", "external_id"],
         unique=True,
         **_where("external_id IS NOT NULL"),
     )
     op.create_table(
-        "coverage",
+        "headgate_coverage",
         sa.Column("sync", sa.Text(), nullable=False),
         sa.Column("connection_id", sa.Text(), nullable=False),
         sa.Column("day", sa.Date(), nullable=False),
@@ -104,21 +112,21 @@ def upgrade() -> None:
         sa.Column("job_id", sa.Text(), nullable=False),
         sa.Column("updated_at", UtcTime(), nullable=False),
         sa.CheckConstraint(
-            "status IN ('held', 'empty', 'failed')", name=op.f("ck_coverage_status")
+            "status IN ('held', 'empty', 'failed')", name=op.f("ck_headgate_coverage_status")
         ),
-        sa.PrimaryKeyConstraint("sync", "connection_id", "day", name=op.f("pk_coverage")),
+        sa.PrimaryKeyConstraint("sync", "connection_id", "day", name=op.f("pk_headgate_coverage")),
     )
     op.create_table(
-        "high_water_marks",
+        "headgate_high_water_marks",
         sa.Column("sync", sa.Text(), nullable=False),
         sa.Column("connection_id", sa.Text(), nullable=False),
         sa.Column("value", JsonOf(object), nullable=False),
         sa.Column("job_id", sa.Text(), nullable=False),
         sa.Column("updated_at", UtcTime(), nullable=False),
-        sa.PrimaryKeyConstraint("sync", "connection_id", name=op.f("pk_high_water_marks")),
+        sa.PrimaryKeyConstraint("sync", "connection_id", name=op.f("pk_headgate_high_water_marks")),
     )
     op.create_table(
-        "idempotent_requests",
+        "headgate_idempotent_requests",
         sa.Column("owner", sa.Text(), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
         sa.Column("request_hash", sa.Text(), nullable=False),
@@ -126,11 +134,13 @@ def upgrade() -> None:
         sa.Column("headers", JsonOf(object), nullable=False),
         sa.Column("body", sa.LargeBinary(), nullable=True),
         sa.Column("expires_at", UtcTime(), nullable=False),
-        sa.PrimaryKeyConstraint("owner", "key", name=op.f("pk_idempotent_requests")),
+        sa.PrimaryKeyConstraint("owner", "key", name=op.f("pk_headgate_idempotent_requests")),
     )
-    op.create_index("ix_idempotent_requests_expiry", "idempotent_requests", ["expires_at"])
+    op.create_index(
+        "ix_headgate_idempotent_requests_expiry", "headgate_idempotent_requests", ["expires_at"]
+    )
     op.create_table(
-        "item_documents",
+        "headgate_item_documents",
         sa.Column("item_id", sa.Text(), nullable=False),
         sa.Column("media_type", sa.Text(), nullable=False),
         sa.Column("attributes", JsonOf(object), nullable=False),
@@ -138,10 +148,10 @@ def upgrade() -> None:
         sa.Column("hash", sa.Text(), nullable=False),
         sa.Column("encoding", sa.Text(), nullable=False),
         sa.Column("body", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("item_id", name=op.f("pk_item_documents")),
+        sa.PrimaryKeyConstraint("item_id", name=op.f("pk_headgate_item_documents")),
     )
     op.create_table(
-        "items",
+        "headgate_items",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("collection", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=False),
@@ -164,33 +174,38 @@ def upgrade() -> None:
         sa.Column("created_at", UtcTime(), nullable=False),
         sa.Column("updated_at", UtcTime(), nullable=False),
         sa.CheckConstraint(
-            "(deferred_until IS NOT NULL) = (state = 'deferred')", name=op.f("ck_items_deferred")
+            "(deferred_until IS NOT NULL) = (state = 'deferred')",
+            name=op.f("ck_headgate_items_deferred"),
         ),
         sa.CheckConstraint(
-            "(lease_until IS NOT NULL) = (state = 'fetching')", name=op.f("ck_items_lease")
+            "(lease_until IS NOT NULL) = (state = 'fetching')", name=op.f("ck_headgate_items_lease")
         ),
         sa.CheckConstraint(
-            "external_id IS NOT NULL OR state = 'unavailable'", name=op.f("ck_items_known")
+            "external_id IS NOT NULL OR state = 'unavailable'", name=op.f("ck_headgate_items_known")
         ),
-        sa.CheckConstraint("lane IN ('hot', 'cold')", name=op.f("ck_items_lane")),
+        sa.CheckConstraint("lane IN ('hot', 'cold')", name=op.f("ck_headgate_items_lane")),
         sa.CheckConstraint(
             "next_attempt_at IS NOT NULL OR state NOT IN ('pending', 'deferred')",
-            name=op.f("ck_items_wakes"),
+            name=op.f("ck_headgate_items_wakes"),
         ),
         sa.CheckConstraint(
             "next_attempt_at IS NULL OR state IN ('pending', 'failed', 'deferred')",
-            name=op.f("ck_items_claimable"),
+            name=op.f("ck_headgate_items_claimable"),
         ),
         sa.CheckConstraint(
             "state IN ('pending', 'fetching', 'success', 'failed', 'deferred', 'unavailable')",
-            name=op.f("ck_items_state"),
+            name=op.f("ck_headgate_items_state"),
         ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_items")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_headgate_items")),
     )
-    op.create_index("ix_items_counted", "items", ["collection", "state", "user_id", "retry_count"])
     op.create_index(
-        "ix_items_eligible",
-        "items",
+        "ix_headgate_items_counted",
+        "headgate_items",
+        ["collection", "state", "user_id", "retry_count"],
+    )
+    op.create_index(
+        "ix_headgate_items_eligible",
+        "headgate_items",
         [
             "collection",
             "connection_id",
@@ -204,18 +219,26 @@ def upgrade() -> None:
             "AND external_id IS NOT NULL AND next_attempt_at IS NOT NULL"
         ),
     )
-    op.create_index("ix_items_fetching", "items", ["lease_until"], **_where("state = 'fetching'"))
     op.create_index(
-        "ix_items_limited",
-        "items",
+        "ix_headgate_items_fetching",
+        "headgate_items",
+        ["lease_until"],
+        **_where("state = 'fetching'"),
+    )
+    op.create_index(
+        "ix_headgate_items_limited",
+        "headgate_items",
         ["collection", "limited_at"],
         **_where("limited_at IS NOT NULL"),
     )
     op.create_index(
-        "uq_items_external", "items", ["connection_id", "collection", "external_id"], unique=True
+        "uq_headgate_items_external",
+        "headgate_items",
+        ["connection_id", "collection", "external_id"],
+        unique=True,
     )
     op.create_table(
-        "job_events",
+        "headgate_job_events",
         sa.Column(
             "id",
             sa.BigInteger().with_variant(sa.Integer(), "sqlite"),
@@ -226,12 +249,12 @@ def upgrade() -> None:
         sa.Column("at", UtcTime(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("data", JsonOf(object), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_job_events")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_headgate_job_events")),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_job_events_job", "job_events", ["job_id", "id"])
+    op.create_index("ix_headgate_job_events_job", "headgate_job_events", ["job_id", "id"])
     op.create_table(
-        "jobs",
+        "headgate_jobs",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("user_id", sa.Text(), nullable=False),
         sa.Column("connection_id", sa.Text(), nullable=False),
@@ -275,82 +298,96 @@ def upgrade() -> None:
         sa.Column("finished_at", UtcTime(), nullable=True),
         sa.CheckConstraint(
             "(finished_at IS NOT NULL) = (state IN ('cancelled', 'success', 'failed'))",
-            name=op.f("ck_jobs_finished"),
+            name=op.f("ck_headgate_jobs_finished"),
         ),
         sa.CheckConstraint(
             "(lease_until IS NOT NULL) = (state IN ('running', 'cancelling'))",
-            name=op.f("ck_jobs_lease"),
+            name=op.f("ck_headgate_jobs_lease"),
         ),
-        sa.CheckConstraint("lane IN ('hot', 'cold')", name=op.f("ck_jobs_lane")),
+        sa.CheckConstraint("lane IN ('hot', 'cold')", name=op.f("ck_headgate_jobs_lane")),
         sa.CheckConstraint(
-            "mode IN ('full', 'since', 'limit', 'history')", name=op.f("ck_jobs_mode")
+            "mode IN ('full', 'since', 'limit', 'history')", name=op.f("ck_headgate_jobs_mode")
         ),
         sa.CheckConstraint(
             "state <> 'pending' OR turn IS NOT NULL OR wake_at IS NOT NULL",
-            name=op.f("ck_jobs_wakes"),
+            name=op.f("ck_headgate_jobs_wakes"),
         ),
         sa.CheckConstraint(
             "state IN ('pending', 'running', 'paused', 'cancelling', "
             "'cancelled', 'success', 'failed')",
-            name=op.f("ck_jobs_state"),
+            name=op.f("ck_headgate_jobs_state"),
         ),
-        sa.CheckConstraint("turn IS NULL OR state = 'pending'", name=op.f("ck_jobs_turn")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
+        sa.CheckConstraint("turn IS NULL OR state = 'pending'", name=op.f("ck_headgate_jobs_turn")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_headgate_jobs")),
     )
     op.create_index(
-        "ix_jobs_asleep",
-        "jobs",
+        "ix_headgate_jobs_asleep",
+        "headgate_jobs",
         ["lane", "sync", "wake_at"],
         **_where("state = 'pending' AND turn IS NULL"),
     )
-    op.create_index("ix_jobs_cancelling", "jobs", ["wake_at"], **_where("state = 'cancelling'"))
     op.create_index(
-        "ix_jobs_ended",
-        "jobs",
+        "ix_headgate_jobs_cancelling",
+        "headgate_jobs",
+        ["wake_at"],
+        **_where("state = 'cancelling'"),
+    )
+    op.create_index(
+        "ix_headgate_jobs_ended",
+        "headgate_jobs",
         ["sync", "state"],
         **_where("state IN ('cancelled', 'success', 'failed')"),
     )
     op.create_index(
-        "ix_jobs_held", "jobs", ["lease_until"], **_where("state IN ('running', 'cancelling')")
+        "ix_headgate_jobs_held",
+        "headgate_jobs",
+        ["lease_until"],
+        **_where("state IN ('running', 'cancelling')"),
     )
     op.create_index(
-        "ix_jobs_in_line",
-        "jobs",
+        "ix_headgate_jobs_in_line",
+        "headgate_jobs",
         ["lane", "sync", "turn", "wake_at", "id"],
         **_where("state = 'pending' AND turn IS NOT NULL"),
     )
-    op.create_index("ix_jobs_of_user", "jobs", ["user_id", "id"])
+    op.create_index("ix_headgate_jobs_of_user", "headgate_jobs", ["user_id", "id"])
     op.create_index(
-        "ix_jobs_paused",
-        "jobs",
+        "ix_headgate_jobs_paused",
+        "headgate_jobs",
         ["reason", "provider", "wake_at", "sync"],
         **_where("state = 'paused'"),
     )
     op.create_index(
-        "ix_jobs_turn_of_user",
-        "jobs",
+        "ix_headgate_jobs_turn_of_user",
+        "headgate_jobs",
         ["lane", "user_id", "turn", "sync"],
         **_where("state = 'pending' AND turn IS NOT NULL"),
     )
     op.create_index(
-        "uq_jobs_active",
-        "jobs",
+        "uq_headgate_jobs_active",
+        "headgate_jobs",
         ["sync", "connection_id"],
         unique=True,
         **_where("state IN ('pending', 'running', 'paused', 'cancelling')"),
     )
     op.create_index(
-        "uq_jobs_key", "jobs", ["user_id", "key"], unique=True, **_where('"key" IS NOT NULL')
+        "uq_headgate_jobs_key",
+        "headgate_jobs",
+        ["user_id", "key"],
+        unique=True,
+        **_where('"key" IS NOT NULL'),
     )
-    op.create_index("uq_jobs_probing", "jobs", ["provider"], unique=True, **_where("probe"))
+    op.create_index(
+        "uq_headgate_jobs_probing", "headgate_jobs", ["provider"], unique=True, **_where("probe")
+    )
     op.create_table(
-        "limiters",
+        "headgate_limiters",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("begun_at", UtcTime(), nullable=False),
-        sa.PrimaryKeyConstraint("name", name=op.f("pk_limiters")),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_headgate_limiters")),
     )
     op.create_table(
-        "records",
+        "headgate_records",
         sa.Column("sync", sa.Text(), nullable=False),
         sa.Column("connection_id", sa.Text(), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
@@ -358,26 +395,26 @@ def upgrade() -> None:
         sa.Column("hash", sa.Text(), nullable=False),
         sa.Column("created_at", UtcTime(), nullable=False),
         sa.Column("updated_at", UtcTime(), nullable=False),
-        sa.PrimaryKeyConstraint("sync", "connection_id", "key", name=op.f("pk_records")),
+        sa.PrimaryKeyConstraint("sync", "connection_id", "key", name=op.f("pk_headgate_records")),
     )
     op.create_table(
-        "removed_connections",
+        "headgate_removed_connections",
         sa.Column("connection_id", sa.Text(), nullable=False),
         sa.Column("removed_at", UtcTime(), nullable=False),
-        sa.PrimaryKeyConstraint("connection_id", name=op.f("pk_removed_connections")),
+        sa.PrimaryKeyConstraint("connection_id", name=op.f("pk_headgate_removed_connections")),
     )
     op.create_table(
-        "users",
+        "headgate_users",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("plan", sa.Text(), nullable=False),
         sa.Column("updated_at", UtcTime(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_users")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_headgate_users")),
     )
     op.create_table(
-        "workers",
+        "headgate_workers",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("abilities", JsonOf(object), nullable=False),
         sa.Column("started_at", UtcTime(), nullable=False),
         sa.Column("expires_at", UtcTime(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_workers")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_headgate_workers")),
     )
