@@ -97,8 +97,9 @@ def budget_of(end: Source | Destination) -> Budget | None:
 
 
 def title_of(end: Source | Destination) -> str:
-    """What people call it."""
-    return end.title if isinstance(end, Provider) else end.name
+    """What people call it: its title, which an end without an API may have too, else its name."""
+    title = getattr(end, "title", None)
+    return title if isinstance(title, str) else end.name
 
 
 class Registry:
