@@ -7,9 +7,9 @@ from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.flow import control
 from headgate.flow.ensure import ensure
+from headgate.flow.job_view import JobStatus, JobView, status_of, views_of
 from headgate.flow.resolve import resolved
 from headgate.flow.runtime import Runtime
-from headgate.flow.status import JobStatus, sentences, status_of
 from headgate.flow.submit import JobRequest, submit
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
@@ -165,10 +165,10 @@ class Jobs:
         """How a job stands, for whoever waits for it."""
         return await status_of(self._rt, job_id, user_id=user_id)
 
-    async def explain(self, job: Job) -> str:
-        """Why the job is where it is, what frees it, and when."""
-        return (await self.explain_all([job]))[0]
+    async def view(self, job: Job) -> JobView:
+        """The job as it is shown: with what its user and its operators are told."""
+        return (await self.views([job]))[0]
 
-    async def explain_all(self, jobs: Sequence[Job]) -> Sequence[str]:
+    async def views(self, jobs: Sequence[Job]) -> Sequence[JobView]:
         """The same for each of these."""
-        return await sentences(self._rt, jobs)
+        return await views_of(self._rt, jobs)
