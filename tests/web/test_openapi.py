@@ -28,6 +28,7 @@ OPERATIONS = {
     "resume_job",
     "cancel_job",
     "make_job_link",
+    "start_sync_job",
     "list_connections",
     "get_connection",
     "make_connect_link",
@@ -107,7 +108,7 @@ def test_no_model_is_left_out_and_none_is_of_the_framework(document: dict[str, A
 
     assert "Problem" in schemas
     assert not {"HTTPValidationError", "ValidationError"} & set(schemas)
-    for name in ("StartJob", "MakeLink", "Connect", "HandOver", "SetPlan"):
+    for name in ("StartJob", "StartSync", "MakeLink", "Connect", "HandOver", "SetPlan"):
         assert schemas[name]["additionalProperties"] is False
 
 

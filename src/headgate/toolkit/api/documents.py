@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import (
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -22,7 +23,7 @@ from headgate.app import App
 from headgate.flow.job_view import DayPage, EventPage, JobPage, JobStatus, JobView, for_user
 from headgate.flow.submit import ID_LENGTH_MAX
 from headgate.model.forecast import Forecast
-from headgate.model.job import Job, Reprocess
+from headgate.model.job import Job, Mode, Reprocess
 from headgate.toolkit.api import examples
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.models import model_of
@@ -44,7 +45,15 @@ def _iso_day(value: object) -> object:
     return value
 
 
+def _iso_time(value: object) -> object:
+    # A number would be taken for seconds since 1970.
+    if not isinstance(value, str):
+        raise ValueError("must be a time with its zone, such as 2021-01-31T00:00:00Z")
+    return value
+
+
 Day = Annotated[date, BeforeValidator(_iso_day)]
+Time = Annotated[AwareDatetime, BeforeValidator(_iso_time)]
 
 
 def shows(example: dict[str, Any]) -> ConfigDict:
@@ -80,6 +89,31 @@ class StartJob(BaseModel):
     )
     destination_connection_id: Name | None = None
     dry_run: StrictBool = Field(default=False, description="Forecast it, and start nothing.")
+
+
+class StartSync(BaseModel):
+    """How much of a source is to be read, for whom."""
+
+    model_config = takes(examples.START_SYNC)
+
+    user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
+    mode: Mode = Field(default=Mode.FULL, description="One of those that the sync declares.")
+    since: Time | None = Field(
+        default=None,
+        description="Mode `since`: what changed after it. Left out: after the last success.",
+    )
+    limit: StrictInt | None = Field(
+        default=None, ge=1, description="Mode `limit`: at most so many records."
+    )
+    start_date: Day | None = Field(default=None, description="Mode `history`: the first day.")
+    end_date: Day | None = Field(default=None, description="Mode `history`: the last, included.")
+    reprocess: Reprocess = Field(
+        default=Reprocess.FAILED, description="Mode `history`: which days are read again."
+    )
+    connection_id: Name | None = Field(
+        default=None, description="Needed only where the user has several accounts there."
+    )
+    destination_connection_id: Name | None = None
 
 
 class MakeLink(BaseModel):

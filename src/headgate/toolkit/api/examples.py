@@ -34,6 +34,7 @@ START: dict[str, Any] = {
     "start_date": "2021-01-01",
     "end_date": "2023-01-01",
 }
+START_SYNC: dict[str, Any] = {"mode": "since", "since": "2023-10-01T00:00:00Z"}
 MAKE_LINK: dict[str, Any] = {"ttl_hours": 48}
 
 _JOB = Job(
