@@ -77,7 +77,7 @@ async def main() -> None:
             job = await app.jobs.get(job.id)
         await supervisor.stop()
         print(
-            await app.jobs.explain(job),
+            (await app.jobs.view(job)).message,
             f"{job.summary.records} activities of connection {connection.id}.",
         )
 

@@ -17,6 +17,7 @@ from headgate.base.errors import (
     HeadgateError,
     IllegalTransition,
     InvalidInput,
+    JobCancelled,
     KeyReused,
     LimiterUnreachable,
     Malformed,
@@ -48,8 +49,8 @@ from headgate.connectors.source import ApiSource
 from headgate.flow.backfill import BackfillRequest, Backfills
 from headgate.flow.connect import Connections
 from headgate.flow.explain import format_time
+from headgate.flow.job_view import JobStatus, JobView
 from headgate.flow.registry import Collection, Sync
-from headgate.flow.status import JobStatus
 from headgate.flow.submit import JobRequest
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import Supervisor, WorkerSettings
@@ -147,10 +148,12 @@ __all__ = [
     "ItemRetryPolicy",
     "ItemState",
     "Job",
+    "JobCancelled",
     "JobEvent",
     "JobRequest",
     "JobState",
     "JobStatus",
+    "JobView",
     "Json",
     "JsonObject",
     "KeyReused",

@@ -228,7 +228,7 @@ class App:
     @property
     def jobs(self) -> Jobs:
         """Jobs: submitting, following and steering them."""
-        return Jobs(self._runtime)
+        return Jobs(self._runtime, self._connections)
 
     @property
     def items(self) -> Items:

@@ -106,7 +106,7 @@ async def test_retry_now_brings_a_paused_import_back(served: Rig, open_page: Ope
 
     await page.get_by_role("button", name="Retry now").click()
 
-    await expect(page.locator(".mark")).to_have_text("In line")
+    await expect(page.locator(".mark")).to_have_text("Waiting")
     await expect(page.get_by_role("button")).to_have_count(0)
     assert (await served.app.jobs.get(job.id)).reason is Reason.RETRY_NOW
     assert page.url == served.page_of(job.id)

@@ -221,7 +221,8 @@ ASKS = {
 }
 
 _FULL_SCAN = re.compile(
-    r"Seq Scan on headgate_items|SCAN headgate_items(?! USING (COVERING )?INDEX ix_headgate_items_fetch)"
+    r"Seq Scan on headgate_items"
+    r"|SCAN headgate_items(?! USING (COVERING )?INDEX ix_headgate_items_fetch)"
 )
 
 

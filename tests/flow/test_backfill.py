@@ -39,7 +39,7 @@ from headgate import (
 )
 from headgate.flow.commit import chunk_done
 from headgate.flow.explain import format_time
-from headgate.flow.status import POLL_RESTING_S, POLL_WORKING_S, document
+from headgate.flow.job_view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
 from headgate.flow.submit import JobRequest, check, planned
 from headgate.model import change
 from headgate.model.job import Lane
@@ -134,13 +134,13 @@ def test_what_a_destination_refuses_is_told_with_its_day_and_stops_nothing(tmp_p
         status = await app.jobs.status(job.id)
 
         assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
-        assert status.sentence == "Done, but 1 record was refused."
-        assert [(gap.day, gap.error) for gap in status.gaps] == [
-            (date(2025, 12, 29), "run 2025-12-29 does not fit")
-        ]
-        told: Any = document(status)
-        assert (told["counts"]["imported"], told["counts"]["refused"]) == (29, 1)
-        assert told["source_counts"] == {}
+        assert status.message == "Done, but 1 record was refused."
+        [gap] = status.gaps
+        assert gap.day == date(2025, 12, 29)
+        assert gap.reason == "Shelf did not take some of this day's records."
+        assert gap.error is not None and gap.error.message == "run 2025-12-29 does not fit"
+        assert (status.counts.imported, status.counts.refused) == (29, 1)
+        assert status.source_counts == {}
 
     in_world(tmp_path, main)
 
@@ -162,7 +162,7 @@ def test_a_destination_that_fails_is_the_one_to_blame(tmp_path: Path, error: Exc
         assert (paused.reason, paused.provider) == (Reason.BREAKER, "shelf")
         assert len(paused.recent_errors) == 2
         assert paused.wake_at is not None
-        assert await app.jobs.explain(paused) == (
+        assert (await app.jobs.view(paused)).message == (
             "Syncing is temporarily paused because the Shelf servers are busy. "
             f"We will automatically resume at {format_time(paused.wake_at)}."
         )
@@ -188,7 +188,7 @@ def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(tmp_path: 
         waiting = await app.jobs.get(started.job.id)
 
         assert (waiting.reason, waiting.provider) == (Reason.RATE_LIMITED, "shelf")
-        assert await app.jobs.explain(waiting) == (
+        assert (await app.jobs.view(waiting)).message == (
             "Shelf lets us do only so much at a time; going on at 2026-01-01 00:15 UTC."
         )
         assert (await world.until(app, started.job.id)).state is JobState.SUCCESS
@@ -208,11 +208,10 @@ def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(tmp_path
         status = await app.jobs.status(job.id)
 
         assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
-        assert status.reconnect == "shelf"
-        assert status.sentence == "Shelf needs you to sign in again. Nothing is lost."
+        assert status.reconnect == Reconnect(provider="shelf", connection_id=None)
+        assert not status.retryable
+        assert status.message == "Shelf needs you to sign in again. Nothing is lost."
         assert status.poll_after_s is None
-        told: Any = document(status)
-        assert told["reconnect"] == {"provider": "shelf", "connection_id": None}
 
     in_world(tmp_path, main)
 
@@ -414,7 +413,7 @@ def test_how_it_stands_is_told_as_it_goes_on(tmp_path: Path) -> None:
         await app.supervisor().start()
         await world.clock.sleep(10 * SAMPLES_MIN + 5)
         running = await app.jobs.status(started.job.id)
-        assert running.sentence == "Syncing data for 2025-12-25…"
+        assert running.message == "Syncing data for 2025-12-25…"
         assert running.poll_after_s == POLL_WORKING_S
         # 25 days are left, at ten seconds each
         assert running.finish is not None
@@ -449,7 +448,7 @@ def test_a_job_that_should_have_ended_is_late(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
-def test_a_sentence_and_its_document_stay_the_same_until_something_happens(tmp_path: Path) -> None:
+def test_a_status_stays_the_same_until_something_happens(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         async def down(ctx: Context) -> Chunk:
             raise Transient("503")
@@ -459,11 +458,11 @@ def test_a_sentence_and_its_document_stay_the_same_until_something_happens(tmp_p
         started = await app.backfills.start(asked())
         await world.until(app, started.job.id, JobState.PAUSED)
 
-        first = document(await app.jobs.status(started.job.id))
+        first = await app.jobs.status(started.job.id)
         await world.clock.sleep(60)
 
-        assert document(await app.jobs.status(started.job.id)) == first
-        assert first["error_count"] == 2
+        assert await app.jobs.status(started.job.id) == first
+        assert first.error_count == 2
 
     in_world(tmp_path, main)
 

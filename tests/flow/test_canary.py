@@ -187,7 +187,7 @@ async def live(world: World, life: Life) -> None:
 
     for job in jobs:
         row = await app.jobs.get(job.id)
-        life.show(row, await app.jobs.events(job.id), await app.jobs.explain(row))
+        life.show(row, await app.jobs.events(job.id), await app.jobs.status(row.id))
     await show_everything(app, life, site)
     life.show(source, auth, echoing, connection, roam, site.wire, *site.wire.sent)
 

@@ -14,6 +14,7 @@ from headgate import (
     Context,
     IllegalTransition,
     Job,
+    JobCancelled,
     JobState,
     NotFound,
     Reason,
@@ -52,7 +53,7 @@ def test_a_running_job_pauses_at_its_next_checkpoint_and_resumes_there(tmp_path:
         # When it is paused in the middle of its second page
         asked = await app.jobs.pause(job.id)
         assert (asked.state, asked.hold) == (JobState.RUNNING, True)
-        assert "will pause at its next checkpoint" in await app.jobs.explain(asked)
+        assert "will pause at its next checkpoint" in (await app.jobs.view(asked)).message
 
         # Then that page is still committed, and no further one is read
         job = await world.until(app, job.id, JobState.PAUSED)
@@ -178,6 +179,11 @@ def test_pending_and_paused_jobs_are_cancelled_at_once(tmp_path: Path) -> None:
         second = await submit(app)
         await app.jobs.pause(second.id)
         assert (await app.jobs.cancel(second.id)).state is JobState.CANCELLED
+
+        # And what is cancelled is started anew, not again
+        for action in (app.jobs.pause, app.jobs.resume, app.jobs.retry_now):
+            with pytest.raises(JobCancelled, match=r"is cancelled and cannot .* start a new job"):
+                await action(second.id)
 
     in_world(tmp_path, main)
 

@@ -279,7 +279,7 @@ def test_a_real_refusal_needs_the_user_burns_no_attempt_and_connecting_again_men
             ConnectionReason.GRANT_REFUSED,
         )
         assert "invalid_grant" in (gone.error or "")
-        assert "needs you to sign in again" in await app.jobs.explain(job)
+        assert "needs you to sign in again" in (await app.jobs.view(job)).message
 
         # And the next job asks the provider nothing
         asked = len(site.wire.sent)
@@ -719,9 +719,8 @@ def test_a_paused_connection_does_not_run_says_so_and_goes_on(tmp_path: Path) ->
 
         waiting = await app.jobs.get(job.id)
         assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.CONNECTION_PAUSED)
-        assert "The connection to strava is paused; looking again" in await app.jobs.explain(
-            waiting
-        )
+        said = (await app.jobs.view(waiting)).message
+        assert said.startswith("The connection to strava is paused; looking again")
         assert (waiting.attempts, waiting.summary.errors) == (0, 0)
         assert site.wire.count(LIST_PATH) == 0
 

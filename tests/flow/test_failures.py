@@ -25,6 +25,7 @@ from headgate import (
     Sync,
     Transient,
 )
+from headgate.base.failure import read_failure
 from headgate.flow.check_chunk import CHUNK_RECORDS_MAX
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
@@ -97,7 +98,7 @@ def test_six_failures_within_an_hour_pause_the_job_and_it_comes_back(tmp_path: P
         assert job.wake_at is not None
         cooldown = job.wake_at - world.clock.now()
         assert timedelta(minutes=59) < cooldown <= timedelta(hours=1)
-        assert "We will automatically resume at" in await app.jobs.explain(job)
+        assert "We will automatically resume at" in (await app.jobs.view(job)).message
         await world.clock.sleep(3000)
         assert source_calls == 6
 
@@ -203,8 +204,8 @@ def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(tmp_path: Path) -> None:
             "history", "ada-1", start=DAY - timedelta(days=2), end=DAY
         )
         assert [row.status for row in rows] == [DayStatus.HELD, DayStatus.FAILED, DayStatus.HELD]
-        assert rows[1].error == "Malformed: not JSON"
-        assert "1 day could not be read" in await app.jobs.explain(job)
+        assert (rows[1].error or "").startswith("Malformed: not JSON\nraised at tests/flow/")
+        assert "1 day could not be read" in (await app.jobs.view(job)).message
 
     in_world(tmp_path, main)
 
@@ -256,7 +257,7 @@ def test_a_deferral_waits_until_its_time_and_burns_nothing(tmp_path: Path) -> No
         waiting = await app.jobs.get(job.id)
         assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
         assert (waiting.attempts, waiting.summary.errors, waiting.deferrals) == (0, 0, 1)
-        assert "going on at 2026-01-01 00:15 UTC" in await app.jobs.explain(waiting)
+        assert "going on at 2026-01-01 00:15 UTC" in (await app.jobs.view(waiting)).message
 
         job = await world.until(app, job.id)
         assert job.state is JobState.SUCCESS
@@ -351,7 +352,10 @@ def test_what_a_source_returns_is_checked(tmp_path: Path) -> None:
         await app.supervisor().start()
         await world.clock.sleep(1)
         job = await app.jobs.get(job.id)
-        assert job.error == "Malformed: source 'scripted' returned list, not a Chunk"
+        assert job.error is not None
+        failure = read_failure(job.error)
+        assert failure.kind == "Malformed"
+        assert failure.message == "source 'scripted' returned list, not a Chunk"
 
     in_world(tmp_path, main)
 
@@ -368,8 +372,8 @@ def test_a_chunk_of_too_many_records_is_refused_whole(tmp_path: Path) -> None:
         await world.clock.sleep(1)
 
         job = await app.jobs.get(job.id)
-        assert job.error == (
-            "Malformed: source 'scripted' gave 10,001 records in one chunk; at most 10,000"
+        assert read_failure(job.error or "").message == (
+            "source 'scripted' gave 10,001 records in one chunk; at most 10,000"
         )
         assert await app.records.list("history", job.connection_id) == []
 

@@ -108,7 +108,7 @@ def test_a_delayed_job_starts_when_it_is_due_and_not_before(tmp_path: Path) -> N
         await app.supervisor().start()
         await world.clock.sleep(1)
         job = await submit(app, "work", "ada", delay=3600)
-        assert "Scheduled to start at 2026-01-01 01:00:01 UTC" in await app.jobs.explain(job)
+        assert "Scheduled to start at 2026-01-01 01:00:01 UTC" in (await app.jobs.view(job)).message
         job = await world.until(app, job.id)
         assert job.started_at is not None
         late = (job.started_at - job.created_at).total_seconds() - 3600

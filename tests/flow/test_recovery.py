@@ -136,7 +136,10 @@ def test_a_chunk_that_takes_down_every_worker_ends_its_job(tmp_path: Path) -> No
         assert (job.state, job.reason) == (JobState.FAILED, Reason.CRASHES_SPENT)
         assert job.summary.crashes == 5
         assert job.summary.errors == 0
-        assert "lost 5 times" in await watcher.jobs.explain(job)
+        view = await watcher.jobs.view(job)
+        assert view.message.startswith("We were interrupted again and again, so we stopped.")
+        assert view.operator is not None and view.operator.error is not None
+        assert "lost 5 times" in view.operator.error.message
 
     in_world(tmp_path, main)
 

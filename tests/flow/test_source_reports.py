@@ -17,6 +17,7 @@ from headgate import (
     Transient,
     content_hash,
 )
+from headgate.base.failure import read_failure
 from headgate.model.change import JobChange
 from headgate.ports.store import Work
 from tests.worlds import ScriptedSource, World, in_world, kinds
@@ -80,8 +81,8 @@ def test_a_wrong_event_fails_the_chunk_and_nothing_of_it_is_kept(tmp_path: Path)
         while job.attempts == 0:
             await world.clock.sleep(0.1)
             job = await app.jobs.get(job.id)
-        assert job.error == (
-            "Malformed: events[1].kind: 'succeeded' is the engine's own; "
+        assert read_failure(job.error or "").message == (
+            "events[1].kind: 'succeeded' is the engine's own; "
             "choose another name, such as source_succeeded"
         )
         assert kinds(await app.jobs.events(job.id)) == ["submitted", "retry"]
@@ -227,8 +228,8 @@ def test_a_wrong_count_fails_the_chunk_and_counts_nothing(tmp_path: Path) -> Non
 
         assert (job.summary.errors, job.summary.counts) == (1, {"seen": 5, "skipped": 1})
         [_, retry, _] = await app.jobs.events(job.id)
-        assert retry.data["error"] == (
-            "Malformed: counts.skipped: write an int from 0 to 1,000,000,000, not -1"
+        assert read_failure(str(retry.data["error"])).message == (
+            "counts.skipped: write an int from 0 to 1,000,000,000, not -1"
         )
 
     in_world(tmp_path, main)

@@ -46,19 +46,26 @@ def test_a_job_says_that_no_running_worker_can_run_it(tmp_path: Path) -> None:
         # Given a job, and nobody who works
         notes, steps = await world.app(sync("notes")), await world.app(sync("steps"))
         job = await notes.jobs.get(await submit(notes, "notes", "ada"))
-        nobody = "In line, but no worker is running: it goes on as soon as one is started."
-        assert await steps.jobs.explain(job) == nobody
+        view = await steps.jobs.view(job)
+        assert view.message == (
+            "Waiting for a worker, and none is running that can do this. "
+            "It starts as soon as one is."
+        )
+        assert view.operator is not None and view.operator.waits_for == "no worker is running"
 
         # When a worker comes that has other syncs, then it says so, whoever is asked
         worker = steps.supervisor()
         await worker.start()
         await world.clock.sleep(1)
-        assert "no running worker knows the sync 'notes'" in await notes.jobs.explain(job)
-        assert await notes.jobs.explain(job) == await steps.jobs.explain(job)
+        other = await notes.jobs.view(job)
+        assert other.message == view.message
+        assert other.operator is not None
+        assert other.operator.waits_for == "no running worker knows the sync 'notes'"
+        assert other == await steps.jobs.view(job)
 
         # And when that worker stops, nobody works again
         await worker.stop()
-        assert await notes.jobs.explain(job) == nobody
+        assert await notes.jobs.view(job) == view
 
         # And when the right one comes, the job is done
         await notes.supervisor().start()
@@ -178,8 +185,9 @@ def test_a_job_whose_only_worker_died_says_that_nobody_works(tmp_path: Path) -> 
         host.crash()
         await world.clock.sleep(3600)
 
-        assert await app.jobs.explain(await app.jobs.get(job_id)) == (
-            "Its worker is gone, and no worker is running: it goes on as soon as one is started."
+        assert (await app.jobs.status(job_id)).message == (
+            "Interrupted: the worker is gone, and no other is running that can do this. "
+            "It goes on as soon as one is."
         )
 
     in_world(tmp_path, main)

@@ -209,7 +209,8 @@ def test_progress_events_days_and_gaps_are_told(tmp_path: Path) -> None:
         assert (counts["days_empty"], counts["days_failed"]) == (1, 1)
         [gap] = told["gaps"]
         assert (gap["day"], gap["status"]) == ("2025-12-04", "failed")
-        assert "no JSON" in gap["reason"]
+        assert gap["reason"] == "We tried several times and could not import this day."
+        assert (gap["error"], told["operator"]) == (None, None)
         assert told["poll_after_s"] is None and told["finished_at"] is not None
 
         path = f"/v1/jobs/{job_id}/days"
@@ -224,6 +225,15 @@ def test_progress_events_days_and_gaps_are_told(tmp_path: Path) -> None:
         assert [each["kind"] for each in events] == [
             each.kind for each in await served.app.jobs.events(job_id)
         ]
+        assert "no JSON" not in str([told, days, events])
+
+        # Operators are told what went wrong, and where.
+        admin = await served.admin()
+        [gap] = (await admin.get(f"/v1/jobs/{job_id}")).json()["gaps"]
+        assert (gap["error"]["kind"], gap["error"]["message"]) == ("Malformed", "no JSON")
+        assert gap["error"]["raised_at"].startswith("tests/web/test_jobs_api.py:")
+        assert "no JSON" in str((await admin.get(path)).json())
+        assert "no JSON" in str((await admin.get(f"/v1/jobs/{job_id}/events")).json())
 
     serving(tmp_path, main, history(read=read, retry=RetryPolicy(errors_max=1, pauses_max=0)))
 
@@ -324,7 +334,7 @@ def test_retry_is_for_what_stands_still(tmp_path: Path) -> None:
         assert (await post("retry")).json()["reason"] == "retry_now"
         assert (await post("cancel")).json()["state"] == "cancelled"
         for verb in ("retry", "pause", "resume"):
-            problem(await post(verb), 409, "illegal_transition")
+            problem(await post(verb), 409, "job_cancelled")
         assert (await post("cancel")).status_code == 200
 
     serving(tmp_path, main)

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from headgate.base.failure import Failure
+from headgate.flow.job_view import DayView, JobStatus, JobView, OperatorView
+from headgate.model.forecast import Forecast
 from headgate.toolkit.api import documents
 from headgate.toolkit.api.problems import KINDS
 from headgate.web.api import administration, connections, items
@@ -25,6 +28,7 @@ OPERATIONS = {
     "resume_job",
     "cancel_job",
     "make_job_link",
+    "start_sync_job",
     "list_connections",
     "get_connection",
     "make_connect_link",
@@ -104,7 +108,7 @@ def test_no_model_is_left_out_and_none_is_of_the_framework(document: dict[str, A
 
     assert "Problem" in schemas
     assert not {"HTTPValidationError", "ValidationError"} & set(schemas)
-    for name in ("StartJob", "MakeLink", "Connect", "HandOver", "SetPlan"):
+    for name in ("StartJob", "StartSync", "MakeLink", "Connect", "HandOver", "SetPlan"):
         assert schemas[name]["additionalProperties"] is False
 
 
@@ -126,15 +130,17 @@ def test_examples_are_what_the_models_hold(module: Any) -> None:
     assert seen
 
 
-def test_what_is_answered_has_the_fields_of_the_brief(document: dict[str, Any]) -> None:
-    fields = document["components"]["schemas"]["JobDocument"]
+def test_what_is_answered_is_described_as_the_engine_makes_it(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
 
-    assert set(fields["required"]) == set(fields["properties"])
-    assert set(fields["properties"]) == {
-        *("id", "user_id", "sync", "source", "destination", "connection_id"),
-        *("destination_connection_id", "mode", "lane", "state", "reason", "sentence", "percent"),
-        *("progress", "start_date", "end_date", "cursor_date", "wake_at", "finish", "late"),
-        *("source_counts", "high_water"),
-        *("counts", "gaps", "error", "error_count", "last_attempt_at", "poll_after_s"),
-        *("reconnect", "created_at", "updated_at", "started_at", "finished_at"),
+    for struct in (JobStatus, JobView, OperatorView, DayView, Failure, Forecast):
+        told = schemas[struct.__name__]
+        assert set(told["properties"]) == set(struct.__struct_fields__)
+        assert set(told["required"]) == set(told["properties"])
+    properties = schemas["JobStatus"]["properties"]
+    assert properties["message"]["description"].startswith("For the user: what happened")
+    assert properties["retryable"] == {
+        "description": "Whether to offer `retry`: it may help.",
+        "title": "Retryable",
+        "type": "boolean",
     }

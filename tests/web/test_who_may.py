@@ -31,6 +31,7 @@ ADMINS_ONLY = {"get_user", "set_user_plan", "list_budgets", "reset_item"}
 #: Routes without a thing of somebody's in their path.
 NO_OBJECT = {
     "start_job",
+    "start_sync_job",
     "list_jobs",
     "list_connections",
     "make_connect_link",

@@ -10,6 +10,7 @@ HeadgateError
 │  ├─ KeyReused(job_id)
 │  ├─ NotConnected(provider)    the user has to sign in there first
 │  └─ IllegalTransition
+│     └─ JobCancelled           a new job has to be started
 ├─ StoreError                   the database did not do it
 │  ├─ StoreUnavailable          …or may have done it: the outcome is unknown
 │  ├─ SchemaBehind
@@ -111,6 +112,10 @@ class NotConnected(Conflict):
 
 class IllegalTransition(Conflict):
     """The job is in a state that does not allow this."""
+
+
+class JobCancelled(IllegalTransition):
+    """The job was cancelled: start a new one."""
 
 
 class StoreError(HeadgateError):

@@ -5,13 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Annotated
 
-import msgspec
 import typer
 
 from headgate.app import App
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.flow.backfill import BackfillRequest
-from headgate.flow.status import document, line
+from headgate.flow.job_view import JobView
 from headgate.model.forecast import Forecast
 from headgate.model.job import Job, Mode, Reprocess
 from headgate.model.states import JobState
@@ -26,7 +25,7 @@ from headgate.toolkit.commands.loading import (
     run,
     told,
 )
-from headgate.toolkit.commands.output import messages, out, print_json, state_text
+from headgate.toolkit.commands.output import messages, out, print_json, print_list
 from headgate.toolkit.commands.reading import day
 from headgate.toolkit.commands.watching import print_status, span_of, watch, watch_json
 
@@ -135,7 +134,7 @@ def list_backfills(
     """List imports, newest first."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def find(opened: App) -> tuple[Sequence[Job], Sequence[str]]:
+    async def find(opened: App) -> Sequence[JobView]:
         found = await opened.jobs.list(
             user_id=user,
             sync=sync,
@@ -144,19 +143,10 @@ def list_backfills(
             limit=limit,
             before=before,
         )
-        return found, await opened.jobs.explain_all(found)
+        return await opened.jobs.views(found)
 
-    found, sentences = run(loaded, find, json=json)
-    if json:
-        shown = [line(*each) for each in zip(found, sentences, strict=True)]
-        more = len(found) == limit
-        print_json({"data": shown, "next_before": found[-1].id if more else None})
-        return
-    if not found:
-        messages.print("no imports; start one with: headgate backfill start --help")
-    for job, sentence in zip(found, sentences, strict=True):
-        text = state_text(job).plain if not out.is_terminal else state_text(job)
-        out.print(job.id, text, job.sync, job.user_id, sentence, sep="  ", markup=False)
+    none = "no imports; start one with: headgate backfill start --help"
+    print_list(run(loaded, find, json=json), limit=limit, json=json, none=none)
 
 
 @commands.command()
@@ -253,7 +243,7 @@ async def _tell(
     if not json:
         print_status(standing)
     elif not follow:
-        print_json(document(standing))
+        print_json(standing)
     return code
 
 
@@ -285,11 +275,11 @@ def _each(
 
 
 async def _acted(opened: App, job: Job, json: bool) -> None:
-    sentence = await opened.jobs.explain(job)
+    status = await opened.jobs.status(job.id)
     if json:
-        print_json({"id": job.id, "state": job.state.value, "sentence": sentence})
+        print_json(status)
     else:
-        out.print(f"{job.id}  {sentence}", markup=False)
+        out.print(f"{status.id}  {status.message}", markup=False)
 
 
 def _lines() -> list[str]:
@@ -298,7 +288,7 @@ def _lines() -> list[str]:
 
 def _print_forecast(made: Forecast, *, json: bool) -> None:
     if json:
-        print_json(msgspec.to_builtins(made))
+        print_json(made)
         return
     held = f"; {made.days_held:,} of the range are held already" if made.days_held else ""
     out.print(f"{made.days:,} days to read{held}")

@@ -6,19 +6,20 @@ from typing import Annotated
 import typer
 
 from headgate.app import App
-from headgate.model.job import Job, Lane, Mode
+from headgate.flow.job_view import EventPage, JobStatus, JobView
+from headgate.flow.submit import JobRequest
+from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.store import Submitted
 from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
 from headgate.toolkit.commands.output import (
-    job_json,
     messages,
     print_events,
-    print_job,
-    print_jobs,
     print_json,
+    print_list,
 )
 from headgate.toolkit.commands.reading import day, json_object, moment
+from headgate.toolkit.commands.watching import print_status
 
 commands = typer.Typer(help="Submit, watch and steer jobs.", no_args_is_help=True)
 
@@ -30,10 +31,22 @@ UserOption = Annotated[str | None, typer.Option("--user", help="Only this user's
 def submit(
     sync: Annotated[str, typer.Argument(help="The sync to run.")],
     user: Annotated[str, typer.Option("--user", help="Whose data it is.")],
-    connection: Annotated[str, typer.Option("--connection", help="The user's connection.")],
+    connection: Annotated[
+        str | None, typer.Option(help="Where the user has several: the source's.")
+    ] = None,
+    destination_connection: Annotated[
+        str | None, typer.Option(help="Where the user has several: the destination's.")
+    ] = None,
     mode: Annotated[Mode, typer.Option(help="How much to read.")] = Mode.FULL,
-    start: Annotated[str | None, typer.Option("--from", help="History: first day.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="History: last day.")] = None,
+    start: Annotated[
+        str | None, typer.Option("--start-date", "--from", help="History: first day.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--end-date", "--to", help="History: last day.")
+    ] = None,
+    reprocess: Annotated[
+        Reprocess, typer.Option(help="History: which days to read again.")
+    ] = Reprocess.FAILED,
     since: Annotated[
         str | None, typer.Option(help="Since: a moment with a zone. Left out: the high-water mark.")
     ] = None,
@@ -47,32 +60,35 @@ def submit(
 ) -> None:
     """Submit a job. The same key again returns the same job."""
 
-    async def use(opened: App) -> tuple[Submitted, str]:
-        submitted = await opened.jobs.submit(
-            sync,
+    async def use(opened: App) -> tuple[Submitted, JobStatus]:
+        wanted = JobRequest(
+            sync=sync,
             user_id=user,
             connection_id=connection,
+            destination_connection_id=destination_connection,
             mode=mode,
-            start=None if start is None else day("from", start),
-            end=None if end is None else day("to", end),
+            start=None if start is None else day("start_date", start),
+            end=None if end is None else day("end_date", end),
+            reprocess=reprocess,
             since=None if since is None else moment("since", since),
             limit=limit,
             lane=lane,
             key=key,
-            options=None if options is None else json_object("options", options),
+            options={} if options is None else json_object("options", options),
             delay_s=delay,
         )
-        return submitted, await opened.jobs.explain(submitted.job)
+        submitted = await opened.jobs.start(wanted)
+        return submitted, await opened.jobs.status(submitted.job.id)
 
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    submitted, sentence = run(loaded, use, json=json)
+    submitted, status = run(loaded, use, json=json)
     if json:
-        print_json({"job": job_json(submitted.job, sentence), "created": submitted.created})
+        print_json({"job": status, "created": submitted.created})
         return
-    print_job(submitted.job, sentence)
+    print_status(status)
     if not submitted.created:
         messages.print("the key was used before: this is the job it made")
-    messages.print(f"next: headgate job show {submitted.job.id}", markup=False)
+    messages.print(f"next: headgate job show {status.id}", markup=False)
 
 
 @commands.command("list")
@@ -89,22 +105,14 @@ def list_jobs(
     """List jobs, newest first."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def find(opened: App) -> tuple[Sequence[Job], Sequence[str]]:
+    async def find(opened: App) -> Sequence[JobView]:
         found = await opened.jobs.list(
             user_id=user, sync=sync, states=state or (), limit=limit, before=before
         )
-        return found, await opened.jobs.explain_all(found)
+        return await opened.jobs.views(found)
 
-    found, sentences = run(loaded, find, json=json)
-    if json:
-        following = found[-1].id if len(found) == limit else None
-        shown = [job_json(*each) for each in zip(found, sentences, strict=True)]
-        print_json({"data": shown, "next_before": following})
-        return
-    if not found:
-        messages.print("no jobs; submit one with: headgate job submit --help")
-        return
-    print_jobs(found, sentences)
+    none = "no jobs; submit one with: headgate job submit --help"
+    print_list(run(loaded, find, json=json), limit=limit, json=json, none=none)
 
 
 @commands.command()
@@ -131,15 +139,16 @@ def events(
     """Tell a job's story, in order."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def use(opened: App) -> list[object]:
+    async def use(opened: App) -> Sequence[JobEvent]:
         await opened.jobs.get(job_id)
-        return list(await opened.jobs.events(job_id, after=after, limit=limit))
+        return await opened.jobs.events(job_id, after=after, limit=limit)
 
     told = run(loaded, use, json=json)
     if json:
-        print_json({"data": told})
+        more = str(told[-1].id) if len(told) == limit else None
+        print_json(EventPage(data=told, next_cursor=more))
     else:
-        print_events(told)  # type: ignore[arg-type]
+        print_events(told)
 
 
 @commands.command()
@@ -195,12 +204,11 @@ def _one(
 ) -> None:
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def explained(opened: App) -> tuple[Job, str]:
-        job = await use(opened)
-        return job, await opened.jobs.explain(job)
+    async def shown(opened: App) -> JobStatus:
+        return await opened.jobs.status((await use(opened)).id)
 
-    job, sentence = run(loaded, explained, json=json)
+    status = run(loaded, shown, json=json)
     if json:
-        print_json(job_json(job, sentence))
+        print_json(status)
     else:
-        print_job(job, sentence)
+        print_status(status)

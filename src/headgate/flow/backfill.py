@@ -8,19 +8,18 @@ from datetime import date
 import msgspec
 
 from headgate.base.encoding import JsonObject
-from headgate.base.errors import InvalidInput, NotConnected
-from headgate.flow.connect import meant
-from headgate.flow.registry import Sync, auth_of, title_of
+from headgate.base.errors import InvalidInput
+from headgate.flow.registry import Sync
+from headgate.flow.resolve import resolved
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check, check_name, entitle, planned, submit
 from headgate.model.budget import BudgetUse
 from headgate.model.forecast import Forecast
 from headgate.model.job import Mode, Reprocess
-from headgate.model.states import JOB, ConnectionState
+from headgate.model.states import JOB
 from headgate.policy.calendar import days_in
 from headgate.policy.forecast import forecast
 from headgate.ports.connections import ConnectionStore
-from headgate.ports.connector import Destination, Source
 from headgate.ports.store import JobFilter, Submitted
 
 #: Other imports that a forecast takes into account, at most.
@@ -96,23 +95,11 @@ class Backfills:
     async def _resolved(self, request: BackfillRequest) -> JobRequest:
         """The same request in the engine's words."""
         check_name("user_id", request.user_id)
-        sync = self._sync(request)
-        connection_id = await self._connection(
-            sync.source, "connection_id", request.connection_id, request.user_id
-        )
-        destination_id = None
-        if sync.destination is not None and auth_of(sync.destination) is not None:
-            destination_id = await self._connection(
-                sync.destination,
-                "destination_connection_id",
-                request.destination_connection_id,
-                request.user_id,
-            )
-        return JobRequest(
-            sync=sync.name,
+        wanted = JobRequest(
+            sync=self._sync(request).name,
             user_id=request.user_id,
-            connection_id=connection_id,
-            destination_connection_id=destination_id,
+            connection_id=request.connection_id,
+            destination_connection_id=request.destination_connection_id,
             mode=Mode.HISTORY,
             start=request.start,
             end=request.end,
@@ -120,6 +107,7 @@ class Backfills:
             key=request.key,
             options=request.options,
         )
+        return await resolved(self._rt, self._connections, wanted)
 
     def _sync(self, request: BackfillRequest) -> Sync:
         source, destination = request.source, request.destination
@@ -137,23 +125,6 @@ class Backfills:
             names = ", ".join(sync.name for sync in found)
             raise InvalidInput("sync", f"name one of those {_way(source, destination)}: {names}")
         return named[0]
-
-    async def _connection(
-        self, end: Source | Destination, field: str, given: str | None, user_id: str
-    ) -> str:
-        if auth_of(end) is None or self._rt.credentials is None:
-            return given or user_id
-        connection = await meant(
-            self._connections,
-            end.name,
-            user_id=user_id,
-            given=given,
-            title=title_of(end),
-            field=field,
-        )
-        if connection.state is ConnectionState.NEEDS_REAUTH:
-            raise NotConnected(end.name, f"{title_of(end)} needs the user to sign in again first")
-        return connection.id
 
 
 def _ends(sync: Sync) -> tuple[str, str | None]:

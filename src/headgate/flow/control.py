@@ -8,7 +8,7 @@ automatic thaw, or a cancel that races completion, ends in one of the legal outc
 from collections.abc import Callable
 from datetime import timedelta
 
-from headgate.base.errors import Conflict, IllegalTransition
+from headgate.base.errors import Conflict, IllegalTransition, JobCancelled
 from headgate.flow.runtime import Runtime
 from headgate.model import change
 from headgate.model.change import JobChange
@@ -113,4 +113,8 @@ async def _apply(rt: Runtime, job_id: str, user_id: str | None, decide: Decide) 
 
 
 def _refused(job: Job, what: str) -> IllegalTransition:
+    if job.state is JobState.CANCELLED:
+        return JobCancelled(
+            f"job {job.id} is cancelled and cannot {what}; what is imported stays: start a new job"
+        )
     return IllegalTransition(f"job {job.id} is {job.state.value} and cannot {what}")

@@ -1,35 +1,35 @@
-"""Why a job is where it is, what frees it, and when: one sentence, the same everywhere.
+"""What a user is told of a job: what happened, what happens next, and what to do.
 
+It is written from the job's state, its reason and the kind of its last error, never from what the
+error says: an address, a status or a parser's words help no user. Operators are told those apart.
 It names times, not how far off they are, so that it stays the same until something happens.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import assert_never
 
+from headgate.base.failure import read_failure
 from headgate.model.job import Job, Mode, Reason
-from headgate.model.states import JobState
+from headgate.model.states import DayStatus, JobState
 from headgate.model.worker import Worker
+from headgate.policy.retryable import is_retryable
 
-_CLASS = re.compile(r"^[A-Z]\w*: ")
 
-
-def explain(
+def user_message(
     job: Job,
     *,
     now: datetime,
     titles: Mapping[str, str] | None = None,
     workers: Sequence[Worker] | None = None,
 ) -> str:
-    """One sentence for people.
+    """The message for the user.
 
-    `titles` are what they call the providers. `workers` are those that live, where that is known:
+    `titles` are what people call the providers. `workers` are those that live, where that is known:
     it matters to a job that `needs_worker`.
     """
-    if workers is not None and needs_worker(job, now) and (missing := _missing(job, workers)):
-        where = "In line, but" if job.state is JobState.PENDING else "Its worker is gone, and"
-        return f"{where} {missing}: it goes on as soon as one is started."
+    if missing_worker(job, now=now, workers=workers) is not None:
+        return _WITHOUT_WORKER[job.state]
     who = (titles or {}).get(job.provider, job.provider)
     match job.state:
         case JobState.PENDING:
@@ -39,9 +39,9 @@ def explain(
         case JobState.PAUSED:
             return _paused(job, now, who)
         case JobState.CANCELLING:
-            return f"Cancelling: waiting for the worker to let go, {_until(job.wake_at, now)}."
+            return _cancelling(job, now)
         case JobState.CANCELLED:
-            return "Cancelled."
+            return f"Cancelled. {_SAFE} Start a new import to go on."
         case JobState.SUCCESS:
             return _success(job)
         case JobState.FAILED:
@@ -57,8 +57,10 @@ def needs_worker(job: Job, now: datetime) -> bool:
     return job.state is JobState.PENDING and (job.wake_at is None or job.wake_at <= now)
 
 
-def _missing(job: Job, workers: Sequence[Worker]) -> str | None:
-    """Why no worker takes the job; None where one does."""
+def missing_worker(job: Job, *, now: datetime, workers: Sequence[Worker] | None) -> str | None:
+    """Why no worker takes the job, for operators; None where one does, or none is needed."""
+    if workers is None or not needs_worker(job, now):
+        return None
     if not workers:
         return "no worker is running"
     if any(worker.can_run(job) for worker in workers):
@@ -66,6 +68,24 @@ def _missing(job: Job, workers: Sequence[Worker]) -> str | None:
     if any(job.sync in worker.abilities.syncs for worker in workers):
         return f"no running worker serves the {job.lane.value} lane"
     return f"no running worker knows the sync {job.sync!r}"
+
+
+def day_message(status: DayStatus, *, refused: bool, destination: str | None) -> str | None:
+    """Why a day is missing, or only partly there, for the user; None where nothing is wrong."""
+    if status is DayStatus.FAILED:
+        return "We tried several times and could not import this day."
+    return f"{destination or 'We'} did not take some of this day's records." if refused else None
+
+
+_SAFE = "What was imported so far is safe."
+_TRY_AGAIN = "Try again; if it stops again, ask support."
+_SUPPORT = "Ask support, and give them the support code."
+_WITHOUT_WORKER = {
+    JobState.PENDING: "Waiting for a worker, and none is running that can do this. "
+    "It starts as soon as one is.",
+    JobState.RUNNING: "Interrupted: the worker is gone, and no other is running that can do this. "
+    "It goes on as soon as one is.",
+}
 
 
 def _running(job: Job) -> str:
@@ -80,24 +100,23 @@ def _running(job: Job) -> str:
 _WAITS = {
     Reason.RETRYING: "The last try failed; trying again {when}.",
     Reason.RATE_LIMITED: "{who} lets us do only so much at a time; going on {when}.",
-    Reason.NO_LIMITER: "The rate limiter for {who} cannot be reached; looking again {when}.",
+    Reason.NO_LIMITER: "We cannot see how much {who} allows us now; looking again {when}.",
     Reason.CONNECTION_PAUSED: "The connection to {who} is paused; looking again {when}.",
     Reason.DEFERRED: "Waiting for {who}; going on {when}.",
     Reason.IDLE: "Nothing to do at the moment; looking again {when}.",
-    Reason.RESCUED: "The worker was lost; starting again {when}.",
+    Reason.RESCUED: "We were interrupted; starting again {when}.",
 }
 
 
 def _pending(job: Job, now: datetime, who: str) -> str:
     if job.reason is Reason.PROBE:
-        return f"In line to try whether {who} has recovered."
+        return f"Waiting for a worker to try whether {who} has recovered."
     if job.wake_at is not None and job.wake_at > now:
         text = _WAITS.get(job.reason, "Scheduled to start {when}.")
-        when = _until(job.wake_at, now)
-        return text.format(who=who, when=when)
+        return text.format(who=who, when=_until(job.wake_at, now))
     if job.mode is Mode.HISTORY and job.started_at is not None and job.progress.at:
-        return f"In line to go on with {job.progress.at}."
-    return "In line for a worker."
+        return f"Waiting for a worker to go on with {job.progress.at}."
+    return "Waiting for a worker."
 
 
 def _paused(job: Job, now: datetime, who: str) -> str:
@@ -113,6 +132,15 @@ def _paused(job: Job, now: datetime, who: str) -> str:
             return f"{busy} We will automatically resume {_until(job.wake_at, now)}."
 
 
+def _cancelling(job: Job, now: datetime) -> str:
+    if job.wake_at is None or job.wake_at <= now:
+        return "Cancelling. What is being read now may still be imported."
+    return (
+        "Cancelling. What is being read now may still be imported; "
+        f"it ends by {format_time(job.wake_at)} at the latest."
+    )
+
+
 def _success(job: Job) -> str:
     days, refused = job.summary.days_failed, job.summary.refused
     if days or refused:
@@ -120,35 +148,42 @@ def _success(job: Job) -> str:
         if refused:
             were = "records were" if refused != 1 else "record was"
             missing.append(f"{refused} {were} refused")
-        return f"Done, but {' and '.join(missing)}."
+        again = " Start the same import again to try those days once more." if days else ""
+        return f"Done, but {' and '.join(missing)}.{again}"
     if job.mode is Mode.HISTORY and job.progress.total == 0:
         return "Done: every day was held already."
     return "Done."
 
 
+_SETUP = "This import is not set up right on our side, so we stopped."
+#: What happened, by the kind of the error, where that is more than that the provider failed.
+_HAPPENED = {
+    "Malformed": "{who} kept sending answers that we cannot read, so we stopped.",
+    "Forbidden": "{who} does not let us read this, so we stopped.",
+    "PlanRequired": "Your plan does not include this, so we stopped.",
+    "AddressRefused": _SETUP,
+    "InvalidInput": _SETUP,
+    "UnknownSync": _SETUP,
+}
+
+
 def _failed(job: Job, who: str) -> str:
-    match job.reason:
-        case Reason.NEEDS_REAUTH:
-            return f"{who} needs you to sign in again. Nothing is lost."
-        case Reason.CRASHES_SPENT:
-            return f"Stopped: {_error(job)}."
-        case _:
-            return f"Failed: {_error(job)}."
-
-
-def _error(job: Job) -> str:
-    return plain(job.error).rstrip(".") or "no reason given"
+    if job.reason is Reason.NEEDS_REAUTH:
+        return f"{who} needs you to sign in again. Nothing is lost."
+    kind = read_failure(job.error or "").kind or ""
+    retryable = is_retryable(job.state, job.reason, kind)
+    if job.reason is Reason.CRASHES_SPENT:
+        happened = "We were interrupted again and again, so we stopped."
+    else:
+        usual = "kept failing" if retryable else "refused our request"
+        happened = _HAPPENED.get(kind, "{who} " + usual + ", so we stopped.").format(who=who)
+    return f"{happened} {_SAFE} {_TRY_AGAIN if retryable else _SUPPORT}"
 
 
 def _until(at: datetime | None, now: datetime) -> str:
     if at is None:
         return "at once"
     return f"{'at' if at > now else 'since'} {format_time(at)}"
-
-
-def plain(error: str | None) -> str:
-    """An error without its class, which is for whoever reads logs."""
-    return _CLASS.sub("", error or "") or error or ""
 
 
 def format_time(at: datetime) -> str:

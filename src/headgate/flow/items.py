@@ -6,10 +6,12 @@ from datetime import timedelta
 import msgspec
 
 from headgate.base.errors import InvalidInput
+from headgate.flow.ensure import ensure
 from headgate.flow.fetch_item import reset_item
-from headgate.flow.jobs import LIST_MAX, Jobs
+from headgate.flow.jobs import LIST_MAX
 from headgate.flow.registry import Collection
 from headgate.flow.runtime import Runtime
+from headgate.flow.submit import JobRequest
 from headgate.model.item import Item
 from headgate.model.states import ItemState
 from headgate.ports.items import ItemStore, NewItem, Registered, Served, StoredDocument
@@ -106,12 +108,13 @@ class Items:
         reset = await reset_item(self._store, item.id, after=after)
         collection = self._rt.registry.collections.get(item.collection)
         if fetch and collection is not None and collection.fetched_by is not None:
-            await Jobs(self._rt).ensure(
-                collection.fetched_by,
+            wanted = JobRequest(
+                sync=collection.fetched_by,
                 user_id=item.user_id,
                 connection_id=item.connection_id,
                 options=collection.fetch_options,
             )
+            await ensure(self._rt, wanted)
         return reset
 
     async def stats(self, collection: str, *, user_id: str | None = None) -> ItemStats:

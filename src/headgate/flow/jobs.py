@@ -7,11 +7,13 @@ from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.flow import control
 from headgate.flow.ensure import ensure
+from headgate.flow.job_view import JobStatus, JobView, status_of, views_of
+from headgate.flow.resolve import resolved
 from headgate.flow.runtime import Runtime
-from headgate.flow.status import JobStatus, sentences, status_of
 from headgate.flow.submit import JobRequest, submit
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
+from headgate.ports.connections import ConnectionStore
 from headgate.ports.store import JobFilter, Submitted
 
 LIST_MAX = 1000
@@ -20,9 +22,17 @@ LIST_MAX = 1000
 class Jobs:
     """The jobs of an application. Where a user is named, another's are NotFound."""
 
-    def __init__(self, rt: Runtime) -> None:
+    def __init__(self, rt: Runtime, connections: ConnectionStore) -> None:
         """Of the syncs that `rt` knows."""
         self._rt = rt
+        self._connections = connections
+
+    async def start(self, request: JobRequest) -> Submitted:
+        """Store a job for a user's own connection, which need not be named where there is one.
+
+        Raises before writing if anything is wrong, such as a connection that is another user's.
+        """
+        return await submit(self._rt, await resolved(self._rt, self._connections, request))
 
     async def submit(
         self,
@@ -42,7 +52,10 @@ class Jobs:
         options: JsonObject | None = None,
         delay_s: float = 0.0,
     ) -> Submitted:
-        """Store a job for a sync and a connection; see `JobRequest` for what each field means."""
+        """Store a job for a sync and a connection; see `JobRequest` for what each field means.
+
+        Whose the connection is, is not checked: `start` does that, and finds it.
+        """
         request = JobRequest(
             sync=sync,
             user_id=user_id,
@@ -152,10 +165,10 @@ class Jobs:
         """How a job stands, for whoever waits for it."""
         return await status_of(self._rt, job_id, user_id=user_id)
 
-    async def explain(self, job: Job) -> str:
-        """Why the job is where it is, what frees it, and when."""
-        return (await self.explain_all([job]))[0]
+    async def view(self, job: Job) -> JobView:
+        """The job as it is shown: with what its user and its operators are told."""
+        return (await self.views([job]))[0]
 
-    async def explain_all(self, jobs: Sequence[Job]) -> Sequence[str]:
+    async def views(self, jobs: Sequence[Job]) -> Sequence[JobView]:
         """The same for each of these."""
-        return await sentences(self._rt, jobs)
+        return await views_of(self._rt, jobs)

@@ -17,6 +17,8 @@ from headgate.ports.connector import Destination, Limited, Provider, Source
 from headgate.ports.items import FetchAttempt
 
 NAME_LENGTH_MAX = 100
+#: What a provider says of itself.
+_PROVIDER = ("title", "auth", "budget", "ports")
 
 
 def _check_name(field: str, name: str) -> None:
@@ -76,6 +78,7 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
         if self.chunk_s_max <= 0:
             raise InvalidInput(f"{self.name}.chunk_s_max", "must be above 0")
         for end in self.ends:
+            _check_provider(end)
             budget = budget_of(end)
             if budget is not None and not isinstance(budget, Budget):
                 raise InvalidInput(f"{end.name}.budget", "must be a headgate.Budget")
@@ -97,8 +100,19 @@ def budget_of(end: Source | Destination) -> Budget | None:
 
 
 def title_of(end: Source | Destination) -> str:
-    """What people call it."""
-    return end.title if isinstance(end, Provider) else end.name
+    """What people call it: its title, which an end without an API may have too, else its name."""
+    title = getattr(end, "title", None)
+    return title if isinstance(title, str) else end.name
+
+
+def _check_provider(end: Source | Destination) -> None:
+    """Refuse an end with an API that says too little of it: it would be taken for one without."""
+    if not hasattr(end, "open_http") or isinstance(end, Provider):
+        return
+    lacks = [name for name in _PROVIDER if not hasattr(end, name)]
+    raise InvalidInput(
+        end.name, f"has an API (open_http) and lacks {', '.join(lacks)}; see headgate.Provider"
+    )
 
 
 class Registry:

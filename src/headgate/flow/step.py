@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import NamedTuple, assert_never
 
 from headgate.base.errors import SourceError, StoreUnavailable, Transient
+from headgate.base.failure import describe_failure
 from headgate.base.log import get_logger
 from headgate.base.redact import describe_error
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
@@ -141,7 +142,7 @@ def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, provider: str) ->
 
 
 def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
-    said = describe_error(error)
+    said = describe_failure(error)
     provider = error.provider if isinstance(error, SourceError) else None
     decision = decide(job, error, sync.retry, now=rt.clock.now(), draw=rt.rng.random())
     match decision:
@@ -150,7 +151,8 @@ def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
                 job, after=after, error=said, recent_errors=recent, provider=provider
             )
         case Defer(after, reason):
-            changed = change.defer(job, after=after, reason=reason, note=said, provider=provider)
+            note = describe_error(error)
+            changed = change.defer(job, after=after, reason=reason, note=note, provider=provider)
         case Pause(cooldown, recent):
             changed = change.open_breaker(
                 job, cooldown=cooldown, error=said, recent_errors=recent, provider=provider

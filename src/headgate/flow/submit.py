@@ -25,8 +25,9 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     sync: str
     user_id: str
-    connection_id: str
-    #: The user's link to the destination, where that has users.
+    #: The user's link to the source. `Jobs.start` finds it where the user has one only.
+    connection_id: str | None = None
+    #: The same for the destination, where that has users.
     destination_connection_id: str | None = None
     mode: Mode | str = Mode.FULL
     #: Mode history: the first and the last day, both included. Days are UTC days.
@@ -72,7 +73,7 @@ def check(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> New
     return NewJob(
         id=job_id,
         user_id=check_name("user_id", request.user_id),
-        connection_id=check_name("connection_id", request.connection_id),
+        connection_id=check_name("connection_id", request.connection_id or ""),
         sync=sync.name,
         source=sync.source.name,
         destination=None if sync.destination is None else sync.destination.name,

@@ -1,8 +1,10 @@
 """What an import will cost and how long it may take, before it starts and while it runs."""
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 
 class DayCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,12 +45,12 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import would do."""
+    """What an import would do; nothing was started."""
 
-    #: Days to be read, and days of the range that are held already.
-    days: int
-    days_held: int
+    days: Annotated[int, Meta(description="Days to be read.")]
+    days_held: Annotated[int, Meta(description="Days of the range that are held already.")]
     requests: tuple[Requests, ...] = ()
     left_for_live: tuple[LeftForLive, ...] = ()
-    #: None where the sync does not say what a day costs.
-    finish: Finish | None = None
+    finish: Annotated[
+        Finish | None, Meta(description="null where the sync does not say what a day costs.")
+    ] = None

@@ -139,7 +139,7 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     state: JobState
     reason: Reason
-    #: The last error, redacted. It stays until the next success.
+    #: The last error, redacted, as `base/failure.py` writes it. It stays until the next success.
     error: str | None = None
     #: Whom the present state is about, source or destination: breakers open and recover by it.
     provider: str

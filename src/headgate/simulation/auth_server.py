@@ -12,7 +12,7 @@ from typing import NamedTuple
 from headgate.base.errors import GrantRefused, Transient
 from headgate.base.secret import Secret
 from headgate.model.account import Tokens
-from headgate.ports.auth import Placed, Surroundings
+from headgate.ports.auth import Auth, Placed, Surroundings
 from headgate.simulation.host import Host, current_host
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.provider import Trouble
@@ -93,11 +93,16 @@ class SimulatedAuth:
 
     refreshes = True
     refresh_margin_s = 10.0
+    ports: frozenset[int] = frozenset()
 
     def __init__(self, server: AuthServer, draw: Random, trouble: Trouble) -> None:
         self._server = server
         self._draw = draw
         self._trouble = trouble
+
+    def merged(self, other: Auth) -> Auth | None:
+        """Both syncs of a provider share one."""
+        return self if other is self else None
 
     def placed(self, access: Secret) -> Placed:
         """The access token as a request carries it."""

@@ -35,7 +35,9 @@ WRITERS = 2
 class DiarySource:
     """Pages that only their writer may read."""
 
-    name = DIARY
+    name = title = DIARY
+    budget = None
+    ports: frozenset[int] = frozenset()
 
     def __init__(self, server: AuthServer, draw: Random, trouble: Trouble) -> None:
         self.auth = SimulatedAuth(server, draw, trouble)

@@ -3,11 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-from headgate import Chunk, Context, Transient
+from headgate import Chunk, Context, Forbidden, JobStatus, Transient
 from headgate.model.access import Role
 from headgate.model.states import JobState
 from headgate.systems.health_history import api
-from headgate.systems.health_history.api import STATUS_OF, Status
+from headgate.systems.health_history.api import (
+    MORE_NAMES,
+    NAMES,
+    STATUS_OF,
+    HistoricalJob,
+    HistoricalLine,
+    Status,
+)
 from tests.web import test_openapi
 from tests.web.callers import Served, history, problem, serving
 from tests.worlds import World
@@ -24,7 +31,10 @@ SEED_FIELDS = {
     "errorCount",
     "lastAttempt",
 }
-OUR_FIELDS = {"percent", "sentence", "reason", "wake_at", "finish", "gaps", "poll_after_s"}
+OUR_FIELDS = {
+    *("percent", "message", "retryable", "reason", "wake_at"),
+    *("finish", "gaps", "poll_after_s"),
+}
 WANTED = {"source": "fitbit", "startDate": "2025-12-01", "endDate": "2025-12-10"}
 
 
@@ -75,10 +85,8 @@ def test_a_job_is_started_and_followed_to_its_end(tmp_path: Path) -> None:
             "errorCount": 0,
             "lastAttempt": None,
         }
-        assert (told["percent"], told["sentence"]) == (
-            0.0,
-            "In line, but no worker is running: it goes on as soon as one is started.",
-        )
+        assert (told["percent"], told["retryable"]) == (0.0, False)
+        assert told["message"].startswith("Waiting for a worker, and none is running")
         await served.app.supervisor().start()
         done = await phone.until(world, told["jobId"], "COMPLETED")
         assert done.keys() == SEED_FIELDS | OUR_FIELDS
@@ -104,7 +112,8 @@ def test_a_job_that_the_breaker_paused_is_retried(tmp_path: Path) -> None:
 
         assert (paused["errorCount"], paused["reason"]) == (6, "breaker")
         assert paused["wake_at"] > paused["lastAttempt"]
-        assert "servers are busy" in paused["sentence"] and "resume" in paused["sentence"]
+        assert "servers are busy" in paused["message"] and "resume" in paused["message"]
+        assert paused["retryable"] is True
         assert paused["cursorDate"] == "2025-12-10"
         again = (await phone.client.post(f"/jobs/{job_id}/retry")).json()
         assert (again["status"], again["reason"]) == ("PENDING", "retry_now")
@@ -123,9 +132,18 @@ def test_a_job_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
             assert answer.status_code == 200, answer.text
             said.append((answer.json()["status"], answer.json()["reason"]))
 
-        assert said == [("PAUSED", "operator"), ("PENDING", "resumed"), ("FAILED", "cancelled")]
-        problem(await phone.client.post(f"/jobs/{job_id}/retry"), 409, "illegal_transition")
-        assert (await phone.status(job_id))["status"] == "FAILED"
+        assert said == [
+            ("PAUSED", "operator"),
+            ("PENDING", "resumed"),
+            ("CANCELLED", "cancelled"),
+        ]
+        cancelled = await phone.status(job_id)
+        assert (cancelled["status"], cancelled["retryable"]) == ("CANCELLED", False)
+        refused = await phone.client.post(f"/jobs/{job_id}/retry")
+        told = problem(refused, 409, "job_cancelled")
+        assert "is cancelled" in told["detail"] and "start a new job" in told["detail"]
+        # And that can be done
+        assert (await phone.start())["jobId"] != job_id
 
     serving(tmp_path, main)
 
@@ -170,10 +188,64 @@ def test_fields_are_named_as_the_caller_spells_them(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
-def test_every_state_has_one_of_the_five_words() -> None:
+def test_every_state_has_one_of_the_five_words_or_is_cancelled() -> None:
     assert set(STATUS_OF) == set(JobState)
     assert set(STATUS_OF.values()) == set(Status)
-    assert {Status(word) for word in ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED")}
+    five = {"PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED"}
+    assert {word.value for word in Status} == five | {"CANCELLED"}
+
+
+def test_every_field_is_a_name_over_the_one_representation() -> None:
+    ours = JobStatus.__struct_fields__
+
+    assert set(NAMES) | set(MORE_NAMES) == SEED_FIELDS | OUR_FIELDS
+    assert set(NAMES.values()) | set(MORE_NAMES.values()) <= set(ours)
+    for model, names in ((HistoricalLine, NAMES), (HistoricalJob, {**NAMES, **MORE_NAMES})):
+        assert set(model.model_fields) == set(names)
+        [example] = model.model_json_schema()["examples"]
+        assert model.model_validate(example).model_dump(mode="json") == example
+
+
+def test_a_job_that_is_being_cancelled_is_polled_until_it_is_over(tmp_path: Path) -> None:
+    async def read(ctx: Context) -> Chunk:
+        await ctx.clock.sleep(3600)
+        return Chunk()
+
+    async def main(world: World, served: Served) -> None:
+        phone = Phone(served, await served.client())
+        job_id = (await phone.start())["jobId"]
+        supervisor = served.app.supervisor()
+        await supervisor.start()
+        await phone.until(world, job_id, "RUNNING")
+
+        told = (await phone.client.post(f"/jobs/{job_id}/cancel")).json()
+
+        assert (told["status"], told["reason"]) == ("RUNNING", "cancel_asked")
+        assert told["poll_after_s"] is not None
+        ended = await phone.until(world, job_id, "CANCELLED")
+        assert ended["poll_after_s"] is None
+        await supervisor.stop()
+
+    serving(tmp_path, main, history(read=read, chunk_s_max=7200.0))
+
+
+def test_a_job_that_cannot_be_helped_is_not_retryable(tmp_path: Path) -> None:
+    async def read(ctx: Context) -> Chunk:
+        raise Forbidden("https://api.example.test/v1 answered 403")
+
+    async def main(world: World, served: Served) -> None:
+        phone = Phone(served, await served.client())
+        job_id = (await phone.start())["jobId"]
+        supervisor = served.app.supervisor()
+        await supervisor.start()
+
+        failed = await phone.until(world, job_id, "FAILED")
+        await supervisor.stop()
+
+        assert failed["retryable"] is False
+        assert "403" not in str(failed) and "https" not in str(failed)
+
+    serving(tmp_path, main, history(read=read))
 
 
 # ---- who may -----------------------------------------------------------------------------------

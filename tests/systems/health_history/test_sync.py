@@ -26,6 +26,7 @@ from headgate import (
     paid_history,
 )
 from headgate.flow.explain import format_time
+from headgate.flow.job_view import Reconnect
 from headgate.sandbox.google_health import access as google_access
 from headgate.sandbox.google_health.world import NewExercise
 from headgate.sandbox.kit.faults import Fault, FaultKind
@@ -233,7 +234,7 @@ def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
         assert job.summary.errors == 6
         assert job.wake_at is not None
         busy = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
-        assert await app.jobs.explain(job) == (
+        assert (await app.jobs.view(job)).message == (
             f"Syncing is temporarily paused because the {busy} servers are busy. "
             f"We will automatically resume at {format_time(job.wake_at)}."
         )
@@ -276,7 +277,7 @@ def test_a_day_that_can_never_be_read_is_a_gap_and_can_be_read_later(tmp_path: P
         others = [day for day in days_back(4) if day != poison]
         assert site.external_ids() == site.expected_ids(others)
         status = await app.jobs.status(job.id)
-        assert status.sentence == "Done, but 1 day could not be read."
+        assert status.message.startswith("Done, but 1 day could not be read.")
         assert [gap.day for gap in status.gaps] == [poison]
 
         # And once Google gives it out, only that day is read again
@@ -320,11 +321,9 @@ def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_back(
         assert job.summary.errors == 1
         assert "retry" not in kinds(await app.jobs.events(job.id))
         title = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
-        assert (
-            await app.jobs.explain(job) == f"{title} needs you to sign in again. Nothing is lost."
-        )
         status = await app.jobs.status(job.id)
-        assert (status.reconnect, status.reconnect_id) == (provider, lost.id)
+        assert status.message == f"{title} needs you to sign in again. Nothing is lost."
+        assert status.reconnect == Reconnect(provider=provider, connection_id=lost.id)
         connection = await app.connections.get(lost.id)
         assert connection.state is ConnectionState.NEEDS_REAUTH
         assert connection.reason is ConnectionReason.GRANT_REFUSED
@@ -406,7 +405,7 @@ def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(tmp_path: Pat
         assert row.status is DayStatus.HELD
         assert "malformed: no activity with a time" in (row.error or "")
         assert str(exercise.id) in (row.error or "")
-        assert await app.jobs.explain(job) == "Done, but 1 record was refused."
+        assert (await app.jobs.view(job)).message == "Done, but 1 record was refused."
         assert [gap.day for gap in (await app.jobs.status(job.id)).gaps] == [day]
         assert site.external_ids() == site.expected_ids([LAST, days_back(3)[2]])
 
@@ -526,7 +525,7 @@ def test_days_that_are_held_are_read_again_only_when_asked(tmp_path: Path) -> No
         site.wire.sent.clear()
         nothing = await world.until(app, (await start(app, 7, reprocess="none")).id)
         assert (nothing.state, nothing.progress.total) == (JobState.SUCCESS, 0)
-        assert await app.jobs.explain(nothing) == "Done: every day was held already."
+        assert (await app.jobs.view(nothing)).message == "Done: every day was held already."
         assert site.wire.sent == []
 
         # When all are to be read again, they are, and Strava has the same activities as before

@@ -59,15 +59,15 @@ def test_submit_list_show_and_events_speak_json(headgate: Run) -> None:
     assert told["created"] is True
     job = told["job"]
     assert (job["state"], job["lane"], job["mode"]) == ("pending", "hot", "full")
-    assert (
-        job["explanation"]
-        == "In line, but no worker is running: it goes on as soon as one is started."
-    )
+    assert job["message"].startswith("Waiting for a worker, and none is running")
+    assert job["operator"]["waits_for"] == "no worker is running"
 
     # Then the same key gives the same job, and each view tells of it
     assert submit(headgate, "--key", "k") == {"created": False, "job": job}
     listed = json.loads(headgate("job", "list", "--json").stdout)
-    assert listed == {"data": [job], "next_before": None}
+    assert listed["next_cursor"] is None
+    [line] = listed["data"]
+    assert line == {name: job[name] for name in line}
     assert json.loads(headgate("job", "show", job["id"], "--json").stdout) == job
     story = json.loads(headgate("job", "events", job["id"], "--json").stdout)
     assert [event["kind"] for event in story["data"]] == ["submitted"]
@@ -86,7 +86,7 @@ def test_a_history_job_takes_days_and_options(headgate: Run) -> None:
         '{"clear": true}',
     )["job"]
     assert (job["start_date"], job["end_date"], job["percent"]) == ("2024-01-01", "2024-01-31", 0)
-    assert job["params"] == {"options": {"clear": True}}
+    assert job["operator"]["params"] == {"options": {"clear": True}}
     assert job["lane"] == "cold"
 
 
@@ -109,9 +109,8 @@ def test_for_people_a_job_is_told_in_words(headgate: Run) -> None:
     job_id = submit(headgate)["job"]["id"]
     shown = headgate("job", "show", job_id)
     assert "○ pending" in shown.stdout
-    assert (
-        "In line, but no worker is running: it goes on as soon as one is started." in shown.stdout
-    )
+    assert "Waiting for a worker, and none is running" in shown.stdout
+    assert re.search(r"^waits because +no worker is running *$", shown.stdout, re.MULTILINE)
     listed = headgate("job", "list")
     assert listed.stdout.split("\t")[:2] == [job_id, "pending"]
     events = headgate("job", "events", job_id)
@@ -120,15 +119,15 @@ def test_for_people_a_job_is_told_in_words(headgate: Run) -> None:
 
 def test_what_the_source_counted_is_shown_beside_what_the_engine_did(headgate: Run) -> None:
     job_id = submit(headgate)["job"]["id"]
-    change_row("summary", {"chunks": 2, "counts": {"skipped_content": 3000, "renamed": 1}})
+    change_row("summary", {"records": 2, "counts": {"skipped_content": 3000, "renamed": 1}})
 
     shown = headgate("job", "show", job_id)
 
-    assert re.search(r"^counted +chunks 2 *$", shown.stdout, re.MULTILINE)
+    assert re.search(r"^counted +found 2 · ", shown.stdout, re.MULTILINE)
     line = r"^by the source +skipped_content 3,000 · renamed 1 *$"
     assert re.search(line, shown.stdout, re.MULTILINE)
     told = json.loads(headgate("job", "show", job_id, "--json").stdout)
-    assert told["summary"]["counts"] == {"skipped_content": 3000, "renamed": 1}
+    assert told["source_counts"] == {"skipped_content": 3000, "renamed": 1}
 
 
 def test_the_high_water_mark_is_shown(headgate: Run) -> None:
@@ -146,7 +145,7 @@ def test_the_high_water_mark_is_shown(headgate: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        (("--mode", "history", "--from", "2024-01-32", "--to", "2024-02-01"), "from"),
+        (("--mode", "history", "--from", "2024-01-32", "--to", "2024-02-01"), "start_date"),
         (("--mode", "history", "--from", "2024-02-01", "--to", "2024-01-01"), "end"),
         (("--mode", "since", "--since", "2024-01-01T00:00:00"), "since"),
         (("--mode", "since", "--since", "yesterday"), "since"),

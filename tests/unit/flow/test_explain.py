@@ -1,5 +1,6 @@
-"""One sentence for people, wherever a job stands."""
+"""What users are told of a job, wherever it stands."""
 
+import re
 from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
@@ -8,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.base import errors
 from headgate.base.errors import Forbidden
 from headgate.base.redact import describe_error
-from headgate.flow.explain import explain, format_time, span
+from headgate.flow.explain import format_time, missing_worker, span, user_message
 from headgate.model.job import Job, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
@@ -22,10 +24,10 @@ MOMENTS = [None, NOW - timedelta(hours=1), NOW, NOW + timedelta(hours=1)]
 
 def told(state: JobState, reason: Reason, wake_at: datetime | None = None, **fields: Any) -> str:
     given = {"error": ERROR, **fields}
-    return explain(make_job(state=state, reason=reason, wake_at=wake_at, **given), now=NOW)
+    return user_message(make_job(state=state, reason=reason, wake_at=wake_at, **given), now=NOW)
 
 
-def test_every_state_and_reason_has_a_sentence() -> None:
+def test_every_state_and_reason_has_a_message() -> None:
     for state, reason, wake_at, at, hold, error in product(
         JobState,
         Reason,
@@ -51,19 +53,23 @@ def test_every_state_and_reason_has_a_sentence() -> None:
     st.none() | st.integers(1, 10**8).map(lambda s: NOW + timedelta(seconds=s)),
     st.integers(0, 3600),
 )
-def test_a_sentence_stays_the_same_until_its_moment_comes(
+def test_a_message_stays_the_same_until_its_moment_comes(
     state: JobState, reason: Reason, wake_at: datetime | None, later_s: int
 ) -> None:
     job = make_job(state=state, reason=reason, wake_at=wake_at)
     later = NOW + timedelta(seconds=later_s)
 
     if wake_at is None or later < wake_at:
-        assert explain(job, now=later) == explain(job, now=NOW)
+        assert user_message(job, now=later) == user_message(job, now=NOW)
 
 
 AHEAD = NOW + timedelta(minutes=5)
 BUSY = "Syncing is temporarily paused because the fitbit servers are busy."
 THEN = "at 2026-03-01 12:05 UTC"
+AGAIN = "Start the same import again to try those days once more."
+SAFE = "What was imported so far is safe."
+TRY = f"so we stopped. {SAFE} Try again; if it stops again, ask support."
+ASK = f"so we stopped. {SAFE} Ask support, and give them the support code."
 
 
 @pytest.mark.parametrize(
@@ -73,8 +79,8 @@ THEN = "at 2026-03-01 12:05 UTC"
         (Reason.RETRYING, f"The last try failed; trying again {THEN}."),
         (Reason.RATE_LIMITED, f"fitbit lets us do only so much at a time; going on {THEN}."),
         (Reason.DEFERRED, f"Waiting for fitbit; going on {THEN}."),
-        (Reason.RESCUED, f"The worker was lost; starting again {THEN}."),
-        (Reason.PROBE, "In line to try whether fitbit has recovered."),
+        (Reason.RESCUED, f"We were interrupted; starting again {THEN}."),
+        (Reason.PROBE, "Waiting for a worker to try whether fitbit has recovered."),
     ],
 )
 def test_a_pending_job_says_what_it_waits_for(reason: Reason, said: str) -> None:
@@ -83,10 +89,10 @@ def test_a_pending_job_says_what_it_waits_for(reason: Reason, said: str) -> None
 
 @pytest.mark.parametrize("reason", [each for each in Reason if each is not Reason.PROBE])
 @pytest.mark.parametrize("wake_at", [None, NOW, NOW - timedelta(hours=1)])
-def test_a_pending_job_whose_moment_has_come_is_in_line(
+def test_a_pending_job_whose_moment_has_come_waits_for_a_worker(
     reason: Reason, wake_at: datetime | None
 ) -> None:
-    assert told(JobState.PENDING, reason, wake_at) == "In line for a worker."
+    assert told(JobState.PENDING, reason, wake_at) == "Waiting for a worker."
 
 
 @pytest.mark.parametrize(
@@ -127,17 +133,25 @@ def test_a_paused_job_says_who_paused_it_and_what_frees_it(
     assert told(JobState.PAUSED, reason, wake_at) == said
 
 
-@pytest.mark.parametrize("wake_at", [AHEAD, NOW - timedelta(seconds=1)])
-def test_a_cancelling_job_waits_for_its_worker(wake_at: datetime) -> None:
+@pytest.mark.parametrize(
+    ("wake_at", "ends"),
+    [
+        (AHEAD, "; it ends by 2026-03-01 12:05 UTC at the latest."),
+        (NOW - timedelta(seconds=1), "."),
+        (None, "."),
+    ],
+)
+def test_a_cancelling_job_says_by_when_it_ends(wake_at: datetime | None, ends: str) -> None:
     said = told(JobState.CANCELLING, Reason.CANCEL_ASKED, wake_at)
 
-    assert said.startswith("Cancelling: waiting for the worker to let go, ")
-    assert format_time(wake_at) in said
+    assert said == f"Cancelling. What is being read now may still be imported{ends}"
 
 
 @pytest.mark.parametrize("reason", [Reason.CANCELLED, Reason.CANCEL_DEADLINE])
 def test_a_cancelled_job_says_so(reason: Reason) -> None:
-    assert told(JobState.CANCELLED, reason) == "Cancelled."
+    said = told(JobState.CANCELLED, reason)
+
+    assert said == "Cancelled. What was imported so far is safe. Start a new import to go on."
 
 
 @pytest.mark.parametrize(
@@ -146,57 +160,87 @@ def test_a_cancelled_job_says_so(reason: Reason) -> None:
         (make_job(reason=Reason.DONE), "Done."),
         (
             make_job(reason=Reason.DONE_WITH_GAPS, summary=Summary(days_failed=1)),
-            "Done, but 1 day could not be read.",
+            f"Done, but 1 day could not be read. {AGAIN}",
         ),
         (
             make_job(reason=Reason.DONE_WITH_GAPS, summary=Summary(days_failed=2)),
-            "Done, but 2 days could not be read.",
+            f"Done, but 2 days could not be read. {AGAIN}",
         ),
     ],
 )
 def test_a_finished_job_says_what_is_missing(job: Job, said: str) -> None:
     done = make_job(state=JobState.SUCCESS, reason=job.reason, summary=job.summary)
 
-    assert explain(done, now=NOW) == said
+    assert user_message(done, now=NOW) == said
 
 
 @pytest.mark.parametrize(
-    ("reason", "said"),
+    ("reason", "kind", "said"),
     [
+        (Reason.NEEDS_REAUTH, "AuthExpired", "fitbit needs you to sign in again. Nothing is lost."),
+        (Reason.CRASHES_SPENT, None, f"We were interrupted again and again, {TRY}"),
+        (Reason.ATTEMPTS_SPENT, None, f"fitbit kept failing, {TRY}"),
+        (Reason.ATTEMPTS_SPENT, "Transient", f"fitbit kept failing, {TRY}"),
         (
-            Reason.NEEDS_REAUTH,
-            "fitbit needs you to sign in again. Nothing is lost.",
+            Reason.ATTEMPTS_SPENT,
+            "Malformed",
+            f"fitbit kept sending answers that we cannot read, {TRY}",
         ),
-        (Reason.CRASHES_SPENT, "Stopped: 503."),
-        (Reason.REFUSED, "Failed: 503."),
-        (Reason.ATTEMPTS_SPENT, "Failed: 503."),
+        (Reason.ATTEMPTS_SPENT, "PlanRequired", f"Your plan does not include this, {ASK}"),
+        (
+            Reason.ATTEMPTS_SPENT,
+            "UnknownSync",
+            f"This import is not set up right on our side, {ASK}",
+        ),
+        (Reason.REFUSED, None, f"fitbit refused our request, {ASK}"),
+        (Reason.REFUSED, "Forbidden", f"fitbit does not let us read this, {ASK}"),
+        (
+            Reason.REFUSED,
+            "AddressRefused",
+            f"This import is not set up right on our side, {ASK}",
+        ),
     ],
 )
-def test_a_failed_job_says_why(reason: Reason, said: str) -> None:
-    assert told(JobState.FAILED, reason) == said
-
-
-@pytest.mark.parametrize(
-    ("state", "reason", "said"),
-    [
-        (
-            JobState.PAUSED,
-            Reason.BREAKER,
-            f"{BUSY} We will automatically resume {THEN}.",
-        ),
-        (JobState.FAILED, Reason.REFUSED, "Failed: no reason given."),
-        (JobState.FAILED, Reason.CRASHES_SPENT, "Stopped: no reason given."),
-    ],
-)
-def test_a_job_without_an_error_says_that_no_reason_was_given(
-    state: JobState, reason: Reason, said: str
+def test_a_failed_job_says_what_happened_and_what_to_do(
+    reason: Reason, kind: str | None, said: str
 ) -> None:
-    assert told(state, reason, AHEAD, error=None) == said
+    error = None if kind is None else f"{kind}: said so"
+
+    assert told(JobState.FAILED, reason, error=error) == said
 
 
-@pytest.mark.parametrize("error", ["Forbidden: no.", "Forbidden: no..."])
-def test_an_error_that_is_a_sentence_brings_no_second_full_stop(error: str) -> None:
-    assert told(JobState.FAILED, Reason.REFUSED, error=error) == "Failed: no."
+CLASSES = sorted(
+    name
+    for name, each in vars(errors).items()
+    if isinstance(each, type) and issubclass(each, Exception)
+)
+URL = "https://api.example.test/v3/things?page=2"
+
+
+@given(
+    st.sampled_from(JobState),
+    st.sampled_from(Reason),
+    st.sampled_from([None, *CLASSES]),
+    st.one_of(
+        st.text(),
+        st.sampled_from([URL, f"{URL} answered 503", "Expected `object`, got `str` - at `$[...]`"]),
+        st.integers(100, 599).map(str),
+    ),
+    st.booleans(),
+)
+def test_no_message_to_a_user_tells_what_an_error_said(
+    state: JobState, reason: Reason, kind: str | None, text: str, has_cause: bool
+) -> None:
+    error = text if kind is None else f"{kind}: {text}"
+    more = "\ncaused by KeyError: 404\nraised at my_syncs/watch.py:123" if has_cause else ""
+
+    said = told(state, reason, AHEAD, error=error + more)
+
+    # It depends on the kind of the error, and on nothing else of it
+    assert said == told(state, reason, AHEAD, error=None if kind is None else f"{kind}: x")
+    assert "://" not in said and ".py" not in said
+    assert not re.search(r"(?<!\d)\d{3}(?!\d)", said)
+    assert not any(re.search(rf"\b{name}\b", said) for name in (*CLASSES, "KeyError"))
 
 
 @pytest.mark.parametrize(
@@ -239,9 +283,9 @@ HISTORY: dict[str, Any] = {
             JobState.PENDING,
             Reason.MORE,
             {"started_at": NOW},
-            "In line to go on with 2022-10-27.",
+            "Waiting for a worker to go on with 2022-10-27.",
         ),
-        (JobState.PENDING, Reason.QUEUED, {}, "In line for a worker."),
+        (JobState.PENDING, Reason.QUEUED, {}, "Waiting for a worker."),
         (
             JobState.SUCCESS,
             Reason.DONE,
@@ -252,7 +296,7 @@ HISTORY: dict[str, Any] = {
             JobState.SUCCESS,
             Reason.DONE_WITH_GAPS,
             {"summary": Summary(days_failed=2, refused=1)},
-            "Done, but 2 days could not be read and 1 record was refused.",
+            f"Done, but 2 days could not be read and 1 record was refused. {AGAIN}",
         ),
     ],
 )
@@ -265,7 +309,7 @@ def test_an_import_is_told_day_by_day(
 def test_whoever_is_to_blame_is_named_as_people_name_them() -> None:
     job = make_job(state=JobState.PAUSED, reason=Reason.BREAKER, wake_at=AHEAD, provider="strava")
 
-    said = explain(job, now=NOW, titles={"fitbit": "Fitbit", "strava": "Strava"})
+    said = user_message(job, now=NOW, titles={"fitbit": "Fitbit", "strava": "Strava"})
 
     assert "because the Strava servers are busy" in said
 
@@ -299,18 +343,19 @@ def test_a_job_that_no_worker_can_run_says_so(
 ) -> None:
     job = make_job(state=JobState.PENDING, reason=Reason.QUEUED, lane=Lane.COLD)
 
-    said = explain(job, now=NOW, workers=workers)
+    said = user_message(job, now=NOW, workers=workers)
 
+    assert missing_worker(job, now=NOW, workers=workers) == missing
     if missing is None:
-        assert said == "In line for a worker."
+        assert said == "Waiting for a worker."
     else:
-        assert said == f"In line, but {missing}: it goes on as soon as one is started."
+        assert said.startswith("Waiting for a worker, and none is running that can do this.")
 
 
 @pytest.mark.parametrize("state", [each for each in JobState if each is not JobState.PENDING])
 def test_only_a_job_that_waits_for_a_worker_asks_whether_there_is_one(state: JobState) -> None:
     job = make_job(state=state, reason=Reason.QUEUED)
 
-    assert explain(job, now=NOW, workers=[]) == explain(job, now=NOW)
+    assert user_message(job, now=NOW, workers=[]) == user_message(job, now=NOW)
     asleep = make_job(state=JobState.PENDING, reason=Reason.QUEUED, wake_at=AHEAD)
-    assert explain(asleep, now=NOW, workers=[]) == explain(asleep, now=NOW)
+    assert user_message(asleep, now=NOW, workers=[]) == user_message(asleep, now=NOW)

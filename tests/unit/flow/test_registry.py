@@ -96,6 +96,17 @@ def test_a_budget_that_is_none_is_refused() -> None:
     assert caught.value.field == "strava.budget"
 
 
+def test_an_api_that_says_too_little_of_itself_is_refused() -> None:
+    class Reach(type(SOURCE)):  # type: ignore[misc]
+        title = "Half a provider"
+        auth = None
+
+        def open_http(self, way: object) -> object: ...
+
+    with pytest.raises(InvalidInput, match="lacks budget, ports"):
+        Sync(name="half", source=Reach())
+
+
 def test_a_sync_is_found_by_its_name() -> None:
     nightly, hourly = Sync(name="nightly", source=SOURCE), Sync(name="hourly", source=SOURCE)
     registry = Registry([nightly, hourly])

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from headgate.flow.status import GAPS_MAX, JobStatus
+from headgate.flow.job_view import GAPS_MAX, Reconnect, day_view, status_view, view_of
 from headgate.model.forecast import Finish
 from headgate.model.job import Mode, Progress, Reason, Summary
-from headgate.model.record import CoverageRow
+from headgate.model.record import Coverage
 from headgate.model.states import JOB, DayStatus, JobState
+from headgate.policy.retryable import is_retryable
 from headgate.toolkit.pages.rendering import marked_times
 from headgate.web.pages.view import ProgressView, view
 from tests.unit.values import NOW, make_job
@@ -34,7 +34,7 @@ def seen(
     """The page of a job with these fields."""
     fields = {"mode": Mode.HISTORY, "progress": Progress(done=1, total=3), **job}
     made = make_job(state=state, reason=reason, **fields)
-    shown = JobStatus(job=made, sentence="A sentence.", **(status or {}))
+    shown = status_view(view_of(made, now=NOW, titles=TITLES), now=NOW, **(status or {}))
     return view(shown, TITLES, reconnect_path=reconnect_path)
 
 
@@ -43,7 +43,7 @@ def test_every_state_is_told_by_word_icon_and_tone() -> None:
         pair = f"{state}, {reason}"
         shown = seen(state, reason)
         assert all((shown.mark.word, shown.mark.icon, shown.mark.tone)), pair
-        assert shown.can_retry == (state in (JobState.PAUSED, JobState.FAILED)), pair
+        assert shown.can_retry == is_retryable(state, reason, None), pair
         stands_still = state is JobState.PAUSED and reason is Reason.OPERATOR
         goes_on = state in GOES_ON and not stands_still
         assert (shown.closing or "").endswith("the import goes on.") == goes_on, pair
@@ -65,23 +65,23 @@ def test_imported_is_what_the_destination_took() -> None:
     assert list(into) == ["found", "imported", "empty", "failed"]
     assert [tile.value for tile in into.values()] == ["1,234", "1,200", "5", "35"]
     assert into["failed"].note == "1 day · 34 records"
-    # Without one, everything that was found is kept here
-    kept = {tile.name: tile.value for tile in seen(summary=Summary(records=7)).tiles}
+    # Without one, what is stored here
+    kept = {tile.name: tile.value for tile in seen(summary=Summary(records=7, inserted=7)).tiles}
     assert kept["imported"] == "7"
     # And without days there are none without data
     pages = {tile.name for tile in seen(mode=Mode.FULL, summary=counts).tiles}
     assert pages == {"found", "imported", "failed"}
 
 
-def test_who_can_sign_in_again_is_not_offered_a_retry_that_must_fail() -> None:
-    signed_out = {"reconnect": "fitbit", "reconnect_id": "conn_1"}
+def test_a_retry_that_must_fail_is_not_offered() -> None:
+    signed_out = {"reconnect": Reconnect(provider="fitbit", connection_id="conn_1")}
     state = (JobState.FAILED, Reason.NEEDS_REAUTH)
     shown = seen(*state, status=signed_out, reconnect_path="/connect/x")
     assert (shown.reconnect_path, shown.reconnect_title) == ("/connect/x", "Fitbit")
     assert not shown.can_retry
-    # Where no page can do it, they sign in elsewhere, and come back to try again
+    # Not even where no page can let them sign in
     shown = seen(*state, status=signed_out)
-    assert (shown.reconnect_path, shown.can_retry) == (None, True)
+    assert (shown.reconnect_path, shown.can_retry) == (None, False)
 
 
 def finish(first_h: float, last_h: float) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def finish(first_h: float, last_h: float) -> dict[str, Any]:
     ("status", "told"),
     [
         ({}, "Estimating the time left…"),
-        ({"late": True}, "Taking longer than expected"),
+        (finish(-2, -1), "Taking longer than expected"),
         (finish(1, 1.005), "Done around 2026-03-01 13:00 UTC"),
         (finish(1, 2.5), "Done between 2026-03-01 13:00 and 14:30 UTC"),
         (finish(1, 30), "Done between 2026-03-01 13:00 UTC and 2026-03-02 18:00 UTC"),
@@ -143,48 +143,25 @@ def test_only_quarters_of_the_way_are_told_aloud() -> None:
     told = [seen(progress=Progress(done=done, total=100)).milestone for done in range(100)]
     steps = list(dict.fromkeys(told))
     assert steps == ["The import has begun.", "25% imported.", "50% imported.", "75% imported."]
-    # A turn in line is none
+    # Waiting for a worker is none
     assert seen(JobState.PENDING, Reason.MORE).milestone == seen().milestone
-    assert seen(JobState.PAUSED, Reason.BREAKER).milestone == "A sentence."
+    paused = seen(JobState.PAUSED, Reason.BREAKER)
+    assert paused.milestone == paused.message
 
 
 def test_gaps_are_told_with_their_days_and_whether_there_are_more() -> None:
-    rows = tuple(
-        CoverageRow(
-            day=date(2022, 1, day),
-            status=status,
-            error="no good",
-            sync="days",
-            connection_id="c",
-            job_id="j",
-            updated_at=NOW,
-        )
+    rows = [
+        Coverage(day=date(2022, 1, day), status=status, error="Transient: fitbit said 503")
         for day, status in ((2, DayStatus.FAILED), (1, DayStatus.HELD))
-    )
-    shown = seen(status={"gaps": rows}, summary=Summary(days_failed=1, refused=1))
-    assert [(gap.day, gap.partly) for gap in shown.gaps] == [
-        ("2022-01-02", False),
-        ("2022-01-01", True),
+    ]
+    gaps = [day_view(row.day, row, destination="Strava") for row in rows]
+    shown = seen(status={"gaps": gaps}, summary=Summary(days_failed=1, refused=1))
+    assert [(gap.day, gap.reason, gap.partly) for gap in shown.gaps] == [
+        ("2022-01-02", "We tried several times and could not import this day.", False),
+        ("2022-01-01", "Strava did not take some of this day's records.", True),
     ]
     assert not shown.more_gaps
-    many = tuple(
-        replace(rows[0], day=date(2022, 1, 1) + timedelta(days=n)) for n in range(GAPS_MAX)
-    )
-    assert seen(status={"gaps": many}, summary=Summary(refused=60)).more_gaps
-
-
-def test_reasons_are_told_without_the_class_of_the_error() -> None:
-    row = CoverageRow(
-        day=date(2022, 1, 2),
-        status=DayStatus.FAILED,
-        error="Transient: fitbit said 503",
-        sync="days",
-        connection_id="c",
-        job_id="j",
-        updated_at=NOW,
-    )
-    [gap] = seen(status={"gaps": (row,)}, summary=Summary(days_failed=1)).gaps
-    assert gap.reason == "fitbit said 503"
+    assert seen(status={"gaps": gaps[:1] * GAPS_MAX}, summary=Summary(refused=60)).more_gaps
 
 
 def test_times_in_a_sentence_are_marked_and_the_rest_is_escaped() -> None:

@@ -28,9 +28,8 @@ from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.serving import Selection, selection, served
 from headgate.toolkit.api import responses as answers
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import JobDocument, LinkDocument, MakeLink, Name
-from headgate.toolkit.api.documents import shown as job_shown
-from headgate.toolkit.api.jobs import NOT_MODIFIED
+from headgate.toolkit.api.documents import JobModel, LinkDocument, MakeLink, Name
+from headgate.toolkit.api.jobs import ACCEPTED, NOT_MODIFIED, accepted
 from headgate.toolkit.api.route import (
     REPEATABLE,
     IfNoneMatch,
@@ -140,10 +139,6 @@ async def get_streams(
 # ---- asking for more ---------------------------------------------------------------------------
 
 _SUBMITS = ("plan_required", "active_job_exists", "not_connected", "not_found")
-_ACCEPTED = {
-    "description": "The job is stored, and starts by itself.",
-    "headers": {"Location": {"schema": {"type": "string"}}},
-}
 
 
 @routes.post(
@@ -151,9 +146,9 @@ _ACCEPTED = {
     operation_id="sync_activities",
     summary="Look for new activities now",
     status_code=202,
-    response_model=JobDocument,
+    response_model=JobModel,
     dependencies=[REPEATABLE],
-    responses={202: _ACCEPTED, **posts(*_SUBMITS)},
+    responses={**ACCEPTED, **posts(*_SUBMITS)},
 )
 async def sync(
     request: Request,
@@ -171,9 +166,9 @@ async def sync(
     operation_id="backfill_activities",
     summary="Fetch the streams of everything",
     status_code=202,
-    response_model=JobDocument,
+    response_model=JobModel,
     dependencies=[REPEATABLE],
-    responses={202: _ACCEPTED, **posts(*_SUBMITS)},
+    responses={**ACCEPTED, **posts(*_SUBMITS)},
 )
 async def backfill(
     request: Request,
@@ -195,11 +190,8 @@ async def _submitted(
 ) -> Response:
     asked = body or SyncActivities()
     user_id = caller.acting_for(asked.user_id)
-    job = (await submit(user_id=user_id, connection_id=asked.connection_id)).job
-    status = await app.jobs.status(job.id, user_id=user_id)
-    return answers.polled(
-        request, job_shown(status), status=202, headers={"Location": f"/v1/jobs/{job.id}"}
-    )
+    submitted = await submit(user_id=user_id, connection_id=asked.connection_id)
+    return await accepted(request, app, caller, submitted.job)
 
 
 @routes.post(

@@ -1,10 +1,10 @@
 """The paths of the first specification, in its own spelling, for clients that were written to it.
 
 It knows five words for a job's status. What else there is to tell comes along under our own names.
+All of it is a table of names over the one representation of a job.
 """
 
-from collections.abc import Awaitable, Callable
-from datetime import date, datetime
+from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,12 +12,13 @@ from fastapi import Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from headgate import App, BackfillRequest, Job, JobState, JobStatus, Reason
+from headgate import App, BackfillRequest, Job, JobState, JobStatus, JobView, JsonObject
 from headgate.toolkit.api import examples
 from headgate.toolkit.api import responses as answers
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Day, FinishDocument, Gap, Name, Page, shown, shows, takes
+from headgate.toolkit.api.documents import Day, Name, shown, takes
 from headgate.toolkit.api.jobs import JOB_ID, NOT_MODIFIED, After, Limit, saying, started
+from headgate.toolkit.api.models import fields_of, make_model
 from headgate.toolkit.api.route import (
     REPEATABLE,
     IfNoneMatch,
@@ -30,38 +31,66 @@ from headgate.toolkit.api.route import (
 )
 
 TheirJobId = Annotated[str, Path(alias="jobId", pattern=JOB_ID, description="The job.")]
-_CONTROLS = ("not_found", "illegal_transition", "conflict")
+_CONTROLS = ("not_found", "illegal_transition", "job_cancelled", "conflict")
 _ENGINE_WORDS = {"start": "startDate", "end": "endDate", "user_id": "userId"}
 
 routes = router("/jobs", "Historical jobs")
 
 
 class Status(StrEnum):
-    """The words of the specification."""
+    """The words of the specification, and one for what it does not speak of."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
+    #: Not FAILED: for that a client offers a retry, and a cancelled job cannot be retried.
+    CANCELLED = "CANCELLED"
 
 
-#: A job that was cancelled has not done what it was started for; `reason` says why.
 STATUS_OF = {
     JobState.PENDING: Status.PENDING,
     JobState.RUNNING: Status.RUNNING,
     JobState.PAUSED: Status.PAUSED,
+    # Its worker has it still: it may end as completed after all, and a client goes on polling.
     JobState.CANCELLING: Status.RUNNING,
-    JobState.CANCELLED: Status.FAILED,
+    JobState.CANCELLED: Status.CANCELLED,
     JobState.SUCCESS: Status.COMPLETED,
     JobState.FAILED: Status.FAILED,
 }
+#: The specification's names for the fields of a job, and what else comes along under our own.
+NAMES = {
+    "jobId": "id",
+    "userId": "user_id",
+    "source": "source",
+    "destination": "destination",
+    "startDate": "start_date",
+    "endDate": "end_date",
+    "cursorDate": "cursor_date",
+    "status": "state",
+    "errorCount": "error_count",
+    "lastAttempt": "last_attempt_at",
+    "percent": "percent",
+    "message": "message",
+    "retryable": "retryable",
+    "reason": "reason",
+    "wake_at": "wake_at",
+}
+MORE_NAMES = {"finish": "finish", "gaps": "gaps", "poll_after_s": "poll_after_s"}
 
 
 class StartHistorical(BaseModel):
     """Which days of whose history, from where to where."""
 
-    model_config = takes(examples.HISTORICAL_START)
+    model_config = takes(
+        {
+            "source": "fitbit",
+            "destination": "strava",
+            "startDate": "2021-01-01",
+            "endDate": "2023-01-01",
+        }
+    )
 
     userId: Name | None = Field(default=None, description="An admin's key has to name the user.")
     source: Name
@@ -70,70 +99,37 @@ class StartHistorical(BaseModel):
     endDate: Day
 
 
-class HistoricalLine(BaseModel):
-    """The specification's job item, as it stands in a list."""
-
-    model_config = shows(examples.HISTORICAL_LINE)
-
-    jobId: str
-    userId: str
-    source: str
-    destination: str | None
-    startDate: date | None
-    endDate: date | None
-    cursorDate: date | None = Field(description="The day currently being processed.")
-    status: Status
-    errorCount: int
-    lastAttempt: datetime | None
-    percent: float | None
-    sentence: str = Field(description="What is going on, to be shown to people.")
-    reason: Reason
-    wake_at: datetime | None
+def _line(job: JobView) -> JsonObject:
+    """A job in a list, in the specification's words."""
+    told = {theirs: getattr(job, ours) for theirs, ours in NAMES.items()}
+    return {**told, "status": STATUS_OF[job.state]}
 
 
-class HistoricalJob(HistoricalLine):
-    """The specification's job item, and what else there is to tell."""
-
-    model_config = shows(examples.HISTORICAL)
-
-    finish: FinishDocument | None
-    gaps: list[Gap]
-    poll_after_s: int | None
+def _shown(status: JobStatus) -> JsonObject:
+    """How a job stands, in the specification's words."""
+    return {**_line(status), **{name: getattr(status, ours) for name, ours in MORE_NAMES.items()}}
 
 
-class HistoricalPage(Page[HistoricalLine]):
-    """Jobs, the newest first."""
-
-    model_config = shows({"data": [examples.HISTORICAL_LINE], "next_cursor": None})
+def _page(jobs: Sequence[JobView], more: str | None) -> JsonObject:
+    return {"data": [_line(each) for each in jobs], "next_cursor": more}
 
 
-def _line(job: Job, sentence: str) -> HistoricalLine:
-    return HistoricalLine(
-        jobId=job.id,
-        userId=job.user_id,
-        source=job.source,
-        destination=job.destination,
-        startDate=job.start_date,
-        endDate=job.end_date,
-        cursorDate=job.cursor_date,
-        status=STATUS_OF[job.state],
-        errorCount=len(job.recent_errors),
-        lastAttempt=job.attempted_at,
-        percent=job.progress.percent,
-        sentence=sentence,
-        reason=job.reason,
-        wake_at=job.wake_at,
-    )
+_FIELDS = fields_of(JobStatus)
+_LINE = {theirs: _FIELDS[ours] for theirs, ours in NAMES.items()} | {"status": (Status, ...)}
+_WHOLE = _LINE | {theirs: _FIELDS[ours] for theirs, ours in MORE_NAMES.items()}
 
-
-def _shown(status: JobStatus) -> HistoricalJob:
-    ours = shown(status)
-    return HistoricalJob(
-        **dict(_line(status.job, status.sentence)),
-        finish=ours.finish,
-        gaps=ours.gaps,
-        poll_after_s=ours.poll_after_s,
-    )
+HistoricalLine = make_model(
+    "HistoricalLine", "A job in a list, in the specification's words.", _line(examples.JOB), _LINE
+)
+HistoricalJob = make_model(
+    "HistoricalJob", "How a job stands, in the specification's words.", _shown(examples.JOB), _WHOLE
+)
+HistoricalPage = make_model(
+    "HistoricalPage",
+    "Jobs, the newest first.",
+    _page([examples.JOB], None),
+    {"data": (list[HistoricalLine], ...), "next_cursor": (str | None, ...)},  # type: ignore[valid-type]
+)
 
 
 @routes.post(
@@ -161,7 +157,7 @@ async def start(
         job = await started(app, caller, wanted)
     status = await app.jobs.status(job.id, user_id=job.user_id)
     location = {"Location": f"/jobs/{job.id}/status"}
-    return answers.polled(request, _shown(status), status=202, headers=location)
+    return answers.polled(request, _shown(shown(status, caller)), status=202, headers=location)
 
 
 @routes.get(
@@ -180,10 +176,8 @@ async def list_jobs(
 ) -> Response:
     """A user's key lists that user's jobs, an admin's everybody's."""
     jobs = await app.jobs.list(user_id=caller.looking_at(user_id), limit=limit + 1, before=after)
-    sentences = await app.jobs.explain_all(jobs[:limit])
-    page = [_line(*each) for each in zip(jobs, sentences, strict=False)]
-    more = page[-1].jobId if len(jobs) > limit else None
-    return answers.document(HistoricalPage(data=page, next_cursor=more))
+    views = await app.jobs.views(jobs[:limit])
+    return answers.document(_page(views, views[-1].id if len(jobs) > limit else None))
 
 
 @routes.get(
@@ -202,7 +196,7 @@ async def status(
 ) -> Response:
     """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
     found = await app.jobs.status(job_id, user_id=caller.owner)
-    return answers.polled(request, _shown(found))
+    return answers.polled(request, _shown(shown(found, caller)))
 
 
 async def _steered(
@@ -210,7 +204,7 @@ async def _steered(
 ) -> Response:
     job = await steer(job_id, user_id=caller.owner)
     found = await app.jobs.status(job.id, user_id=caller.owner)
-    return answers.polled(request, _shown(found))
+    return answers.polled(request, _shown(shown(found, caller)))
 
 
 @routes.post(
@@ -222,7 +216,7 @@ async def _steered(
     responses=posts(*_CONTROLS, "active_job_exists"),
 )
 async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """A paused or failed job is PENDING again at once."""
+    """A paused or failed job is PENDING again at once. Offer it where `retryable` says so."""
     return await _steered(request, app, app.jobs.retry_now, job_id, caller)
 
 

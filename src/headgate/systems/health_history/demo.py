@@ -26,13 +26,12 @@ from headgate.toolkit.commands.loading import (
     log_errors_only,
     run,
 )
-from headgate.toolkit.commands.output import messages, out
+from headgate.toolkit.commands.output import messages, out, print_json
 from headgate.toolkit.commands.watching import (
     ENDED_BADLY,
     LOOK_EVERY_S,
     Screen,
     print_status,
-    print_status_json,
     span_of,
 )
 
@@ -109,7 +108,7 @@ class _Show:
             if self._stays:
                 self._say("The page stays up; Ctrl-C ends it.")
                 await asked_to_stop()
-        return 0 if status.job.state is JobState.SUCCESS else ENDED_BADLY
+        return 0 if status.state is JobState.SUCCESS else ENDED_BADLY
 
     def _asked(self) -> BackfillRequest:
         yesterday = self._app.clock.now().date() - timedelta(days=1)
@@ -161,7 +160,7 @@ class _Show:
                 status = await self._app.jobs.status(job.id)
                 if not self._quiet:
                     screen.show(status)
-                if status.job.ended:
+                if status.ended:
                     return status
                 if note := outage.goes_on(status):
                     self._say(note)
@@ -176,7 +175,7 @@ class _Show:
 
     async def _sum_up(self, status: JobStatus) -> None:
         if self._quiet:
-            print_status_json(status)
+            print_json(status)
             return
         print_status(status)
         google, strava = self._stage.google, self._stage.strava
@@ -210,7 +209,7 @@ class _Outage:
             self._begun = True
             self._faults.add(Fault(kind=FaultKind.OUTAGE))
             return "(Fitbit's servers go down now.)"
-        if self._begun and not self._over and status.job.state is JobState.PAUSED:
+        if self._begun and not self._over and status.state is JobState.PAUSED:
             self._over = True
             self._faults.clear()
             return "(The breaker has opened: nobody knocks any more. Fitbit comes back meanwhile.)"

@@ -1,82 +1,110 @@
-"""Examples of requests and answers, for the OpenAPI document; a test holds them to the models."""
+"""Examples of requests and answers, for the OpenAPI document; a test holds them to the models.
 
+What is answered of a job is made of an example of a job: a new field is in it by itself.
+"""
+
+from datetime import UTC, date, datetime
 from typing import Any
 
-_JOB_ID = "job_01JGFJ7VW0ABCDEFGHJKMNPQRS"
+from headgate.flow.job_view import (
+    DayPage,
+    EventPage,
+    JobPage,
+    day_view,
+    status_view,
+    view_of,
+)
+from headgate.model.forecast import Finish, Forecast, LeftForLive, Requests
+from headgate.model.job import EventKind, Job, JobEvent, Lane, Mode, Progress, Reason, Summary
+from headgate.model.record import Coverage
+from headgate.model.states import DayStatus, JobState
+
 _CONNECTION = "conn_01JGFJ7VW0ABCDEFGHJKMNPQRS"
+_ERROR = "Transient: the provider answered 503\nraised at my_syncs/watch.py:42"
+_TITLES = {"watch": "Watch", "archive": "Archive"}
+
+
+def _at(hour: int, minute: int = 0, *, day: int = 27) -> datetime:
+    return datetime(2023, 10, day, hour, minute, tzinfo=UTC)
+
 
 START: dict[str, Any] = {
-    "source": "fitbit",
-    "destination": "strava",
+    "source": "watch",
+    "destination": "archive",
     "start_date": "2021-01-01",
     "end_date": "2023-01-01",
 }
+START_SYNC: dict[str, Any] = {"mode": "since", "since": "2023-10-01T00:00:00Z"}
 MAKE_LINK: dict[str, Any] = {"ttl_hours": 48}
 
-JOB_LINE: dict[str, Any] = {
-    "id": _JOB_ID,
-    "user_id": "user-abc",
-    "sync": "fitbit-to-strava",
-    "source": "fitbit",
-    "destination": "strava",
-    "connection_id": _CONNECTION,
-    "destination_connection_id": "conn_01JGFJ8VW0ABCDEFGHJKMNPQRS",
-    "mode": "history",
-    "lane": "cold",
-    "state": "paused",
-    "reason": "breaker",
-    "sentence": "Syncing is temporarily paused because the Fitbit servers are busy. "
-    "We will automatically resume at 2023-10-27 15:30 UTC.",
-    "percent": 9.0,
-    "progress": {"done": 66, "total": 731, "at": "2022-10-27"},
-    "start_date": "2021-01-01",
-    "end_date": "2023-01-01",
-    "cursor_date": "2022-10-27",
-    "wake_at": "2023-10-27T15:30:00Z",
-    "high_water": "2023-01-01T21:15:00Z",
-    "counts": {
-        "found": 71,
-        "imported": 70,
-        "refused": 1,
-        "days_held": 60,
-        "days_empty": 6,
-        "days_failed": 0,
-        "errors": 6,
-    },
-    "source_counts": {"without_distance": 3},
-    "error": "Transient: 503",
-    "error_count": 6,
-    "last_attempt_at": "2023-10-27T14:30:00Z",
-    "created_at": "2023-10-27T12:00:00Z",
-    "updated_at": "2023-10-27T14:30:01Z",
-    "started_at": "2023-10-27T12:00:01Z",
-    "finished_at": None,
-}
-JOB: dict[str, Any] = {
-    **JOB_LINE,
-    "finish": {"earliest": "2023-10-28T16:00:00Z", "latest": "2023-10-29T04:00:00Z"},
-    "late": False,
-    "gaps": [{"day": "2022-12-24", "status": "held", "reason": "1 of 2 refused: duplicate"}],
-    "poll_after_s": 10,
-    "reconnect": None,
-}
-EVENT: dict[str, Any] = {
-    "id": 7,
-    "at": "2023-10-27T14:30:00Z",
-    "kind": "breaker_opened",
-    "data": {"error": "Transient: 503"},
-}
-DAY: dict[str, Any] = {"day": "2022-12-24", "status": "held", "records": 2, "reason": None}
+_JOB = Job(
+    id="job_01JGFJ7VW0ABCDEFGHJKMNPQRS",
+    user_id="user-abc",
+    sync="watch-to-archive",
+    source="watch",
+    destination="archive",
+    provider="watch",
+    connection_id=_CONNECTION,
+    destination_connection_id="conn_01JGFJ8VW0ABCDEFGHJKMNPQRS",
+    mode=Mode.HISTORY,
+    lane=Lane.COLD,
+    state=JobState.PAUSED,
+    reason=Reason.BREAKER,
+    error=_ERROR,
+    start_date=date(2021, 1, 1),
+    end_date=date(2023, 1, 1),
+    cursor="2022-10-27",
+    high_water="2023-01-01T21:15:00Z",
+    wake_at=_at(15, 30),
+    recent_errors=(_at(14, 30),) * 6,
+    pauses=1,
+    steps=66,
+    token=9,
+    progress=Progress(done=66, total=731, at="2022-10-27"),
+    summary=Summary(
+        records=71,
+        delivered=70,
+        refused=1,
+        days_held=60,
+        days_empty=6,
+        errors=6,
+        counts={"without_distance": 3},
+    ),
+    created_at=_at(12),
+    updated_at=_at(14, 30),
+    started_at=_at(12),
+    attempted_at=_at(14, 30),
+)
+_DAY = Coverage(day=date(2022, 12, 24), status=DayStatus.HELD, records=2, error="duplicate")
+_GAP = day_view(_DAY.day, _DAY, destination="Archive")
+_VIEW = view_of(_JOB, now=_at(14, 31), titles=_TITLES)
+_FINISH = Finish(earliest=_at(16, day=28), latest=_at(4, day=29))
+
+JOB = status_view(_VIEW, now=_at(14, 31), finish=_FINISH, gaps=[_GAP])
+JOB_PAGE = JobPage(data=[_VIEW], next_cursor=None)
+EVENT_PAGE = EventPage(
+    data=[
+        JobEvent(
+            id=7,
+            job_id=_JOB.id,
+            at=_at(14, 30),
+            kind=EventKind.BREAKER_OPENED,
+            data={"error": _ERROR, "cooldown_s": 3600.0, "pause": 1},
+        )
+    ],
+    next_cursor=None,
+)
+DAY_PAGE = DayPage(data=[_GAP], next_cursor=None)
+FORECAST = Forecast(
+    days=612,
+    days_held=119,
+    requests=(Requests(provider="watch", least=612, most=1224),),
+    left_for_live=(LeftForLive(provider="watch", limit="hour", amount=150, left=30),),
+    finish=Finish(earliest=_at(18), latest=_at(2, day=28)),
+)
 LINK: dict[str, Any] = {
     "url": "https://sync.example/p/eyJr…",
     "expires_at": "2023-11-03T14:30:00Z",
-}
-FORECAST: dict[str, Any] = {
-    "days": 612,
-    "days_held": 119,
-    "requests": [{"provider": "fitbit", "least": 612, "most": 1224}],
-    "left_for_live": [{"provider": "fitbit", "limit": "hour", "amount": 150, "left": 30}],
-    "finish": {"earliest": "2023-10-27T18:00:00Z", "latest": "2023-10-28T02:00:00Z"},
 }
 CONNECTION: dict[str, Any] = {
     "id": _CONNECTION,
@@ -121,7 +149,7 @@ ITEM: dict[str, Any] = {
 USER: dict[str, Any] = {"id": "user-abc", "plan": "premium"}
 PLAN: dict[str, Any] = {"plan": "premium"}
 BUDGET: dict[str, Any] = {
-    "source": "strava",
+    "source": "watch",
     "windows": [
         {
             "limit": "15min",
@@ -144,32 +172,4 @@ BUDGET: dict[str, Any] = {
     "slots": 4,
     "refused_24h": {"reserve": 3},
     "answers_429_24h": 0,
-}
-HISTORICAL_START: dict[str, Any] = {
-    "source": "fitbit",
-    "destination": "strava",
-    "startDate": "2021-01-01",
-    "endDate": "2023-01-01",
-}
-HISTORICAL_LINE: dict[str, Any] = {
-    "jobId": _JOB_ID,
-    "userId": "user-abc",
-    "source": "fitbit",
-    "destination": "strava",
-    "startDate": "2021-01-01",
-    "endDate": "2023-01-01",
-    "cursorDate": "2022-10-27",
-    "status": "PAUSED",
-    "errorCount": 6,
-    "lastAttempt": "2023-10-27T14:30:00Z",
-    "percent": 9.0,
-    "sentence": JOB["sentence"],
-    "reason": "breaker",
-    "wake_at": "2023-10-27T15:30:00Z",
-}
-HISTORICAL: dict[str, Any] = {
-    **HISTORICAL_LINE,
-    "finish": JOB["finish"],
-    "gaps": JOB["gaps"],
-    "poll_after_s": 10,
 }

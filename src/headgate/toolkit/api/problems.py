@@ -90,6 +90,7 @@ _KINDS = (
         "POST /v1/connections/tokens; then ask again with a new key.",
     ),
     Kind("illegal_transition", 409, "Its state does not allow this", "Ask for its status."),
+    Kind("job_cancelled", 409, "The job was cancelled", "Start a new job."),
     Kind(
         "request_in_flight",
         409,
@@ -137,6 +138,7 @@ CODES: dict[type[HeadgateError], str] = {
     errors.KeyReused: "idempotency_key_reused",
     errors.NotConnected: "not_connected",
     errors.IllegalTransition: "illegal_transition",
+    errors.JobCancelled: "job_cancelled",
     errors.StoreError: "store_error",
     errors.StoreUnavailable: "store_unavailable",
     errors.SchemaBehind: "schema_mismatch",

@@ -3,15 +3,16 @@
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headgate.base.encoding import from_json, to_json
-from headgate.model.job import Job, JobEvent
+from headgate.base.encoding import to_json
+from headgate.base.failure import Failure
+from headgate.flow.job_view import JobPage, JobView, OperatorView
+from headgate.model.job import JobEvent
 from headgate.model.states import JobState
 
 # Piped text is never wrapped: a line stays a line.
@@ -35,101 +36,93 @@ def print_json(value: object) -> None:
     sys.stdout.write(to_json(value) + "\n")
 
 
-def state_text(job: Job) -> Text:
+def state_text(job: JobView) -> Text:
     """The state with its mark and colour."""
     mark, colour = _MARKS[job.state]
     return Text(f"{mark} {job.state.value}", style=colour)
 
 
-def job_json(job: Job, sentence: str) -> dict[str, Any]:
-    """A job as the API tells it: explicit fields, with percent and explanation."""
-    told = from_json(msgspec.json.encode(job))
-    assert isinstance(told, dict)
-    told["percent"] = job.progress.percent
-    told["explanation"] = sentence
-    return told
-
-
-def percent_text(job: Job) -> str:
+def percent_text(job: JobView) -> str:
     """How far along, in words."""
-    percent = job.progress.percent
-    if percent is not None:
-        return f"{percent:g} %"
+    if job.percent is not None:
+        return f"{job.percent:g} %"
     return f"{job.progress.done:,} done" if job.progress.done else ""
 
 
-def print_jobs(jobs: Sequence[Job], sentences: Sequence[str]) -> None:
+def print_list(jobs: Sequence[JobView], *, limit: int, json: bool, none: str) -> None:
+    """At most `limit` jobs: as the API's page, or as a table; `none` says that there are none."""
+    if json:
+        print_json(JobPage(data=jobs, next_cursor=jobs[-1].id if len(jobs) == limit else None))
+    elif jobs:
+        _print_table(jobs)
+    else:
+        messages.print(none)
+
+
+def _print_table(jobs: Sequence[JobView]) -> None:
     """A table of jobs; plain and untruncated when piped."""
     if not out.is_terminal:
-        for job, sentence in zip(jobs, sentences, strict=True):
+        for job in jobs:
             fields = (job.id, job.state.value, job.sync, job.user_id, job.lane.value)
-            sys.stdout.write("\t".join((*fields, percent_text(job), sentence)) + "\n")
+            sys.stdout.write("\t".join((*fields, percent_text(job), job.message)) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("job", "state", "sync", "user", "lane", "progress", "why"):
-        table.add_column(column, no_wrap=column != "why", overflow="fold")
-    for job, sentence in zip(jobs, sentences, strict=True):
-        table.add_row(
-            job.id,
-            state_text(job),
-            job.sync,
-            job.user_id,
-            job.lane.value,
-            percent_text(job),
-            sentence,
-        )
+    for column in ("job", "state", "sync", "user", "lane", "progress", "message"):
+        table.add_column(column, no_wrap=column != "message", overflow="fold")
+    for job in jobs:
+        fields = (job.sync, job.user_id, job.lane.value, percent_text(job), job.message)
+        table.add_row(job.id, state_text(job), *(Text(field) for field in fields))
     out.print(table)
 
 
-def print_job(job: Job, sentence: str) -> None:
-    """One job, whole."""
-    out.print(Text.assemble((job.id, "bold"), "  ", state_text(job)))
-    out.print(sentence, markup=False)
+def print_facts(job: JobView) -> None:
+    """What is known of a job, a line a fact."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     for name, value in _facts(job):
-        table.add_row(name, Text(value))
+        if value:
+            table.add_row(name, Text(value))
     out.print(table)
 
 
-def _facts(job: Job) -> list[tuple[str, str]]:
-    summary = msgspec.to_builtins(job.summary)
-    source_counts = summary.pop("counts", {})
-    facts = [
-        ("sync", f"{job.sync} ({job.source})"),
+def _facts(job: JobView) -> list[tuple[str, str]]:
+    into = "" if job.destination is None else f" → {job.destination}"
+    return [
+        ("sync", f"{job.sync} ({job.source}{into})"),
         ("user", job.user_id),
         ("connection", job.connection_id),
         ("mode", job.mode.value),
         ("lane", job.lane.value),
         ("range", f"{job.start_date} to {job.end_date}" if job.start_date else ""),
-        ("progress", percent_text(job)),
         ("high water", "" if job.high_water is None else to_json(job.high_water)),
-        ("counted", counts_text(summary)),
-        ("by the source", counts_text(source_counts)),
-        ("this chunk", _chunk_counters(job)),
-        ("last error", job.error or ""),
+        ("counted", counts_text(msgspec.to_builtins(job.counts))),
+        ("by the source", counts_text(job.source_counts)),
+        *_operators_facts(job.operator),
         ("created", _time(job.created_at)),
         ("started", _time(job.started_at)),
         ("finished", _time(job.finished_at)),
     ]
-    return [(name, value) for name, value in facts if value]
+
+
+def _operators_facts(told: OperatorView | None) -> list[tuple[str, str]]:
+    if told is None:
+        return []
+    names = ("attempts", "deferrals", "crashes", "pauses")
+    failed = {name: getattr(told, name) for name in names if getattr(told, name)}
+    error = told.error or Failure()
+    return [
+        ("waits because", told.waits_for or ""),
+        ("this chunk", counts_text(failed)),
+        ("last error", ": ".join(part for part in (error.kind, error.message) if part)),
+        ("caused by", error.cause or ""),
+        ("raised at", error.raised_at or ""),
+    ]
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
     """Numbers with their names, in a line."""
     return " · ".join(f"{name} {count:,}" for name, count in counts.items())
-
-
-def _chunk_counters(job: Job) -> str:
-    counters = {
-        "attempts": job.attempts,
-        "errors in the window": len(job.recent_errors),
-        "deferrals": job.deferrals,
-        "crashes": job.crashes,
-        "pauses": job.pauses,
-    }
-    return counts_text({name: count for name, count in counters.items() if count})
 
 
 def _time(at: datetime | None) -> str:

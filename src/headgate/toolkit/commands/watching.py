@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.text import Text
 
 from headgate.app import App
-from headgate.base.encoding import Json
 from headgate.flow.explain import format_time
-from headgate.flow.status import JobStatus, document
-from headgate.model.states import JOB, JobState
-from headgate.toolkit.commands.output import counts_text, messages, out, print_json
+from headgate.flow.job_view import JobStatus
+from headgate.model.states import JobState
+from headgate.toolkit.commands.output import messages, out, print_facts, print_json, state_text
 
 #: How often the store is asked. Locally that costs nothing; a screen shows no more.
 LOOK_EVERY_S = 0.5
@@ -26,8 +26,8 @@ async def watch(app: App, job_id: str, *, user_id: str | None, timeout_s: float 
         while True:
             status = await app.jobs.status(job_id, user_id=user_id)
             screen.show(status)
-            if status.job.state in JOB.terminal or status.reconnect:
-                return 0 if status.job.state is JobState.SUCCESS else ENDED_BADLY
+            if status.ended:
+                return 0 if status.state is JobState.SUCCESS else ENDED_BADLY
             if timeout_s is not None and app.clock.monotonic() - began_s >= timeout_s:
                 return STILL_RUNNING
             await app.clock.sleep(LOOK_EVERY_S)
@@ -38,12 +38,11 @@ async def watch_json(app: App, job_id: str, *, user_id: str | None, timeout_s: f
     began_s, told = app.clock.monotonic(), None
     while True:
         status = await app.jobs.status(job_id, user_id=user_id)
-        shown: Json = document(status)
-        if shown != told:
-            print_json(shown)
-            told = shown
-        if status.job.state in JOB.terminal:
-            return 0 if status.job.state is JobState.SUCCESS else ENDED_BADLY
+        if status != told:
+            print_json(status)
+            told = status
+        if status.ended:
+            return 0 if status.state is JobState.SUCCESS else ENDED_BADLY
         if timeout_s is not None and app.clock.monotonic() - began_s >= timeout_s:
             return STILL_RUNNING
         await app.clock.sleep(LOOK_EVERY_S)
@@ -76,14 +75,14 @@ class Screen:
 
     def show(self, status: JobStatus, *, beside: Sequence[str] = ()) -> None:
         """How it stands now; `beside` is told after it."""
-        text = " · ".join([status.sentence, *_finish(status), *beside])
+        text = " · ".join([status.message, *_finish(status), *beside])
         if not messages.is_terminal:
-            line = f"{numbers(status)}  {status.sentence}"
+            line = f"{numbers(status)}  {status.message}"
             if line != self._told:
                 messages.print(line, markup=False)
                 self._told = line
             return
-        progress = status.job.progress
+        progress = status.progress
         if self._task is None:
             self._task = self._bar.add_task("", total=None, numbers="")
         self._bar.update(
@@ -97,7 +96,7 @@ class Screen:
 
 def numbers(status: JobStatus) -> str:
     """How far along."""
-    progress, percent = status.job.progress, status.percent
+    progress, percent = status.progress, status.percent
     whole = "" if progress.total is None else f"/{progress.total:,}"
     share = "" if percent is None else f" · {percent:g} %"
     return f"{progress.done:,}{whole} days{share}"
@@ -122,33 +121,18 @@ def span_of(earliest: datetime, latest: datetime) -> str:
 
 
 def print_status(status: JobStatus) -> None:
-    """How an import stands, whole."""
-    job, counted = status.job, status.job.summary
-    to = "" if job.destination is None else f" → {job.destination}"
-    out.print(
-        f"{job.source}{to}  user {job.user_id}  {job.state.value.upper()}  {job.id}", markup=False
-    )
-    out.print(status.sentence, markup=False)
-    if job.progress.total:
+    """How a job stands, whole, for an operator."""
+    out.print(Text.assemble((status.id, "bold"), "  ", state_text(status)))
+    out.print(status.message, markup=False)
+    if status.progress.total:
         out.print(f"{_strip(status)}  {numbers(status)}", markup=False)
     for line in _finish(status):
         out.print(line, markup=False)
-    imported = counted.records if job.destination is None else counted.delivered
-    out.print(
-        f"found {counted.records:,} · imported {imported:,} · refused {counted.refused:,} · "
-        f"days without data {counted.days_empty:,} · days that failed {counted.days_failed:,}"
-    )
-    if counted.counts:
-        out.print(f"by the source: {counts_text(counted.counts)}", markup=False)
+    print_facts(status)
     for gap in status.gaps:
-        out.print(f"  {gap.day}  {gap.error}", markup=False)
-    if job.error and job.state is not JobState.SUCCESS:
-        out.print(f"last error: {job.error}", markup=False)
-
-
-def print_status_json(status: JobStatus) -> None:
-    """The same for programs."""
-    print_json(document(status))
+        out.print(
+            f"  {gap.day}  {gap.reason if gap.error is None else gap.error.message}", markup=False
+        )
 
 
 def _strip(status: JobStatus, width: int = 24) -> str:

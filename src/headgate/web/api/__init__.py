@@ -1,1 +1,1 @@
-"""The HTTP API: one module per noun, and the seed's literal paths in `historical.py`."""
+"""The HTTP API: one module per noun."""

@@ -5,38 +5,39 @@ from datetime import date, timedelta
 from typing import Annotated
 
 from fastapi import Body, Path, Query, Request
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from headgate.app import App
 from headgate.flow.backfill import BackfillRequest
+from headgate.flow.job_view import DayPage, EventPage, day_view, event_for_user
 from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.toolkit.api import responses as answers
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import (
     Day,
-    DayDocument,
-    DayPage,
-    EventDocument,
-    EventPage,
-    ForecastDocument,
-    JobDocument,
-    JobPage,
+    DayPageModel,
+    EventPageModel,
+    ForecastModel,
+    JobModel,
+    JobPageModel,
     LinkDocument,
     MakeLink,
     Name,
     StartJob,
-    foreseen,
     listed,
     shown,
 )
 from headgate.toolkit.api.jobs import (
+    ACCEPTED,
     JOB_ID,
     NOT_MODIFIED,
     PAGE_MAX,
     After,
     Limit,
-    check_connections,
+    accepted,
+    check_connection,
     saying,
     started,
 )
@@ -58,7 +59,7 @@ JobId = Annotated[str, Path(pattern=JOB_ID, description="The job.")]
 
 _EVENT_ID_MAX = 2**63 - 1
 _ENGINE_WORDS = {"start": "start_date", "end": "end_date"}
-_CONTROLS = ("not_found", "illegal_transition", "conflict")
+_CONTROLS = ("not_found", "illegal_transition", "job_cancelled", "conflict")
 _TAGGED = {
     "headers": {
         "ETag": {"description": "Of this very document.", "schema": {"type": "string"}},
@@ -76,14 +77,11 @@ routes = router("/v1/jobs", "Jobs")
     operation_id="start_job",
     summary="Start an import of history, or forecast one",
     status_code=202,
-    response_model=JobDocument,
+    response_model=JobModel,
     dependencies=[REPEATABLE],
     responses={
-        200: {"model": ForecastDocument, "description": "The forecast, for `dry_run`."},
-        202: {
-            "description": "The job is stored, and starts by itself.",
-            "headers": {"Location": {"schema": {"type": "string"}}},
-        },
+        200: {"model": ForecastModel, "description": "The forecast, for `dry_run`."},
+        **ACCEPTED,
         **posts("plan_required", "active_job_exists", "not_connected", "not_found"),
     },
 )
@@ -104,13 +102,10 @@ async def start(
     )
     with saying(_ENGINE_WORDS):
         if body.dry_run:
-            check_connections(app, caller, wanted)
-            return answers.document(foreseen(await app.backfills.forecast(wanted)))
+            check_connection(app, caller, wanted.source, wanted.connection_id)
+            return answers.document(await app.backfills.forecast(wanted))
         job = await started(app, caller, wanted)
-    status = await app.jobs.status(job.id, user_id=job.user_id)
-    return answers.polled(
-        request, shown(status), status=202, headers={"Location": f"/v1/jobs/{job.id}"}
-    )
+    return await accepted(request, app, caller, job)
 
 
 # ---- following ---------------------------------------------------------------------------------
@@ -120,7 +115,7 @@ async def start(
     "",
     operation_id="list_jobs",
     summary="List jobs, the newest first",
-    response_model=JobPage,
+    response_model=JobPageModel,
     responses=reads(),
 )
 async def list_jobs(
@@ -140,9 +135,7 @@ async def list_jobs(
         limit=limit + 1,
         before=after,
     )
-    page = await listed(app, jobs[:limit])
-    more = page[-1].id if len(jobs) > limit else None
-    return answers.document(JobPage(data=page, next_cursor=more))
+    return answers.document(await listed(app, jobs, caller, limit=limit))
 
 
 async def _status(
@@ -154,7 +147,7 @@ async def _status(
 ) -> Response:
     """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
     status = await app.jobs.status(job_id, user_id=caller.owner)
-    return answers.polled(request, shown(status))
+    return answers.polled(request, shown(status, caller))
 
 
 for _path, _id in (("/{job_id}", "get_job"), ("/{job_id}/status", "get_job_status")):
@@ -162,7 +155,7 @@ for _path, _id in (("/{job_id}", "get_job"), ("/{job_id}/status", "get_job_statu
         _path,
         operation_id=_id,
         summary="How a job stands",
-        response_model=JobDocument,
+        response_model=JobModel,
         responses={200: _TAGGED, **NOT_MODIFIED, **reads("not_found")},
     )(_status)
 
@@ -171,7 +164,7 @@ for _path, _id in (("/{job_id}", "get_job"), ("/{job_id}/status", "get_job_statu
     "/{job_id}/events",
     operation_id="list_job_events",
     summary="A job's story, in order",
-    response_model=EventPage,
+    response_model=EventPageModel,
     responses=reads("not_found"),
 )
 async def events(
@@ -184,10 +177,7 @@ async def events(
     """What happened to the job, event by event."""
     job = await app.jobs.get(job_id, user_id=caller.owner)
     told = await app.jobs.events(job.id, after=after, limit=limit + 1)
-    page = [
-        EventDocument(id=each.id, at=each.at, kind=each.kind, data=dict(each.data))
-        for each in told[:limit]
-    ]
+    page = [each if caller.is_admin else event_for_user(each) for each in told[:limit]]
     more = str(page[-1].id) if len(told) > limit else None
     return answers.document(EventPage(data=page, next_cursor=more))
 
@@ -196,7 +186,7 @@ async def events(
     "/{job_id}/days",
     operation_id="list_job_days",
     summary="What is known of each day of a job's range",
-    response_model=DayPage,
+    response_model=DayPageModel,
     responses=reads("not_found"),
 )
 async def days(
@@ -215,14 +205,10 @@ async def days(
         return answers.document(DayPage(data=[], next_cursor=None))
     rows = await app.records.coverage(job.sync, job.connection_id, start=wanted[0], end=wanted[-1])
     known = {row.day: row for row in rows}
-    page = []
-    for day in wanted:
-        row = known.get(day)
-        page.append(
-            DayDocument(day=day, status=None, records=0, reason=None)
-            if row is None
-            else DayDocument(day=day, status=row.status, records=row.records, reason=row.error)
-        )
+    into = app.registry.titles.get(job.destination or "", job.destination)
+    page = [day_view(day, known.get(day), destination=into) for day in wanted]
+    if not caller.is_admin:
+        page = [replace(each, error=None) for each in page]
     more = wanted[-1].isoformat() if wanted[-1] < job.end_date else None
     return answers.document(DayPage(data=page, next_cursor=more))
 
@@ -242,14 +228,14 @@ async def _steered(
 ) -> Response:
     job = await steer(job_id, user_id=caller.owner)
     status = await app.jobs.status(job.id, user_id=caller.owner)
-    return answers.polled(request, shown(status))
+    return answers.polled(request, shown(status, caller))
 
 
 @routes.post(
     "/{job_id}/retry",
     operation_id="retry_job",
     summary="Try a paused or failed job again at once",
-    response_model=JobDocument,
+    response_model=JobModel,
     dependencies=[REPEATABLE],
     responses=posts(*_CONTROLS, "active_job_exists"),
 )
@@ -262,7 +248,7 @@ async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: JobId)
     "/{job_id}/pause",
     operation_id="pause_job",
     summary="Let a job stand still until it is resumed",
-    response_model=JobDocument,
+    response_model=JobModel,
     dependencies=[REPEATABLE],
     responses=posts(*_CONTROLS),
 )
@@ -275,7 +261,7 @@ async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: JobId)
     "/{job_id}/resume",
     operation_id="resume_job",
     summary="Let a paused job go on",
-    response_model=JobDocument,
+    response_model=JobModel,
     dependencies=[REPEATABLE],
     responses=posts(*_CONTROLS),
 )
@@ -288,7 +274,7 @@ async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: JobId
     "/{job_id}/cancel",
     operation_id="cancel_job",
     summary="End a job",
-    response_model=JobDocument,
+    response_model=JobModel,
     dependencies=[REPEATABLE],
     responses=posts(*_CONTROLS),
 )

@@ -6,7 +6,7 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from headgate.base.errors import Conflict
-from headgate.flow.status import JobStatus
+from headgate.flow.job_view import JobStatus
 from headgate.ports.auth import CodeAuth
 from headgate.toolkit.links import PROGRESS_PATH, ConnectLink, ProgressLink
 from headgate.toolkit.pages.rendering import FRAGMENT_HEADER, Pages, etag, tagged
@@ -56,14 +56,15 @@ class ProgressPage:
 
     def _reconnect(self, link: ProgressLink, status: JobStatus) -> str | None:
         """The path to sign in again by, where that is what it takes and a page can do it."""
-        if status.reconnect is None:
+        wanted = status.reconnect
+        if wanted is None:
             return None
-        if not isinstance(self._app.registry.auths.get(status.reconnect), CodeAuth):
+        if not isinstance(self._app.registry.auths.get(wanted.provider), CodeAuth):
             return None
         again = ConnectLink(
-            source=status.reconnect,
+            source=wanted.provider,
             user_id=link.user_id,
-            connection_id=status.reconnect_id,
+            connection_id=wanted.connection_id,
             retry_job=link.job_id,
             # No longer than the link it comes from; and so it stays the same, as the page does.
             expires_at=link.expires_at,

@@ -5,10 +5,10 @@ from datetime import datetime
 
 import msgspec
 
-from headgate.flow.explain import format_time, plain
-from headgate.flow.status import GAPS_MAX, JobStatus
-from headgate.model.job import Job, Mode, Reason
-from headgate.model.states import JOB, DayStatus, JobState
+from headgate.flow.explain import format_time
+from headgate.flow.job_view import GAPS_MAX, JobStatus, JobView
+from headgate.model.job import Mode, Reason
+from headgate.model.states import DayStatus, JobState
 from headgate.toolkit.pages.rendering import Mark, Tile
 
 #: Milestones are told aloud, and nothing else is: every quarter of the way.
@@ -36,7 +36,7 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     title: str
     mark: Mark
-    sentence: str
+    message: str
     what: str
     #: The first and the last day, where it is a range of days.
     days: tuple[str, str] | None
@@ -65,40 +65,39 @@ def view(
     status: JobStatus, titles: Mapping[str, str], *, reconnect_path: str | None = None
 ) -> ProgressView:
     """The page of `status`; with `reconnect_path` where the user can sign in again by a link."""
-    job = status.job
-    what, mark = _what(job, titles), _mark(job)
+    what, mark = _what(status, titles), _mark(status)
     finish_text, finish = _finish(status)
     percent = status.percent
-    again = status.reconnect if reconnect_path is not None else None
+    again = status.reconnect.provider if status.reconnect and reconnect_path else None
     return ProgressView(
-        job_id=job.id,
+        job_id=status.id,
         title=f"{mark.word} · {what}",
         mark=mark,
-        sentence=status.sentence,
+        message=status.message,
         what=what,
-        days=_days(job),
+        days=_days(status),
         percent=percent,
         percent_text=None if percent is None else f"{int(percent)}%",
         finish_text=finish_text,
         finish=finish,
-        tiles=_tiles(job),
+        tiles=_tiles(status),
         gaps=tuple(
-            Gap(each.day.isoformat(), plain(each.error), each.status is not DayStatus.FAILED)
+            Gap(each.day.isoformat(), each.reason or "", each.status is not DayStatus.FAILED)
             for each in status.gaps
         ),
         more_gaps=len(status.gaps) >= GAPS_MAX,
-        can_retry=job.state in (JobState.PAUSED, JobState.FAILED) and again is None,
+        can_retry=status.retryable,
         reconnect_path=reconnect_path if again else None,
         reconnect_title=titles.get(again, again) if again else None,
-        closing=_closing(job),
-        times=_times(job),
+        closing=_closing(status),
+        times=_times(status),
         milestone=_milestone(status),
         poll_after_s=status.poll_after_s,
     )
 
 
 _MARKS = {
-    JobState.PENDING: Mark("In line", "clock", "calm"),
+    JobState.PENDING: Mark("Waiting", "clock", "calm"),
     JobState.RUNNING: Mark("Importing", "arrow", "calm"),
     JobState.PAUSED: Mark("Paused", "pause", "wait"),
     JobState.CANCELLING: Mark("Stopping", "stop", "quiet"),
@@ -116,27 +115,27 @@ _WAITS = (
 )
 
 
-def _mark(job: Job) -> Mark:
+def _mark(job: JobView) -> Mark:
     if job.state is JobState.PENDING and job.reason in _WAITS:
         return Mark("Waiting", "clock", "wait")
     if job.state is JobState.FAILED and job.reason is Reason.NEEDS_REAUTH:
         return Mark("Sign-in needed", "key", "wait")
-    if job.state is JobState.SUCCESS and (job.summary.days_failed or job.summary.refused):
+    if job.state is JobState.SUCCESS and (job.counts.days_failed or job.counts.refused):
         return Mark("Done, with gaps", "check", "wait")
     return _MARKS[job.state]
 
 
-def _what(job: Job, titles: Mapping[str, str]) -> str:
+def _what(job: JobView, titles: Mapping[str, str]) -> str:
     source = titles.get(job.source, job.source)
     kind = "history" if job.mode is Mode.HISTORY else "data"
     into = (
         "" if job.destination is None else f" into {titles.get(job.destination, job.destination)}"
     )
-    doing = "Import of" if job.state in JOB.terminal else "Importing"
+    doing = "Import of" if job.ended else "Importing"
     return f"{doing} your {source} {kind}{into}"
 
 
-def _days(job: Job) -> tuple[str, str] | None:
+def _days(job: JobView) -> tuple[str, str] | None:
     if job.start_date is None or job.end_date is None:
         return None
     return job.start_date.isoformat(), job.end_date.isoformat()
@@ -144,11 +143,10 @@ def _days(job: Job) -> tuple[str, str] | None:
 
 def _finish(status: JobStatus) -> tuple[str | None, tuple[Moment, Moment] | None]:
     """When it will be done, as far as that can be told."""
-    job = status.job
-    goes_on = job.state in (JobState.PENDING, JobState.RUNNING) or (
-        job.state is JobState.PAUSED and job.wake_at is not None
+    goes_on = status.state in (JobState.PENDING, JobState.RUNNING) or (
+        status.state is JobState.PAUSED and status.wake_at is not None
     )
-    if not goes_on or job.progress.total is None:
+    if not goes_on or status.progress.total is None:
         return None, None
     if status.late:
         return "Taking longer than expected", None
@@ -172,15 +170,13 @@ def _moment(at: datetime) -> Moment:
     return Moment(format_time(at), at.isoformat(timespec="seconds"))
 
 
-def _tiles(job: Job) -> tuple[Tile, ...]:
-    summary = job.summary
-    # Without a destination the records stay here, stored with the step that brought them.
-    imported = summary.records if job.destination is None else summary.delivered
-    days, refused = summary.days_failed, summary.refused
+def _tiles(job: JobView) -> tuple[Tile, ...]:
+    counts = job.counts
+    days, refused = counts.days_failed, counts.refused
     kinds = ((days, "day"), (refused, "record"))
     tiles = [
-        Tile(name="found", label="Found", value=f"{summary.records:,}"),
-        Tile(name="imported", label="Imported", value=f"{imported:,}"),
+        Tile(name="found", label="Found", value=f"{counts.found:,}"),
+        Tile(name="imported", label="Imported", value=f"{counts.imported:,}"),
         Tile(
             name="failed",
             label="Couldn't import",
@@ -189,7 +185,7 @@ def _tiles(job: Job) -> tuple[Tile, ...]:
         ),
     ]
     if job.mode is Mode.HISTORY:
-        empty = Tile(name="empty", label="Days without data", value=f"{summary.days_empty:,}")
+        empty = Tile(name="empty", label="Days without data", value=f"{counts.days_empty:,}")
         tiles.insert(2, empty)
     return tuple(tiles)
 
@@ -198,13 +194,11 @@ def _counted(count: int, word: str) -> str:
     return f"{count:,} {word}{'s' if count != 1 else ''}"
 
 
-def _closing(job: Job) -> str | None:
+def _closing(job: JobView) -> str | None:
     match job.state:
         case JobState.SUCCESS | JobState.CANCELLED:
             return "You can close this page."
-        case JobState.FAILED:
-            return "What was imported so far is safe."
-        case JobState.CANCELLING:
+        case JobState.FAILED | JobState.CANCELLING:
             return None
         case JobState.PAUSED if job.reason is Reason.OPERATOR:
             return "You can close this page; the import waits."
@@ -212,7 +206,7 @@ def _closing(job: Job) -> str | None:
             return "You can close this page; the import goes on."
 
 
-def _times(job: Job) -> tuple[tuple[str, Moment], ...]:
+def _times(job: JobView) -> tuple[tuple[str, Moment], ...]:
     told = (
         ("Started", job.started_at or job.created_at),
         ("Ended", job.finished_at) if job.finished_at else ("Last change", job.updated_at),
@@ -221,8 +215,8 @@ def _times(job: Job) -> tuple[tuple[str, Moment], ...]:
 
 
 def _milestone(status: JobStatus) -> str:
-    """What is worth saying aloud: not every step, and not every turn in line."""
-    if status.job.state not in (JobState.PENDING, JobState.RUNNING):
-        return status.sentence
+    """What is worth saying aloud: not every step, and not every wait for a worker."""
+    if status.state not in (JobState.PENDING, JobState.RUNNING):
+        return status.message
     reached = int(status.percent or 0) // MILESTONE_PERCENT * MILESTONE_PERCENT
     return f"{reached}% imported." if reached else "The import has begun."

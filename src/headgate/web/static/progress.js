@@ -55,7 +55,7 @@
     morph(main, next);
     document.title = main.dataset.title;
     // A button that is gone takes the focus with it.
-    if (focused && !main.contains(document.activeElement)) document.getElementById("sentence").focus();
+    if (focused && !main.contains(document.activeElement)) document.getElementById("message").focus();
   }
 
   async function ask() {

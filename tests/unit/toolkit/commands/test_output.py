@@ -1,22 +1,28 @@
 """How the command line speaks: data on stdout, a line a thing where it is piped."""
 
 import json
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headgate import Progress
+from headgate.flow.job_view import JobView, for_user, view_of
 from headgate.model.job import Summary
 from headgate.model.states import JobState
 from headgate.toolkit.commands.output import (
     counts_text,
-    job_json,
     percent_text,
-    print_job,
-    print_jobs,
+    print_facts,
     print_json,
+    print_list,
     state_text,
 )
 from tests.unit.values import NOW, make_job
+
+
+def view(**fields: Any) -> JobView:
+    return view_of(make_job(**fields), now=NOW)
 
 
 def test_json_is_one_document_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,7 +35,7 @@ def test_json_is_one_document_on_stdout(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("state", list(JobState))
 def test_every_state_has_a_mark_beside_its_word(state: JobState) -> None:
-    text = state_text(make_job(state=state)).plain
+    text = state_text(view(state=state)).plain
 
     mark, _, word = text.partition(" ")
     assert word == state.value and len(mark) == 1
@@ -44,7 +50,7 @@ def test_every_state_has_a_mark_beside_its_word(state: JobState) -> None:
     ],
 )
 def test_how_far_along_is_told_in_words(progress: Progress, told: str) -> None:
-    assert percent_text(make_job(progress=progress)) == told
+    assert percent_text(view(progress=progress)) == told
 
 
 def test_counts_have_their_names() -> None:
@@ -52,27 +58,46 @@ def test_counts_have_their_names() -> None:
     assert counts_text({}) == ""
 
 
-def test_a_job_for_programs_has_its_percent_and_its_sentence() -> None:
-    told = job_json(make_job(progress=Progress(done=1, total=2)), "Going on.")
-
-    assert (told["percent"], told["explanation"]) == (50, "Going on.")
-
-
 def test_piped_jobs_are_a_line_each_however_long(capsys: pytest.CaptureFixture[str]) -> None:
-    jobs = [make_job(id="job_1"), make_job(id="job_2")]
+    jobs = [replace(view(id="job_1"), message="x" * 300), view(id="job_2")]
 
-    print_jobs(jobs, ["x" * 300, "Done."])
+    print_list(jobs, limit=20, json=False, none="no jobs")
 
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines] == ["job_1", "job_2"]
     assert lines[0].endswith("x" * 300)
 
 
-def test_one_job_is_told_with_what_is_known_and_no_empty_lines(
+@pytest.mark.parametrize(("limit", "more"), [(1, "job_1"), (2, None)])
+def test_a_list_for_programs_says_where_it_goes_on(
+    limit: int, more: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_list([view(id="job_1")], limit=limit, json=True, none="no jobs")
+
+    told = json.loads(capsys.readouterr().out)
+    assert ([each["id"] for each in told["data"]], told["next_cursor"]) == (["job_1"], more)
+
+
+def test_facts_are_told_with_what_is_known_and_no_empty_lines(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_job(make_job(summary=Summary(records=7), error=None), "Going on.")
+    print_facts(view(summary=Summary(records=7)))
 
     said = capsys.readouterr().out
-    assert "Going on." in said and "records 7" in said
-    assert "last error" not in said
+    assert "found 7" in said
+    assert "last error" not in said and "raised at" not in said
+
+
+def test_operators_are_told_the_last_error_its_cause_and_its_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = "Malformed: no JSON\ncaused by ValueError: char 0\nraised at my_syncs/watch.py:7"
+    shown = view(error=error, attempts=2)
+
+    print_facts(shown)
+
+    said = capsys.readouterr().out
+    for fact in ("Malformed: no JSON", "ValueError: char 0", "my_syncs/watch.py:7", "attempts 2"):
+        assert fact in said
+    print_facts(for_user(shown))
+    assert "Malformed" not in capsys.readouterr().out

@@ -1,11 +1,13 @@
 """Following a job in the terminal: how far, until when, and how it ended."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from headgate import JobStatus, Progress
+from headgate.flow.job_view import status_view, view_of
 from headgate.toolkit.commands.watching import Screen, numbers, print_status, span_of
 from tests.unit.values import make_job
 
@@ -13,7 +15,7 @@ NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 def status(**job: Any) -> JobStatus:
-    return JobStatus(job=make_job(**job), sentence="Going on.")
+    return status_view(view_of(make_job(**job), now=NOON), now=NOON)
 
 
 @pytest.mark.parametrize(
@@ -54,4 +56,5 @@ def test_a_job_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
     print_status(status(error="the provider is busy", progress=Progress(done=2, total=4)))
 
     said = capsys.readouterr().out
-    assert "Going on." in said and "2/4 days" in said and "last error: the provider is busy" in said
+    assert "Waiting for a worker." in said and "2/4 days" in said
+    assert re.search(r"^last error +the provider is busy *$", said, re.MULTILINE)

@@ -1,0 +1,103 @@
+"""What operators are told of an error: what it was, what caused it, and where it was raised.
+
+It is stored as one text of up to three lines. `describe_error` lets no line break through, so no
+error can forge a line, and the text can be read back.
+"""
+
+import os
+import re
+import traceback
+from collections.abc import Iterator
+from types import FrameType
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from headgate.base.redact import describe_error
+
+_CAUSE, _RAISED_AT = "caused by ", "raised at "
+_CLASS = re.compile(r"(?P<kind>[A-Z]\w*)(?:: (?P<message>.*))?", re.DOTALL)
+#: The engine and its HTTP client: they pass errors on, or make them of what a provider answered.
+#: Whoever called them is who wants to be found. A provider's own folder is not among them.
+_PLUMBING = re.compile(r"headgate\.(base|flow|loops|limits|store|signals|connectors\.\w+$)")
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """An error as it is stored, taken apart."""
+
+    kind: Annotated[str | None, Meta(description="The error's class.")] = None
+    message: Annotated[str, Meta(description="What the error says, without secrets.")] = ""
+    cause: Annotated[str | None, Meta(description="The error that led to it.")] = None
+    raised_at: Annotated[str | None, Meta(description="The file and the line.")] = None
+
+
+def describe_failure(error: BaseException) -> str:
+    """The text that is stored for an error, without secrets; `read_failure` reads it."""
+    lines = [describe_error(error)]
+    cause = _cause(error)
+    if cause is not None:
+        lines.append(_CAUSE + describe_error(cause))
+    place = _place(error)
+    if place is not None:
+        lines.append(_RAISED_AT + place)
+    return "\n".join(lines)
+
+
+def read_failure(text: str) -> Failure:
+    """The failure that a stored text tells of; a text of any other form is its message."""
+    said, *more = text.split("\n")
+    found = _CLASS.fullmatch(said)
+    return Failure(
+        kind=found["kind"] if found else None,
+        message=(found["message"] or "") if found else said,
+        cause=_line(more, _CAUSE),
+        raised_at=_line(more, _RAISED_AT),
+    )
+
+
+def _line(lines: list[str], begins: str) -> str | None:
+    return next((each.removeprefix(begins) for each in lines if each.startswith(begins)), None)
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    if error.__cause__ is not None or error.__suppress_context__:
+        return error.__cause__
+    return error.__context__
+
+
+def _place(error: BaseException) -> str | None:
+    """The innermost line of a connector's or an application's own code, else of any."""
+    frames = list(_frames(error))
+    own = [each for each in frames if not _is_plumbing(each[0])]
+    best = [each for each in own if not _is_library(each[0])]
+    if not frames:
+        return None
+    frame, line = (best or own or frames)[0]
+    # As many parts of the path as the module's name has: the rest is where it is installed.
+    depth = _module(frame).count(".") + 1
+    return "/".join(frame.f_code.co_filename.split(os.sep)[-depth:]) + f":{line}"
+
+
+def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """The frames that an error came through, the innermost first, then those of its cause."""
+    yield from reversed(list(traceback.walk_tb(error.__traceback__)))
+    cause = _cause(error)
+    if cause is not None:
+        yield from reversed(list(traceback.walk_tb(cause.__traceback__)))
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _is_plumbing(frame: FrameType) -> bool:
+    return _PLUMBING.match(_module(frame)) is not None
+
+
+def _is_library(frame: FrameType) -> bool:
+    if _module(frame).startswith("headgate."):
+        return False
+    file = frame.f_code.co_filename
+    return file.startswith((_STANDARD_LIBRARY, "<")) or "site-packages" in file

@@ -1,0 +1,322 @@
+"""A job as it is shown: one representation for the API, the command line, the pages and systems.
+
+A new field of a job is declared here once. The API's document is derived from these structs,
+`--json` prints them, and a system with other names for the fields maps over them. Everything comes
+from the store; what depends on the present moment is told as times, so that a view stays the same
+until something happens.
+
+There are two messages: `message` is for the user whose job it is, and `operator` is for whoever
+runs the application. `for_user` leaves the second out.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import replace
+
+from headgate.base.encoding import Json, JsonObject
+from headgate.base.failure import Failure, read_failure
+from headgate.flow.explain import day_message, missing_worker, needs_worker, user_message
+from headgate.flow.runtime import Runtime
+from headgate.model.forecast import Finish
+from headgate.model.job import Job, JobEvent, Lane, Mode, Reason, Summary
+from headgate.model.record import Coverage
+from headgate.model.states import JOB, DayStatus, JobState
+from headgate.model.worker import Worker
+from headgate.policy.forecast import SAMPLES_MAX, eta
+from headgate.policy.retryable import is_retryable
+
+#: Days that are told with their reasons; how many there are is told anyway.
+GAPS_MAX = 50
+#: While a worker is at it, and while it rests.
+POLL_WORKING_S, POLL_RESTING_S = 5, 10
+#: What an event tells operators alone.
+_OPERATORS_DATA = ("error", "note", "worker")
+
+
+class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a job has come, counted in work, not in time."""
+
+    done: Annotated[int, Meta(description="Days or records that are done with.")]
+    total: Annotated[int | None, Meta(description="null while the whole is not known.")]
+    at: Annotated[str | None, Meta(description="What is being worked on.")]
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job has done, counted over its whole life."""
+
+    found: Annotated[int, Meta(description="Records that were read.")]
+    imported: Annotated[int, Meta(description="Records that are where they should be.")]
+    refused: Annotated[int, Meta(description="Records that the destination would not take.")]
+    days_held: Annotated[int, Meta(description="Days with data.")]
+    days_empty: Annotated[int, Meta(description="Days without data.")]
+    days_failed: Annotated[int, Meta(description="Days that could not be read.")]
+    errors: Annotated[int, Meta(description="Failed tries.")]
+
+
+class OperatorView(msgspec.Struct, frozen=True, kw_only=True):
+    """What operators want to know of a job, and users must not have to read."""
+
+    error: Annotated[Failure | None, Meta(description="The last error, until the next success.")]
+    waits_for: Annotated[str | None, Meta(description="Why no running worker takes the job.")]
+    worker: Annotated[str | None, Meta(description="The worker process that has it.")]
+    attempts: Annotated[int, Meta(description="Failed tries of the present chunk.")]
+    deferrals: Annotated[int, Meta(description="Times the present chunk was put off.")]
+    crashes: Annotated[int, Meta(description="Workers lost on the present chunk.")]
+    pauses: Annotated[int, Meta(description="Times the breaker opened on the present chunk.")]
+    pause_requested: Annotated[bool, Meta(description="It pauses at its next checkpoint.")]
+    chunks: Annotated[int, Meta(description="Chunks that are committed.")]
+    token: Annotated[int, Meta(description="How often it was claimed; writes carry it.")]
+    cursor: Annotated[Json, Meta(description="Where the next chunk begins.")]
+    params: Annotated[JsonObject, Meta(description="What was asked for: since, limit, options.")]
+    key: Annotated[str | None, Meta(description="The idempotency key of whoever started it.")]
+
+
+class DayView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a day."""
+
+    day: date
+    status: Annotated[DayStatus | None, Meta(description="null: not read yet.")]
+    records: Annotated[int, Meta(description="Records of that day.")]
+    reason: Annotated[str | None, Meta(description="What is missing and why, for the user.")]
+    error: Annotated[Failure | None, Meta(description="The same for operators; else null.")]
+
+
+class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
+    """The account that the user has to sign in to again."""
+
+    provider: str
+    connection_id: str | None
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """A job, as it stands in a list."""
+
+    id: Annotated[str, Meta(description="It is also the support code that users give.")]
+    user_id: str
+    sync: str
+    source: str
+    destination: Annotated[str | None, Meta(description="null: records stay with Headgate.")]
+    connection_id: str
+    destination_connection_id: str | None
+    mode: Mode
+    lane: Lane
+    state: JobState
+    reason: Annotated[Reason, Meta(description="Why it is in that state.")]
+    message: Annotated[
+        str, Meta(description="For the user: what happened, what happens next, what to do.")
+    ]
+    retryable: Annotated[bool, Meta(description="Whether to offer `retry`: it may help.")]
+    percent: Annotated[float | None, Meta(description="0 to 100, by work done.")]
+    progress: ProgressView
+    start_date: Annotated[date | None, Meta(description="The first day, in mode history.")]
+    end_date: Annotated[date | None, Meta(description="The last day, included.")]
+    cursor_date: Annotated[date | None, Meta(description="The day that is read next.")]
+    wake_at: Annotated[datetime | None, Meta(description="When something happens next by itself.")]
+    high_water: Annotated[
+        Json, Meta(description="The last mark that the source named: all up to it has been read.")
+    ]
+    counts: Counts
+    source_counts: Annotated[
+        Mapping[str, int], Meta(description="What the source counted, by names of its own.")
+    ]
+    error_count: Annotated[int, Meta(description="Recent failures of the present chunk.")]
+    last_attempt_at: Annotated[datetime | None, Meta(description="When a chunk last began.")]
+    created_at: datetime
+    updated_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    operator: Annotated[
+        OperatorView | None, Meta(description="For an admin's key and the command line; else null.")
+    ]
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job is in a final state."""
+        return self.state in JOB.terminal
+
+
+class JobStatus(JobView, frozen=True, kw_only=True):
+    """How a job stands: all that is shown of it."""
+
+    finish: Annotated[Finish | None, Meta(description="null while there is too little to go by.")]
+    late: Annotated[bool, Meta(description="It should have ended by now.")]
+    gaps: Annotated[
+        tuple[DayView, ...], Meta(description="Days with something missing, the newest 50.")
+    ]
+    poll_after_s: Annotated[
+        int | None, Meta(description="Ask again after so many seconds; null: no need.")
+    ]
+    reconnect: Annotated[Reconnect | None, Meta(description="null: nowhere.")]
+
+
+class JobPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs, the newest first."""
+
+    data: Sequence[JobView]
+    next_cursor: Annotated[str | None, Meta(description="null at the end.")]
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A job's story, in order."""
+
+    data: Sequence[JobEvent]
+    next_cursor: Annotated[str | None, Meta(description="null at the end.")]
+
+
+class DayPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Every day of a job's range, in order."""
+
+    data: Sequence[DayView]
+    next_cursor: Annotated[str | None, Meta(description="null at the end.")]
+
+
+V = TypeVar("V", bound=JobView)
+
+
+# ---- making them -------------------------------------------------------------------------------
+
+
+def view_of(
+    job: Job,
+    *,
+    now: datetime,
+    titles: Mapping[str, str] | None = None,
+    workers: Sequence[Worker] | None = None,
+) -> JobView:
+    """The job in a list; `titles` and `workers` as `user_message` takes them."""
+    failure = read_failure(job.error or "")
+    return JobView(
+        **_same(JobView, job, but="progress"),
+        message=user_message(job, now=now, titles=titles, workers=workers),
+        retryable=is_retryable(job.state, job.reason, failure.kind),
+        percent=job.progress.percent,
+        progress=ProgressView(**_same(ProgressView, job.progress)),
+        counts=_counts(job.summary, delivers=job.destination is not None),
+        source_counts=job.summary.counts,
+        error_count=len(job.recent_errors),
+        last_attempt_at=job.attempted_at,
+        operator=OperatorView(
+            **_same(OperatorView, job, but="error"),
+            error=None if job.error is None else failure,
+            waits_for=missing_worker(job, now=now, workers=workers),
+            pause_requested=job.hold,
+            chunks=job.steps,
+        ),
+    )
+
+
+def status_view(
+    view: JobView,
+    *,
+    now: datetime,
+    finish: Finish | None = None,
+    gaps: Sequence[DayView] = (),
+    reconnect: Reconnect | None = None,
+) -> JobStatus:
+    """All that is shown of the job: its view, and what was found out besides."""
+    late = finish is not None and finish.latest < now
+    poll_after_s = POLL_WORKING_S if view.state is JobState.RUNNING else POLL_RESTING_S
+    return JobStatus(
+        **_same(JobView, view),
+        finish=None if late else finish,
+        late=late,
+        gaps=tuple(gaps),
+        poll_after_s=None if view.ended else poll_after_s,
+        reconnect=reconnect,
+    )
+
+
+def day_view(day: date, coverage: Coverage | None, *, destination: str | None = None) -> DayView:
+    """What is known of a day; `destination` is what people call where its records go."""
+    if coverage is None:
+        return DayView(day=day, status=None, records=0, reason=None, error=None)
+    said, failed = coverage.error, coverage.status is DayStatus.FAILED
+    error = None
+    if said is not None:
+        # What a destination says of records that it refuses is no error of ours.
+        error = read_failure(said) if failed else Failure(message=said)
+    return DayView(
+        day=day,
+        status=coverage.status,
+        records=coverage.records,
+        reason=day_message(coverage.status, refused=said is not None, destination=destination),
+        error=error,
+    )
+
+
+def for_user(view: V) -> V:
+    """The view without what is for operators."""
+    shown = replace(view, operator=None)
+    if isinstance(shown, JobStatus):
+        return replace(shown, gaps=tuple(replace(day, error=None) for day in shown.gaps))
+    return shown
+
+
+def event_for_user(event: JobEvent) -> JobEvent:
+    """The event without what is for operators."""
+    data = {name: event.data[name] for name in event.data if name not in _OPERATORS_DATA}
+    return replace(event, data=data)
+
+
+def _counts(summary: Summary, *, delivers: bool) -> Counts:
+    stored = summary.inserted + summary.updated + summary.unchanged
+    return Counts(
+        **_same(Counts, summary),
+        found=summary.records,
+        imported=summary.delivered if delivers else stored,
+    )
+
+
+def _same(struct: type[msgspec.Struct], value: object, *, but: str = "") -> dict[str, Any]:
+    """The fields of `struct` that `value` has by the same names: what need not be written twice."""
+    names = (each for each in struct.__struct_fields__ if each != but and hasattr(value, each))
+    return {name: getattr(value, name) for name in names}
+
+
+# ---- from the store ----------------------------------------------------------------------------
+
+
+async def views_of(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
+    """Each job in a list; one look at the workers serves them all."""
+    now = rt.clock.now()
+    waiting = any(needs_worker(job, now) for job in jobs)
+    workers = await rt.store.live_workers() if waiting else None
+    return [view_of(job, now=now, titles=rt.registry.titles, workers=workers) for job in jobs]
+
+
+async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> JobStatus:
+    """How the job stands; NotFound where it is not that user's."""
+    job = await rt.store.get(job_id, user_id=user_id)
+    [view] = await views_of(rt, [job])
+    finish = None
+    if not job.ended and job.progress.total:
+        done_at = await rt.store.pace(job.id, limit=SAMPLES_MAX)
+        finish = eta(job.progress, done_at, rests_until=job.wake_at)
+    return status_view(
+        view,
+        now=rt.clock.now(),
+        finish=finish,
+        gaps=await _gaps(rt, job),
+        reconnect=_reconnect(job),
+    )
+
+
+async def _gaps(rt: Runtime, job: Job) -> list[DayView]:
+    # Only a job that met some has any to look for.
+    if job.mode is not Mode.HISTORY or not (job.summary.days_failed or job.summary.refused):
+        return []
+    found = await rt.store.gaps(job.id, job.sync, job.connection_id, limit=GAPS_MAX)
+    title = rt.registry.titles.get(job.destination or "", job.destination)
+    return [day_view(row.day, row, destination=title) for row in found]
+
+
+def _reconnect(job: Job) -> Reconnect | None:
+    if job.state is not JobState.FAILED or job.reason is not Reason.NEEDS_REAUTH:
+        return None
+    at_destination = job.provider == job.destination
+    connection = job.destination_connection_id if at_destination else job.connection_id
+    return Reconnect(provider=job.provider, connection_id=connection)

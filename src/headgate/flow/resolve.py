@@ -1,0 +1,38 @@
+"""Which of a user's connections a job is for: the one that is named, or the only one."""
+
+from msgspec.structs import replace
+
+from headgate.base.errors import NotConnected
+from headgate.flow.connect import meant
+from headgate.flow.registry import auth_of, title_of
+from headgate.flow.runtime import Runtime
+from headgate.flow.submit import JobRequest, check_name
+from headgate.model.states import ConnectionState
+from headgate.ports.connections import ConnectionStore
+from headgate.ports.connector import Destination, Source
+
+
+async def resolved(rt: Runtime, connections: ConnectionStore, request: JobRequest) -> JobRequest:
+    """The same request with the user's connections; raises where one cannot be used.
+
+    Where users have no accounts, a connection is a mere name: theirs is their own id.
+    """
+    user_id = check_name("user_id", request.user_id)
+    sync = rt.registry.get(request.sync)
+
+    async def find(end: Source | Destination, field: str, given: str | None) -> str:
+        if auth_of(end) is None or rt.credentials is None:
+            return given or user_id
+        title = title_of(end)
+        connection = await meant(
+            connections, end.name, user_id=user_id, given=given, title=title, field=field
+        )
+        if connection.state is ConnectionState.NEEDS_REAUTH:
+            raise NotConnected(end.name, f"{title} needs the user to sign in again first")
+        return connection.id
+
+    source_id = await find(sync.source, "connection_id", request.connection_id)
+    destination_id = request.destination_connection_id
+    if sync.destination is not None and auth_of(sync.destination) is not None:
+        destination_id = await find(sync.destination, "destination_connection_id", destination_id)
+    return replace(request, connection_id=source_id, destination_connection_id=destination_id)

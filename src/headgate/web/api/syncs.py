@@ -1,0 +1,53 @@
+"""Syncs under /v1: starting a job of any mode that a sync declares."""
+
+from typing import Annotated
+
+from fastapi import Path, Request
+from starlette.responses import Response
+
+from headgate.flow.submit import ID_LENGTH_MAX, JobRequest
+from headgate.toolkit.api.documents import JobModel, StartSync
+from headgate.toolkit.api.jobs import ACCEPTED, accepted, check_connection, saying
+from headgate.toolkit.api.route import REPEATABLE, JobKey, TheApp, TheCaller, posts, router
+
+SyncName = Annotated[str, Path(alias="name", max_length=ID_LENGTH_MAX, description="The sync.")]
+
+_ENGINE_WORDS = {"start": "start_date", "end": "end_date"}
+
+routes = router("/v1/syncs", "Syncs")
+
+
+@routes.post(
+    "/{name}/jobs",
+    operation_id="start_sync_job",
+    summary="Start a job of a sync, in any mode",
+    status_code=202,
+    response_model=JobModel,
+    dependencies=[REPEATABLE],
+    responses={
+        **ACCEPTED,
+        **posts("unknown_sync", "plan_required", "active_job_exists", "not_connected", "not_found"),
+    },
+)
+async def start(
+    request: Request, app: TheApp, caller: TheCaller, key: JobKey, name: SyncName, body: StartSync
+) -> Response:
+    """Store a job that reads everything, what changed, so many records, or a range of days."""
+    wanted = JobRequest(
+        sync=name,
+        user_id=caller.acting_for(body.user_id),
+        connection_id=body.connection_id,
+        destination_connection_id=body.destination_connection_id,
+        mode=body.mode,
+        start=body.start_date,
+        end=body.end_date,
+        reprocess=body.reprocess,
+        since=body.since,
+        limit=body.limit,
+        key=key,
+    )
+    source = app.registry.get(name).source.name
+    check_connection(app, caller, source, body.connection_id)
+    with saying(_ENGINE_WORDS):
+        submitted = await app.jobs.start(wanted)
+    return await accepted(request, app, caller, submitted.job)

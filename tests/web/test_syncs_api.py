@@ -1,0 +1,151 @@
+"""Starting a job of any mode that a sync declares, under /v1/syncs."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate import Chunk, Context, Mode, Record, Sync, paid_history
+from tests.web.callers import DAYS, Served, problem, serving
+from tests.worlds import ScriptedSource, World
+
+PATH = "/v1/syncs/notes/jobs"
+
+
+def notes(modes: tuple[Mode, ...] = tuple(Mode)) -> Sync:
+    async def read(ctx: Context) -> Chunk:
+        return Chunk(records=[Record(f"{ctx.mode}:{ctx.day}", {"limit": ctx.limit})])
+
+    return Sync(name="notes", source=ScriptedSource(read, "watch"), modes=modes)
+
+
+@pytest.mark.parametrize(
+    ("body", "params"),
+    [
+        ({}, {}),
+        ({"mode": "full"}, {}),
+        ({"mode": "since"}, {}),
+        (
+            {"mode": "since", "since": "2025-11-01T02:00:00+02:00"},
+            {"since": "2025-11-01T00:00:00+00:00"},
+        ),
+        ({"mode": "limit", "limit": 20}, {"limit": 20}),
+        ({"mode": "history", **DAYS}, {}),
+        ({"mode": "history", **DAYS, "reprocess": "all"}, {}),
+    ],
+)
+def test_every_mode_is_started_and_done(
+    tmp_path: Path, body: dict[str, Any], params: dict[str, Any]
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+
+        answer = await client.post(PATH, json=body)
+
+        told = answer.json()
+        assert answer.status_code == 202, answer.text
+        assert answer.headers["location"] == f"/v1/jobs/{told['id']}"
+        assert told == (await client.get(answer.headers["location"])).json()
+        assert (told["sync"], told["mode"]) == ("notes", body.get("mode", "full"))
+        assert (told["user_id"], told["connection_id"]) == ("ada", "ada")
+        assert (await served.app.jobs.get(told["id"])).params == params
+        await served.app.supervisor().start()
+        assert (await world.until(served.app, told["id"])).state == "success"
+
+    serving(tmp_path, main, notes())
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"mode": "some"}, "mode"),
+        ({"mode": "limit"}, "limit"),
+        ({"mode": "limit", "limit": 0}, "limit"),
+        ({"mode": "limit", "limit": "20"}, "limit"),
+        ({"mode": "limit", "limit": 2.0}, "limit"),
+        ({"mode": "limit", "limit": True}, "limit"),
+        ({"mode": "since", "since": 1_700_000_000}, "since"),
+        ({"mode": "since", "since": "2025-11-01T00:00:00"}, "since"),
+        ({"mode": "since", "since": "2099-01-01T00:00:00Z"}, "since"),
+        ({"mode": "full", "since": "2025-11-01T00:00:00Z"}, "since"),
+        ({"mode": "history"}, "start_date"),
+        ({"mode": "history", "start_date": 0, "end_date": "2025-12-01"}, "start_date"),
+        ({"mode": "history", "start_date": "2025-12-10", "end_date": "2025-12-01"}, "end_date"),
+        ({"mode": "full", **DAYS}, "start_date"),
+        ({"mode": "full", "reprocess": "all"}, "reprocess"),
+        ({"connection_id": "bob"}, "connection_id"),
+        ({"destination_connection_id": "x"}, "destination_connection_id"),
+        *(({field: 1}, field) for field in ("lane", "key", "options", "delay_s", "sync")),
+    ],
+)
+def test_a_wrong_field_is_named_and_nothing_is_started(
+    tmp_path: Path, body: dict[str, Any], field: str
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        answer = await (await served.client()).post(PATH, json=body)
+
+        assert problem(answer, 422, "invalid_input")["field"] == field
+        assert await served.app.jobs.list() == []
+
+    serving(tmp_path, main, notes())
+
+
+def test_a_mode_that_the_sync_does_not_declare_is_refused(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        answer = await (await served.client()).post(PATH, json={"mode": "full"})
+
+        told = problem(answer, 422, "invalid_input")
+        assert told["field"] == "mode" and "since, limit" in told["detail"]
+
+    serving(tmp_path, main, notes((Mode.SINCE, Mode.LIMIT)))
+
+
+def test_an_unknown_sync_is_answered_with_those_there_are(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        answer = await (await served.client()).post("/v1/syncs/other/jobs", json={})
+
+        assert "registered: 'notes'" in problem(answer, 422, "unknown_sync")["detail"]
+
+    serving(tmp_path, main, notes())
+
+
+def test_whose_job_it_is_follows_from_the_key(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client, admin = await served.client(), await served.admin()
+
+        problem(await client.post(PATH, json={"user_id": "bob"}), 403, "forbidden")
+        told = problem(await admin.post(PATH, json={}), 422, "invalid_input")
+        assert told["field"] == "user_id"
+        assert await served.app.jobs.list() == []
+        bobs = (await admin.post(PATH, json={"user_id": "bob", "connection_id": "b"})).json()
+        assert (bobs["user_id"], bobs["connection_id"]) == ("bob", "b")
+        assert bobs["operator"]["token"] == 0
+
+    serving(tmp_path, main, notes())
+
+
+def test_the_same_key_starts_one_job_and_another_start_names_it(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client, key = await served.client(), {"Idempotency-Key": "k"}
+
+        first = await client.post(PATH, json={"mode": "full"}, headers=key)
+        again = await client.post(PATH, json={"mode": "full"}, headers=key)
+
+        assert (again.status_code, again.json()) == (202, first.json())
+        other = problem(await client.post(PATH, json={}), 409, "active_job_exists")
+        assert other["job_id"] == first.json()["id"]
+        changed = await client.post(PATH, json={"mode": "since"}, headers=key)
+        problem(changed, 422, "idempotency_key_reused")
+
+    serving(tmp_path, main, notes())
+
+
+def test_a_plan_that_does_not_include_the_mode_is_refused(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+
+        answer = await client.post(PATH, json={"mode": "history", **DAYS})
+        problem(answer, 402, "plan_required")
+        assert (await client.post(PATH, json={"mode": "full"})).status_code == 202
+
+    serving(tmp_path, main, notes(), entitlement=paid_history)
