@@ -11,8 +11,8 @@ ARGS ?=
 SEEDS ?= 1000
 TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 5 / 2 : 5 )))
 CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
-FAST := tests/unit tests/flow tests/web tests/conformance
-BENCHES := engine budget backfill streams
+FAST := tests/unit tests/flow tests/web tests/conformance tests/systems
+BENCHES := engine budget $(if $(wildcard bench/activity_streams),activity_streams.backfill activity_streams.streams)
 TYPED := src tests tools bench examples
 
 # Without bytecode every process compiles all that it imports, which takes longer than most tests.
@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast coverage simulate bench check lock clean
+.PHONY: help demo test test-fast coverage simulate bench check without lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -62,6 +62,10 @@ check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams
 	@$(BIN)/python -m tools.check_migrations
 	@echo "==> diagrams"
 	@$(BIN)/python -m tools.diagrams --check
+
+SYSTEM ?= activity_streams
+without: $(VENV)/.ok ## Check that everything else stands without a system: SYSTEM=activity_streams
+	@exec $(BIN)/python -m tools.without_system $(SYSTEM)
 
 lock: $(BIN)/uv ## Resolve the dependencies again into requirements-dev.lock
 	@echo "==> writing $(LOCK)"

@@ -30,6 +30,7 @@ from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
 from headgate.flow.items import Items
 from headgate.flow.jobs import Jobs
+from headgate.flow.measurements import Measurements
 from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Registry, Sync
 from headgate.flow.rekey import Progress, Rekeyed, rekey
@@ -126,6 +127,8 @@ class App:
             transport = transport or self._open_transport(registry)
         except InvalidInput as error:
             self._unready = error
+        #: What this process has measured of its own work.
+        self.measurements = measurements = Measurements(registry)
         self._runtime = Runtime(
             store=self._store,
             signal=signal or _signal(self._database, self.clock, origin=self.name),
@@ -140,7 +143,9 @@ class App:
                 worker=self.name,
                 lease=timedelta(seconds=self._worker_settings.lease_s),
                 collections=registry.collections,
+                measurements=measurements,
             ),
+            measurements=measurements,
             transport=transport,
             credentials=self._credentials(vault, transport),
             entitlement=entitlement,
@@ -287,6 +292,12 @@ class App:
         others: it must do nothing but talk to the database.
         """
         return await self._database.write(operation)
+
+    async def erase_from_systems(self, user_id: str) -> None:
+        """Have every system erase what it keeps of a user in its own tables; safe to repeat."""
+        for system in self.systems.values():
+            if system.erase is not None:
+                await load(system.erase, field=f"{system.name}.erase")(self, user_id)
 
     async def ping(self) -> None:
         """Raise StoreUnavailable where the database does not answer."""

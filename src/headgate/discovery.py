@@ -107,10 +107,5 @@ def _missing_keys(system: System, settings: "Settings") -> dict[str, str]:
     try:
         settings.key_ring()
     except InvalidInput as error:
-        return {"HEADGATE_KEYS": f"{error} (make one with: headgate keys new)"}
+        return {f"HEADGATE_{error.field.upper()}": error.problem}
     return {}
-
-
-def ready_systems(settings: "Settings") -> Sequence[System]:
-    """The systems to start: those that are chosen and lack nothing."""
-    return [each.system for each in examine_systems(settings) if each.ready and each.system]

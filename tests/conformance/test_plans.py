@@ -47,14 +47,14 @@ _FILL = f"""
     INSERT INTO jobs (
         id, user_id, connection_id, sync, source, mode, lane, request_hash, params, state, reason,
         wake_at, turn, steps, attempts, recent_errors, crashes, deferrals, pauses, probe, hold,
-        token, lease_until, progress, summary, created_at, updated_at, finished_at
+        rerun, token, lease_until, progress, summary, created_at, updated_at, finished_at
     )
     SELECT
         'filled_' || n, 'user_' || (n % 997), 'filled_' || n, 'notes', 'source_' || (n % 7),
         'full', CASE WHEN n % 3 = 0 THEN 'hot' ELSE 'cold' END, 'request', '{{{{}}}}', state,
         CASE WHEN state = 'paused' THEN 'breaker' ELSE 'queued' END,
         CASE WHEN state IN ('pending', 'paused', 'cancelling') THEN {{later}} END,
-        CASE WHEN n % 1000 < 20 THEN 1 + n / 997 END, 0, 0, '[]', 0, 0, 0, FALSE, FALSE, 1,
+        CASE WHEN n % 1000 < 20 THEN 1 + n / 997 END, 0, 0, '[]', 0, 0, 0, FALSE, FALSE, FALSE, 1,
         CASE WHEN state IN ('running', 'cancelling') THEN {{later}} END,
         '{{{{}}}}', '{{{{}}}}', {{now}}, {{now}},
         CASE WHEN state IN ('success', 'failed') THEN {{now}} END
@@ -205,6 +205,18 @@ async def list_mine(store: SqlStore) -> None:
     await store.list_jobs(JobFilter(user_id="user_3"), limit=20)
 
 
+async def oldest_due(store: SqlStore) -> None:
+    await store.oldest_due_s()
+
+
+async def open_breakers(store: SqlStore) -> None:
+    await store.open_breakers()
+
+
+async def count_jobs(store: SqlStore) -> None:
+    await store.count_jobs()
+
+
 class Ask(msgspec.Struct, frozen=True):
     """Something the store does often, and the indexes that its statements must stand on."""
 
@@ -250,6 +262,15 @@ ASKS = {
     "release source": Ask(release_provider, {"SELECT jobs.id": {"ix_jobs_paused"}}),
     "next sweep": Ask(
         next_sweep, {"SELECT": {"ix_jobs_held", "ix_jobs_cancelling", "ix_jobs_paused"}}
+    ),
+    "oldest due": Ask(oldest_due, {"SELECT": {"ix_jobs_in_line", "ix_jobs_asleep"}}),
+    "open breakers": Ask(open_breakers, {"SELECT": {"ix_jobs_paused"}}),
+    "count jobs": Ask(
+        count_jobs,
+        {
+            "SELECT .*'running'": {"uq_jobs_active"},
+            "SELECT .*'success'": {"ix_jobs_ended"},
+        },
     ),
     "list mine": Ask(list_mine, {"SELECT": {"ix_jobs_of_user"}}),
 }

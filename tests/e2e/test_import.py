@@ -14,7 +14,6 @@ import aiohttp
 from headgate import App, Budget, Limit, Secret, paid_history
 from headgate.base.clock import SystemClock
 from headgate.base.listening import address_of, listening
-from headgate.toolkit.commands.http_server import http_server
 from headgate.connectors.addresses import AddressRules, parse_networks
 from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.fitbit import fitbit
@@ -29,6 +28,7 @@ from headgate.sandbox.strava import access as strava_access
 from headgate.sandbox.strava.limits import Limits
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history.syncs import health_history
+from headgate.toolkit.commands.http_server import http_server
 from headgate.web.server import build
 from tests.connecting import key_entries
 from tests.health import SPORTY

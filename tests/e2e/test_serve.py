@@ -19,14 +19,18 @@ from tests.e2e.processes import headgate, started
 from tests.processes import Process
 
 APP = """
+import msgspec
+
 import headgate
+from headgate.systems.health_history import system
 
 class Watch:
     name = "watch"
     async def read(self, ctx):
         return headgate.Chunk(records=[headgate.Record(str(ctx.day), {"steps": 1})])
 
-app = headgate.App("sqlite:///jobs.db", syncs=[headgate.Sync(name="history", source=Watch())])
+syncs = [headgate.Sync(name="history", source=Watch())]
+app = headgate.App("sqlite:///jobs.db", systems=[msgspec.structs.replace(system, syncs=syncs)])
 """
 ASKED = {"source": "watch", "startDate": "2024-01-01", "endDate": "2024-01-10"}
 
@@ -44,8 +48,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
 @contextmanager
 def serving(environment: Mapping[str, str], folder: Path) -> Iterator[tuple[str, Process]]:
     with started(environment, folder, "serve", "--port", "0", "--with-worker") as process:
-        url = process.stderr.readline().removeprefix("serving ").partition(";")[0]
-        yield url, process
+        said = next(each for each in iter(process.stderr.readline, "") if "serving" in each)
+        yield said.removeprefix("serving ").partition(";")[0], process
 
 
 def call(

@@ -84,7 +84,10 @@ def sweeper_of(database: PostgresDatabase) -> Sweeper:
     app = App(database, clock=SystemClock())
     claims = ActiveClaims(app._store, app.clock)
     return Sweeper(
-        app._runtime, leased_work(app._runtime, claims), lease_s=60.0, keep_events=timedelta(days=30)
+        app._runtime,
+        leased_work(app._runtime, claims),
+        lease_s=60.0,
+        keep_events=timedelta(days=30),
     )
 
 

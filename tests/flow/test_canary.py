@@ -167,7 +167,7 @@ async def live(world: World, life: Life) -> None:
         with pytest.raises(InvalidInput) as raised:
             await finish(session)
         life.show(raised.value)
-    roam = await app.connections.hand_over("echo", Secret(HANDED_OVER), user_id="ada")
+    roam = await app.connections.connect_with_token("echo", Secret(HANDED_OVER), user_id="ada")
 
     jobs = [await submit(app, connection), await submit(app, roam, "echo")]
     for kind in (FaultKind.TOKEN_EXPIRED, FaultKind.MALFORMED, FaultKind.ERROR_IN_200):

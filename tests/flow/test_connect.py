@@ -21,6 +21,7 @@ from headgate import (
     Secret,
     Sync,
 )
+from headgate.flow.connect import ConnectBy
 from headgate.sandbox.strava.access import READ, READ_ALL
 from headgate.store.sql.connections import SqlConnections
 from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, vault
@@ -280,24 +281,56 @@ def test_a_token_is_handed_over_and_kept_encrypted(tmp_path: Path) -> None:
             Sync(name="notes", source=roam), vault=vault(), transport=Site(world).wire
         )
 
-        made = await app.connections.hand_over(
+        made = await app.connections.connect_with_token(
             "roam", Secret("roam-graph-token-c4nary"), user_id="ada", external_id="my-graph"
         )
-        again = await app.connections.hand_over(
+        again = await app.connections.connect_with_token(
             "roam", Secret("roam-graph-token-2"), user_id="ada", external_id="my-graph"
         )
 
         assert (made.reason, made.expires_at) == (ConnectionReason.CONNECTED, None)
         assert (again.id, again.version) == (made.id, 2)
         assert b"graph-token" not in database_bytes(tmp_path)
-        with pytest.raises(InvalidInput, match="by a token, not on a page"):
+        with pytest.raises(InvalidInput, match="not connected on a page, but by a token"):
             await app.connections.start("roam", user_id="ada", session=SESSION, redirect_uri=BACK)
         with pytest.raises(InvalidInput, match="there are: roam"):
-            await app.connections.hand_over("strava", Secret("x"), user_id="ada")
+            await app.connections.connect_with_token("strava", Secret("x"), user_id="ada")
         with pytest.raises(InvalidInput, match="token"):
-            await app.connections.hand_over("roam", Secret(""), user_id="ada")
+            await app.connections.connect_with_token("roam", Secret(""), user_id="ada")
         with pytest.raises(InvalidInput, match="limit"):
             await app.connections.of_user("ada", limit=0)
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"token": ""}, "token: must have between 1 and 4,096"),
+        ({"token": "c4nary" * 1000}, "token: must have between 1 and 4,096"),
+        ({"token": "c4nary\r\nX-Admin: yes"}, "token: must be one line of printable ASCII"),
+        ({"token": "c4nary-sch\u00f6n"}, "token: must be one line of printable ASCII"),
+        ({"token": " c4nary"}, "token: must not have spaces"),
+        ({"external_id": ""}, "external_id: must be a text"),
+        ({"external_id": "a\nb"}, "external_id: must not hold control"),
+        ({"user_id": ""}, "user_id: must be a text"),
+    ],
+)
+def test_a_token_that_no_request_could_carry_is_refused_at_once(
+    given: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    async def main(world: World) -> None:
+        graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+        sync = Sync(name="notes", source=graph)
+        app = await world.app(sync, vault=vault(), transport=Site(world).wire)
+        asked: dict[str, Any] = {"token": "good", "user_id": "ada", **given}
+        token = Secret(asked.pop("token"))
+
+        with pytest.raises(InvalidInput, match=said) as raised:
+            await app.connections.connect_with_token("roam", token, **asked)
+
+        assert "c4nary" not in str(raised.value)
+        assert await app.connections.of_user("ada") == []
 
     in_world(tmp_path, main)
 
@@ -312,17 +345,17 @@ def test_a_token_handed_over_again_goes_to_the_connection_that_is_named(tmp_path
             vault=vault(),
             transport=site.wire,
         )
-        first = await app.connections.hand_over("roam", Secret("one"), user_id="ada")
+        first = await app.connections.connect_with_token("roam", Secret("one"), user_id="ada")
         strava = await site.connect(app)
 
-        again = await app.connections.hand_over(
+        again = await app.connections.connect_with_token(
             "roam", Secret("two"), user_id="ada", connection_id=first.id
         )
 
         assert (again.id, again.version) == (first.id, 2)
         # But not to one of another provider.
         with pytest.raises(InvalidInput, match="is not to roam"):
-            await app.connections.hand_over(
+            await app.connections.connect_with_token(
                 "roam", Secret("two"), user_id="ada", connection_id=strava.id
             )
 
@@ -339,7 +372,7 @@ def test_a_connection_that_is_named_is_to_the_provider_that_is_meant(tmp_path: P
             vault=vault(),
             transport=site.wire,
         )
-        roam = await app.connections.hand_over("roam", Secret("one"), user_id="ada")
+        roam = await app.connections.connect_with_token("roam", Secret("one"), user_id="ada")
 
         assert await app.connections.meant("roam", user_id="ada", connection_id=roam.id) == roam
         with pytest.raises(NotFound, match="to strava"):
@@ -354,7 +387,9 @@ def test_of_several_accounts_at_one_provider_one_must_be_named(tmp_path: Path) -
         sync = Sync(name="notes", source=graph)
         app = await world.app(sync, vault=vault(), transport=Site(world).wire)
         first, second = [
-            await app.connections.hand_over("roam", Secret(name), user_id="ada", external_id=name)
+            await app.connections.connect_with_token(
+                "roam", Secret(name), user_id="ada", external_id=name
+            )
             for name in ("one", "two")
         ]
 
@@ -367,7 +402,7 @@ def test_of_several_accounts_at_one_provider_one_must_be_named(tmp_path: Path) -
     in_world(tmp_path, main)
 
 
-def test_only_a_provider_with_a_page_is_connected_on_one(tmp_path: Path) -> None:
+def test_each_provider_is_connected_in_its_own_way(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
         app = await world.app(
@@ -377,11 +412,12 @@ def test_only_a_provider_with_a_page_is_connected_on_one(tmp_path: Path) -> None
             transport=Site(world).wire,
         )
 
-        app.connections.check_source("strava")
-        with pytest.raises(InvalidInput, match="by a token, not on a page"):
-            app.connections.check_source("roam")
+        assert app.connections.connects_by("strava") is ConnectBy.PAGE
+        assert app.connections.connects_by("roam") is ConnectBy.TOKEN
         with pytest.raises(InvalidInput, match="there are: roam, strava"):
-            app.connections.check_source("fitbit")
+            app.connections.connects_by("fitbit")
+        with pytest.raises(InvalidInput, match="not connected by a token but on a page"):
+            await app.connections.connect_with_token("strava", Secret("x"), user_id="ada")
 
     in_world(tmp_path, main)
 
@@ -430,11 +466,19 @@ def test_a_connection_that_needs_its_user_cannot_be_resumed_by_hand(tmp_path: Pa
     in_world(tmp_path, main)
 
 
-def test_without_sources_to_connect_to_there_are_no_connections(tmp_path: Path) -> None:
+def test_without_sources_to_connect_to_nothing_is_connected(tmp_path: Path) -> None:
     async def main(world: World) -> None:
+        # Given connections of an application whose sources have users' accounts
+        site = Site(world)
+        connection = await site.connect(await site.app())
         app = await world.app()
+
+        # Then one that has none can look at them, and neither make nor judge any
+        assert await app.connections.of_user("ada") == [connection]
+        with pytest.raises(InvalidInput, match="there are: none"):
+            await app.connections.connect_with_token("roam", Secret("x"), user_id="ada")
         with pytest.raises(InvalidInput, match="none of their sources has an `auth`"):
-            _ = app.connections
+            await app.connections.withdrawn(connection, "no")
 
     in_world(tmp_path, main)
 

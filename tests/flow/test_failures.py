@@ -199,7 +199,9 @@ def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(tmp_path: Path) -> None:
         assert job.reason is Reason.DONE_WITH_GAPS
         assert (job.summary.days_held, job.summary.days_failed) == (2, 1)
         assert job.summary.pauses == 3
-        rows = await app.records.coverage("history", "ada-1", start=DAY - timedelta(days=2), end=DAY)
+        rows = await app.records.coverage(
+            "history", "ada-1", start=DAY - timedelta(days=2), end=DAY
+        )
         assert [row.status for row in rows] == [DayStatus.HELD, DayStatus.FAILED, DayStatus.HELD]
         assert rows[1].error == "Malformed: not JSON"
         assert "1 day could not be read" in await app.jobs.explain(job)

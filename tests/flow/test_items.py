@@ -36,7 +36,7 @@ from headgate.flow.fetch_item import (
     fetch_due,
     reset_item,
 )
-from headgate.flow.item_stats import item_stats
+from headgate.flow.items import item_stats
 from headgate.flow.registry import Collection
 from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.model import item as change

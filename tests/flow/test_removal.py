@@ -31,7 +31,7 @@ class Place:
 
     def __init__(self, world: World, app: App, connection: Connection) -> None:
         self.world, self.app, self.connection = world, app, connection
-        self.items = app.items
+        self.items = app._items
         self.fetching = app._runtime.fetching
 
     def found(self, *names: str, connection_id: str | None = None) -> list[NewItem]:
@@ -158,7 +158,7 @@ def test_an_answer_that_was_lost_does_not_bring_an_item_back(
     async def main(place: Place) -> None:
         # Given a store that settles, but cannot say so; and a connection that is removed meanwhile
         await place.items.register(place.found("a"))
-        settle = place._items.settle
+        settle = place.items.settle
         broken = [StoreUnavailable("the answer was lost")]
 
         async def settle_once(*wanted: Any) -> Any:
@@ -251,13 +251,13 @@ def test_a_change_of_an_item_that_is_gone_is_lost(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         await place.items.register(place.found("a"))
         lease = timedelta(seconds=60)
-        [item] = await place._items.claim(
+        [item] = await place.items.claim(
             COLLECTION, place.connection.id, limit=1, lease=lease, worker="w"
         )
         await place.remove()
 
-        assert await place._items.settle(change.succeed(item), await fetched()) is None
-        assert await place._items.settle(change.release(item)) is None
+        assert await place.items.settle(change.succeed(item), await fetched()) is None
+        assert await place.items.settle(change.release(item)) is None
         assert await place.left() == []
 
     in_place(tmp_path, main)

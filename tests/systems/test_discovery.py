@@ -10,13 +10,18 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headgate.cli.main import cli
-from headgate.discovery import InstalledSystem, installed_systems, ready_systems
+from headgate.discovery import InstalledSystem, examine_systems, installed_systems
 from headgate.settings import Settings
 from tests.systems.distributions import describe, install, install_example
 from tests.systems.distributions import site_packages as site_packages
 
 SHIPPED = ["activity-streams", "health-history"]
 Run = Callable[..., Result]
+
+
+def ready(settings: Settings) -> list[str]:
+    """The names of the systems that are started."""
+    return [each.name for each in examine_systems(settings) if each.ready]
 
 
 @pytest.fixture
@@ -155,7 +160,7 @@ def test_a_broken_one_is_listed_with_the_reason_and_breaks_nothing(
     assert reason in str(told["broken"]["lacks"])
     assert (told["broken"]["ready"], told["broken"]["state"]) == (False, "broken")
     assert told["tiny"]["ready"]
-    assert [each.name for each in ready_systems(Settings())] == ["tiny"]
+    assert ready(Settings()) == ["tiny"]
     helped = headgate("--help")
     assert helped.exit_code == 0 and "worker" in helped.stdout
     [line] = [each for each in headgate("systems").stdout.splitlines() if "broken-dist" in each]
@@ -189,9 +194,9 @@ def test_only_those_that_are_chosen_and_ready_are_started(
     install(site_packages, "tiny")
     install(site_packages, "other")
 
-    assert [each.name for each in ready_systems(Settings())] == ["other", "tiny"]
-    assert [each.name for each in ready_systems(Settings(systems="tiny"))] == ["tiny"]
-    assert ready_systems(Settings(systems="")) == []
+    assert ready(Settings()) == ["other", "tiny"]
+    assert ready(Settings(systems="tiny")) == ["tiny"]
+    assert ready(Settings(systems="")) == []
 
 
 @pytest.mark.parametrize("command", ["systems", "worker"])

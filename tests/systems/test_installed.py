@@ -41,7 +41,9 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
 def served(environment: Mapping[str, str], folder: Path) -> Iterator[str]:
     """`headgate serve --with-worker`; where it is."""
     with started(environment, folder, "serve", "--port", "0", "--with-worker") as process:
-        yield process.stderr.readline().removeprefix("serving ").partition(";")[0]
+        lines = iter(process.stderr.readline, "")
+        line = next(each for each in lines if each.startswith("serving "))
+        yield line.removeprefix("serving ").partition(";")[0]
 
 
 def call(url: str, key: str | None = None, *, method: str = "GET") -> Any:

@@ -5,11 +5,18 @@ from pathlib import Path
 import pytest
 
 import headgate
-from headgate.toolkit.commands.lazy import LazyCommand
-from headgate.cli.main import Commands
+from headgate import Command
+from headgate.cli.main import COMMANDS
+from headgate.discovery import installed_systems
 from headgate.settings import Settings
+from headgate.toolkit.commands.lazy import LazyCommand
 
 ROOT = Path(__file__).parents[2]
+#: Headgate's own, and those of the installed systems.
+ALL = [
+    *COMMANDS,
+    *(one for each in installed_systems() if each.system for one in each.system.commands),
+]
 
 
 def test_everything_exported_is_there_and_sorted() -> None:
@@ -35,16 +42,16 @@ def test_every_setting_is_documented_with_its_default() -> None:
 
 
 def test_every_command_has_a_sentence_of_help() -> None:
-    ahead = [each.load() for each in Commands.table]
+    ahead = [LazyCommand(each).load() for each in ALL]
     while ahead:
         each = ahead.pop()
         assert each.help, each.name
         ahead += getattr(each, "commands", {}).values()
 
 
-@pytest.mark.parametrize("listed", Commands.table, ids=lambda each: str(each.name))
-def test_a_command_is_listed_as_it_tells_itself(listed: LazyCommand) -> None:
-    itself = listed.load()
+@pytest.mark.parametrize("listed", ALL, ids=lambda each: str(each.name))
+def test_a_command_is_listed_as_it_tells_itself(listed: Command) -> None:
+    itself = LazyCommand(listed).load()
     assert itself.help is not None
     first_paragraph = itself.help.partition("\n\n")[0].replace("\n", " ")
     assert (listed.name, listed.help) == (itself.name, first_paragraph)

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 from fastapi import FastAPI
 
-from headgate import App, Chunk, Context, Mode, NoData, Record, Sync
+from headgate import App, Chunk, Context, Mode, NoData, Record, Sync, System
 from headgate.connectors.keys import KeyRing
+from headgate.discovery import installed_systems
 from headgate.model.access import Role
 from headgate.web.server import build
 from tests.worlds import ScriptedSource, World, in_world
@@ -64,9 +66,15 @@ class Served:
 Client = httpx2.AsyncClient
 
 
+def faces() -> list[System]:
+    """Every installed system with its routes and pages, but without its syncs."""
+    found = [each.system for each in installed_systems()]
+    return [msgspec.structs.replace(each, syncs=()) for each in found if each is not None]
+
+
 async def served(world: World, *syncs: Sync, **parts: Any) -> Served:
     """An application with these syncs, or with one that reads days, on the web."""
-    app = await world.app(*(syncs or (history(),)), **parts)
+    app = await world.app(*(syncs or (history(),)), **{"systems": faces(), **parts})
     return Served(app, build(app, keys=KeyRing.for_demo()))
 
 

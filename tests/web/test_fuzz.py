@@ -31,7 +31,7 @@ from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.toolkit.api.limits import Limits
 from headgate.web.server import build
 from tests import profiles
-from tests.web.callers import ORIGIN, Client, Served, history, start
+from tests.web.callers import ORIGIN, Client, Served, faces, history, start
 from tests.worlds import START
 
 pytestmark = pytest.mark.slow
@@ -58,6 +58,7 @@ class Target:
         clock = ManualClock(START)
         self._app = App(
             InlineSqliteDatabase(folder / "fuzz.db", clock),
+            systems=faces(),
             syncs=[history(), history("garmin")],
             signal=LocalSignal(),
             clock=clock,

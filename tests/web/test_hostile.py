@@ -36,7 +36,7 @@ def test_json_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
             b'{"a":' * 5000 + b"1" + b"}" * 5000,
             b"[" * 25 + b"]" * 25,
         ):
-            for path in ("/v1/jobs", "/jobs", "/v1/connections", "/v1/jobs/x/pause"):
+            for path in ("/v1/jobs", "/jobs", "/v1/connections/tokens", "/v1/jobs/x/pause"):
                 problem(await client.post(path, content=body, headers=JSON), 400, "malformed_json")
         for body in (b"null", b"[]", b'"text"', b"7", b"", b"{}"):
             problem(await client.post("/v1/jobs", content=body, headers=JSON), 422, "invalid_input")
@@ -87,6 +87,9 @@ def test_ids_that_cannot_be_are_not_found(bad: str, tmp_path: Path) -> None:
             problem(await client.post(f"/v1/jobs/{bad}/{verb}"), 404, "not_found")
         problem(await client.post(f"/v1/connections/{bad}/pause"), 404, "not_found")
         problem(await client.delete(f"/v1/connections/{bad}"), 404, "not_found")
+        problem(await client.get(f"/v1/connections/{bad}"), 404, "not_found")
+        problem(await client.get(f"/v1/items/{bad}"), 404, "not_found")
+        problem(await admin.post(f"/v1/items/{bad}/reset"), 404, "not_found")
         for params in ("user_id", "sync", "after"):
             assert (await admin.get(f"/v1/jobs?{params}={bad}")).status_code in (200, 422)
         assert (await admin.get(f"/v1/users/{bad}")).status_code in (200, 404)

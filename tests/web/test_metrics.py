@@ -1,57 +1,77 @@
-"""The metrics: in Prometheus' format, true, and without a user in them."""
+"""The metrics: what Prometheus' own parser reads, true, of what is declared, without a user."""
 
-import re
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as openmetrics_families,
+)
+from prometheus_client.parser import text_string_to_metric_families
 
+from headgate import App, Chunk, Context, RetryPolicy, StoreError, Sync, Transient
 from headgate.base.errors import LimiterUnreachable
+from headgate.flow.measurements import ChunkOutcome
 from headgate.model import item as change
 from headgate.model.access import Role
-from headgate.model.states import JOB
-from headgate.systems.activity_streams.names import LIVE
-from headgate.web.metrics import PATH, Metric, exposed
-from tests.web.callers import Served, problem
-from tests.web.test_activities import (
-    claim,
-    put,
-    serving_activities,
-    settle,
-    stuck,
-)
-from tests.worlds import World
+from headgate.model.states import ITEM, JOB, words
+from headgate.toolkit.metrics import Part, gauge
+from headgate.web.metrics import PARTS, PATH, exposition
+from tests.processes import ROOT
+from tests.web.callers import Served, history, problem, serving
+from tests.web.library import LIVE, claim, put, serving_library, settle, stuck
+from tests.worlds import ScriptedSource, World
 
-#: A line of the format: a name, labels, a number.
-SAMPLE = re.compile(
-    r"(?P<name>[a-z_:][a-z0-9_:]*)"
-    r"(?:\{(?P<labels>(?:[a-z_]\w*=\"(?:[^\"\\\n]|\\[\\\"n])*\",?)*)\})? "
-    r"(?P<value>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
-)
-COLLECTION = 'collection="strava.streams"'
+#: Two days that have passed when a world begins.
+DAYS: dict[str, Any] = {"mode": "history", "start": date(2025, 12, 1), "end": date(2025, 12, 2)}
+
+Labels = frozenset[tuple[str, str]]
+COVERS = {"collection": "library.covers"}
 
 
-def read(text: str) -> dict[str, float]:
-    """The values, by name and labels; the text must be of the format, with a type for each name."""
-    assert text.endswith("\n")
-    found: dict[str, float] = {}
-    helped: list[str] = []
-    typed: list[str] = []
-    for line in text.splitlines():
-        if line.startswith("# "):
-            _, word, name, rest = line.split(" ", 3)
-            (helped if word == "HELP" else typed).append(name)
-            assert word == "HELP" or rest == "gauge"
-            continue
-        sample = SAMPLE.fullmatch(line)
-        assert sample is not None, line
-        # Samples of one name stand together, after what is said of it.
-        assert helped[-1] == typed[-1] == sample["name"]
-        key = f"{sample['name']}{{{sample['labels'] or ''}}}"
-        assert key not in found
-        found[key] = float(sample["value"])
-    assert len(set(helped)) == len(helped)
-    return found
+class Told:
+    """A page, as Prometheus reads it."""
+
+    def __init__(self, text: str) -> None:
+        families = list(text_string_to_metric_families(text))
+        self.names = [family.name for family in families]
+        assert len(set(self.names)) == len(self.names), "one family each"
+        assert all(family.documentation for family in families)
+        samples = [sample for family in families for sample in family.samples]
+        self._values: dict[tuple[str, Labels], float] = {}
+        for sample in samples:
+            key = sample.name, frozenset(sample.labels.items())
+            assert key not in self._values, "one sample each"
+            self._values[key] = sample.value
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sample with exactly these labels."""
+        return self._values[name, frozenset(labels.items())]
+
+    def by(self, label: str, name: str, **labels: str) -> dict[str, float]:
+        """The samples that have these labels, by one more."""
+        wanted = labels.items()
+        return {
+            dict(found)[label]: value
+            for (each, found), value in self._values.items()
+            if each == name and wanted <= dict(found).items()
+        }
+
+
+async def told(served: Served) -> Told:
+    """What an admin is told."""
+    return await asked(await served.admin())
+
+
+async def asked(admin: Any) -> Told:
+    answer = await admin.get(PATH)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return Told(answer.text)
 
 
 def test_the_numbers_are_what_is_in_the_store(tmp_path: Path) -> None:
@@ -62,64 +82,63 @@ def test_the_numbers_are_what_is_in_the_store(tmp_path: Path) -> None:
         after = timedelta(minutes=15)
         await settle(served.app, change.defer(limited, after=after, error="429", limited=True))
 
-        answer = await (await served.admin()).get(PATH)
+        page = await told(served)
 
-        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-        told = read(answer.text)
-        states = {
-            state: told[f'headgate_items{{{COLLECTION},state="{state}"}}']
-            for state in ("pending", "fetching", "success", "failed", "deferred", "unavailable")
-        }
-        assert list(states.values()) == [1, 0, 0, 1, 1, 0]
-        assert told[f'headgate_items_failed{{{COLLECTION},retries="1"}}'] == 1
-        assert told[f"headgate_items_stuck{{{COLLECTION}}}"] == 1
-        assert told[f"headgate_items_limited_24h{{{COLLECTION}}}"] == 1
-        window = 'source="strava",limit="read 15min",scope="app"'
-        assert told[f"headgate_budget_limit{{{window}}}"] == 100
-        assert told[f"headgate_budget_used{{{window}}}"] == 0
+        states = page.by("state", "headgate_items", **COVERS)
+        zeros = dict.fromkeys(words(ITEM.states), 0)
+        assert states == {**zeros, "pending": 1, "failed": 1, "deferred": 1}
+        assert page.value("headgate_items_failed", **COVERS, retries="1") == 1
+        assert page.value("headgate_items_stuck", **COVERS) == 1
+        assert page.value("headgate_items_limited_24h", **COVERS) == 1
+        window = {"source": "library", "limit": "read 15min", "scope": "app"}
+        assert page.value("headgate_budget_limit", **window) == 100
+        assert page.value("headgate_budget_used", **window) == 0
         # A day later the refusal is no longer news.
         await world.clock.sleep(24 * 3600 + 1)
-        later = read((await (await served.admin()).get(PATH)).text)
-        assert later[f"headgate_items_limited_24h{{{COLLECTION}}}"] == 0
+        later = await told(served)
+        assert later.value("headgate_items_limited_24h", **COVERS) == 0
 
-    serving_activities(tmp_path, main)
+    serving_library(tmp_path, main)
 
 
 def test_every_declared_collection_is_measured(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         await put(served.app)
-        item = await put(served.app, the_id="ada-1-101-details", collection="strava.activities")
+        item = await put(served.app, the_id="ada-1-101-details", collection="library.details")
         claimed = await claim(served.app, item)
         await settle(served.app, change.fail(claimed, error="x", after=None))
+        await put(served.app, the_id="of another", collection="not declared", number=9)
 
-        told = read((await (await served.admin()).get(PATH)).text)
+        page = await told(served)
 
-        activities = 'collection="strava.activities"'
-        assert told[f'headgate_items{{{activities},state="failed"}}'] == 1
-        assert told[f'headgate_items{{{COLLECTION},state="pending"}}'] == 1
-        assert told[f"headgate_items_stuck{{{activities}}}"] == 1
-        assert told[f"headgate_items_stuck{{{COLLECTION}}}"] == 0
-        assert told[f'headgate_items_failed{{{activities},retries="1"}}'] == 1
+        details = {"collection": "library.details"}
+        assert page.value("headgate_items", **details, state="failed") == 1
+        assert page.value("headgate_items", **COVERS, state="pending") == 1
+        assert page.by("collection", "headgate_items_stuck") == {
+            "library.details": 1,
+            "library.covers": 0,
+        }
+        assert page.value("headgate_items_failed", **details, retries="1") == 1
 
-    serving_activities(tmp_path, main)
+    serving_library(tmp_path, main)
 
 
 def test_every_window_of_every_budget_is_there(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
-        [use] = await served.app.budgets.use("strava")
+        [use] = await served.app.budgets.use("library")
 
-        told = read((await (await served.admin()).get(PATH)).text)
+        page = await told(served)
 
         for window in use.windows:
-            labels = f'source="strava",limit="{window.limit}",scope="{window.scope.value}"'
-            assert told[f"headgate_budget_limit{{{labels}}}"] == window.amount
-            resets = told[f"headgate_budget_resets_timestamp_seconds{{{labels}}}"]
+            of = {"source": "library", "limit": window.limit, "scope": window.scope.value}
+            assert page.value("headgate_budget_limit", **of) == window.amount
+            resets = page.value("headgate_budget_resets_timestamp_seconds", **of)
             assert resets == window.resets_at.timestamp()
-            assert told[f"headgate_budget_reserved{{{labels}}}"] == window.reserved
-        assert told['headgate_budget_answers_429_24h{source="strava"}'] == 0
-        assert told['headgate_budget_refused_24h{source="strava",reason="reserve"}'] == 0
+            assert page.value("headgate_budget_reserved", **of) == window.reserved
+        assert page.value("headgate_budget_answers_429_24h", source="library") == 0
+        assert page.value("headgate_budget_refused_24h", source="library", reason="reserve") == 0
 
-    serving_activities(tmp_path, main)
+    serving_library(tmp_path, main)
 
 
 def test_while_the_limiter_is_away_the_rest_is_still_told(
@@ -131,28 +150,49 @@ def test_while_the_limiter_is_away_the_rest_is_still_told(
 
         await stuck(served.app)
         admin = await served.admin()
-        before = read((await admin.get(PATH)).text)
+        before = await asked(admin)
         monkeypatch.setattr(served.app._limiter, "use", is_away)
 
-        told = read((await admin.get(PATH)).text)
+        page = await asked(admin)
 
-        known = 'headgate_budget_known{source="strava"}'
-        assert (before[known], told[known]) == (1, 0)
-        assert told[f"headgate_items_stuck{{{COLLECTION}}}"] == 1
-        assert not any(name.startswith("headgate_budget_used") for name in told)
+        known = [each.value("headgate_budget_known", source="library") for each in (before, page)]
+        assert known == [1, 0]
+        assert page.value("headgate_items_stuck", **COVERS) == 1
+        assert "headgate_budget_used" in before.names
+        assert "headgate_budget_used" not in page.names
 
-    serving_activities(tmp_path, main)
+    serving_library(tmp_path, main)
+
+
+def test_a_part_that_fails_is_left_out_and_the_rest_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        async def fails() -> None:
+            raise StoreError("a lock was waited for in vain")
+
+        monkeypatch.setattr(served.app._store, "count_jobs", fails)
+
+        page = await told(served)
+
+        assert "headgate_jobs" not in page.names
+        failed = page.by("part", "headgate_metrics_failed")
+        assert failed == {**dict.fromkeys(PARTS, 0), "jobs": 1}
+        assert page.value("headgate_workers") == 0
+
+    serving(tmp_path, main)
 
 
 def test_no_user_is_named(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         await stuck(served.app)
+        await served.app.jobs.submit(LIVE, user_id="ada", connection_id="c")
 
         text = (await (await served.admin()).get(PATH)).text
 
         assert "ada" not in text and "1001" not in text
 
-    serving_activities(tmp_path, main)
+    serving_library(tmp_path, main)
 
 
 def test_they_are_for_admins(tmp_path: Path) -> None:
@@ -161,41 +201,181 @@ def test_they_are_for_admins(tmp_path: Path) -> None:
         for role in (Role.READER, Role.USER):
             problem(await (await served.client(role)).get(PATH), 403, "forbidden")
 
-    serving_activities(tmp_path, main)
+    serving(tmp_path, main)
 
 
-def test_labels_are_escaped_and_numbers_whole() -> None:
-    nasty = 'a "quoted"\nline \\ end'
-    metric = Metric(
-        "headgate_test", "A test.", [({"of": nasty}, 12_345_678.0), ({"of": "b"}, 0.25)]
-    )
-
-    text = exposed([metric, Metric("headgate_empty", "Nothing.", [])])
-
-    assert text == (
-        "# HELP headgate_test A test.\n"
-        "# TYPE headgate_test gauge\n"
-        'headgate_test{of="a \\"quoted\\"\\nline \\\\ end"} 12345678\n'
-        'headgate_test{of="b"} 0.25\n'
-    )
-    assert len(read(text)) == 2
-
-
-def test_jobs_that_have_not_ended_and_workers_are_counted(tmp_path: Path) -> None:
+def test_who_asks_for_openmetrics_gets_it(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
-        jobs = 'headgate_jobs{state="%s"}'
-        admin = await served.client(role=Role.ADMIN)
-        before = read((await admin.get(PATH)).text)
-        assert {before[jobs % state.value] for state in JOB.active} == {0}
-        assert before["headgate_workers{}"] == 0
+        admin = await served.admin()
 
-        await served.app.jobs.submit(LIVE, user_id="ada", connection_id="c")
-        worker = served.app.supervisor([])
+        answer = await admin.get(PATH, headers={"Accept": "application/openmetrics-text"})
+
+        assert answer.headers["content-type"].startswith("application/openmetrics-text;")
+        names = {family.name for family in openmetrics_families(answer.text)}  # type: ignore[no-untyped-call]
+        assert {"headgate_jobs", "headgate_lost_claims"} <= names
+
+    serving(tmp_path, main)
+
+
+# ---- jobs, lanes, workers, breakers ------------------------------------------------------------
+
+
+def test_jobs_are_told_by_sync_in_every_state(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        # Given two syncs, one job done, one in line for twenty seconds, and another application's
+        await served.app.jobs.submit("tea-days", user_id="ada", connection_id="a", **DAYS)
+        worker = served.app.supervisor()
         await worker.start()
         await world.clock.sleep(1)
+        await worker.stop()
+        await served.app.jobs.submit("ink-days", user_id="ada", connection_id="b", **DAYS)
+        other = await world.app(history("elsewhere"))
+        await other.jobs.submit("elsewhere-days", user_id="ada", connection_id="c", **DAYS)
+        await world.clock.sleep(20)
 
-        after = read((await admin.get(PATH)).text)
-        assert (after[jobs % "pending"], after["headgate_workers{}"]) == (1, 1)
+        page = await told(served)
+
+        # Then every state has its number, of these syncs alone
+        zeros = dict.fromkeys(words(JOB.states), 0)
+        assert page.by("state", "headgate_jobs", sync="tea-days") == {**zeros, "success": 1}
+        assert page.by("state", "headgate_jobs", sync="ink-days") == {**zeros, "pending": 1}
+        assert set(page.by("sync", "headgate_jobs")) == {"tea-days", "ink-days"}
+        assert page.by("lane", "headgate_oldest_due_age_seconds") == {"hot": 0, "cold": 20}
+
+    serving(tmp_path, main, history("tea"), history("ink"))
+
+
+def test_workers_that_know_a_sync_of_ours_are_counted(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        admin = await served.admin()
+        assert (await asked(admin)).value("headgate_workers") == 0
+
+        stranger = await world.app(history("elsewhere"))
+        workers = [stranger.supervisor(), served.app.supervisor()]
+        for worker in workers:
+            await worker.start()
+        await world.clock.sleep(1)
+
+        assert (await asked(admin)).value("headgate_workers") == 1
+        for worker in workers:
+            await worker.stop()
+
+    serving(tmp_path, main)
+
+
+def test_what_the_process_has_measured_is_told_with_the_breakers_that_are_open(
+    tmp_path: Path,
+) -> None:
+    async def down(ctx: Context) -> Chunk:
+        await ctx.clock.sleep(0.3)
+        raise Transient("503")
+
+    sync = Sync(name="mail", source=ScriptedSource(down, "post"), retry=RetryPolicy(errors_max=1))
+
+    async def main(world: World, served: Served) -> None:
+        before = await told(served)
+        assert before.by("provider", "headgate_breakers_open") == {"post": 0}
+        await served.app.jobs.submit("mail", user_id="ada", connection_id="a")
+        worker = served.app.supervisor()
+        await worker.start()
+        await world.clock.sleep(60)
         await worker.stop()
 
-    serving_activities(tmp_path, main)
+        page = await told(served)
+
+        assert page.by("provider", "headgate_breakers_open") == {"post": 1}
+        assert page.by("provider", "headgate_breaker_openings_total") == {"post": 1}
+        assert page.by("sync", "headgate_job_retries_total") == {"mail": 1}
+        for name in ("lost_claims", "rescues"):
+            counted = page.by("leased_type", f"headgate_{name}_total")
+            assert counted == {"job": 0, "item": 0}
+        outcomes = page.by("outcome", "headgate_chunk_duration_seconds_count", sync="mail")
+        assert outcomes == {**dict.fromkeys(words(ChunkOutcome), 0), "failed": 2}
+        failed = {"sync": "mail", "outcome": "failed"}
+        buckets = page.by("le", "headgate_chunk_duration_seconds_bucket", **failed)
+        assert (buckets["0.25"], buckets["0.5"], buckets["+Inf"]) == (0, 2, 2)
+        seconds = page.value("headgate_chunk_duration_seconds_sum", **failed)
+        assert seconds == pytest.approx(0.6)
+        # Nothing is told of items, of which none are declared.
+        assert not [name for name in page.names if "item" in name or "budget" in name]
+
+    serving(tmp_path, main, sync)
+
+
+def test_an_application_that_declares_nothing_is_told_without_a_fault(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        bare = await world.app()
+
+        text, _ = await exposition(bare)
+
+        page = Told(text.decode())
+        assert set(page.by("part", "headgate_metrics_failed").values()) == {0}
+        assert "headgate_jobs" not in page.names
+
+    serving(tmp_path, main)
+
+
+# ---- more parts --------------------------------------------------------------------------------
+
+
+async def _tides(app: App) -> Iterable[Metric]:
+    return [
+        gauge("tides", "How high the water is.", ["at"], [(['a "quay"\nby \\ the sea'], 0.25)]),
+        gauge("empty", "Nothing.", ["of"], []),
+    ]
+
+
+async def _fails(app: App) -> Iterable[Metric]:
+    raise RuntimeError("not at home")
+
+
+async def _repeats(app: App) -> Iterable[Metric]:
+    return [GaugeMetricFamily("headgate_jobs", "Mine.", value=7)]
+
+
+async def _unwritable(app: App) -> Iterable[Metric]:
+    nothing: Any = None
+    return [gauge("nothing", "No number.", [], [((), nothing)])]
+
+
+@pytest.mark.parametrize("other", [_fails, _repeats, _unwritable])
+def test_more_parts_are_told_beside_the_others_and_spoil_nothing(
+    tmp_path: Path, other: Part
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        text, media_type = await exposition(served.app, {"tides": _tides, "other": other})
+
+        page = Told(text.decode())
+        assert media_type.startswith("text/plain")
+        assert page.value("tides", at='a "quay"\nby \\ the sea') == 0.25
+        assert "empty" not in page.names
+        assert page.value("headgate_jobs", sync="fitbit-days", state="pending") == 0
+        failed = page.by("part", "headgate_metrics_failed")
+        assert failed == {**dict.fromkeys(PARTS, 0), "tides": 0, "other": 1}
+
+    serving(tmp_path, main)
+
+
+def test_the_global_registry_is_left_alone(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await told(served)
+
+        assert not [each.name for each in REGISTRY.collect() if each.name.startswith("headgate")]
+
+    serving(tmp_path, main)
+
+
+def test_every_metric_is_in_the_table_of_the_docs(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        await stuck(served.app)
+        page = await told(served)
+        lines = (ROOT / "docs/how-to/http-api.md").read_text(encoding="utf-8").splitlines()
+        rows = [line.split("`")[1] for line in lines if line.startswith("| `headgate_")]
+
+        described = {row.partition("{")[0] for row in rows}
+
+        assert len(described) == len(rows)
+        # The parser takes the ending of a counter off.
+        assert {name.removesuffix("_total") for name in described} == set(page.names)
+
+    serving_library(tmp_path, main)

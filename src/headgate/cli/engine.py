@@ -9,6 +9,7 @@ import typer
 from headgate.app import App
 from headgate.base import event_loop
 from headgate.base.errors import HeadgateError
+from headgate.cli.metrics import PORT_MAX, metrics_page, showing
 from headgate.model.job import Lane
 from headgate.toolkit.commands.loading import (
     AppOption,
@@ -34,6 +35,12 @@ def worker(
     lane: Annotated[
         Lanes, typer.Option(help="Live work, backfill, or both.", case_sensitive=False)
     ] = Lanes.ALL,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=PORT_MAX, help="Show metrics there, on this machine alone; 0: a free port."
+        ),
+    ] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
 ) -> None:
@@ -43,13 +50,15 @@ def worker(
     them back at once. Nothing is lost either way.
     """
     loaded = load_app(app, database, needs_syncs=True)
+    page = None if metrics_port is None else metrics_page(loaded)
 
     async def work(opened: App) -> None:
         lanes = tuple(Lane) if lane is Lanes.ALL else (Lane(lane.value),)
         supervisor = opened.supervisor(lanes)
         on = " and ".join(each.value for each in lanes)
         messages.print(f"working on {on} as {opened.name}; Ctrl-C stops", markup=False)
-        await supervisor.run_until_asked(handle_signals=True)
+        async with showing(page, metrics_port):
+            await supervisor.run_until_asked(handle_signals=True)
 
     run(loaded, work)
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from headgate.app import App
 from headgate.base.encoding import from_json
 from headgate.base.errors import HeadgateError, InvalidInput
+from headgate.flow.documents import item_document, page_document
 from headgate.flow.explain import format_time
 from headgate.flow.items import ItemStats
 from headgate.flow.jobs import LIST_MAX
@@ -32,6 +33,9 @@ commands = typer.Typer(
     help="See how things that are fetched one by one stand, and reset them.", no_args_is_help=True
 )
 
+#: One more is asked for, to know whether there are more.
+PAGE_MAX = LIST_MAX - 1
+
 #: Not colour alone: every state has its word, and a mark that reads without colour.
 _MARKS = {
     ItemState.PENDING: ("○", "cyan"),
@@ -45,13 +49,14 @@ _MARKS = {
 
 @commands.command()
 def stats(
+    collection: Annotated[str | None, typer.Option(help="Only of this collection.")] = None,
     user: Annotated[str | None, typer.Option("--user", help="With this user's progress.")] = None,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
     """Count them, for each collection: by state and by failures; and what limits leave."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    found = run(loaded, lambda opened: _stats(opened, user), json=json)
+    found = run(loaded, lambda opened: _stats(opened, collection, user), json=json)
     if json:
         print_json(from_json(msgspec.json.encode(found)))
         return
@@ -74,13 +79,14 @@ class _Stats(msgspec.Struct, frozen=True):
     windows: Mapping[str, Sequence[WindowUse]]
 
 
-async def _stats(app: App, user_id: str | None) -> _Stats:
+async def _stats(app: App, collection: str | None, user_id: str | None) -> _Stats:
     declared = app.registry.collections
     if not declared:
         raise InvalidInput("syncs", "none of them declares a collection of items")
     uses = [await app.budgets.find(source) for source in app.registry.budgets]
+    wanted = declared if collection is None else [collection]
     return _Stats(
-        [await app.items.stats(name, user_id=user_id) for name in declared],
+        [await app.items.stats(name, user_id=user_id) for name in wanted],
         {use.source: use.windows for use in uses if use is not None},
     )
 
@@ -118,7 +124,7 @@ def list_items(
     collection: Annotated[str | None, typer.Option(help="Only of this collection.")] = None,
     state: Annotated[list[ItemState] | None, typer.Option(help="Only these states.")] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only this user's.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=LIST_MAX)] = 50,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=PAGE_MAX)] = 50,
     after: Annotated[str | None, typer.Option(help="Go on after this id.")] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
@@ -129,17 +135,18 @@ def list_items(
     found = run(
         loaded,
         lambda opened: opened.items.list(
-            collection, user_id=user, states=state or (), limit=limit, after=after
+            collection, user_id=user, states=state or (), limit=limit + 1, after=after
         ),
         json=json,
     )
     if json:
-        following = found[-1].id if len(found) == limit else None
-        print_json({"data": [_fields(each) for each in found], "next_after": following})
+        print_json(page_document(found, limit, item_document))
     elif not found:
         messages.print("no items")
     else:
-        _print_items(found)
+        _print_items(found[:limit])
+        if len(found) > limit:
+            messages.print(f"there are more: --after {found[limit - 1].id}", markup=False)
 
 
 @commands.command()
@@ -162,7 +169,7 @@ def reset(
 
     done, refused = run(loaded, use, json=json)
     if json:
-        print_json({"data": [_fields(each) for each in done], "refused": refused})
+        print_json({"data": [item_document(each) for each in done], "refused": refused})
     else:
         for item in done:
             out.print(f"{item.id} is {item.state.value} again", markup=False)
@@ -206,7 +213,3 @@ def _when(item: Item) -> str:
 def _state_text(state: ItemState) -> Text:
     mark, colour = _MARKS[state]
     return Text(f"{mark} {state.value}", style=colour)
-
-
-def _fields(item: Item) -> object:
-    return from_json(msgspec.json.encode({**msgspec.structs.asdict(item), "stuck": item.stuck}))

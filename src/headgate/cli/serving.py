@@ -88,6 +88,8 @@ async def _serve(
     with listening(host, port) as listener:
         public_url = settings.public_url or address_of(listener)
         web = build_site(app, keys, public_url)
+        if app.systems:
+            messages.print(f"systems: {', '.join(app.systems)}", markup=False)
         messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
         async with http_server(web, listener, stop_s=STOP_S):
             if with_worker:

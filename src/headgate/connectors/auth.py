@@ -2,10 +2,10 @@
 
 import msgspec
 
-from headgate.base.errors import AuthExpired, InvalidInput
+from headgate.base.errors import AuthExpired
 from headgate.base.secret import Secret
 from headgate.model.account import Tokens
-from headgate.ports.auth import Auth, Placed, Surroundings
+from headgate.ports.auth import Auth, Placed, Surroundings, one_line
 
 
 class InHeader(msgspec.Struct, frozen=True):
@@ -16,7 +16,7 @@ class InHeader(msgspec.Struct, frozen=True):
 
     def place(self, access: Secret) -> Placed:
         """The header with the token."""
-        return Placed(headers={self.name: f"{self.scheme} {_line(access)}".strip()})
+        return Placed(headers={self.name: f"{self.scheme} {one_line(access)}".strip()})
 
 
 class InQuery(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class InQuery(msgspec.Struct, frozen=True):
 
     def place(self, access: Secret) -> Placed:
         """The parameter with the token."""
-        return Placed(params={self.name: _line(access)})
+        return Placed(params={self.name: one_line(access)})
 
 
 Placement = InHeader | InQuery
@@ -63,11 +63,3 @@ class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
     async def refresh(self, around: Surroundings, refresh_token: Secret) -> Tokens:
         """There is nothing to renew it with."""
         raise AuthExpired("a token that was handed over is not renewed")
-
-
-def _line(access: Secret) -> str:
-    """The token, if it can stand on one line: else it would be more than a token."""
-    text = access.reveal()
-    if not (text.isascii() and text.isprintable()):
-        raise InvalidInput("token", "holds characters that no token has")
-    return text

@@ -1,8 +1,8 @@
 """What an operator sets about a provider: the base of the settings of systems that use it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import SecretStr, StringConstraints
+from pydantic import SecretStr, StringConstraints, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from headgate.base.secret import Secret
@@ -12,11 +12,16 @@ ProviderUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^/?#\s]+/?$"
 
 
 class ProviderSettings(BaseSettings):
-    """Read from `HEADGATE_*` variables; an empty one counts as not set."""
+    """Read from `HEADGATE_*` variables; a blank one counts as not set."""
 
     model_config = SettingsConfigDict(
-        env_prefix="HEADGATE_", env_ignore_empty=True, extra="ignore", str_strip_whitespace=True
+        env_prefix="HEADGATE_", extra="ignore", str_strip_whitespace=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_blanks(cls, given: Any) -> Any:
+        return {name: value for name, value in given.items() if str(value).strip()}
 
 
 def secret(value: SecretStr) -> Secret:

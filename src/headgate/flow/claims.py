@@ -8,6 +8,7 @@ import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.log import get_logger
+from headgate.flow.measurements import Measurements
 from headgate.model.lease import Claim, Row
 from headgate.ports.leases import Leases
 
@@ -39,12 +40,18 @@ class ActiveClaims(Generic[Row]):
     """Every claim of this process on rows of one leased type."""
 
     def __init__(
-        self, leases: Leases[Row, Any, Any], clock: Clock, *, lease: timedelta = LEASE
+        self,
+        leases: Leases[Row, Any, Any],
+        clock: Clock,
+        *,
+        lease: timedelta = LEASE,
+        measurements: Measurements | None = None,
     ) -> None:
-        """Keep claims of `leases` for `lease` at a time."""
+        """Keep claims of `leases` for `lease` at a time, and count those that are lost."""
         self.leases = leases
         self.clock = clock
         self.lease = lease
+        self._measurements = measurements or Measurements()
         self._claims: dict[str, ActiveClaim[Row]] = {}
         #: When the oldest of the claims was last seen to stand, by the monotonic clock.
         self._seen_s = 0.0
@@ -72,6 +79,19 @@ class ActiveClaims(Generic[Row]):
         if self.has(row):
             del self._claims[row.id]
 
+    def lose(self, row: Row) -> None:
+        """Its claim was found to be another's: keep it no longer.
+
+        It is counted once, whether a settle or the heartbeat has found it first.
+        """
+        if self.has(row):
+            self.drop(row)
+            self.count_lost(1)
+
+    def count_lost(self, claims: int) -> None:
+        """So many that were given up here already were found to be another's."""
+        self._measurements.lost_claims.add(self.leases.kind.machine.name, claims)
+
     @property
     def is_unsure(self) -> bool:
         """Whether a beat was missed: then a claim may have run out."""
@@ -94,7 +114,7 @@ class ActiveClaims(Generic[Row]):
         self._seen_s = began_s
         lost = [each for each in asked if each.row.id not in states and self.has(each.row)]
         for each in lost:
-            self.drop(each.row)
+            self.lose(each.row)
             each.lost()
         for each in asked:
             if each.row.id in states:

@@ -7,6 +7,7 @@ that the code is ours to exchange (PKCE's verifier) never leaves us, and is stor
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from enum import StrEnum
 from hashlib import sha256
 
 from headgate.base.errors import Conflict, InvalidInput, NotConnected, NotFound
@@ -15,8 +16,9 @@ from headgate.base.secret import Secret, random_secret
 from headgate.flow.credentials import Credentials
 from headgate.flow.registry import Registry
 from headgate.flow.sealing import seal
+from headgate.flow.submit import check_name
 from headgate.model.account import Binding, Connection, ConnectionReason, Tokens
-from headgate.ports.auth import CodeAuth, Consent
+from headgate.ports.auth import CodeAuth, Consent, one_line
 from headgate.ports.connections import (
     Attempt,
     ConnectAttemptStore,
@@ -36,6 +38,15 @@ FORGET_MAX = 500
 FORGET_ROUNDS_MAX = 200
 
 _log = get_logger(__name__)
+
+
+class ConnectBy(StrEnum):
+    """How users connect an account at a provider."""
+
+    #: They consent on the provider's own page.
+    PAGE = "page"
+    #: They copy a token from the provider's settings, and hand it over.
+    TOKEN = "token"
 
 
 class Connections:
@@ -129,7 +140,7 @@ class Connections:
         tokens = await auth.exchange(self._credentials.around, answered, consent)
         return await self._keep(attempt.source, user_id, tokens, attempt.connection_id)
 
-    async def hand_over(
+    async def connect_with_token(
         self,
         source: str,
         token: Secret,
@@ -138,9 +149,17 @@ class Connections:
         external_id: str | None = None,
         connection_id: str | None = None,
     ) -> Connection:
-        """Connect an account by a token that the user copied from the provider."""
-        self._auth(source)
-        _check("token", token.reveal())
+        """Connect an account by a token that the user copied from the provider.
+
+        `external_id` is what the provider calls the account: the same again gets the new token,
+        and makes no second connection. `connection_id` names the one whose token is replaced.
+        """
+        if self.connects_by(source) is not ConnectBy.TOKEN:
+            raise InvalidInput("source", f"{source!r} is not connected by a token but on a page")
+        check_name("user_id", user_id)
+        if external_id is not None:
+            check_name("external_id", external_id)
+        _check_token(token)
         if connection_id is not None:
             self._same_source(await self.get(connection_id, user_id=user_id), source)
         tokens = Tokens(access=token, external_id=external_id)
@@ -258,9 +277,9 @@ class Connections:
             raise Conflict(f"connection {there} is to another account; connect that one, or a new")
         return again
 
-    def check_source(self, source: str) -> None:
-        """Raise InvalidInput where users do not connect to that source on a page."""
-        self._code_auth(source)
+    def connects_by(self, source: str) -> ConnectBy:
+        """How users connect to that source; InvalidInput where they do not."""
+        return ConnectBy.PAGE if isinstance(self._auth(source), CodeAuth) else ConnectBy.TOKEN
 
     def _auth(self, source: str) -> object:
         auth = self._registry.auths.get(source)
@@ -274,7 +293,7 @@ class Connections:
     def _code_auth(self, source: str) -> CodeAuth:
         auth = self._auth(source)
         if not isinstance(auth, CodeAuth):
-            raise InvalidInput("source", f"{source!r} is connected by a token, not on a page")
+            raise InvalidInput("source", f"{source!r} is not connected on a page, but by a token")
         return auth
 
     @staticmethod
@@ -312,6 +331,14 @@ async def meant(
 def _check(field: str, value: str) -> None:
     if not 1 <= len(value) <= VALUE_LENGTH_MAX:
         raise InvalidInput(field, f"must have between 1 and {VALUE_LENGTH_MAX:,} characters")
+
+
+def _check_token(token: Secret) -> None:
+    """Refuse at once what no request could carry; told without the text."""
+    _check("token", token.reveal())
+    text = one_line(token)
+    if text != text.strip():
+        raise InvalidInput("token", "must not have spaces before or after it")
 
 
 def _hash(text: str) -> str:

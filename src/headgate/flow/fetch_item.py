@@ -20,13 +20,14 @@ from headgate.base.errors import Conflict, Malformed, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.redact import describe_error
 from headgate.flow.claims import LEASE, ActiveClaim, ActiveClaims
+from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Collection
 from headgate.flow.settle import settle_surely
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.job import Job, Lane, Progress
 from headgate.model.lease import NOW
-from headgate.model.states import ITEM
+from headgate.model.states import ITEM, ItemState
 from headgate.policy import items as policy
 from headgate.policy.items import (
     Defer,
@@ -65,6 +66,7 @@ class Fetching:
         worker: str,
         lease: timedelta = LEASE,
         collections: Collections = NO_COLLECTIONS,
+        measurements: Measurements | None = None,
     ) -> None:
         """Fetch `items` as `worker`, a name that no other process has."""
         self.items = items
@@ -72,7 +74,8 @@ class Fetching:
         self.worker = worker
         self.lease = lease
         self.collections = collections
-        self.claims = ActiveClaims(items, clock, lease=lease)
+        self.measurements = measurements or Measurements()
+        self.claims = ActiveClaims(items, clock, lease=lease, measurements=self.measurements)
 
     def add(self, items: Iterable[Item], *, seen_s: float) -> None:
         """Keep what was claimed then."""
@@ -159,7 +162,7 @@ async def _fetch_one(
         # What the store does not take is malformed like any other answer.
         document, error = None, refused
         after = await settle_surely(fetching.items, fetching.clock, _change(fetching, item, error))
-    fetching.claims.drop(item)
+    _let_go(fetching, item, after)
     attempt = FetchAttempt(
         item=item,
         after=after,
@@ -171,6 +174,16 @@ async def _fetch_one(
     )
     _tell(fetching.collections.get(item.collection), attempt)
     return after, error
+
+
+def _let_go(fetching: Fetching, item: Item, after: Item | None) -> None:
+    """Keep the claim no longer, and measure what became of the item."""
+    if after is None:
+        fetching.claims.lose(item)
+        return
+    fetching.claims.drop(item)
+    if after.state is ItemState.FAILED and not after.stuck:
+        fetching.measurements.item_retries.add(item.collection)
 
 
 async def _ask(
@@ -214,7 +227,8 @@ async def _give_back(fetching: Fetching, waiting: Iterable[Item]) -> None:
     if not kept:
         return
     try:
-        await fetching.items.settle_many([(change.release(item), None) for item in kept])
+        released = await fetching.items.settle_many([(change.release(item), None) for item in kept])
+        fetching.claims.count_lost(sum(item is None for item in released))
     except Exception as error:
         _log.warning("items_not_returned", count=len(kept), error=describe_error(error))
 

@@ -63,12 +63,19 @@ class Items:
         limit: int = 50,
         after: str | None = None,
     ) -> Sequence[Item]:
-        """Items in the order of their ids, those after the id `after`."""
+        """Items in the order of their ids, those after the id `after`.
+
+        A collection that is not declared, and of which there is nothing, is InvalidInput.
+        """
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
-        return await self._store.list_items(
+        found = await self._store.list_items(
             collection, user_id=user_id, states=states, limit=limit, after=after
         )
+        # Looked for first: a database may hold items of what this application does not declare.
+        if collection is not None and not found and after is None:
+            self._declared(collection)
+        return found
 
     async def serve(self, item_id: str, *, user_id: str | None = None) -> Served:
         """The item with what was fetched for it, by one statement."""
@@ -109,13 +116,15 @@ class Items:
 
     async def stats(self, collection: str, *, user_id: str | None = None) -> ItemStats:
         """How the collection's items stand; with a user, that user's too."""
+        return await item_stats(self._store, self._declared(collection), user_id=user_id)
+
+    def _declared(self, name: str) -> Collection:
+        """The collection of that name, or InvalidInput with the names there are."""
         declared = self._rt.registry.collections
-        if collection not in declared:
+        if name not in declared:
             there_are = ", ".join(sorted(declared)) or "none"
-            raise InvalidInput(
-                "collection", f"{collection!r} is not declared; there are: {there_are}"
-            )
-        return await item_stats(self._store, declared[collection], user_id=user_id)
+            raise InvalidInput("collection", f"{name!r} is not declared; there are: {there_are}")
+        return declared[name]
 
 
 async def item_stats(

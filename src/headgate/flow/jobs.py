@@ -116,9 +116,17 @@ class Jobs:
         )
         return await self._rt.store.list_jobs(wanted, limit=limit, before=before)
 
-    async def count_active(self) -> Mapping[JobState, int]:
-        """How many jobs are in each state that is not final."""
-        return await self._rt.store.count_active()
+    async def count(self) -> Mapping[str, Mapping[JobState, int]]:
+        """How many jobs of each declared sync are in each state, zero included."""
+        return await self._rt.store.count_jobs()
+
+    async def oldest_due_s(self) -> Mapping[Lane, float]:
+        """For how many seconds the oldest due job of each lane has waited for a worker."""
+        return await self._rt.store.oldest_due_s()
+
+    async def open_breakers(self) -> Mapping[str, int]:
+        """How many jobs an open breaker keeps paused, by the provider to blame."""
+        return await self._rt.store.open_breakers()
 
     async def events(self, job_id: str, *, after: int = 0, limit: int = 200) -> Sequence[JobEvent]:
         """A job's events in order; go on with `after`, the last id of the page before."""

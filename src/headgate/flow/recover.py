@@ -11,6 +11,7 @@ from headgate.model.change import JobChange
 from headgate.model.item import Item, ItemChange
 from headgate.model.job import Job, Lane, Reason
 from headgate.model.lease import AnyChange, Row
+from headgate.model.states import ITEM, JOB
 from headgate.policy import items as item_policy
 from headgate.policy import retry
 from headgate.ports.items import ItemStore
@@ -34,7 +35,13 @@ def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
 
 def item_work(fetching: Fetching) -> LeasedWork:
     """Items, as a worker process looks after them."""
-    return LeasedWork(fetching.claims, lambda: rescue_items(fetching.items, fetching.collections))
+
+    async def sweep_items() -> int:
+        rescued = await rescue_items(fetching.items, fetching.collections)
+        fetching.measurements.rescues.add(ITEM.name, rescued)
+        return rescued
+
+    return LeasedWork(fetching.claims, sweep_items)
 
 
 async def rescue_items(items: ItemStore, collections: Collections = NO_COLLECTIONS) -> int:
@@ -75,7 +82,9 @@ async def _in_rounds(
 
 async def rescue_jobs(rt: Runtime) -> int:
     """Take jobs from workers that are gone, and end those that were to let go by now."""
-    return await _announced(rt, await rescue_expired(rt.store, lambda job: _rescued(rt, job)))
+    rescued = await rescue_expired(rt.store, lambda job: _rescued(rt, job))
+    rt.measurements.rescues.add(JOB.name, rescued)
+    return await _announced(rt, rescued)
 
 
 async def thaw_paused(rt: Runtime) -> int:

@@ -126,6 +126,12 @@ class Registry:
                 _declare(self.collections, each.name, "collection", each)
         for each in collections:
             _declare(self.collections, each.name, "collection", each)
+        for each in self.collections.values():
+            if each.fetched_by is not None and each.fetched_by not in self._syncs:
+                known = ", ".join(self._syncs) or "none"
+                raise InvalidInput(
+                    f"{each.name}.fetched_by", f"{each.fetched_by!r} is no sync; there are: {known}"
+                )
 
     def _declare_auth(self, name: str, auth: Auth | None) -> None:
         """Note how users let us in; where syncs ask for different scopes, ask for all of them."""

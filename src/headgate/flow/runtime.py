@@ -11,6 +11,7 @@ from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
 from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
+from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry
 from headgate.policy.entitlement import Entitlement
 from headgate.ports.signal import Signal
@@ -29,6 +30,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     registry: Registry
     gates: Gates
     fetching: Fetching
+    #: What this process measures of its work; the default knows no sync, and so measures none.
+    measurements: Measurements = msgspec.field(default_factory=Measurements)
     #: Leased types beside jobs and items.
     leased: Sequence[LeasedWork] = ()
     #: What reaches providers over HTTP, and the credentials to be let in with; an application whose

@@ -14,12 +14,13 @@ from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import chunk_done, day_given_up, nothing_to_do
 from headgate.flow.deliver import deliver, open_destination
 from headgate.flow.extract import extract
+from headgate.flow.measurements import ChunkOutcome, outcome_of
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.settle import settle_surely
 from headgate.model import change
 from headgate.model.change import JobChange
-from headgate.model.job import Job, Mode
+from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JobState
 from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
 from headgate.ports.signal import SWEEP
@@ -40,6 +41,17 @@ class Outcome(NamedTuple):
     error: Exception | None = None
 
 
+class Settled(NamedTuple):
+    """The change that was written in the end, and the job after it."""
+
+    change: JobChange | None
+    #: None where the claim was lost.
+    after: Job | None
+
+
+NOT_SETTLED = Settled(None, None)
+
+
 async def run_slice(rt: Runtime, claimed: ClaimedJob, *, slice_s: float) -> Job | None:
     """Work chunk after chunk until the job rests or ends, or the slice is over.
 
@@ -58,13 +70,16 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
     job = claimed.row
     began = rt.clock.monotonic()
     outcome = await _attempt(rt, claimed, slice_ends=slice_ends)
-    after = None if outcome is None else await _settle(rt, job, outcome)
+    changed, after = NOT_SETTLED if outcome is None else await _settle(rt, job, outcome)
     cut_short = outcome is not None and outcome.error is not None
     if cut_short and after is not None and after.state is JobState.RUNNING:
         assert outcome is not None and outcome.error is not None
         sync = rt.registry.get(job.sync)
-        after = await _settle(rt, after, _failed(rt, sync, after, outcome.error))
-    _tell(job, outcome, after, duration_s=rt.clock.monotonic() - began)
+        changed, after = await _settle(rt, after, _failed(rt, sync, after, outcome.error))
+    duration_s = rt.clock.monotonic() - began
+    came_to = outcome_of(changed.event) if changed and after else ChunkOutcome.LOST
+    rt.measurements.add_chunk(job.sync, came_to, duration_s)
+    _tell(job, outcome, after, duration_s=duration_s)
     if after is not None and job.probe and not cut_short and _answered(job, after):
         await _recovered(rt, job)
     return after
@@ -149,16 +164,28 @@ def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
     return Outcome(changed)
 
 
-async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> Job | None:
+async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> Settled:
     """Write the outcome. What the store refuses to take is a failed chunk like any other."""
     try:
-        return await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
+        after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     except StoreUnavailable:
         raise
     except Exception as error:
         sync = rt.registry.get(job.sync)
-        failed = _failed(rt, sync, job, error)
-        return await settle_surely(rt.store, rt.clock, failed.change, failed.work)
+        outcome = _failed(rt, sync, job, error)
+        after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
+    if after is not None:
+        _measure(rt, after)
+    return Settled(outcome.change, after)
+
+
+def _measure(rt: Runtime, after: Job) -> None:
+    """Count by where the job went: a failure that met a cancel is not tried again."""
+    match after.reason:
+        case Reason.RETRYING:
+            rt.measurements.job_retries.add(after.sync)
+        case Reason.BREAKER:
+            rt.measurements.breaker_openings.add(after.provider)
 
 
 async def _recovered(rt: Runtime, job: Job) -> None:

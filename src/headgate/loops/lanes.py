@@ -95,6 +95,8 @@ class LaneWorkers(Service):
         job: Job | None = None
         try:
             job = await run_slice(self._rt, claimed, slice_s=self._size.slice_s)
+            if job is None:
+                self._claims.lose(claimed.row)
         except Exception as error:
             # The store is out of reach for good: the lease will end, and the job be rescued.
             self._log.error("slice_failed", job=claimed.row.id, error=describe_error(error))

@@ -64,7 +64,12 @@ class Supervisor:
         """Prepare to run as `worker`, a name that no other process has."""
         self._settings = settings
         lease_s = settings.lease_s
-        self._jobs = ActiveClaims(rt.store, rt.clock, lease=timedelta(seconds=lease_s))
+        self._jobs = ActiveClaims(
+            rt.store,
+            rt.clock,
+            lease=timedelta(seconds=lease_s),
+            measurements=rt.measurements,
+        )
         leased = leased_work(rt, self._jobs)
         abilities = Abilities(
             lanes=tuple(settings.lanes),

@@ -38,7 +38,7 @@ BACKOFF_S_MAX = 365 * 24 * 3600.0
 
 
 class ItemRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How patient a collection is. The defaults are those of the activity-streams design."""
+    """How often and how soon the items of a collection are tried again."""
 
     #: After so many failures an item stays failed, until it is reset.
     failures_max: int = 3

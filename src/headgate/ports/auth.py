@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from headgate.base.clock import Clock
+from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
 from headgate.model.account import Binding, Tokens
 from headgate.ports.transport import Transport
@@ -108,3 +109,14 @@ class CodeAuth(Auth, Protocol):
     ) -> Tokens:
         """Tokens for what the page answered, which is what the user's browser came back with."""
         ...
+
+
+def one_line(token: Secret) -> str:
+    """The text of a token, if it can stand on one line: else it would be more than a token.
+
+    What is wrong is told without the text.
+    """
+    text = token.reveal()
+    if not (text.isascii() and text.isprintable()):
+        raise InvalidInput("token", "must be one line of printable ASCII characters")
+    return text

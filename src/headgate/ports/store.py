@@ -99,8 +99,19 @@ class Jobs(Leases[Job, JobChange, Work], Protocol):
         """Jobs, newest first, older than the id `before`."""
         ...
 
-    async def count_active(self) -> Mapping[JobState, int]:
-        """How many jobs there are in each state that is not the end, zero included."""
+    async def count_jobs(self) -> Mapping[str, Mapping[JobState, int]]:
+        """How many jobs of each of this application's syncs are in each state, zero included."""
+        ...
+
+    async def open_breakers(self) -> Mapping[str, int]:
+        """How many jobs of this application's syncs the breaker has paused, by provider."""
+        ...
+
+    async def oldest_due_s(self) -> Mapping[Lane, float]:
+        """For how long the oldest due job of each lane has waited; 0 where none waits.
+
+        Of this application's syncs alone.
+        """
         ...
 
     async def thawable(self, *, limit: int) -> Sequence[Job]:

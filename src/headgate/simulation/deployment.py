@@ -22,6 +22,7 @@ from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
 from headgate.flow.fetch_item import Fetching
 from headgate.flow.gate import Gates
+from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
@@ -102,6 +103,7 @@ class Process:
         self._services = [service for each in joined for service in each.services]
         rng = loop.random(f"process {host}")
         ids = UlidIds(clock, rng)
+        measurements = Measurements(registry)
         self.runtime = Runtime(
             store=cast(Store, self.faulty(self.sql_store)),
             signal=deployment.signal,
@@ -116,7 +118,9 @@ class Process:
                 worker=str(host),
                 lease=lease,
                 collections=registry.collections,
+                measurements=measurements,
             ),
+            measurements=measurements,
             transport=deployment.transport,
             credentials=deployment.credentials(connections, clock, rng, ids),
             leased=[work for each in joined for work in each.leased],

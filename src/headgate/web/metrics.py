@@ -1,105 +1,194 @@
-"""How things stand, for Prometheus: its text format, version 0.0.4.
+"""How things stand, for Prometheus: the page that its official client writes.
 
-All of it is read from the store when it is asked for, so it is the same whichever process is asked;
-ask one of them. It is for an admin's key, and no label names a user.
+Every name and label comes from what the application declares: its syncs, collections, providers and
+budgets; what it does not declare is not told. Most of it is read from the database when it is asked
+for, so it is the same whichever process is asked. The last part is what the asked process itself
+has measured. The page is for an admin's key, and no label names a user.
+
+A part that cannot be read is left out, and `headgate_metrics_failed` says so; the rest is told.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
-import msgspec
+from fastapi import Request
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
 from headgate.app import App
+from headgate.base.lazy import load
+from headgate.base.log import get_logger
+from headgate.base.redact import describe_error
 from headgate.flow.items import ItemStats
 from headgate.model.budget import BudgetUse
 from headgate.toolkit.api.route import TheAdmin, TheApp, router
+from headgate.toolkit.metrics import Part, Samples, gauge
+from headgate.web.process_metrics import Families, process_families
 
 PATH = "/metrics"
-MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
-Labels = Mapping[str, str]
+NO_PARTS: Mapping[str, Part] = MappingProxyType({})
+
+_log = get_logger(__name__)
 
 routes = router("", "Metrics")
 
 
-class Metric(msgspec.Struct, frozen=True):
-    """One gauge: what it is called, what it means, and its values."""
-
-    name: str
-    help: str
-    samples: Iterable[tuple[Labels, float]]
-
-
 @routes.get(PATH, include_in_schema=False)
-async def metrics(app: TheApp, caller: TheAdmin) -> Response:
+async def metrics(request: Request, app: TheApp, caller: TheAdmin) -> Response:
     """Everything that is measured."""
-    return Response(exposed(await collect(app)), media_type=MEDIA_TYPE)
+    parts = {
+        each.name: load(each.metrics, field=f"{each.name}.metrics")
+        for each in app.systems.values()
+        if each.metrics is not None
+    }
+    text, media_type = await exposition(app, parts, accept=request.headers.get("accept", ""))
+    return Response(text, media_type=media_type)
 
 
-async def collect(app: App) -> list[Metric]:
-    """The numbers as they are now."""
-    registry = app.registry
-    uses = {source: await app.budgets.find(source) for source in registry.budgets}
-    known = Metric(
-        "headgate_budget_known",
-        "1 where the use of a budget is known; 0 while the limiter is away.",
-        [({"source": source}, use is not None) for source, use in uses.items()],
+async def exposition(
+    app: App, extra: Mapping[str, Part] = NO_PARTS, *, accept: str = ""
+) -> tuple[bytes, str]:
+    """The page and its media type, which is the one of `accept` that the client knows.
+
+    `extra` are more parts: what systems have to tell, by their names. A part that fails, or tells
+    of a metric that another part has, is left out.
+    """
+    encode, media_type = choose_encoder(accept)
+    registry = CollectorRegistry(auto_describe=True)
+    failed: dict[str, bool] = {}
+    for name, part in {**PARTS, **extra}.items():
+        try:
+            families = Families(await part(app))
+            # Written once for itself: what cannot be must not spoil the others.
+            encode(families)
+            registry.register(families)
+            failed[name] = False
+        except Exception as error:
+            _log.error("metrics_failed", part=name, error=describe_error(error))
+            failed[name] = True
+    registry.register(Families([_failures(failed)]))
+    return encode(registry), media_type
+
+
+def _failures(failed: Mapping[str, bool]) -> Metric:
+    return gauge(
+        "headgate_metrics_failed",
+        "1 where a part of this page could not be read, and is left out.",
+        ["part"],
+        [((name,), float(has_failed)) for name, has_failed in failed.items()],
     )
-    told = [use for use in uses.values() if use is not None]
-    stats = [await app.items.stats(name) for name in registry.collections]
-    jobs = Metric(
-        "headgate_jobs",
-        "Jobs that have not ended, by where they stand.",
-        [({"state": state.value}, n) for state, n in (await app.jobs.count_active()).items()],
-    )
-    workers = Metric(
-        "headgate_workers",
-        "Worker processes that are alive.",
-        [({}, len(await app.workers()))],
-    )
-    return [jobs, workers, *_items(stats), known, *_budgets(told)]
 
 
-def _items(stats: Sequence[ItemStats]) -> Iterator[Metric]:
-    counted = [({"collection": each.name}, each) for each in stats]
-    yield Metric(
+# ---- jobs --------------------------------------------------------------------------------------
+
+
+async def _jobs(app: App) -> Iterable[Metric]:
+    counted = await app.jobs.count()
+    samples = [
+        ((sync, state.value), count)
+        for sync, states in counted.items()
+        for state, count in states.items()
+    ]
+    return [gauge("headgate_jobs", "Jobs, by where they stand.", ["sync", "state"], samples)]
+
+
+async def _lanes(app: App) -> Iterable[Metric]:
+    waited_s = await app.jobs.oldest_due_s()
+    return [
+        gauge(
+            "headgate_oldest_due_age_seconds",
+            "For how long the oldest job that is due has waited for a worker.",
+            ["lane"],
+            [((lane.value,), seconds) for lane, seconds in waited_s.items()],
+        )
+    ]
+
+
+async def _workers(app: App) -> Iterable[Metric]:
+    declared = set(app.registry.names)
+    alive = await app.workers()
+    ours = sum(not declared.isdisjoint(worker.abilities.syncs) for worker in alive)
+    meaning = "Worker processes that are alive and know a sync of this application."
+    return [gauge("headgate_workers", meaning, [], [((), ours)])]
+
+
+async def _breakers(app: App) -> Iterable[Metric]:
+    opened = await app.jobs.open_breakers()
+    return [
+        gauge(
+            "headgate_breakers_open",
+            "Jobs that an open breaker keeps paused, by the provider to blame.",
+            ["provider"],
+            [((provider,), opened.get(provider, 0)) for provider in app.registry.titles],
+        )
+    ]
+
+
+# ---- items -------------------------------------------------------------------------------------
+
+
+async def _items(app: App) -> Iterable[Metric]:
+    return _of_items([await app.items.stats(name) for name in app.registry.collections])
+
+
+def _of_items(stats: Sequence[ItemStats]) -> Iterator[Metric]:
+    yield gauge(
         "headgate_items",
         "Items, by where they stand.",
+        ["collection", "state"],
         [
-            ({**of, "state": state.value}, n)
-            for of, each in counted
-            for state, n in each.states.items()
+            ((each.name, state.value), count)
+            for each in stats
+            for state, count in each.states.items()
         ],
     )
-    yield Metric(
+    yield gauge(
         "headgate_items_failed",
         "Failed items, by how often they have failed.",
+        ["collection", "retries"],
         [
-            ({**of, "retries": str(tries)}, n)
-            for of, each in counted
-            for tries, n in sorted(each.retries.items())
+            ((each.name, str(tries)), count)
+            for each in stats
+            for tries, count in sorted(each.retries.items())
         ],
     )
-    yield Metric(
+    yield gauge(
         "headgate_items_stuck",
         "Items that have failed for good, until they are reset.",
-        [(of, each.stuck) for of, each in counted],
+        ["collection"],
+        [((each.name,), each.stuck) for each in stats],
     )
-    yield Metric(
+    yield gauge(
         "headgate_items_limited_24h",
         "Items that the provider refused by its limit (429) in the last 24 hours.",
-        [(of, each.limited_24h) for of, each in counted],
+        ["collection"],
+        [((each.name,), each.limited_24h) for each in stats],
     )
 
 
-def _budgets(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
+# ---- budgets -----------------------------------------------------------------------------------
+
+
+async def _budgets(app: App) -> Iterable[Metric]:
+    uses = {source: await app.budgets.find(source) for source in app.registry.budgets}
+    known = gauge(
+        "headgate_budget_known",
+        "1 where the use of a budget is known; 0 while the limiter is away.",
+        ["source"],
+        [((source,), float(use is not None)) for source, use in uses.items()],
+    )
+    told = [use for use in uses.values() if use is not None]
+    return [known, *_windows(told), *_refusals(told)]
+
+
+def _windows(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
     windows = [
-        ({"source": use.source, "limit": each.limit, "scope": each.scope.value}, each)
-        for use in uses
-        for each in use.windows
+        ((use.source, each.limit, each.scope.value), each) for use in uses for each in use.windows
     ]
-    told = (
+    told: Sequence[tuple[str, str, Samples]] = (
         ("used", "Requests used in the present window.", [(of, w.used) for of, w in windows]),
         ("limit", "Requests that a window allows.", [(of, w.amount) for of, w in windows]),
         (
@@ -114,42 +203,44 @@ def _budgets(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
         ),
     )
     for name, meaning, samples in told:
-        yield Metric(f"headgate_budget_{name}", meaning, samples)
-    yield Metric(
+        yield gauge(f"headgate_budget_{name}", meaning, ["source", "limit", "scope"], samples)
+
+
+def _refusals(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
+    yield gauge(
         "headgate_budget_answers_429_24h",
         "Answers with 429 in the last 24 hours.",
-        [({"source": use.source}, use.answers_429_24h) for use in uses],
+        ["source"],
+        [((use.source,), use.answers_429_24h) for use in uses],
     )
-    yield Metric(
+    yield gauge(
         "headgate_budget_refused_24h",
         "Requests that we held back in the last 24 hours, by what they ran into.",
+        ["source", "reason"],
         [
-            ({"source": use.source, "reason": reason}, count)
+            ((use.source, reason), count)
             for use in uses
             for reason, count in sorted(use.refused_24h.items())
         ],
     )
 
 
-# ---- the text ----------------------------------------------------------------------------------
+# ---- this process ------------------------------------------------------------------------------
 
 
-def exposed(found: Iterable[Metric]) -> str:
-    """The metrics in Prometheus' text format; one without values is left out."""
-    return "".join(line for metric in found for line in _lines(metric))
+async def _process(app: App) -> Iterable[Metric]:
+    return process_families(app.measurements)
 
 
-def _lines(metric: Metric) -> Iterator[str]:
-    samples = [_sample(metric.name, labels, value) for labels, value in metric.samples]
-    if samples:
-        yield f"# HELP {metric.name} {metric.help}\n"
-        yield f"# TYPE {metric.name} gauge\n"
-        yield from samples
-
-
-def _sample(name: str, labels: Labels, value: float) -> str:
-    inside = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels.items())
-    inside = f"{{{inside}}}" if inside else ""
-    # Whole numbers in full: `g` would round them.
-    number = str(int(value)) if value == int(value) else repr(float(value))
-    return f"{name}{inside} {number}\n"
+#: What every application tells.
+PARTS: Mapping[str, Part] = MappingProxyType(
+    {
+        "jobs": _jobs,
+        "lanes": _lanes,
+        "workers": _workers,
+        "breakers": _breakers,
+        "items": _items,
+        "budgets": _budgets,
+        "process": _process,
+    }
+)

@@ -24,7 +24,7 @@ from headgate.toolkit.api.route import Api
 from headgate.toolkit.links import Links
 from headgate.toolkit.site import Site
 from headgate.web import metrics
-from headgate.web.api import administration, connections, description, jobs
+from headgate.web.api import administration, connections, description, items, jobs
 from headgate.web.pages.router import pages_router
 
 #: A database that takes longer to answer counts as one that does not.
@@ -63,7 +63,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         strangers=Limits(app.clock, per_min=FAILURES_PER_MIN),
         once=Once(app.idempotency),
     )
-    for each in (jobs, connections, administration, metrics):
+    for each in (jobs, connections, items, administration, metrics):
         web.include_router(each.routes)
     web.include_router(pages_router(site))
     for system in app.systems.values():

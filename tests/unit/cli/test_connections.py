@@ -1,17 +1,28 @@
 """`headgate connection …`, `user …` and `backfill link`: what people need around an import."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 from typer.testing import CliRunner, Result
 
+from headgate import App
+from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
 from headgate.base.secret import Secret
 from headgate.cli.main import cli
 from headgate.connectors.keys import KeyRing
+from headgate.flow.sealing import unseal
+from headgate.model.access import Role
 from headgate.toolkit.links import Links
+from headgate.web.server import build
 from tests.connecting import key_entries
 
 APP = """
@@ -27,12 +38,14 @@ class Notes:
     async def read(self, ctx):
         return headgate.Chunk()
 
+graph = Activities("graph", base_url="https://graph.example", auth=headgate.ApiToken())
 api = strava(client_id="1", client_secret=headgate.Secret("hush"))
 app = headgate.App(
     "sqlite:///jobs.db",
     syncs=[
         headgate.Sync(name="activities", source=Activities(**api)),
         headgate.Sync(name="notes", source=Notes()),
+        headgate.Sync(name="graph", source=graph),
     ],
 )
 """
@@ -51,7 +64,13 @@ def headgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("HEADGATE_KEYS", KEYS)
     monkeypatch.setenv("HEADGATE_PUBLIC_URL", "https://sync.example/")
     runner = CliRunner()
-    return lambda *arguments: runner.invoke(cli, list(arguments))
+
+    def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
+        # Each call is a process of its own, as far as the application can tell.
+        sys.modules.pop(module, None)
+        return runner.invoke(cli, list(arguments), input=stdin)
+
+    return run
 
 
 def links() -> Links:
@@ -73,7 +92,8 @@ def test_a_link_to_connect_is_one_that_the_server_opens(headgate: Run) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("notes",), "source: 'notes' is not one that users connect to; there are: strava"),
+        (("notes",), "source: 'notes' is not one that users connect to; there are: graph, strava"),
+        (("graph",), "not on a page; use: headgate connection add graph --user ada"),
         (("strava", "--again", "conn_none"), "there is no connection 'conn_none'"),
     ],
 )
@@ -90,12 +110,170 @@ def test_what_cannot_be_connected_gets_no_link(
 def test_what_is_not_there_is_said_so(headgate: Run) -> None:
     assert "no connections" in headgate("connection", "list", "--user", "ada").stderr
     assert json.loads(headgate("connection", "list", "--user", "ada", "--json").stdout) == {
-        "data": []
+        "data": [],
+        "next_cursor": None,
     }
     for command in ("pause", "resume", "remove"):
         result = headgate("connection", command, "conn_none", "--json")
         assert result.exit_code == 1
         assert "there is no connection" in json.loads(result.stdout)["error"]["message"]
+
+
+# ---- by a token --------------------------------------------------------------------------------
+
+ADD = ("connection", "add", "graph", "--user", "ada")
+TOKEN = "c4nary-h4nded-0ver"
+
+
+def test_a_token_is_read_from_stdin_and_told_nowhere(headgate: Run, tmp_path: Path) -> None:
+    result = headgate(*ADD, "--account", "my-graph", "--json", stdin=f"  {TOKEN}\n")
+
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["source"], told["user_id"], told["state"]) == ("graph", "ada", "active")
+    assert told["external_id"] == "my-graph"
+    shown = headgate(*ADD, "--account", "my-graph", stdin=TOKEN)
+    assert shown.stdout == f"{told['id']}  active  graph  my-graph\n"
+    assert TOKEN not in result.output + shown.output
+    assert not [each for each in tmp_path.glob("jobs.db*") if TOKEN.encode() in each.read_bytes()]
+
+    async def kept(app: App) -> str:
+        credentials = app._runtime.credentials
+        assert credentials is not None
+        linked = await credentials.store.linked(told["id"], user_id="ada")
+        return unseal(credentials.vault, linked).access.reveal()
+
+    assert in_app(tmp_path, kept) == TOKEN
+
+
+def test_a_new_token_goes_to_the_connection_that_is_named(headgate: Run) -> None:
+    first = json.loads(headgate(*ADD, "--json", stdin=TOKEN).stdout)["id"]
+
+    again = headgate(*ADD, "--again", first, "--json", stdin="another")
+
+    assert json.loads(again.stdout)["id"] == first
+    listed = json.loads(headgate("connection", "list", "--user", "ada", "--json").stdout)
+    assert [each["id"] for each in listed["data"]] == [first]
+
+
+@pytest.mark.parametrize(
+    ("given", "stdin", "said"),
+    [
+        (("graph",), "", "token: nothing came on stdin: pipe it in"),
+        (("graph",), " \n", "token: nothing came on stdin: pipe it in"),
+        (("graph",), f"{TOKEN}\nand more", "token: must be one line of printable ASCII"),
+        (("graph",), f"{TOKEN}".encode() + b"\xff", "token: must be one line of printable ASCII"),
+        (("graph",), TOKEN * 1000, "token: must have between 1 and 4,096"),
+        (("notes",), TOKEN, "is not one that users connect to; there are: graph, strava"),
+        (("strava",), TOKEN, "not by a token; use: headgate connection link strava --user ada"),
+        (("graph", "--again", "conn_9"), TOKEN, "'conn_9'; see: headgate connection list --user"),
+        (("graph", "--account", ""), TOKEN, "external_id: must be a text"),
+    ],
+)
+def test_what_cannot_be_connected_by_a_token_says_what_to_do(
+    headgate: Run, given: tuple[str, ...], stdin: Any, said: str
+) -> None:
+    result = headgate("connection", "add", *given, "--user", "ada", stdin=stdin)
+
+    assert result.exit_code in (1, 2)
+    assert said in result.stderr
+    assert TOKEN not in result.output
+    told = json.loads(headgate("connection", "list", "--user", "ada", "--json").stdout)
+    assert told["data"] == []
+
+
+def test_no_option_takes_the_token_and_the_help_says_why(headgate: Run) -> None:
+    told = " ".join(headgate("connection", "add", "--help").stdout.split())
+
+    assert "--token" not in told
+    assert "history" in told and "processes" in told
+
+
+def test_in_a_terminal_the_token_is_asked_for_unseen(headgate: Run, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = subprocess.Popen(
+        [sys.executable, "-m", "headgate", *ADD, "--json"],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    seen = b""
+    while b"token" not in seen:
+        seen += os.read(ours, 1000)
+    os.write(ours, f"{TOKEN}\n".encode())
+    stdout, _ = command.communicate(timeout=30)
+    try:
+        seen += os.read(ours, 1000)
+    except OSError:
+        # The other end is closed, and there is nothing more to see.
+        pass
+    os.close(ours)
+
+    assert command.returncode == 0, seen
+    assert json.loads(stdout)["state"] == "active"
+    assert TOKEN.encode() not in seen + stdout
+
+
+# ---- as the API tells it -----------------------------------------------------------------------
+
+
+def in_app(folder: Path, use: Callable[[App], Any]) -> Any:
+    """What `use` makes of the application that the command line has."""
+    # The last command logged to a stream that is closed by now.
+    log.configure(SystemClock(), json=True, level="critical")
+    [file] = folder.glob("cli_app_*.py")
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(encoding="utf-8"), file, "exec"), names)
+
+    async def opened() -> Any:
+        async with names["app"] as app:
+            return await use(app)
+
+    return event_loop.run(opened())
+
+
+def asked(folder: Path, method: str, path: str) -> Any:
+    """What the API answers to that."""
+
+    async def ask(app: App) -> Any:
+        _, key = await app.api_keys.make("for a test", role=Role.USER, user_id="ada")
+        transport = httpx2.ASGITransport(app=build(app, keys=KeyRing.for_demo()))
+        headers = {"Authorization": f"Bearer {key.reveal()}"}
+        async with httpx2.AsyncClient(
+            transport=transport, base_url="http://headgate.test", headers=headers
+        ) as client:
+            return (await client.request(method, path)).json()
+
+    return in_app(folder, ask)
+
+
+def test_the_command_line_tells_connections_as_the_api_does(headgate: Run, tmp_path: Path) -> None:
+    added = json.loads(headgate(*ADD, "--account", "one", "--json", stdin=TOKEN).stdout)
+    headgate(*ADD, "--account", "two", stdin=TOKEN)
+    path = f"/v1/connections/{added['id']}"
+    assert added == asked(tmp_path, "GET", path)
+
+    command = ("connection", "list", "--user", "ada")
+    whole = json.loads(headgate(*command, "--json").stdout)
+    assert whole == asked(tmp_path, "GET", "/v1/connections")
+    first = json.loads(headgate(*command, "--limit", "1", "--json").stdout)
+    assert first == asked(tmp_path, "GET", "/v1/connections?limit=1")
+    rest = json.loads(headgate(*command, "--after", first["next_cursor"], "--json").stdout)
+    assert first["data"] + rest["data"] == whole["data"]
+    people = headgate(*command, "--limit", "1")
+    assert f"there are more: --after {first['next_cursor']}" in people.stderr
+
+    paused = json.loads(headgate("connection", "pause", added["id"], "--json").stdout)
+    assert paused == asked(tmp_path, "GET", path)
+    resumed = json.loads(headgate("connection", "resume", added["id"], "--json").stdout)
+    assert resumed == asked(tmp_path, "GET", path)
+    assert (paused["state"], resumed["state"]) == ("paused", "active")
+
+
+# ---- plans and progress ------------------------------------------------------------------------
 
 
 def test_a_plan_is_given_and_shown(headgate: Run) -> None:

@@ -182,7 +182,7 @@ def test_a_wrong_setting_is_named(headgate: Run, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("app", "said"),
     [
-        ("", "say where the syncs are declared"),
+        ("", "no system can be started"),
         ("nothing", "is not module:attribute"),
         ("no_such_module:app", "No module named"),
         ("json:dumps", "not a headgate.App"),
@@ -201,9 +201,9 @@ def test_migrate_says_what_it_did(headgate: Run) -> None:
     first = headgate("migrate", "-d", "sqlite:///other.db")
     assert "migrated from an empty database to revision" in first.stdout
     again = json.loads(headgate("migrate", "-d", "sqlite:///other.db", "--json").stdout)
-    assert again["changed"] is False
+    assert again["headgate"]["changed"] is False
     wrong = headgate("migrate", "-d", "mysql://host/db")
-    assert wrong.exit_code == 2
+    assert wrong.exit_code == 4
     assert "use sqlite or postgresql" in wrong.stderr
 
 

@@ -20,8 +20,11 @@ from headgate import (
 )
 from headgate.base.clock import ManualClock
 from headgate.connectors.fitbit import FitbitDays, fitbit
+from headgate.connectors.oauth import OAuth2
 from headgate.connectors.strava import StravaApi, StravaUploads, strava
-from headgate.flow.registry import Registry, auth_of, budget_of, has_api, title_of
+from headgate.connectors.strava.api import SCOPES
+from headgate.flow.registry import Registry, auth_of, budget_of, title_of
+from headgate.ports.connector import Provider
 from tests.unit.connectors.fakes import BASE, START, Bench, answer
 
 
@@ -82,7 +85,7 @@ def test_what_a_destination_says_of_its_provider_is_heard() -> None:
 
     registry = Registry([sync])
 
-    assert has_api(uploads)
+    assert isinstance(uploads, Provider)
     assert title_of(uploads) == "Strava"
     assert list(registry.budgets) == ["fitbit", "strava"]
     assert registry.budgets["strava"] == budget_of(uploads)
@@ -103,21 +106,24 @@ def test_a_provider_may_be_both_ends_of_syncs_where_it_is_declared_alike() -> No
     assert list(Registry(back_and_forth).budgets) == ["fitbit", "strava"]
 
 
-@pytest.mark.parametrize(
-    ("other", "what"),
-    [
-        ({"client_id": "3"}, r"strava\.auth"),
-        ({"scopes": ("read",)}, r"strava\.auth"),
-    ],
-)
-def test_two_unlike_declarations_of_one_provider_are_refused(other: Any, what: str) -> None:
-    syncs = [
+def declared(**other: Any) -> list[Sync]:
+    """Two syncs to one provider, the second of which says something else of it."""
+    return [
         Sync(name="a", source=days(), destination=StravaUploads(**strava_of())),
         Sync(name="b", source=days(), destination=StravaUploads(**strava_of(**other))),
     ]
 
-    with pytest.raises(InvalidInput, match=what):
-        Registry(syncs)
+
+def test_two_unlike_declarations_of_one_provider_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"strava\.auth"):
+        Registry(declared(client_id="3"))
+
+
+def test_one_sign_in_asks_for_the_scopes_of_all_syncs() -> None:
+    auth = Registry(declared(scopes=("read", "profile:write"))).auths["strava"]
+
+    assert isinstance(auth, OAuth2)
+    assert auth.scopes == (*SCOPES, "profile:write")
 
 
 def test_a_budget_and_limits_are_one_too_many_and_a_strangers_budget_is_refused() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from headgate import ApiSource, ApiToken, Budget, InvalidInput, Limit, Sync
 from headgate.connectors.client import HttpClient
-from headgate.flow.registry import Registry, has_api
+from headgate.flow.registry import Registry
+from headgate.ports.connector import Provider
 from tests.connecting import strava_auth, strava_source
 from tests.unit.connectors.fakes import Bench
 
@@ -63,7 +64,7 @@ def test_the_registry_knows_who_has_an_api_and_who_has_credentials() -> None:
 
     registry = Registry([Sync(name="a", source=strava_source()), Sync(name="b", source=Plain())])
 
-    assert [has_api(sync.source) for sync in registry] == [True, False]
+    assert [isinstance(sync.source, Provider) for sync in registry] == [True, False]
     assert list(registry.auths) == ["strava"]
 
 

@@ -8,11 +8,13 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.base.errors import Terminal
 from headgate.base.ids import UlidIds
+from headgate.connectors.auth import ApiToken
 from headgate.flow.credentials import Credentials
 from headgate.flow.open_api import open_api
-from headgate.flow.registry import Registry
+from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Lane
+from headgate.ports.auth import Auth
 from headgate.ports.connector import Chunk, Context, Http, Way
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
@@ -25,9 +27,11 @@ TRANSPORT = cast(Transport, object())
 class Api:
     """A source with an API, which notes how it was opened."""
 
-    name = "weather"
+    name = title = "weather"
+    budget = None
+    ports = frozenset({443})
 
-    def __init__(self, auth: object = None) -> None:
+    def __init__(self, auth: Auth | None = None) -> None:
         self.auth = auth
         self.ways: list[Way] = []
 
@@ -50,7 +54,7 @@ async def opened(source: Api, connection_id: str | None, **parts: Any) -> Http |
         rng=rng,
         gates=gates(clock, rng),
         fetching=fetching(clock),
-        registry=Registry([]),
+        registry=Registry([Sync(name="weather", source=source)]),
         transport=TRANSPORT,
         **parts,
     )
@@ -70,7 +74,7 @@ async def test_a_provider_that_lets_everybody_in_needs_no_credentials() -> None:
 
 async def test_a_job_that_names_no_connection_is_not_let_in() -> None:
     # Given a job from before its provider asked for credentials
-    source = Api(auth=object())
+    source = Api(auth=ApiToken())
 
     with pytest.raises(Terminal, match="names no connection to 'weather'"):
         await opened(source, None, credentials=cast(Credentials, object()))

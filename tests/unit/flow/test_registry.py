@@ -172,6 +172,19 @@ def test_two_collections_of_one_name_that_differ_are_refused(other: dict[str, An
     assert caught.value.field == "strava.streams.collection"
 
 
+def test_a_collection_that_no_sync_fetches_again_is_refused() -> None:
+    lost = Collection(name="strava.streams", title="Streams", fetched_by="nightly")
+
+    with pytest.raises(InvalidInput, match="'nightly' is no sync; there are: live") as caught:
+        Registry([Sync(name="live", source=SOURCE, collections=[lost])])
+
+    assert caught.value.field == "strava.streams.fetched_by"
+
+
+def test_a_system_may_declare_collections_beside_its_syncs() -> None:
+    assert Registry([], [STREAMS]).collections == {"strava.streams": STREAMS}
+
+
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
 def test_a_collection_whose_name_or_title_cannot_be_shown_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match=r"^collection\.name"):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import HeadgateError, InvalidInput, PlanRequired, UnknownSync
+from headgate.connectors.auth import ApiToken
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import (
@@ -47,8 +48,10 @@ class Fitbit:
 class Uploads:
     """A destination with accounts of its own."""
 
-    name = "strava"
-    auth = object()
+    name = title = "strava"
+    budget = None
+    ports = frozenset({443})
+    auth = ApiToken()
 
     def open_http(self, way: Way) -> Http:
         raise AssertionError("nothing is opened to submit a job")

@@ -1,7 +1,6 @@
 """The schema: it says what `model/states.py` says, and migrations lead to it, once and safely."""
 
 import asyncio
-import gzip
 from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 from enum import StrEnum
@@ -9,19 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, insert, select, text, update
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import SchemaBehind, SchemaNewer, StoreError
-from headgate.model import item as change
 from headgate.model.job import Lane, Mode
-from headgate.model.states import JOB, DayStatus, ItemState, JobState, words
+from headgate.model.states import JOB, DayStatus, JobState, words
 from headgate.store.sql import schema
 from headgate.store.sql.database import Database
-from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.schema import ENGINE
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.tables import coverage, jobs, metadata
 from tests import servers, stores
@@ -248,7 +244,7 @@ async def test_the_migrations_lead_to_the_tables_of_the_code(blank: Database) ->
 
 
 async def test_a_migration_tells_from_where_to_where(blank: Database) -> None:
-    assert await schema.migrate(blank) == (None, schema.HEAD)
+    assert await schema.migrate(blank) == (None, ENGINE.head)
 
 
 async def test_migrating_twice_changes_nothing(blank: Database) -> None:
@@ -257,121 +253,8 @@ async def test_migrating_twice_changes_nothing(blank: Database) -> None:
 
     again = await schema.migrate(blank)
 
-    assert again == (schema.HEAD, schema.HEAD)
+    assert again == (ENGINE.head, ENGINE.head)
     assert await blank.read(described) == before
-
-
-# ---- rows of older versions --------------------------------------------------------------------
-
-
-async def at_revision(database: Database, revision: str) -> None:
-    """Bring a blank database to an older version's schema."""
-
-    def upgrade(tx: Connection) -> None:
-        # Where a transaction has begun, Alembic leaves it to us to commit it.
-        assert schema.revision_of(tx) is None
-        config = Config()
-        config.set_main_option("script_location", str(schema.MIGRATIONS))
-        config.attributes["connection"] = tx
-        command.upgrade(config, revision)
-
-    await database.migrate(upgrade)
-
-
-def insert_old(tx: Connection, table: str, row: dict[str, object]) -> None:
-    """A row as an older version wrote it."""
-    places = ", ".join(f":{name}" for name in row)
-    tx.execute(text(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})"), row)
-
-
-def old_item(tx: Connection, **fields: object) -> dict[str, object]:
-    """An item that was fetched."""
-    at: object = START if tx.dialect.name == "postgresql" else 1_767_614_400_000_000
-    return {
-        "user_id": "user_1",
-        "connection_id": "connection_1",
-        "lane": "cold",
-        "start_time": at,
-        "state": "success",
-        "retry_count": 0,
-        "deferrals": 0,
-        "crashes": 0,
-        "token": 1,
-        "created_at": at,
-        "updated_at": at,
-        "external_id": fields["id"],
-        **fields,
-    }
-
-
-async def test_old_documents_keep_their_channels_and_points_as_attributes(blank: Database) -> None:
-    # Given what the version before has fetched
-    await at_revision(blank, "0006")
-
-    def fill(tx: Connection) -> None:
-        for item_id, collection, channels, points in (
-            ("streams", "strava.streams", '["heartrate", "time"]', 3601),
-            ("details", "strava.activities", '["details", "laps"]', 1),
-        ):
-            item = old_item(tx, id=item_id, collection=collection)
-            insert_old(tx, "items", item)
-            document = {
-                "item_id": item_id,
-                "channels": channels,
-                "point_count": points,
-                "source": "strava",
-                "fetched_at": item["created_at"],
-                "hash": f"hash of {item_id}",
-                "encoding": "gzip",
-                "body": gzip.compress(b"{}"),
-            }
-            insert_old(tx, "item_documents", document)
-
-    await blank.write(fill)
-
-    # When it is migrated
-    await schema.migrate(blank)
-
-    # Then all is there, and said in the new words
-    items = SqlItems(blank)
-    found = {each.item_id: each for each in await items.documents_of(["streams", "details"])}
-    streams, details = found["streams"], found["details"]
-    assert streams.attributes == {"channels": ["heartrate", "time"], "point_count": 3601}
-    assert details.attributes == {}
-    for each in (streams, details):
-        assert (each.media_type, each.hash) == ("application/json", f"hash of {each.item_id}")
-        assert (each.fetched_at, each.content()) == (START, b"{}")
-
-
-async def test_old_items_stay_as_they_are_and_may_fail_more_often(blank: Database) -> None:
-    # Given one that waits, one that is stuck and one that was fetched
-    await at_revision(blank, "0006")
-
-    def fill(tx: Connection) -> None:
-        for item_id, state, tries, waits in (
-            ("waits", "failed", 2, True),
-            ("stuck", "failed", 3, False),
-            ("fetched", "success", 0, False),
-        ):
-            row = old_item(tx, id=item_id, collection="c", state=state, retry_count=tries)
-            due = {"next_attempt_at": row["created_at"]} if waits else {}
-            insert_old(tx, "items", {**row, **due})
-
-    await blank.write(fill)
-    await schema.migrate(blank)
-
-    # Then they are as they were
-    items = SqlItems(blank)
-    waits, stuck, fetched = [await items.get(each) for each in ("waits", "stuck", "fetched")]
-    assert (waits.state, waits.retry_count, waits.stuck) == (ItemState.FAILED, 2, False)
-    assert (waits.next_attempt_at, waits.start_time, waits.lane) == (START, START, Lane.COLD)
-    assert (stuck.stuck, fetched.state) == (True, ItemState.SUCCESS)
-    # And the first is claimed, and may fail again and again
-    lease = timedelta(minutes=1)
-    [taken] = await items.claim("c", "connection_1", limit=9, lease=lease, worker="w")
-    again = await items.settle(change.fail(taken, error="x", after=lease))
-    assert again is not None and (again.id, again.retry_count) == ("waits", 3)
-    assert again.next_attempt_at is not None
 
 
 async def test_an_embedded_database_is_made_ready_by_itself(
@@ -382,7 +265,7 @@ async def test_an_embedded_database_is_made_ready_by_itself(
     try:
         await schema.prepare(database)
 
-        assert await database.read(schema.revision_of) == schema.HEAD
+        assert await database.read(schema.revision_of) == ENGINE.head
     finally:
         await database.close()
 
@@ -435,7 +318,7 @@ async def test_two_who_migrate_at_once_do_not_meet(make_blank: stores.MakeDataba
         answers = await asyncio.gather(*(schema.migrate(each) for each in (first, second)))
 
         # Then one has done it, and the other found it done
-        assert set(answers) == {(None, schema.HEAD), (schema.HEAD, schema.HEAD)}
+        assert set(answers) == {(None, ENGINE.head), (ENGINE.head, ENGINE.head)}
     finally:
         await first.close()
         await second.close()

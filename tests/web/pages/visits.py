@@ -10,8 +10,8 @@ from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.keys import KeyRing
 from headgate.ports.transport import Headers, Request
 from headgate.toolkit.links import Links
-from headgate.web.pages.router import pages_router
 from headgate.toolkit.site import Site
+from headgate.web.pages.router import pages_router
 
 HERE = "https://sync.example"
 

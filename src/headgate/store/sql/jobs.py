@@ -30,14 +30,14 @@ from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job, Lane, Reason
-from headgate.model.states import JOB, JobState
+from headgate.model.states import JobState
 from headgate.ports.store import JobFilter, NewJob, Submitted
 from headgate.store.sql import events, line
 from headgate.store.sql.line import OF_LANE, of_each, of_syncs
 from headgate.store.sql.moment import ZERO, Moment, instant
 from headgate.store.sql.settle import TABLE, active_job_of
 from headgate.store.sql.statements import insert_into
-from headgate.store.sql.tables import ACTIVE, ASLEEP, IN_LINE, job_events, jobs
+from headgate.store.sql.tables import ASLEEP, IN_LINE, job_events, jobs
 from headgate.store.sql.types import UtcTime
 
 _SUBMIT_TRIES_MAX = 3
@@ -269,9 +269,3 @@ def find(tx: Connection, wanted: JobFilter, *, limit: int, before: str | None = 
     if before is not None:
         query = query.where(jobs.c.id < before)
     return TABLE.find(tx, query.order_by(jobs.c.id.desc()).limit(limit))
-
-
-def count_active(tx: Connection) -> dict[JobState, int]:
-    """How many jobs there are in each state that is not the end, zero included."""
-    counted = TABLE.count_by_state(tx, ACTIVE)
-    return {state: counted[state] for state in JOB.active}

@@ -1,6 +1,6 @@
 """The `Store` port on a SQL database."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -9,11 +9,12 @@ from sqlalchemy import Connection
 from headgate.base.errors import StoreError
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
+from headgate.model.states import JobState
 from headgate.ports.store import Claimed, NewJob, Submitted, Work
 from headgate.store.sql import coverage as days
 from headgate.store.sql import events as job_events
 from headgate.store.sql import high_water as marks
-from headgate.store.sql import jobs, recovery, settle, users, workers
+from headgate.store.sql import job_counts, jobs, recovery, settle, users, workers
 from headgate.store.sql import records as stored
 from headgate.store.sql.database import Database
 from headgate.store.sql.jobs import ClaimResult
@@ -75,6 +76,21 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
             lambda tx: recovery.next_sweep_s(tx, now(), syncs=self._syncs)
         )
 
+    async def count_jobs(self) -> Mapping[str, Mapping[JobState, int]]:
+        """How many jobs of each of this application's syncs are in each state, zero included."""
+        return await self.database.read(lambda tx: job_counts.by_state(tx, syncs=self._syncs))
+
+    async def open_breakers(self) -> Mapping[str, int]:
+        """How many jobs of this application's syncs the breaker has paused, by provider."""
+        return await self.database.read(lambda tx: job_counts.open_breakers(tx, syncs=self._syncs))
+
+    async def oldest_due_s(self) -> Mapping[Lane, float]:
+        """For how long the oldest due job of each lane has waited; 0 where none waits."""
+        now = self.database.moment
+        return await self.database.read(
+            lambda tx: job_counts.oldest_due_s(tx, now(), syncs=self._syncs)
+        )
+
     def settle_in(
         self, tx: Connection, now: Moment, batch: Sequence[Settlement]
     ) -> list[Job | None]:
@@ -82,7 +98,6 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
         return settle.settle(tx, now, batch, syncs=self._syncs)
 
     list_jobs = reads(jobs.find)
-    count_active = reads(jobs.count_active)
     expired = reads_timed(recovery.expired)
     waiting_probes = reads(recovery.waiting_probes)
     release_provider = writes_timed(recovery.release_provider)

@@ -27,7 +27,6 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
-    false,
     literal_column,
 )
 
@@ -128,8 +127,7 @@ jobs = Table(
     Column("pauses", Integer, nullable=False, default=0),
     Column("probe", Boolean, nullable=False, default=False),
     Column("hold", Boolean, nullable=False, default=False),
-    # With a default in the database: it came later, and there were jobs already.
-    Column("rerun", Boolean, nullable=False, default=False, server_default=false()),
+    Column("rerun", Boolean, nullable=False, default=False),
     Column("token", BigInteger, nullable=False, default=0),
     Column("lease_until", UtcTime),
     Column("worker", Text),
@@ -164,6 +162,7 @@ HELD = in_states(jobs, *JOB.claimed)
 PAUSED = in_states(jobs, JobState.PAUSED)
 CANCELLING = in_states(jobs, JobState.CANCELLING)
 ACTIVE = in_states(jobs, *JOB.active)
+ENDED = in_states(jobs, *JOB.terminal)
 PROBING: ColumnElement[bool] = literal_column("probe")
 
 
@@ -199,6 +198,8 @@ _index("uq_jobs_probing", jobs.c.provider, where=PROBING, unique=True)
 _index("uq_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIVE, unique=True)
 _index("uq_jobs_key", jobs.c.user_id, jobs.c.key, where=jobs.c.key.is_not(None), unique=True)
 Index("ix_jobs_of_user", jobs.c.user_id, jobs.c.id)
+#: What is counted; the others are few.
+_index("ix_jobs_ended", jobs.c.sync, jobs.c.state, where=ENDED)
 
 job_events = Table(
     "job_events",
@@ -500,6 +501,7 @@ __all__ = [
     "CANCELLING",
     "CLAIM_ORDER",
     "ELIGIBLE",
+    "ENDED",
     "FETCHING",
     "HELD",
     "IN_LINE",

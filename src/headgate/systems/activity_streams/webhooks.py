@@ -48,12 +48,15 @@ routes = APIRouter()
 
 async def _enabled(request: Request, app: TheApp) -> ActivityStreamsSettings:
     """The same answer whether there are no webhooks here, or not at this address."""
-    found: ActivityStreamsSettings = app.systems[NAME].configuration
-    expected = "" if found.strava_webhook_key is None else _text(found.strava_webhook_key)
-    is_address = _equal(request.path_params.get("key", ""), expected)
-    if found.strava_verify_token is None or not is_address:
+    found: ActivityStreamsSettings | None = app.systems[NAME].configuration
+    if found is None or found.strava_verify_token is None or not _is_address(request, found):
         raise ProblemError("not_found", "there is nothing of that id")
     return found
+
+
+def _is_address(request: Request, found: ActivityStreamsSettings) -> bool:
+    expected = "" if found.strava_webhook_key is None else _text(found.strava_webhook_key)
+    return _equal(request.path_params.get("key", ""), expected)
 
 
 def _text(secret: SecretStr) -> str:

@@ -81,17 +81,43 @@ FORECAST: dict[str, Any] = {
 CONNECTION: dict[str, Any] = {
     "id": _CONNECTION,
     "user_id": "user-abc",
-    "source": "strava",
+    "source": "notes",
     "state": "active",
     "reason": "connected",
     "error": None,
     "external_id": "227615",
-    "scopes": ["read", "activity:read_all"],
+    "scopes": ["read"],
     "expires_at": "2023-10-27T20:30:00Z",
     "created_at": "2023-10-27T12:00:00Z",
     "updated_at": "2023-10-27T14:30:00Z",
 }
-CONNECT: dict[str, Any] = {"source": "strava"}
+CONNECT: dict[str, Any] = {"source": "notes"}
+HAND_OVER: dict[str, Any] = {
+    "source": "notes",
+    "token": "copied-from-the-settings-page",
+    "external_id": "227615",
+}
+ITEM: dict[str, Any] = {
+    "id": f"{_CONNECTION}-4711",
+    "collection": "notes.attachments",
+    "user_id": "user-abc",
+    "connection_id": _CONNECTION,
+    "external_id": "4711",
+    "lane": "cold",
+    "start_time": "2023-10-27T06:30:00Z",
+    "state": "deferred",
+    "stuck": False,
+    "retry_count": 0,
+    "deferrals": 1,
+    "crashes": 0,
+    "next_attempt_at": "2023-10-27T14:45:00Z",
+    "deferred_until": "2023-10-27T14:45:00Z",
+    "attempted_at": "2023-10-27T14:31:00Z",
+    "limited_at": "2023-10-27T14:31:00Z",
+    "error": "RateLimited: notes answered 429",
+    "created_at": "2023-10-27T12:00:00Z",
+    "updated_at": "2023-10-27T14:31:00Z",
+}
 USER: dict[str, Any] = {"id": "user-abc", "plan": "premium"}
 PLAN: dict[str, Any] = {"plan": "premium"}
 BUDGET: dict[str, Any] = {

@@ -86,9 +86,10 @@ _KINDS = (
         "not_connected",
         409,
         "The user has to connect an account first",
-        "Send the user to the link from POST /v1/connections, then ask again with a new key.",
+        "Send the user to the link from POST /v1/connections, or hand their token over to "
+        "POST /v1/connections/tokens; then ask again with a new key.",
     ),
-    Kind("illegal_transition", 409, "The job's state does not allow this", "Ask for its status."),
+    Kind("illegal_transition", 409, "Its state does not allow this", "Ask for its status."),
     Kind(
         "request_in_flight",
         409,
@@ -205,7 +206,7 @@ def answer(request: Request, error: Exception) -> ProblemResponse:
         type=f"{PREFIX}{kind.code}",
         title=kind.title,
         status=kind.status,
-        detail=_told(problem.detail),
+        detail=_detail(problem),
         instance=_told(request.scope.get("path", "")),
         code=kind.code,
         retryable=kind.retryable,
@@ -265,6 +266,17 @@ def _of_validation(error: RequestValidationError) -> ProblemError:
     first = found[0]
     field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
     return ProblemError("invalid_input", f"{field}: {first['msg']}", field=field)
+
+
+def _detail(problem: ProblemError) -> str:
+    """What is wrong, with the field's name before it where it is one.
+
+    Made harmless apart: the words after a field named `token` are not what a token is masked for.
+    """
+    field, found, rest = problem.detail.partition(": ")
+    if not found or field != problem.known.get("field"):
+        return _told(problem.detail)
+    return f"{_told(field)}: {_told(rest)}"
 
 
 def _told(text: str) -> str:

@@ -17,6 +17,7 @@ __all__ = ["address_of", "asked_to_stop", "build_site", "http_server", "listenin
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
 
 def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
@@ -33,7 +34,7 @@ def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
 
 
 @asynccontextmanager
-async def http_server(web: "FastAPI", listener: socket, *, stop_s: int) -> AsyncIterator[None]:
+async def http_server(web: "ASGIApp", listener: socket, *, stop_s: int) -> AsyncIterator[None]:
     """Serve for the length of a block; requests under way at its end have `stop_s` to finish."""
     import uvicorn
 

@@ -2,7 +2,8 @@
 
 import importlib
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -13,7 +14,7 @@ from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError, InvalidInput, StoreError
 from headgate.base.log import configure
 from headgate.base.redact import redact
-from headgate.discovery import ready_systems
+from headgate.discovery import examine_systems
 from headgate.policy.entitlement import paid_history
 from headgate.system import System
 from headgate.toolkit.commands.output import messages, print_json
@@ -76,7 +77,7 @@ def load_app(
     named = app or (None if database else settings.app)
     if named:
         return _import(named, json=json)
-    systems = find_systems(settings, json=json)
+    systems = _systems(settings, tell=needs_syncs and not json, json=json)
     if needs_syncs and not systems:
         fail(
             "no system can be started: `headgate systems` says what each lacks. Or say where your "
@@ -96,12 +97,20 @@ def load_app(
         fail(str(error), code=CONFIG, json=json)
 
 
-def find_systems(settings: "Settings", *, json: bool) -> Sequence[System]:
-    """The installed systems that are chosen and lack nothing."""
+def _systems(settings: "Settings", *, tell: bool, json: bool) -> Sequence[System]:
+    """The installed systems that are chosen and lack nothing; says which are left out."""
     try:
-        return ready_systems(settings)
+        found = [each for each in examine_systems(settings) if each.chosen]
     except InvalidInput as error:
         fail(str(error), code=CONFIG, json=json)
+    ready = [each.system for each in found if each.ready and each.system is not None]
+    left_out = [each.name for each in found if not each.ready]
+    if tell and ready and left_out:
+        messages.print(
+            f"not started: {', '.join(left_out)}; `headgate systems` says what is missing",
+            markup=False,
+        )
+    return ready
 
 
 def _import(named: str, *, json: bool) -> App:
@@ -132,8 +141,15 @@ def run(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> 
         async with app:
             return await use(app)
 
-    try:
+    with errors_told(json=json):
         return event_loop.run(opened())
+
+
+@contextmanager
+def errors_told(*, json: bool = False) -> Iterator[None]:
+    """Turn errors into messages and exit codes."""
+    try:
+        yield
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except HeadgateError as error:

@@ -3,7 +3,8 @@
 import pytest
 from typer.testing import CliRunner, Result
 
-from headgate.cli.main import Commands, cli
+from headgate.cli.main import cli
+from tests.unit.test_public_face import ALL
 
 
 def run(*arguments: str, **env: str) -> Result:
@@ -13,7 +14,7 @@ def run(*arguments: str, **env: str) -> Result:
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("headgate ", [each.name for each in Commands.table]),
+        ("headgate ", [each.name for each in ALL]),
         ("headgate k", ["keys"]),
         ("headgate keys ", ["new", "rotate"]),
         ("headgate worker --lane ", ["hot", "cold", "all"]),

@@ -1,39 +1,42 @@
 """Strava's webhooks: the handshake and the events, from the emulated Strava and from strangers."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headgate import ConnectionState, InvalidInput, Secret
+from headgate import ConnectionState, InvalidInput
 from headgate.base.errors import StoreUnavailable
 from headgate.connectors.keys import KeyRing
 from headgate.model.states import ItemState, JobState
 from headgate.sandbox.kit.outbound import Reply
 from headgate.sandbox.strava import access
+from headgate.systems.activity_streams import system
 from headgate.systems.activity_streams.names import LIVE, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams
-from headgate.systems.activity_streams import webhooks
-from headgate.systems.activity_streams.webhooks import BODY_BYTES_MAX, PATH, WebhookSettings, from_environment
+from headgate.systems.activity_streams.webhooks import (
+    BODY_BYTES_MAX,
+    PATH,
+)
 from headgate.web.server import build
 from tests.connecting import Site, vault
-from tests.unit.sandbox.clients import Client as SandboxClient
-from tests.web.callers import ORIGIN, Served, history, problem
-from tests.web.test_activities import (
+from tests.systems.activity_streams.test_api import (
     ATHLETES,
     put,
     serving_activities,
-    strava_syncs,
+    streams,
     success,
 )
+from tests.unit.sandbox.clients import Client as SandboxClient
+from tests.web.callers import ORIGIN, Served, history, problem
 from tests.worlds import World, in_world
 
 pytestmark = pytest.mark.slow
 
 TOKEN = "a word that was agreed on"
 KEY = "Zx81_spectrum-QL-1984"
-AGREED = WebhookSettings(verify_token=Secret(TOKEN), subscription_id=120_001)
+AGREED = {"strava_verify_token": TOKEN, "strava_subscription_id": 120_001}
 CREATED = {
     "object_type": "activity",
     "object_id": 101,
@@ -52,27 +55,13 @@ WITHDRAWN = {
 }
 
 
-def agree(served: Served, agreed: WebhookSettings = AGREED) -> None:
-    """These settings, in place of the environment's."""
-
-    async def settings() -> WebhookSettings:
-        return agreed
-
-    served.web.dependency_overrides[webhooks.settings] = settings
-
-
 def with_webhooks(
     folder: Path,
     main: Callable[[World, Served], Awaitable[None]],
-    agreed: WebhookSettings = AGREED,
+    agreed: Mapping[str, Any] = AGREED,
 ) -> None:
     """Run `main` where that was agreed on with Strava."""
-
-    async def agreeing(world: World, served: Served) -> None:
-        agree(served, agreed)
-        await main(world, served)
-
-    serving_activities(folder, agreeing)
+    serving_activities(folder, main, systems=[streams(**agreed)])
 
 
 def asking(**changed: str) -> dict[str, str]:
@@ -137,14 +126,13 @@ def test_without_a_word_there_are_no_webhooks(tmp_path: Path) -> None:
         problem(await anyone.post(PATH, json=CREATED), 404, "not_found")
         problem(await anyone.post(f"{PATH}/{KEY}", json=CREATED), 404, "not_found")
 
-    with_webhooks(tmp_path, main, WebhookSettings())
+    with_webhooks(tmp_path, main, {})
 
 
 def test_an_application_without_the_syncs_has_no_webhooks(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app = await world.app(history())
         served = Served(app, build(app, keys=KeyRing.for_demo()))
-        agree(served)
 
         problem(await served.with_headers().get(PATH, params=asking()), 404, "not_found")
 
@@ -152,7 +140,7 @@ def test_an_application_without_the_syncs_has_no_webhooks(tmp_path: Path) -> Non
 
 
 def test_with_a_key_the_address_is_a_secret(tmp_path: Path) -> None:
-    agreed = WebhookSettings(verify_token=Secret(TOKEN), key=Secret(KEY))
+    agreed = {"strava_verify_token": TOKEN, "strava_webhook_key": KEY}
 
     async def main(world: World, served: Served) -> None:
         anyone = served.with_headers()
@@ -312,10 +300,10 @@ def test_the_emulated_strava_subscribes_and_its_events_bring_the_streams(tmp_pat
             return Reply(answer.status_code, answer.content)
 
         site = Site(world, outbound=outbound, activities=3)
-        app = await world.app(*strava_syncs(), transport=site.wire, vault=vault())
+        agreed = {"strava_verify_token": TOKEN, "strava_webhook_key": KEY}
+        app = await world.app(systems=[streams(**agreed)], transport=site.wire, vault=vault())
         connection = await site.connect(app)
         made.append(Served(app, build(app, keys=KeyRing.for_demo())))
-        agree(made[0], WebhookSettings(verify_token=Secret(TOKEN), key=Secret(KEY)))
         worker = app.supervisor()
         await worker.start()
 
@@ -354,29 +342,34 @@ def test_the_emulated_strava_subscribes_and_its_events_bring_the_streams(tmp_pat
 # ---- settings ----------------------------------------------------------------------------------
 
 
-def test_settings_come_from_the_environment() -> None:
-    assert from_environment({}) == WebhookSettings()
-    found = from_environment(
-        {
-            "HEADGATE_STRAVA_VERIFY_TOKEN": TOKEN,
-            "HEADGATE_STRAVA_WEBHOOK_KEY": KEY,
-            "HEADGATE_STRAVA_SUBSCRIPTION_ID": " 120001 ",
-        }
-    )
-    assert found.verify_token is not None and found.verify_token.reveal() == TOKEN
-    assert found.key is not None and found.key.reveal() == KEY
-    assert found.subscription_id == 120_001
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "HEADGATE_STRAVA_CLIENT_ID": "4242",
+        "HEADGATE_STRAVA_CLIENT_SECRET": "s3cret",
+        "HEADGATE_STRAVA_VERIFY_TOKEN": TOKEN,
+        "HEADGATE_STRAVA_WEBHOOK_KEY": KEY,
+        "HEADGATE_STRAVA_SUBSCRIPTION_ID": " 120001 ",
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    found = system.configured(public_url="http://here").configuration
+
+    assert found.strava_verify_token.get_secret_value() == TOKEN
+    assert found.strava_webhook_key.get_secret_value() == KEY
+    assert found.strava_subscription_id == 120_001
     assert TOKEN not in repr(found) and KEY not in repr(found)
-    for name, value in (("SUBSCRIPTION_ID", "x1"), ("WEBHOOK_KEY", "short"), ("WEBHOOK_KEY", "/")):
-        with pytest.raises(InvalidInput, match=name):
-            from_environment({f"HEADGATE_STRAVA_{name}": value})
 
 
-def test_the_settings_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADGATE_STRAVA_SUBSCRIPTION_ID", "7")
-    webhooks._settings.cache_clear()
-    try:
-        assert webhooks._settings().subscription_id == 7
-        assert webhooks._settings() is webhooks._settings()
-    finally:
-        webhooks._settings.cache_clear()
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("SUBSCRIPTION_ID", "x1"), ("WEBHOOK_KEY", "short"), ("WEBHOOK_KEY", "/" * 20)],
+)
+def test_a_setting_that_cannot_be_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv("HEADGATE_STRAVA_CLIENT_ID", "4242")
+    monkeypatch.setenv("HEADGATE_STRAVA_CLIENT_SECRET", "s3cret")
+    monkeypatch.setenv(f"HEADGATE_STRAVA_{name}", value)
+
+    with pytest.raises(InvalidInput, match=f"HEADGATE_STRAVA_{name}"):
+        system.configured()

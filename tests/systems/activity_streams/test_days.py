@@ -6,7 +6,7 @@ Everything that runs is the system's own: its syncs, its events, Strava's connec
 import msgspec
 import pytest
 
-from bench.strava_days import LIVE_READS, READS_15MIN, RESERVE, Scenario, play
+from bench.activity_streams.days import LIVE_READS, READS_15MIN, RESERVE, Scenario, play
 from headgate.model.job import Lane
 from headgate.store.sql.item_store import SqlItems
 from tests import profiles

@@ -4,8 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from headgate import Chunk, Context, Transient
+from headgate.model.access import Role
 from headgate.model.states import JobState
+from headgate.systems.health_history import api
 from headgate.systems.health_history.api import STATUS_OF, Status
+from tests.web import test_openapi
 from tests.web.callers import Served, history, problem, serving
 from tests.worlds import World
 
@@ -171,3 +174,63 @@ def test_every_state_has_one_of_the_five_words() -> None:
     assert set(STATUS_OF) == set(JobState)
     assert set(STATUS_OF.values()) == set(Status)
     assert {Status(word) for word in ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED")}
+
+
+# ---- who may -----------------------------------------------------------------------------------
+
+ITS_PATHS = [
+    ("GET", "/jobs/{id}/status"),
+    *(("POST", f"/jobs/{{id}}/{verb}") for verb in ("retry", "pause", "resume", "cancel")),
+]
+
+
+def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        bob = Phone(served, await served.client(user_id="bob"))
+        theirs = (await bob.start())["jobId"]
+        ada = await served.client()
+
+        for method, path in ITS_PATHS:
+            answer = await ada.request(method, path.format(id=theirs))
+            problem(answer, 404, "not_found")
+        assert (await ada.get("/jobs")).json() == {"data": [], "next_cursor": None}
+        problem(await ada.get("/jobs", params={"userId": "bob"}), 403, "forbidden")
+        problem(await ada.post("/jobs", json={**WANTED, "userId": "bob"}), 403, "forbidden")
+        assert (await bob.status(theirs))["status"] == "PENDING"
+
+    serving(tmp_path, main)
+
+
+def test_a_reader_changes_nothing(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        job_id = (await Phone(served, await served.client()).start())["jobId"]
+        reader = await served.client(Role.READER)
+
+        problem(await reader.post("/jobs", json=WANTED), 403, "forbidden")
+        for method, path in ITS_PATHS:
+            answer = await reader.request(method, path.format(id=job_id))
+            assert answer.status_code == (200 if method == "GET" else 403)
+
+    serving(tmp_path, main)
+
+
+# ---- the description ---------------------------------------------------------------------------
+
+
+def test_its_operations_have_names_that_stay_and_examples_that_hold(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        document = served.web.openapi()
+        names = {
+            operation["operationId"]
+            for path, methods in document["paths"].items()
+            for operation in methods.values()
+            if path.startswith("/jobs")
+        }
+        assert names == {
+            *("start_historical_job", "list_historical_jobs", "get_historical_job_status"),
+            *("retry_historical_job", "pause_historical_job"),
+            *("resume_historical_job", "cancel_historical_job"),
+        }
+
+    serving(tmp_path, main)
+    test_openapi.test_examples_are_what_the_models_hold(api)

@@ -1,14 +1,12 @@
 """Activity streams against the emulated Strava: fetched once, never lost, within every limit."""
 
 from datetime import datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-import headgate.systems.activity_streams as system
 from headgate import (
     ActiveJobExists,
     ApiSource,
@@ -21,6 +19,7 @@ from headgate import (
     Reason,
     Secret,
 )
+from headgate.model.account import Tokens
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.ports.transport import Request, Response
@@ -28,10 +27,11 @@ from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.activity import Shares
 from headgate.sandbox.strava.world import NewActivity
-from headgate.systems.activity_streams.names import COLLECTION, LIVE, activity_id
+from headgate.systems.activity_streams import system
+from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS, activity_id
 from tests.connecting import key_entries
 from tests.flow.test_items import lines, told
-from tests.streaming import ACTIVE, ALL_STREAMS, MANY, Place, in_place
+from tests.systems.activity_streams.places import ACTIVE, ALL_STREAMS, MANY, Place, in_place
 
 pytestmark = pytest.mark.slow
 
@@ -196,9 +196,7 @@ def test_a_429_defers_until_the_reset_and_burns_no_retry(tmp_path: Path) -> None
         assert job.reason is Reason.RATE_LIMITED
 
         # Then that one is deferred until the next quarter of an hour, and nothing is held
-        [deferred] = await place.app.items.list(
-            COLLECTION, states=[ItemState.DEFERRED], limit=10
-        )
+        [deferred] = await place.app.items.list(COLLECTION, states=[ItemState.DEFERRED], limit=10)
         assert deferred.deferred_until is not None and job.wake_at is not None
         quarter = deferred.deferred_until.timestamp() % 900
         assert 0 <= quarter < 10, deferred.deferred_until
@@ -454,13 +452,10 @@ def test_a_page_of_a_list_goes_on_after_the_one_before(tmp_path: Path) -> None:
 
 def test_of_several_accounts_one_must_be_named(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
-        accounts = place.app._runtime.credentials
-        assert accounts is not None
         second = place.strava.add_athlete(activities=3)
         grant = place.strava.grant(second.id)
-        other = await place.app.connections.hand_over(
-            "strava", Secret(grant.access_token), user_id="ada", external_id=str(second.id)
-        )
+        tokens = Tokens(access=Secret(grant.access_token), external_id=str(second.id))
+        other = await place.app.connections._keep("strava", "ada", tokens, None)
 
         with pytest.raises(InvalidInput, match="connection_id"):
             await place.streams.sync_now(user_id="ada")
@@ -557,31 +552,27 @@ ENVIRONMENT = {"HEADGATE_STRAVA_CLIENT_ID": "4242", "HEADGATE_STRAVA_CLIENT_SECR
 
 
 @pytest.mark.parametrize("missing", sorted(ENVIRONMENT))
-def test_what_is_not_set_is_named(missing: str) -> None:
+def test_what_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    for name, value in {**ENVIRONMENT, missing: " "}.items():
+        monkeypatch.setenv(name, value)
+
     with pytest.raises(InvalidInput, match=f"{missing}: is not set"):
-        system.from_environment({**ENVIRONMENT, missing: " "})
+        system.configured()
 
 
-async def test_the_app_is_made_when_it_is_first_asked_for(
+async def test_the_environment_says_who_we_are_at_strava(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(system, "_app", cache(system._app.__wrapped__))
-    with pytest.raises(AttributeError, match="HEADGATE_STRAVA_CLIENT_ID: is not set"):
-        _ = system.app
-    with pytest.raises(AttributeError, match="no attribute 'other'"):
-        _ = system.other
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HEADGATE_KEYS", key_entries("k1")[0])
     monkeypatch.setenv("HEADGATE_STRAVA_URL", "http://127.0.0.1:8001/")
 
-    app = system.app
+    app = App(systems=[system])
 
-    assert isinstance(app, App)
-    assert app is system.app
-    assert {sync.name for sync in app.runtime.registry} == {LIVE, system.STREAMS}
-    source = app.runtime.registry.get(LIVE).source
+    assert {sync.name for sync in app.registry} == {LIVE, STREAMS}
+    source = app.registry.get(LIVE).source
     assert isinstance(source, ApiSource)
     assert source.api.base_url == "http://127.0.0.1:8001/api/v3"
     await app.close()

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from bench.activity_streams.days import READS_15MIN, RESERVE, Outcome, Scenario, play
 from bench.report import Report, console, is_quick
-from bench.strava_days import READS_15MIN, RESERVE, Outcome, Scenario, play
 from headgate.base import log
 from headgate.base.clock import SystemClock
 

@@ -15,12 +15,18 @@ from typer.testing import CliRunner, Result
 
 from headgate import App
 from headgate.cli import items
-from headgate.toolkit.commands.loading import FAILED
 from headgate.model import item as change
-from headgate.systems.activity_streams.names import activity_id
-from headgate.systems.activity_streams.names import ACTIVITIES, details_id
+from headgate.systems.activity_streams.names import ACTIVITIES, activity_id, details_id
+from headgate.toolkit.commands.loading import FAILED
 from tests.connecting import key_entries
-from tests.web.test_activities import add_connection, claim, put, settle, stuck, success
+from tests.systems.activity_streams.test_api import (
+    add_connection,
+    claim,
+    put,
+    settle,
+    stuck,
+    success,
+)
 
 APP = """
 import headgate
@@ -150,12 +156,12 @@ def test_a_long_list_goes_on_where_it_ended(headgate: Run, given: Given) -> None
     given(a_few)
 
     first = json.loads(headgate("list", "--limit", "2", "--json").stdout)
-    rest = json.loads(headgate("list", "--after", first["next_after"], "--json").stdout)
+    rest = json.loads(headgate("list", "--after", first["next_cursor"], "--json").stdout)
 
     listed = [each["id"] for each in first["data"] + rest["data"]]
     assert listed == [ID, details_id(ID), *(activity_id("ada-1", at) for at in (102, 103))]
     assert first["data"][0]["stuck"] is True
-    assert rest["next_after"] is None
+    assert rest["next_cursor"] is None
     assert "no items" in headgate("list", "--user", "nobody").stderr
 
 

@@ -14,7 +14,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-import headgate.systems.health_history.syncs as system
 from headgate import (
     App,
     ConnectionReason,
@@ -31,6 +30,7 @@ from headgate.sandbox.google_health import access as google_access
 from headgate.sandbox.google_health.world import NewExercise
 from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.sandbox.strava import access as strava_access
+from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import DAY_COSTS, NAME
 from tests.connecting import key_entries
 from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start, user_id
@@ -595,45 +595,34 @@ def settled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [each for each in os.environ if each.startswith("HEADGATE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HEADGATE_DATABASE", f"sqlite:///{tmp_path}/history.db")
-    system._app.cache_clear()
 
 
 @pytest.mark.usefixtures("settled")
 @pytest.mark.parametrize("missing", sorted(ENVIRONMENT))
-def test_what_is_missing_in_the_environment_is_named(missing: str) -> None:
-    given = {**ENVIRONMENT, missing: " "}
+def test_what_is_missing_in_the_environment_is_named(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    for name, value in {**ENVIRONMENT, missing: " "}.items():
+        monkeypatch.setenv(name, value)
 
     with pytest.raises(InvalidInput, match=f"{missing}: is not set"):
-        system.from_environment(given)
+        system.configured()
 
 
 @pytest.mark.usefixtures("settled")
-def test_the_module_has_no_app_until_it_is_set_up() -> None:
-    assert not hasattr(system, "app")
-    with pytest.raises(AttributeError, match="HEADGATE_FITBIT_CLIENT_ID: is not set"):
-        _ = system.app
-    with pytest.raises(AttributeError, match="no attribute 'other'"):
-        _ = system.other
-
-
-@pytest.mark.usefixtures("settled")
-async def test_the_app_is_made_when_it_is_first_asked_for(
+async def test_the_environment_says_who_we_are_at_both_providers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HEADGATE_KEYS", key_entries("k1")[0])
     monkeypatch.setenv("HEADGATE_STRAVA_URL", "http://127.0.0.1:8001/")
-    monkeypatch.setenv("HEADGATE_PAID_HISTORY", "1")
 
-    app = system.app
+    app = App(f"sqlite:///{tmp_path}/history.db", systems=[system])
 
-    assert isinstance(app, App)
-    assert app is system.app
-    [sync] = app.runtime.registry
+    [sync] = app.registry
     assert (sync.name, sync.source.name) == (NAME, "fitbit")
-    assert app.runtime.entitlement is paid_history
-    addresses = [getattr(auth, "token_url", "") for auth in app.runtime.registry.auths.values()]
+    addresses = [getattr(auth, "token_url", "") for auth in app.registry.auths.values()]
     assert addresses == [
         "https://oauth2.googleapis.com/token",
         "http://127.0.0.1:8001/oauth/token",
@@ -641,9 +630,3 @@ async def test_the_app_is_made_when_it_is_first_asked_for(
     async with app:
         assert await app.jobs.list() == []
     assert (tmp_path / "history.db").exists()
-
-
-@pytest.mark.usefixtures("settled")
-def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="HEADGATE_PAID_HISTORY"):
-        system.from_environment({**ENVIRONMENT, "HEADGATE_PAID_HISTORY": "perhaps"})

@@ -19,9 +19,9 @@ from headgate.model.states import ItemState
 from headgate.sandbox.kit.faults import FaultKind
 from headgate.sandbox.strava.world import NewActivity
 from headgate.store.sql.connections import SqlConnections
-from headgate.systems.activity_streams.names import LIVE, STREAMS
 from headgate.systems.activity_streams.events import StravaEvent
-from tests.streaming import ACTIVE, Place, in_place
+from headgate.systems.activity_streams.names import LIVE, STREAMS
+from tests.systems.activity_streams.places import ACTIVE, Place, in_place
 
 pytestmark = pytest.mark.slow
 

@@ -25,9 +25,9 @@ from headgate.sandbox.strava.activity import Activity as Sport
 from headgate.sandbox.strava.activity import Shares
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.sandbox.strava.world import NewActivity
-from headgate.systems.activity_streams.service import ActivityStreams, StreamStats
 from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import activity_id
+from headgate.systems.activity_streams.service import ActivityStreams, StreamStats
 from headgate.systems.activity_streams.syncs import activity_streams
 from tests import servers
 from tests.connecting import Wire, vault
@@ -145,7 +145,7 @@ async def working(file: Path, redis: servers.ValkeyServer) -> AsyncIterator[Plac
     app._limiter._server_time = False
     async with app:
         grant = strava.grant()
-        connection = await app.connections.hand_over(
+        connection = await app.connections.connect_with_token(
             "strava", Secret(grant.access_token), user_id="ada", external_id=grant.user
         )
         supervisor = app.supervisor()

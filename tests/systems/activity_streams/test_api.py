@@ -13,20 +13,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 from sqlalchemy import Engine, event
 
-from headgate import App, Secret, Sync
-from headgate.systems.activity_streams.splicing import packed, spliced
+from headgate import App, Secret, Sync, System
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.strava.streams import streams_document
 from headgate.flow.sealing import seal
 from headgate.model import item as change
 from headgate.model.access import Role
-from headgate.model.item import Document, Item, ItemChange
+from headgate.model.item import Document, Item
 from headgate.model.states import ItemState
 from headgate.ports.connections import NewConnection
 from headgate.ports.items import NewItem
@@ -34,17 +35,27 @@ from headgate.sandbox.strava import access
 from headgate.store.sql import documents as stored_documents
 from headgate.store.sql import item_store
 from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.documents import LEVEL, Packed
-from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS, activity_id
-from headgate.systems.activity_streams.syncs import activity_streams
-from headgate.systems.activity_streams.names import ACTIVITIES, details_id
-from headgate.systems.activity_streams import documents
-from headgate.systems.activity_streams.links import ACTIVITY_PATH
+from headgate.store.sql.documents import Packed, compressed
+from headgate.systems.activity_streams import documents, system
+from headgate.systems.activity_streams.names import (
+    ACTIVITIES,
+    ACTIVITY_PATH,
+    COLLECTION,
+    LIVE,
+    STREAMS,
+    activity_id,
+    details_id,
+)
 from headgate.systems.activity_streams.serving import CHANNELS, takes_gzip
+from headgate.systems.activity_streams.settings import ActivityStreamsSettings
+from headgate.systems.activity_streams.splicing import spliced
+from headgate.systems.activity_streams.syncs import activity_streams
 from headgate.web.server import build
 from tests.connecting import BACK, Site, named_tokens, vault
 from tests.web import test_openapi
 from tests.web.callers import Client, Served, history, problem
+from tests.web.library import claim as claim
+from tests.web.library import settle as settle
 from tests.worlds import START, World, in_world
 
 pytestmark = pytest.mark.slow
@@ -55,6 +66,16 @@ ID = activity_id("ada-1", 101)
 SIZE = 3601
 #: What Strava calls them.
 ATHLETES = {"ada": 1001, "bob": 1002}
+
+
+def streams(**settings: Any) -> System:
+    """The system of an application that the emulated Strava knows, with these settings."""
+    configuration = ActivityStreamsSettings(
+        strava_client_id=access.CLIENT_ID,
+        strava_client_secret=SecretStr(access.CLIENT_SECRET),
+        **settings,
+    )
+    return msgspec.structs.replace(system, syncs=strava_syncs(), configuration=configuration)
 
 
 def strava_syncs() -> tuple[Sync, Sync]:
@@ -94,7 +115,8 @@ def serving_activities(
 
     async def opened(world: World) -> None:
         wire_to = Site(world).wire
-        app = await world.app(*strava_syncs(), transport=wire_to, vault=vault(), **parts)
+        given = {"systems": [streams()], **parts}
+        app = await world.app(transport=wire_to, vault=vault(), **given)
         for user in ATHLETES:
             await add_connection(app, user)
         await main(world, Served(app, build(app, keys=KeyRing.for_demo())))
@@ -142,21 +164,6 @@ async def put(
     )
     await app.items.register([new])
     return await app.items.get(new.id)
-
-
-async def claim(app: App, item: Item) -> Item:
-    found = await app._items.claim(
-        item.collection, item.connection_id, limit=100, lease=LEASE, worker="worker-1"
-    )
-    [claimed] = [each for each in found if each.id == item.id]
-    await app._items.settle_many([(change.release(each), None) for each in found if each != claimed])
-    return claimed
-
-
-async def settle(app: App, wanted: ItemChange, document: Document | None = None) -> Item:
-    [item] = await app._items.settle_many([(wanted, document)])
-    assert item is not None
-    return item
 
 
 async def pending(app: App) -> Item:
@@ -417,7 +424,7 @@ def test_documents_that_nothing_fits_around_are_served_too(
 ) -> None:
     def plainly(document: Document) -> Packed:
         made = stored_documents.pack(document)
-        return Packed(document, made.hash, gzip.compress(document.body, LEVEL))
+        return Packed(document, made.hash, gzip.compress(document.body))
 
     async def main(world: World, served: Served) -> None:
         # Not flushed to a whole byte.
@@ -433,9 +440,9 @@ def test_documents_that_nothing_fits_around_are_served_too(
 
 @given(st.binary(max_size=400), st.binary(max_size=60_000), st.binary(max_size=50))
 def test_words_fit_around_any_document(head: bytes, text: bytes, tail: bytes) -> None:
-    whole = spliced(head, packed(text, LEVEL), tail)
+    whole = spliced(head, compressed(text), tail)
 
-    assert gzip.decompress(packed(text, LEVEL)) == text
+    assert gzip.decompress(compressed(text)) == text
     assert whole is not None
     assert gzip.decompress(whole) == head + text + tail
     reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
@@ -694,17 +701,16 @@ def test_a_job_is_stored_and_followed_like_any_other(
     serving_activities(tmp_path, main)
 
 
-def test_an_application_without_these_syncs_says_so(tmp_path: Path) -> None:
+def test_an_application_without_the_system_has_none_of_its_paths(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app = await world.app(history())
         served = Served(app, build(app, keys=KeyRing.for_demo()))
         ada, admin = await served.client(), await served.admin()
 
         for path in ("/v1/activities/sync", "/v1/activities/backfill"):
-            problem(await ada.post(path), 422, "unknown_sync")
-        problem(await admin.get("/v1/admin/streams/stats"), 422, "unknown_sync")
-        assert (await ada.get("/v1/activities")).json() == {"data": [], "next_cursor": None}
-        problem(await ada.get(f"/v1/activities/{ID}/streams"), 404, "not_found")
+            problem(await ada.post(path), 404, "not_found")
+        problem(await admin.get("/v1/admin/streams/stats"), 404, "not_found")
+        problem(await ada.get("/v1/activities"), 404, "not_found")
 
     in_world(tmp_path, main)
 

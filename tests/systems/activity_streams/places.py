@@ -22,9 +22,10 @@ from headgate.ports.items import NewItem
 from headgate.sandbox.strava.activity import Activity as Sport
 from headgate.sandbox.strava.activity import Shares
 from headgate.sandbox.strava.streams import Points
+from headgate.systems.activity_streams import system
+from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import COLLECTION, STREAMS, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams
-from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.syncs import activity_streams
 from tests.connecting import Site, vault
 from tests.health import strava_api
@@ -164,8 +165,8 @@ def in_place(folder: Path, main: Main, *, works: bool = True, **options: Any) ->
 
     async def opened(world: World) -> None:
         site = Site(world, **{"shares": NONE_MANUAL, "activities": 10, **options})
-        syncs = activity_streams(strava_api())
-        app = await world.app(*syncs, transport=site.wire, vault=vault())
+        streams = msgspec.structs.replace(system, syncs=activity_streams(strava_api()))
+        app = await world.app(systems=[streams], transport=site.wire, vault=vault())
         place = Place(site, app, await site.connect(app))
         supervisor = app.supervisor()
         if works:

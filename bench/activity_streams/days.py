@@ -5,7 +5,7 @@ athlete's history is fetched in the cold lane while new activities come in at ra
 the hot one. Processes die, the limiter forgets, clocks are wrong: as the scenario says. The sandbox
 counts what arrives by its own clock, and its count is the verdict.
 
-`bench/backfill.py` measures these runs; `tests/simulation` holds them to what is promised.
+`backfill.py` measures these runs; a test holds them to what is promised.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ from headgate.simulation import SimulationLoop, VirtualClock, run
 from headgate.simulation.deployment import START, Deployment, StoreClock
 from headgate.simulation.limiter_server import LimiterServer
 from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams
-from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.syncs import activity_streams
 
 WINDOW_S = 900.0

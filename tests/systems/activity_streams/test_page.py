@@ -23,13 +23,17 @@ from headgate.model import item as change
 from headgate.model.access import Role
 from headgate.model.item import Document, Item
 from headgate.ports.items import NewItem
-from headgate.systems.activity_streams.names import ACTIVITIES, details_id
-from headgate.systems.activity_streams.links import activity_path
+from headgate.systems.activity_streams.names import (
+    ACTIVITIES,
+    ACTIVITY_LINK,
+    ACTIVITY_PATH,
+    details_id,
+)
 from tests.browser.conftest import OpenPage
 from tests.browser.rig import DESK, PHONE, Rig, Watched, picture, rig
 from tests.browser.test_progress_page import CONTRASTS, NASTY
 from tests.connecting import vault
-from tests.web.test_activities import (
+from tests.systems.activity_streams.test_api import (
     BEGAN,
     ID,
     channels,
@@ -39,7 +43,7 @@ from tests.web.test_activities import (
     fetching,
     pending,
     settle,
-    strava_syncs,
+    streams,
     stuck,
     success,
     unavailable,
@@ -63,7 +67,7 @@ async def served(
 ) -> AsyncIterator[Rig]:
     """The pages of activities, at a time that stands still."""
     monkeypatch.setenv("HEADGATE_PRIVATE_NETWORKS", "127.0.0.0/8")
-    async with rig(file, clock, lambda url: [*strava_syncs()], vault=vault()) as made:
+    async with rig(file, clock, lambda url: [], systems=[streams()], vault=vault()) as made:
         yield made
 
 
@@ -78,7 +82,7 @@ def open_page(open_page: OpenPage) -> OpenPage:
 
 def page_of(served: Rig) -> str:
     """The address of the activity's page."""
-    return served.url + activity_path(served.links, activity_id=ID, user_id="ada")
+    return served.url + ACTIVITY_PATH + served.links.page(ACTIVITY_LINK, ID, user_id="ada")
 
 
 async def described(app: App, **details: Any) -> None:

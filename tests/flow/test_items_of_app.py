@@ -1,0 +1,113 @@
+"""What an application does with items of any collection: find, count and reset them."""
+
+from pathlib import Path
+
+import pytest
+
+from headgate import App, InvalidInput, ItemState, NotFound
+from tests.collecting import ATTACHMENTS, COMMENTS, connect, notes_sync, put, stuck
+from tests.connecting import Site, vault
+from tests.worlds import World, in_world
+
+
+async def opened(world: World) -> App:
+    """An application of two collections."""
+    return await world.app(notes_sync(), vault=vault(), transport=Site(world).wire)
+
+
+def test_items_are_listed_of_one_collection_or_of_all(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await opened(world)
+        await put(app, "a")
+        await put(app, "b", COMMENTS)
+
+        async def listed(*args: str, **more: str) -> list[str]:
+            return [each.id for each in await app.items.list(*args, **more)]  # type: ignore[arg-type]
+
+        assert await listed() == ["a", "b"]
+        assert await listed(COMMENTS.name) == ["b"]
+        assert await listed(COMMENTS.name, user_id="bob") == []
+        assert await listed(after="b") == []
+
+    in_world(tmp_path, main)
+
+
+def test_an_unknown_collection_is_told_with_those_that_there_are(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await opened(world)
+        said = "collection: 'x' is not declared; there are: notes.attachments, notes.comments"
+
+        with pytest.raises(InvalidInput, match=said):
+            await app.items.list("x")
+        with pytest.raises(InvalidInput, match=said):
+            await app.items.stats("x")
+        with pytest.raises(InvalidInput, match="limit"):
+            await app.items.list(limit=0)
+        bare = await world.app()
+        with pytest.raises(InvalidInput, match="there are: none"):
+            await bare.items.list("x")
+        # What another application declares is found all the same.
+        await put(app, "a")
+        assert [each.id for each in await bare.items.list(ATTACHMENTS.name)] == ["a"]
+        assert await bare.items.list(ATTACHMENTS.name, after="a") == []
+
+    in_world(tmp_path, main)
+
+
+def test_each_collection_has_numbers_of_its_own(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await opened(world)
+        await stuck(app, "a")
+        await put(app, "b", COMMENTS)
+
+        attachments = await app.items.stats(ATTACHMENTS.name, user_id="bob")
+        comments = await app.items.stats(COMMENTS.name)
+
+        assert (attachments.title, attachments.stuck, attachments.retries) == (
+            "Attachments",
+            1,
+            {1: 1},
+        )
+        assert attachments.of_user is not None and not any(attachments.of_user.values())
+        assert (comments.states[ItemState.PENDING], comments.of_user) == (1, None)
+
+    in_world(tmp_path, main)
+
+
+def test_a_reset_asks_for_the_job_that_fetches_the_collection(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await opened(world)
+        connection_id = (await connect(app)).id
+        for the_id, collection in (("a", ATTACHMENTS), ("b", COMMENTS), ("c", ATTACHMENTS)):
+            await stuck(app, the_id, collection, connection_id=connection_id)
+
+        # Comments wait for whoever comes by, and so does what its caller sees to.
+        assert (await app.items.reset("b")).state is ItemState.PENDING
+        assert (await app.items.reset("c", fetch=False)).retry_count == 0
+        assert await app.jobs.list() == []
+
+        await app.items.reset("a", user_id="ada")
+        [job] = await app.jobs.list()
+        assert (job.sync, job.connection_id, job.user_id) == ("notes", connection_id, "ada")
+        assert job.params["options"] == {"only": "a"}
+        with pytest.raises(NotFound):
+            await app.items.reset("a", user_id="bob")
+
+    in_world(tmp_path, main)
+
+
+def test_what_was_fetched_is_served_with_its_item_and_forgotten_with_it(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await opened(world)
+        await put(app, "a")
+
+        served = await app.items.serve("a", user_id="ada")
+
+        assert (served.item.id, served.document) == ("a", None)
+        assert await app.items.documents_of(["a"]) == []
+        with pytest.raises(NotFound):
+            await app.items.serve("a", user_id="bob")
+        assert await app.items.forget(["a", "nobodys"]) == 1
+        assert await app.items.list() == []
+
+    in_world(tmp_path, main)

@@ -1,0 +1,69 @@
+"""What is told of connections and items, field by field."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from headgate.flow.documents import connection_document, item_document, page_document
+from headgate.model.account import Connection, ConnectionReason
+from headgate.model.item import Item
+from headgate.model.job import Lane
+from headgate.model.states import ConnectionState, ItemState
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def item(**fields: Any) -> Item:
+    given: dict[str, Any] = {
+        "id": "a",
+        "collection": "notes.attachments",
+        "user_id": "ada",
+        "connection_id": "conn_1",
+        "external_id": "1",
+        "lane": Lane.COLD,
+        "start_time": NOW,
+        "state": ItemState.FAILED,
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return Item(**{**given, **fields})
+
+
+def test_a_connection_is_told_as_json_without_what_is_the_engines_own() -> None:
+    told = connection_document(
+        Connection(
+            id="conn_1",
+            user_id="ada",
+            source="notes",
+            state=ConnectionState.ACTIVE,
+            reason=ConnectionReason.CONNECTED,
+            scopes=("read",),
+            version=7,
+            created_at=NOW,
+            updated_at=NOW,
+        )
+    )
+
+    assert told["scopes"] == ["read"]
+    assert (told["state"], told["created_at"]) == ("active", "2026-01-01T12:00:00Z")
+    assert set(Connection.__struct_fields__) - set(told) == {"version"}
+
+
+def test_an_item_is_told_as_json_without_what_is_the_engines_own() -> None:
+    told = item_document(item(error="no JSON"))
+
+    assert (told["state"], told["lane"], told["stuck"]) == ("failed", "cold", True)
+    assert (told["start_time"], told["error"]) == ("2026-01-01T12:00:00Z", "no JSON")
+    assert set(Item.__struct_fields__) - set(told) == {"token", "lease_until", "worker"}
+
+
+@pytest.mark.parametrize(
+    ("ids", "shown", "cursor"), [("", "", None), ("ab", "ab", None), ("abc", "ab", "b")]
+)
+def test_a_page_says_where_to_go_on_only_where_there_is_more(
+    ids: str, shown: str, cursor: str | None
+) -> None:
+    told: Any = page_document([item(id=each) for each in ids], 2, item_document)
+
+    assert ["".join(each["id"] for each in told["data"]), told["next_cursor"]] == [shown, cursor]
