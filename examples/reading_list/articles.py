@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 
 from pydantic import BaseModel, Field
 
@@ -48,13 +47,18 @@ async def described(app: App, items: Sequence[Item]) -> list[Article]:
     ids, shelves = [each.id for each in items], sorted({each.connection_id for each in items})
     records = await app.records.find([NAME], shelves, ids)
     titles = {each.key: str(each.data["title"]) for each in records}
-    marks = await app.read(partial(tables.marks_of, user_id=items[0].user_id))
+    marks = await app.read(lambda tx: tables.marks_of(tx, items[0].user_id, ids))
     return [
-        Article(id=id, title=titles.get(id, id), state=each.state.value, read_at=marks.get(id))
-        for id, each in zip(ids, items, strict=True)
+        Article(
+            id=each.id,
+            title=titles.get(each.id, each.id),
+            state=each.state.value,
+            read_at=marks.get(each.id),
+        )
+        for each in items
     ]
 
 
 async def erase(app: App, user_id: str) -> None:
     """Forget what a user has read; articles and titles are the engine's to forget."""
-    await app.write(partial(tables.forget, user_id=user_id))
+    await app.write(lambda tx: tables.forget(tx, user_id))

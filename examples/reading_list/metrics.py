@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import Metric
 
 from headgate import App
+from headgate.toolkit.metrics import gauge
 
 from . import tables
 
@@ -12,4 +13,4 @@ from . import tables
 async def metrics(app: App) -> Iterable[Metric]:
     """One number, read from the database when it is asked for."""
     read = await app.read(tables.count)
-    return [GaugeMetricFamily("reading_list_articles_read", "Articles marked as read.", value=read)]
+    return [gauge("reading_list_articles_read", "Articles marked as read.", [], [((), read)])]

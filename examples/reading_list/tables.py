@@ -3,6 +3,7 @@
 Its migrations lie beside this file. Whose a row is, is part of every statement.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import Column, Connection, MetaData, Table, Text, delete, func, select
@@ -26,9 +27,10 @@ def mark(tx: Connection, user_id: str, article_id: str, now: datetime) -> None:
     tx.execute(insert_into(tx.dialect, marks).values(row).on_conflict_do_nothing())
 
 
-def marks_of(tx: Connection, user_id: str) -> dict[str, datetime]:
-    """What a user has read, and when."""
-    rows = tx.execute(select(marks.c.article_id, marks.c.read_at).where(marks.c.user_id == user_id))
+def marks_of(tx: Connection, user_id: str, article_ids: Sequence[str]) -> dict[str, datetime]:
+    """Which of these articles a user has read, and when."""
+    mine = (marks.c.user_id == user_id) & marks.c.article_id.in_(article_ids)
+    rows = tx.execute(select(marks.c.article_id, marks.c.read_at).where(mine))
     return {row.article_id: row.read_at for row in rows}
 
 

@@ -52,14 +52,16 @@ def found(name: str) -> InstalledSystem:
 
 
 def test_those_that_ship_are_found_as_all_others_are() -> None:
-    assert [each.name for each in installed_systems()] == SHIPPED
-    assert all(each.origin.startswith("headgate ") for each in installed_systems())
+    ours = [each for each in installed_systems() if each.origin.startswith("headgate ")]
+
+    assert [each.name for each in ours] == SHIPPED
+    assert all(each.system is not None for each in ours)
 
 
 def test_an_installed_system_is_found_and_tells_where_it_is_from(site_packages: Path) -> None:
     install(site_packages, "tiny")
 
-    assert [each.name for each in installed_systems()] == [*SHIPPED, "tiny"]
+    assert {each.name for each in installed_systems()} >= {*SHIPPED, "tiny"}
     tiny = found("tiny")
     assert tiny.system is not None and tiny.system.title == "Tiny"
     assert (tiny.origin, tiny.ready) == ("tiny-dist 1.0", True)

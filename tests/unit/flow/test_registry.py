@@ -104,7 +104,7 @@ def test_an_api_that_says_too_little_of_itself_is_refused() -> None:
         def open_http(self, way: object) -> object: ...
 
     with pytest.raises(InvalidInput, match="lacks budget, ports"):
-        Sync(name="half", source=Reach())
+        Sync(name="half", source=Reach("half"))
 
 
 def test_a_sync_is_found_by_its_name() -> None:
