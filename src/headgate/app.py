@@ -27,7 +27,7 @@ from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
 from headgate.flow.fetch_item import Fetching
-from headgate.flow.gate import Gates
+from headgate.flow.gate import BudgetGate
 from headgate.flow.items import Items
 from headgate.flow.jobs import Jobs
 from headgate.flow.measurements import Measurements
@@ -136,7 +136,7 @@ class App:
             ids=self._ids,
             rng=self.rng,
             registry=registry,
-            gates=Gates(self._limiter, MemoryLimiter(self.clock), self.clock, self._ids),
+            gates=BudgetGate(self._limiter, MemoryLimiter(self.clock), self.clock, self._ids),
             fetching=Fetching(
                 items=self._items,
                 clock=self.clock,

@@ -15,10 +15,10 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import Connection
 
-from headgate.flow.gate import JobGate, Unlimited
+from headgate.flow.gate import JobGate, UnlimitedPermit
 from headgate.model import change
 from headgate.model.job import Job
-from headgate.ports.connector import Passage
+from headgate.ports.connector import Permit
 from headgate.simulation.__main__ import main
 from headgate.simulation.host import current_host
 from headgate.simulation.scenario import Ablation, play
@@ -94,9 +94,9 @@ def by_own_clock(job: Job, *, after: timedelta, **more: Any) -> change.JobChange
 _defer = change.defer
 
 
-def unlimited(gate: JobGate, **asked: Any) -> AbstractAsyncContextManager[Passage]:
+def unlimited(gate: JobGate, **asked: Any) -> AbstractAsyncContextManager[Permit]:
     """A gate that stands open, whatever the budget says."""
-    return nullcontext(Unlimited())
+    return nullcontext(UnlimitedPermit())
 
 
 def without(target: Any, **instead: Any) -> Callable[[], AbstractContextManager[object]]:

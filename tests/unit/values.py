@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from headgate.base.clock import Clock, ManualClock
 from headgate.base.ids import UlidIds
 from headgate.flow.fetch_item import Fetching
-from headgate.flow.gate import Gates
+from headgate.flow.gate import BudgetGate
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
@@ -47,9 +47,9 @@ def fetching(clock: Clock) -> Fetching:
     return Fetching(items=cast(ItemStore, None), clock=clock, worker="worker-1")
 
 
-def gates(clock: Clock, rng: Random) -> Gates:
+def gates(clock: Clock, rng: Random) -> BudgetGate:
     """Gates before a limiter in memory."""
-    return Gates(MemoryLimiter(clock), MemoryLimiter(clock), clock, UlidIds(clock, rng))
+    return BudgetGate(MemoryLimiter(clock), MemoryLimiter(clock), clock, UlidIds(clock, rng))
 
 
 def runtime(recorder: object, *syncs: Sync, **more: Any) -> Runtime:

@@ -35,7 +35,7 @@ from headgate.connectors.rates import read_safely
 from headgate.connectors.urls import Origin, joined, origin_of, redirected
 from headgate.policy.retry import backoff
 from headgate.ports.auth import Placed
-from headgate.ports.connector import NextPage, Paging, Passage, RequestOptions, Way
+from headgate.ports.connector import NextPage, Paging, Permit, RequestOptions, Way
 from headgate.ports.transport import Headers, Request, Response, without_query
 
 #: Hops that one request may make.
@@ -210,14 +210,14 @@ class HttpClient:
     async def _placed(self) -> Placed:
         return Placed() if self._way.access is None else await self._way.access.placed()
 
-    async def _tell_counts(self, passage: Passage, response: Response) -> None:
+    async def _tell_counts(self, passage: Permit, response: Response) -> None:
         if self._api.counts is not None:
             counts = read_safely(self._api.counts, response.headers)
             if counts:
                 await passage.saw(counts)
 
     async def _judged(
-        self, passage: Passage, response: Response, options: RequestOptions
+        self, passage: Permit, response: Response, options: RequestOptions
     ) -> SourceError | None:
         """What is wrong with the answer; a refusal by the limit closes the budget for everybody."""
         verdict = self._classified(response)

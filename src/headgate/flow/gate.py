@@ -29,7 +29,7 @@ from headgate.base.redact import describe_error
 from headgate.model.budget import Ask, Budget, BudgetUse, Exhausted, Granted, Unreachable
 from headgate.model.job import Lane
 from headgate.policy.spending import local_share, paced_limit
-from headgate.ports.connector import Passage
+from headgate.ports.connector import Permit
 from headgate.ports.limiter import Limiter
 
 #: A wait up to this long is waited out; a longer one puts the job off. Well below the time that one
@@ -48,7 +48,7 @@ UNLIMITED_REST_S_MAX = 86_400.0
 _log = get_logger(__name__)
 
 
-class Gates:
+class BudgetGate:
     """The gates of one process: all of them before the same limiter."""
 
     def __init__(self, limiter: Limiter, local: Limiter, clock: Clock, ids: Ids) -> None:
@@ -75,7 +75,7 @@ class Gates:
             _log.warning("limiter_away", error=describe_error(error))
             return None
 
-    async def enter(self, budget: Budget, ask: Ask, *, essential: bool) -> "Passed":
+    async def enter(self, budget: Budget, ask: Ask, *, essential: bool) -> "SharedPermit":
         """Wait for a grant, or raise BudgetSpent or LimiterUnreachable."""
         patience_s = PATIENCE_S[ask.lane]
         line = self._line(budget, ask)
@@ -102,7 +102,7 @@ class Gates:
 
     async def _pass(
         self, budget: Budget, ask: Ask, *, essential: bool, patience_s: float
-    ) -> "Passed":
+    ) -> "SharedPermit":
         gives_up = self._clock.monotonic() + patience_s
         while True:
             answer = await self._limiter.acquire(budget, ask, grant_id=self._ids.new("grant"))
@@ -119,8 +119,8 @@ class Gates:
             if isinstance(answer, Granted):
                 if limiter is self._local:
                     self._owed[budget, ask] += 1
-                    return PassedAlone(limiter, self._local, budget, ask, answer)
-                return Passed(limiter, self._local, budget, ask, answer)
+                    return LocalPermit(limiter, self._local, budget, ask, answer)
+                return SharedPermit(limiter, self._local, budget, ask, answer)
             assert isinstance(answer, Exhausted)
             if self._clock.monotonic() + answer.wait_s > gives_up:
                 limit = f" ({answer.limit})" if answer.limit else ""
@@ -157,7 +157,9 @@ class Gates:
 class JobGate:
     """The gate as a source sees it."""
 
-    def __init__(self, gates: Gates, budget: Budget | None, lane: Lane, connection_id: str) -> None:
+    def __init__(
+        self, gates: BudgetGate, budget: Budget | None, lane: Lane, connection_id: str
+    ) -> None:
         """Pass requests of this lane and connection."""
         self._gates = gates
         self._budget = budget
@@ -168,17 +170,15 @@ class JobGate:
 
     def request(
         self, *, kind: str = "read", retry: bool = False, essential: bool = False
-    ) -> AbstractAsyncContextManager[Passage]:
+    ) -> AbstractAsyncContextManager[Permit]:
         """A place for one request, given back when it is over."""
         if self._budget is None:
-            return nullcontext(Unlimited())
+            return nullcontext(UnlimitedPermit())
         ask = Ask(lane=self._lane, connection_id=self._connection_id, kind=kind, retry=retry)
         return self._limited(self._budget, ask, essential=essential)
 
     @asynccontextmanager
-    async def _limited(
-        self, budget: Budget, ask: Ask, *, essential: bool
-    ) -> AsyncIterator[Passage]:
+    async def _limited(self, budget: Budget, ask: Ask, *, essential: bool) -> AsyncIterator[Permit]:
         passed = await self._gates.enter(budget, ask, essential=essential)
         self.remaining = passed.remaining
         try:
@@ -187,7 +187,7 @@ class JobGate:
             await passed.leave()
 
 
-class Passed:
+class SharedPermit:
     """A request that was granted."""
 
     def __init__(
@@ -230,7 +230,7 @@ class Passed:
             )
 
 
-class PassedAlone(Passed):
+class LocalPermit(SharedPermit):
     """A request that was granted from the share of this process, while the limiter is away."""
 
     async def saw(self, counts: Mapping[str, int]) -> None:
@@ -240,7 +240,7 @@ class PassedAlone(Passed):
         await super().saw(spent)
 
 
-class Unlimited:
+class UnlimitedPermit:
     """A request to a provider that has no budget: nothing counts it, and nothing holds it back."""
 
     remaining: int | None = None

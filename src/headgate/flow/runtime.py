@@ -10,7 +10,7 @@ from headgate.base.ids import Ids
 from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
 from headgate.flow.fetch_item import Fetching
-from headgate.flow.gate import Gates
+from headgate.flow.gate import BudgetGate
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry
 from headgate.policy.entitlement import Entitlement
@@ -28,7 +28,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     ids: Ids
     rng: random.Random
     registry: Registry
-    gates: Gates
+    gates: BudgetGate
     fetching: Fetching
     #: What this process measures of its work; the default knows no sync, and so measures none.
     measurements: Measurements = msgspec.field(default_factory=Measurements)

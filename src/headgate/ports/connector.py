@@ -23,7 +23,7 @@ from headgate.ports.items import FetchedItems, NewItem, Registered
 from headgate.ports.transport import Response, Transport
 
 
-class Passage(Protocol):
+class Permit(Protocol):
     """A request that may be sent now. It is counted."""
 
     #: What is left of the provider's tightest window, where that is known.
@@ -43,7 +43,7 @@ class Gate(Protocol):
 
     def request(
         self, *, kind: str = "read", retry: bool = False, essential: bool = False
-    ) -> AbstractAsyncContextManager[Passage]:
+    ) -> AbstractAsyncContextManager[Permit]:
         """Wait for a place in every window and for a slot, or raise BudgetSpent.
 
         `essential`: live work may send it on a small local share while the limiter is away.

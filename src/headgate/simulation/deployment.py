@@ -21,7 +21,7 @@ from headgate.base.service import Service
 from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
 from headgate.flow.fetch_item import Fetching
-from headgate.flow.gate import Gates
+from headgate.flow.gate import BudgetGate
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
@@ -111,7 +111,9 @@ class Process:
             ids=ids,
             rng=rng,
             registry=registry,
-            gates=Gates(deployment.limiter_of(self.database), MemoryLimiter(clock), clock, ids),
+            gates=BudgetGate(
+                deployment.limiter_of(self.database), MemoryLimiter(clock), clock, ids
+            ),
             fetching=Fetching(
                 items=items,
                 clock=clock,

@@ -10,7 +10,7 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited, StoreUnavailable
 from headgate.base.ids import UlidIds
-from headgate.flow.gate import Gates, JobGate
+from headgate.flow.gate import BudgetGate, JobGate
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import (
     Answer,
@@ -86,7 +86,7 @@ class Site:
         self.clock = ManualClock(START)
         self.limiter = Flaky(self.clock)
         ids = UlidIds(self.clock, Random(1))
-        self.gates = Gates(self.limiter, MemoryLimiter(self.clock), self.clock, ids)
+        self.gates = BudgetGate(self.limiter, MemoryLimiter(self.clock), self.clock, ids)
 
     def gate(self, budget: Budget | None = BUDGET, lane: Lane = Lane.HOT) -> JobGate:
         return self.gates.of(budget, lane, "connection_1")
