@@ -89,7 +89,7 @@ from headgate.ports.connector import (
 )
 from headgate.ports.items import FetchAttempt, FetchedItems, NewItem, StoredDocument
 from headgate.ports.store import Submitted
-from headgate.ports.transport import Headers, Patience, Response, Transport
+from headgate.ports.transport import Headers, Response, Timeouts, Transport
 from headgate.system import Command, System
 
 __version__ = "0.1.0"
@@ -172,7 +172,6 @@ __all__ = [
     "NotFound",
     "OAuth2",
     "PageNumber",
-    "Patience",
     "Permit",
     "PlanRequired",
     "Progress",
@@ -204,6 +203,7 @@ __all__ = [
     "SystemClock",
     "Terminal",
     "Throttled",
+    "Timeouts",
     "Transient",
     "Transport",
     "UnknownSync",

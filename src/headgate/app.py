@@ -41,7 +41,7 @@ from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.job import Lane
 from headgate.model.worker import Worker
 from headgate.policy.entitlement import Entitlement
-from headgate.ports.auth import Surroundings, Vault
+from headgate.ports.auth import AuthContext, Vault
 from headgate.ports.connector import Provider
 from headgate.ports.idempotency import IdempotencyStore
 from headgate.ports.limiter import Limiter
@@ -158,7 +158,7 @@ class App:
     def _credentials(self, vault: Vault | None, transport: Transport | None) -> Credentials | None:
         if vault is None or transport is None:
             return None
-        around = Surroundings(transport=transport, clock=self.clock, rng=self.rng)
+        around = AuthContext(transport=transport, clock=self.clock, rng=self.rng)
         return Credentials(self._connections, vault, around, self._ids)
 
     async def open(self) -> None:

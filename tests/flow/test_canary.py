@@ -35,7 +35,7 @@ from headgate.cli.main import cli
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.flow.sealing import unseal
 from headgate.model.account import Tokens
-from headgate.ports.auth import Consent, Surroundings
+from headgate.ports.auth import AuthContext, Consent
 from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind
 from tests.connecting import (
@@ -224,7 +224,7 @@ async def show_everything(app: App, life: Life, site: Site) -> None:
     tokens = Tokens(access=held.access, refresh=held.refresh)
     consent = Consent(redirect_uri=BACK, state=Secret(access), verifier=Secret(access))
     around = credentials.around
-    assert isinstance(around, Surroundings)
+    assert isinstance(around, AuthContext)
     life.show(
         app,
         app._runtime,

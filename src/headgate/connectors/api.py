@@ -11,7 +11,7 @@ from headgate.connectors.answers import Classify
 from headgate.connectors.rates import Counts
 from headgate.connectors.urls import Origin, origin_of
 from headgate.policy.retry import RetryPolicy
-from headgate.ports.transport import Patience
+from headgate.ports.transport import Timeouts
 
 #: How often a request is tried within one chunk; what fails more often fails the chunk, and the
 #: job's own, far more patient policy decides.
@@ -38,7 +38,7 @@ class ApiOptions(TypedDict, total=False):
     counts: Counts | None
     redirects: Redirects | None
     hosts: tuple[str, ...]
-    patience: Patience
+    patience: Timeouts
     tries_max: int
     pauses: RetryPolicy
 
@@ -60,7 +60,7 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
     #: Other hosts that links in answers may lead to, as patterns like those of redirects. They are
     #: sent the credentials.
     hosts: tuple[str, ...] = ()
-    patience: Patience = Patience()
+    patience: Timeouts = Timeouts()
     tries_max: int = TRIES_MAX
     pauses: RetryPolicy = PAUSES
 

@@ -5,7 +5,7 @@ import msgspec
 from headgate.base.errors import AuthExpired
 from headgate.base.secret import Secret
 from headgate.model.account import Tokens
-from headgate.ports.auth import Auth, Placed, Surroundings, one_line
+from headgate.ports.auth import Auth, AuthContext, TokenPlacement, one_line
 
 
 class InHeader(msgspec.Struct, frozen=True):
@@ -14,9 +14,9 @@ class InHeader(msgspec.Struct, frozen=True):
     name: str = "Authorization"
     scheme: str = "Bearer"
 
-    def place(self, access: Secret) -> Placed:
+    def place(self, access: Secret) -> TokenPlacement:
         """The header with the token."""
-        return Placed(headers={self.name: f"{self.scheme} {one_line(access)}".strip()})
+        return TokenPlacement(headers={self.name: f"{self.scheme} {one_line(access)}".strip()})
 
 
 class InQuery(msgspec.Struct, frozen=True):
@@ -24,9 +24,9 @@ class InQuery(msgspec.Struct, frozen=True):
 
     name: str = "oauth_token"
 
-    def place(self, access: Secret) -> Placed:
+    def place(self, access: Secret) -> TokenPlacement:
         """The parameter with the token."""
-        return Placed(params={self.name: one_line(access)})
+        return TokenPlacement(params={self.name: one_line(access)})
 
 
 Placement = InHeader | InQuery
@@ -56,10 +56,10 @@ class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
         """It has no scopes: one token serves all who declare the same."""
         return self if self == other else None
 
-    def placed(self, access: Secret) -> Placed:
+    def placed(self, access: Secret) -> TokenPlacement:
         """The token as a request carries it."""
         return self.placement.place(access)
 
-    async def refresh(self, around: Surroundings, refresh_token: Secret) -> Tokens:
+    async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
         """There is nothing to renew it with."""
         raise AuthExpired("a token that was handed over is not renewed")

@@ -34,8 +34,8 @@ from headgate.connectors.api import Api
 from headgate.connectors.rates import read_safely
 from headgate.connectors.urls import Origin, joined, origin_of, redirected
 from headgate.policy.retry import backoff
-from headgate.ports.auth import Placed
-from headgate.ports.connector import NextPage, Paging, Permit, RequestOptions, Way
+from headgate.ports.auth import TokenPlacement
+from headgate.ports.connector import ClientOptions, NextPage, Paging, Permit, RequestOptions
 from headgate.ports.transport import Headers, Request, Response, without_query
 
 #: Hops that one request may make.
@@ -76,7 +76,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 class HttpClient:
     """One provider's API for one chunk of one job."""
 
-    def __init__(self, api: Api, way: Way) -> None:
+    def __init__(self, api: Api, way: ClientOptions) -> None:
         """Call `api` on that way."""
         self._api = api
         self._way = way
@@ -175,7 +175,7 @@ class HttpClient:
     async def _send(self, asked: _Asked, *, with_auth: bool, retry: bool) -> Response:
         """One attempt: it passes the gate, is counted, and its answer is judged."""
         # Before the gate: renewing a token may take a while, and a place there is scarce.
-        placed = await self._placed() if with_auth else Placed()
+        placed = await self._placed() if with_auth else TokenPlacement()
         request = Request(
             method=asked.method,
             url=joined(asked.url, asked.url, placed.params),
@@ -207,8 +207,8 @@ class HttpClient:
             raise error
         return response
 
-    async def _placed(self) -> Placed:
-        return Placed() if self._way.access is None else await self._way.access.placed()
+    async def _placed(self) -> TokenPlacement:
+        return TokenPlacement() if self._way.access is None else await self._way.access.placed()
 
     async def _tell_counts(self, passage: Permit, response: Response) -> None:
         if self._api.counts is not None:

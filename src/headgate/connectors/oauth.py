@@ -39,8 +39,8 @@ from headgate.connectors.answers import retry_after_s
 from headgate.connectors.auth import InHeader, Placement
 from headgate.connectors.urls import joined, origin_of
 from headgate.model.account import Tokens
-from headgate.ports.auth import Auth, Consent, Placed, Surroundings
-from headgate.ports.transport import Headers, Patience, Request, Response
+from headgate.ports.auth import Auth, AuthContext, Consent, TokenPlacement
+from headgate.ports.transport import Headers, Request, Response, Timeouts
 
 TOKEN_LENGTH_MAX = 8_192
 EXTERNAL_ID_LENGTH_MAX = 200
@@ -49,7 +49,7 @@ REFRESH_MARGIN_S = 300.0
 #: No token is believed to live longer.
 EXPIRES_S_MAX = 10 * 365 * 86_400
 #: A time-out of our own, well below the lease under which tokens are renewed.
-PATIENCE = Patience(connect_s=5.0, total_s=20.0, bytes_max=256 * 1024)
+PATIENCE = Timeouts(connect_s=5.0, total_s=20.0, bytes_max=256 * 1024)
 #: After a 429 that does not say how long.
 REST = timedelta(seconds=60)
 
@@ -158,7 +158,7 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         return joined(self.authorize_url, self.authorize_url, params)
 
     async def exchange(
-        self, around: Surroundings, answered: Mapping[str, str], consent: Consent
+        self, around: AuthContext, answered: Mapping[str, str], consent: Consent
     ) -> Tokens:
         """The first tokens, for the code that the user came back with."""
         if self.issuer is not None and answered.get("iss") != self.issuer:
@@ -188,18 +188,18 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
 
     # Renewing.
 
-    async def refresh(self, around: Surroundings, refresh_token: Secret) -> Tokens:
+    async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
         """New tokens in exchange for a refresh token."""
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token.reveal()}
         return self._tokens(_object(await self._ask(around, form)), around.clock.now())
 
-    def placed(self, access: Secret) -> Placed:
+    def placed(self, access: Secret) -> TokenPlacement:
         """The access token as a request carries it."""
         return self.placement.place(access)
 
     # The token endpoint.
 
-    async def _ask(self, around: Surroundings, form: Mapping[str, str]) -> Response:
+    async def _ask(self, around: AuthContext, form: Mapping[str, str]) -> Response:
         headers = {"content-type": _FORM, "accept": "application/json"}
         fields = dict(form)
         if self.client_auth == "basic":

@@ -11,7 +11,7 @@ from headgate.connectors.api import Api, ApiOptions
 from headgate.connectors.client import HttpClient
 from headgate.model.budget import Budget, Limit
 from headgate.ports.auth import Auth
-from headgate.ports.connector import Way
+from headgate.ports.connector import ClientOptions
 
 
 class ApiProvider:
@@ -53,7 +53,7 @@ class ApiProvider:
         """Every port that it calls."""
         return self.api.ports if self.auth is None else self.api.ports | self.auth.ports
 
-    def open_http(self, way: Way) -> HttpClient:
+    def open_http(self, way: ClientOptions) -> HttpClient:
         """The API's client for one chunk."""
         return HttpClient(self.api, way)
 

@@ -33,7 +33,7 @@ from headgate.base.redact import describe_error, redact
 from headgate.flow.sealing import Held, seal, unseal
 from headgate.model.account import Connection, ConnectionReason, Tokens
 from headgate.model.states import ConnectionState
-from headgate.ports.auth import Auth, Placed, Surroundings, Vault
+from headgate.ports.auth import Auth, AuthContext, TokenPlacement, Vault
 from headgate.ports.connections import CredentialStore, Renewal
 
 #: One renewal: longer than the token endpoint is given to answer, and the store to come back.
@@ -55,9 +55,7 @@ _log = get_logger(__name__)
 class Credentials:
     """The credentials of all connections, as one process sees them."""
 
-    def __init__(
-        self, store: CredentialStore, vault: Vault, around: Surroundings, ids: Ids
-    ) -> None:
+    def __init__(self, store: CredentialStore, vault: Vault, around: AuthContext, ids: Ids) -> None:
         """Keep them in `store`, encrypted by `vault`."""
         self.store = store
         self.vault = vault
@@ -69,7 +67,7 @@ class Credentials:
 
     async def open(
         self, auth: Auth, connection_id: str, *, user_id: str, source: str
-    ) -> "ConnectionAccess":
+    ) -> "ConnectionTokens":
         """A connection's credentials for one chunk.
 
         Raises AuthExpired where the account must be connected first, or again, and
@@ -79,7 +77,7 @@ class Credentials:
         if held.connection.source != source:
             raise AuthExpired(f"connection {connection_id} is not to {source}: connect the account")
         self._check(held.connection)
-        return ConnectionAccess(self, auth, held)
+        return ConnectionTokens(self, auth, held)
 
     async def close(self) -> None:
         """Let renewals that are under way come to their end, for as long as a lease lasts."""
@@ -237,7 +235,7 @@ class Credentials:
                 assert_never(connection.state)
 
 
-class ConnectionAccess:
+class ConnectionTokens:
     """One connection's credentials for one chunk: what the HTTP client is given."""
 
     def __init__(self, credentials: Credentials, auth: Auth, held: Held) -> None:
@@ -249,7 +247,7 @@ class ConnectionAccess:
         #: Renewing ahead of time did not work; what there is will do for this chunk.
         self._makes_do = False
 
-    async def placed(self) -> Placed:
+    async def placed(self) -> TokenPlacement:
         """An access token that is good now."""
         over = self._ends_within(0.0)
         soon = self._ends_within(self._auth.refresh_margin_s)

@@ -3,7 +3,7 @@
 from headgate.base.errors import Terminal
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job
-from headgate.ports.connector import Destination, Gate, Http, Provider, Source, Way
+from headgate.ports.connector import ClientOptions, Destination, Gate, Http, Provider, Source
 
 
 async def open_api(
@@ -28,5 +28,7 @@ async def open_api(
         access = await rt.credentials.open(
             auth, connection_id, user_id=job.user_id, source=end.name
         )
-    way = Way(gate=gate, transport=rt.transport, access=access, clock=rt.clock, rng=rt.rng)
+    way = ClientOptions(
+        gate=gate, transport=rt.transport, access=access, clock=rt.clock, rng=rt.rng
+    )
     return end.open_http(way)

@@ -39,7 +39,7 @@ class Consent(msgspec.Struct, frozen=True, kw_only=True):
     verifier: Secret
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class AuthContext(msgspec.Struct, frozen=True, kw_only=True):
     """What talking to an authorization server takes."""
 
     transport: Transport
@@ -47,7 +47,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     rng: Random
 
 
-class Placed(msgspec.Struct, frozen=True, kw_only=True):
+class TokenPlacement(msgspec.Struct, frozen=True, kw_only=True):
     """Where an access token goes in a request."""
 
     headers: Mapping[str, str] = {}
@@ -79,11 +79,11 @@ class Auth(Protocol):
         """Both as one, with the scopes of both; None where they differ in more than scopes."""
         ...
 
-    def placed(self, access: Secret) -> Placed:
+    def placed(self, access: Secret) -> TokenPlacement:
         """The access token as a request carries it."""
         ...
 
-    async def refresh(self, around: Surroundings, refresh_token: Secret) -> Tokens:
+    async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
         """New tokens. GrantRefused where the provider says that there will be none, and only then.
 
         Anything else it raises says nothing about the credentials.
@@ -105,7 +105,7 @@ class CodeAuth(Auth, Protocol):
         ...
 
     async def exchange(
-        self, around: Surroundings, answered: Mapping[str, str], consent: Consent
+        self, around: AuthContext, answered: Mapping[str, str], consent: Consent
     ) -> Tokens:
         """Tokens for what the page answered, which is what the user's browser came back with."""
         ...

@@ -18,7 +18,7 @@ from headgate.model.budget import Budget
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode, Progress
 from headgate.model.record import ChunkEvent, Record
-from headgate.ports.auth import Auth, Placed
+from headgate.ports.auth import Auth, TokenPlacement
 from headgate.ports.items import FetchedItems, NewItem, Registered
 from headgate.ports.transport import Response, Transport
 
@@ -145,10 +145,10 @@ class Http(Protocol):
         ...
 
 
-class Access(Protocol):
+class TokenProvider(Protocol):
     """The credentials of one connection, as the HTTP client sees them."""
 
-    async def placed(self) -> Placed:
+    async def placed(self) -> TokenPlacement:
         """An access token that is good now, renewed where it ends soon."""
         ...
 
@@ -161,13 +161,13 @@ class Access(Protocol):
         ...
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
+class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The way to a provider for one chunk: what its client is made of."""
 
     gate: Gate
     transport: Transport
     #: None where the provider lets everybody in.
-    access: Access | None
+    access: TokenProvider | None
     clock: Clock
     rng: Random
 
@@ -363,7 +363,7 @@ class Provider(Limited, Protocol):
         """Every port that it calls."""
         ...
 
-    def open_http(self, way: Way) -> Http:
+    def open_http(self, way: ClientOptions) -> Http:
         """The API's client for one chunk."""
         ...
 

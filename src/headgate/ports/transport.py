@@ -54,7 +54,7 @@ class Headers:
         return f"Headers({', '.join(name for name, _ in self._items)})"
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """How long, and for how much, a request may go on."""
 
     connect_s: float = CONNECT_S_MAX
@@ -72,7 +72,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     headers: Headers = Headers()
     body: bytes = b""
-    patience: Patience = Patience()
+    patience: Timeouts = Timeouts()
 
     def __repr__(self) -> str:
         return f"Request({self.method} {without_query(self.url)})"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from headgate.base.errors import GrantRefused, Transient
 from headgate.base.secret import Secret
 from headgate.model.account import Tokens
-from headgate.ports.auth import Auth, Placed, Surroundings
+from headgate.ports.auth import Auth, AuthContext, TokenPlacement
 from headgate.simulation.host import Host, current_host
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.provider import Trouble
@@ -104,11 +104,11 @@ class SimulatedAuth:
         """Both syncs of a provider share one."""
         return self if other is self else None
 
-    def placed(self, access: Secret) -> Placed:
+    def placed(self, access: Secret) -> TokenPlacement:
         """The access token as a request carries it."""
-        return Placed(headers={"authorization": access.reveal()})
+        return TokenPlacement(headers={"authorization": access.reveal()})
 
-    async def refresh(self, around: Surroundings, refresh_token: Secret) -> Tokens:
+    async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
         """New tokens; a request that fails has not reached the server."""
         await around.clock.sleep(self._draw.uniform(0, 3))
         if self._draw.random() < self._trouble.fails:

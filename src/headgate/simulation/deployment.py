@@ -27,7 +27,7 @@ from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
-from headgate.ports.auth import Surroundings, Vault
+from headgate.ports.auth import AuthContext, Vault
 from headgate.ports.connections import CredentialStore
 from headgate.ports.items import ItemStore
 from headgate.ports.limiter import Limiter
@@ -197,7 +197,7 @@ class Deployment:
         """A process's view of users' credentials, where there are any."""
         if self.transport is None or self.vault is None:
             return None
-        around = Surroundings(transport=self.transport, clock=clock, rng=rng)
+        around = AuthContext(transport=self.transport, clock=clock, rng=rng)
         return Credentials(store, self.vault, around, ids)
 
     def launch(self, name: str) -> Process:

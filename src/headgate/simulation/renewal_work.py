@@ -17,7 +17,7 @@ from headgate.model.account import Sealed, Tokens
 from headgate.model.record import Record
 from headgate.model.states import ConnectionState
 from headgate.ports.connections import NewConnection, Renewal
-from headgate.ports.connector import Chunk, Context, Http, Way
+from headgate.ports.connector import Chunk, ClientOptions, Context, Http
 from headgate.ports.transport import Request, Response
 from headgate.simulation.auth_server import AuthServer, SimulatedAuth
 from headgate.simulation.deployment import START, Deployment
@@ -45,13 +45,13 @@ class DiarySource:
         self._draw = draw
         self._trouble = trouble
 
-    def open_http(self, way: Way) -> Http:
+    def open_http(self, way: ClientOptions) -> Http:
         """The way in for one chunk. There is no HTTP here: it is used by `read` alone."""
         return cast(Http, way)
 
     async def read(self, ctx: Context) -> Chunk:
         """One page, with a token that is good."""
-        await self._let_in(cast(Way, ctx.http))
+        await self._let_in(cast(ClientOptions, ctx.http))
         await ctx.clock.sleep(self._draw.uniform(0, 10))
         if self._draw.random() < self._trouble.fails:
             raise Transient("503")
@@ -59,7 +59,7 @@ class DiarySource:
         records = [Record(f"page {page}", {"page": page})]
         return Chunk(records=records, cursor=page + 1 if page + 1 < PAGES else None)
 
-    async def _let_in(self, way: Way) -> None:
+    async def _let_in(self, way: ClientOptions) -> None:
         """As an HTTP client does: a token that is refused is renewed once."""
         access = way.access
         assert access is not None

@@ -14,8 +14,8 @@ from headgate.base.secret import Secret
 from headgate.connectors.api import Api
 from headgate.connectors.auth import InHeader, Placement
 from headgate.connectors.client import HttpClient
-from headgate.ports.auth import Placed
-from headgate.ports.connector import Way
+from headgate.ports.auth import TokenPlacement
+from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Headers, Request, Response
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -99,7 +99,7 @@ class FakeAccess:
         self._placement = placement or InHeader()
         self._renewable = renewable
 
-    async def placed(self) -> Placed:
+    async def placed(self) -> TokenPlacement:
         return self._placement.place(Secret(f"s3cret-{self.number}"))
 
     async def renew(self) -> None:
@@ -121,7 +121,7 @@ class Bench:
         self.transport = ScriptedTransport(*answers)
         self.gate = NotingGate()
         self.access = access
-        way = Way(
+        way = ClientOptions(
             gate=self.gate,
             transport=self.transport,
             access=access,

@@ -23,12 +23,12 @@ from headgate.connectors.addresses import AddressRules, parse_networks
 from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.api import Api, Redirects
 from headgate.connectors.client import HttpClient
-from headgate.ports.connector import Way
-from headgate.ports.transport import Headers, Patience, Request
+from headgate.ports.connector import ClientOptions
+from headgate.ports.transport import Headers, Request, Timeouts
 from tests.unit.connectors.fakes import START, FakeAccess, NotingGate
 
 LOOPBACK = AddressRules(private=parse_networks("127.0.0.0/8, ::1/128"))
-PATIENCE = Patience(connect_s=5.0, total_s=10.0, bytes_max=100_000)
+PATIENCE = Timeouts(connect_s=5.0, total_s=10.0, bytes_max=100_000)
 
 Serve = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
@@ -174,7 +174,7 @@ async def test_a_packed_bomb_is_cut_at_the_limit() -> None:
 async def test_a_provider_that_says_nothing_is_given_up() -> None:
     async with serving(silent) as server, opened() as transport:
         with pytest.raises(Transient, match=r"did not answer within 0\.05 s"):
-            await transport.send(request(server, patience=Patience(total_s=0.05)))
+            await transport.send(request(server, patience=Timeouts(total_s=0.05)))
 
 
 async def test_a_body_that_drips_is_given_up() -> None:
@@ -185,7 +185,7 @@ async def test_a_body_that_drips_is_given_up() -> None:
 
     async with serving(drip) as server, opened() as transport:
         with pytest.raises(Transient, match="did not answer within"):
-            await transport.send(request(server, patience=Patience(total_s=0.1)))
+            await transport.send(request(server, patience=Timeouts(total_s=0.1)))
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ async def test_a_redirect_to_a_peer_is_followed_where_it_is_allowed(allowed: boo
                 redirects=Redirects(hosts=hosts, keep_auth=True),
             )
             clock = ManualClock(START)
-            way = Way(
+            way = ClientOptions(
                 gate=NotingGate(),
                 transport=transport,
                 access=FakeAccess(),

@@ -22,7 +22,7 @@ from headgate.connectors.answers import Throttled, Verdict
 from headgate.connectors.api import Api, Redirects
 from headgate.connectors.auth import InHeader, InQuery
 from headgate.connectors.rates import listed
-from headgate.ports.transport import Patience, Response
+from headgate.ports.transport import Response, Timeouts
 from tests.unit.connectors.fakes import START, Bench, FakeAccess, answer
 
 PEERS = Redirects(hosts=("peer-*.example:3001",), keep_auth=True)
@@ -115,7 +115,7 @@ async def test_declared_hosts_may_be_called_by_their_address() -> None:
 
 
 async def test_patience_is_handed_on() -> None:
-    patience = Patience(connect_s=1.0, total_s=2.0, bytes_max=3)
+    patience = Timeouts(connect_s=1.0, total_s=2.0, bytes_max=3)
     bench = Bench(patience=patience)
 
     await bench.http.get("/x")
@@ -128,7 +128,7 @@ async def test_patience_is_handed_on() -> None:
     [
         {"base_url": "https://api.example/?a=1"},
         {"tries_max": 0},
-        {"patience": Patience(total_s=0)},
+        {"patience": Timeouts(total_s=0)},
     ],
 )
 def test_an_api_that_could_never_work_is_refused(wrong: dict[str, Any]) -> None:

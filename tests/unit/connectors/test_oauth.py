@@ -24,7 +24,7 @@ from headgate.base.secret import Secret
 from headgate.connectors.auth import ApiToken, InQuery
 from headgate.connectors.oauth import OAuth2, Rotation, challenge_of
 from headgate.model.account import Tokens
-from headgate.ports.auth import CodeAuth, Consent, Surroundings
+from headgate.ports.auth import AuthContext, CodeAuth, Consent
 from tests.unit.connectors.fakes import START, Answer, ScriptedTransport, answer
 
 BACK = "https://app.example/callback"
@@ -49,9 +49,9 @@ def auth(**fields: Any) -> OAuth2:
     return OAuth2(**{**given, **fields})
 
 
-def around(*answers: Answer) -> tuple[Surroundings, ScriptedTransport]:
+def around(*answers: Answer) -> tuple[AuthContext, ScriptedTransport]:
     transport = ScriptedTransport(*answers)
-    return Surroundings(transport=transport, clock=ManualClock(START), rng=Random(1)), transport
+    return AuthContext(transport=transport, clock=ManualClock(START), rng=Random(1)), transport
 
 
 async def refreshed(said: Answer, **fields: Any) -> tuple[Tokens, ScriptedTransport]:

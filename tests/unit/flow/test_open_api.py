@@ -15,7 +15,7 @@ from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Lane
 from headgate.ports.auth import Auth
-from headgate.ports.connector import Chunk, Context, Http, Way
+from headgate.ports.connector import Chunk, ClientOptions, Context, Http
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
 from headgate.ports.transport import Transport
@@ -33,9 +33,9 @@ class Api:
 
     def __init__(self, auth: Auth | None = None) -> None:
         self.auth = auth
-        self.ways: list[Way] = []
+        self.ways: list[ClientOptions] = []
 
-    def open_http(self, way: Way) -> Http:
+    def open_http(self, way: ClientOptions) -> Http:
         self.ways.append(way)
         return cast(Http, way)
 

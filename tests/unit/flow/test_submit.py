@@ -25,7 +25,7 @@ from headgate.flow.submit import (
 from headgate.model.job import Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
 from headgate.policy.entitlement import Entitlement, paid_history
-from headgate.ports.connector import Batch, Chunk, Context, Http, Way
+from headgate.ports.connector import Batch, Chunk, ClientOptions, Context, Http
 from headgate.ports.store import NewJob, Submitted
 from tests.unit.values import NOW, make_job, runtime
 
@@ -53,7 +53,7 @@ class Uploads:
     ports = frozenset({443})
     auth = ApiToken()
 
-    def open_http(self, way: Way) -> Http:
+    def open_http(self, way: ClientOptions) -> Http:
         raise AssertionError("nothing is opened to submit a job")
 
     async def write(self, batch: Batch) -> None:
