@@ -33,7 +33,7 @@ from headgate.flow.jobs import Jobs
 from headgate.flow.measurements import Measurements
 from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Registry, Sync
-from headgate.flow.rekey import Progress, Rekeyed, rekey
+from headgate.flow.rekey import Progress, RekeyResult, rekey
 from headgate.flow.runtime import Runtime
 from headgate.flow.users import Users
 from headgate.limits.memory import MemoryLimiter
@@ -303,7 +303,7 @@ class App:
         """Raise StoreUnavailable where the database does not answer."""
         await self._database.ping()
 
-    async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> Rekeyed:
+    async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> RekeyResult:
         """Put every connection's credentials under the newest key; safe to stop and to repeat."""
         known = self._runtime.credentials
         vault = _vault_of(_settings()) if known is None else known.vault

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.ports.connections import Attempt
+from headgate.ports.connections import ConnectAttempt
 from headgate.store.sql.connect_attempts import SqlConnectAttempts
 from headgate.store.sql.database import Database
 from headgate.store.sql.tables import connect_attempts
@@ -20,7 +20,7 @@ def attempts(database: Database) -> SqlConnectAttempts:
     return SqlConnectAttempts(database)
 
 
-def attempt(state_hash: str = "hash", **fields: Any) -> Attempt:
+def attempt(state_hash: str = "hash", **fields: Any) -> ConnectAttempt:
     given = {
         "session_hash": "session",
         "user_id": "ada",
@@ -29,7 +29,7 @@ def attempt(state_hash: str = "hash", **fields: Any) -> Attempt:
         "redirect_uri": "https://app.example/callback",
         "sealed_verifier": b"\x00\xff",
     }
-    return Attempt(state_hash=state_hash, **{**given, **fields})
+    return ConnectAttempt(state_hash=state_hash, **{**given, **fields})
 
 
 async def test_an_attempt_is_taken_once(attempts: SqlConnectAttempts) -> None:

@@ -9,17 +9,17 @@ from sqlalchemy import update
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import IllegalTransition, NotFound, StoreError
-from headgate.model.account import Connection, ConnectionReason, Sealed
+from headgate.model.account import Connection, ConnectionReason, SealedCredentials
 from headgate.model.states import CONNECTION, ConnectionState
-from headgate.ports.connections import NewConnection, Renewal, Resealed
+from headgate.ports.connections import NewConnection, Renewal, ResealedCredentials
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.database import Database
 from headgate.store.sql.tables import connections, removed_connections
 from tests.stores import START
 
 TERM = timedelta(seconds=60)
-OLD = Sealed(access=b"\x00access", refresh=b"\xffrefresh", key_id="k1")
-NEW = Sealed(access=b"access 2", refresh=None, key_id="k2")
+OLD = SealedCredentials(access=b"\x00access", refresh=b"\xffrefresh", key_id="k1")
+NEW = SealedCredentials(access=b"access 2", refresh=None, key_id="k2")
 
 
 @pytest.fixture
@@ -354,8 +354,12 @@ async def test_a_refusal_is_noted_once_and_for_these_credentials_only(
 # ---- rotating keys -----------------------------------------------------------------------------
 
 
-def resealed(connection_id: str = "conn_1", version: int = 1, old: str = "k1") -> Resealed:
-    return Resealed(connection_id=connection_id, version=version, old_key_id=old, sealed=NEW)
+def resealed(
+    connection_id: str = "conn_1", version: int = 1, old: str = "k1"
+) -> ResealedCredentials:
+    return ResealedCredentials(
+        connection_id=connection_id, version=version, old_key_id=old, sealed=NEW
+    )
 
 
 async def test_what_is_under_other_keys_is_found_in_batches(store: SqlConnections) -> None:

@@ -12,7 +12,7 @@ from headgate.app import open_database
 from headgate.base.clock import SystemClock
 from headgate.connectors.vault import AesVault
 from headgate.flow import rekey
-from headgate.ports.connections import Resealed
+from headgate.ports.connections import ResealedCredentials
 from headgate.settings import Settings
 from headgate.store.sql.connections import SqlConnections
 
@@ -22,7 +22,7 @@ class DyingConnections(SqlConnections):
 
     left = int(os.environ.get("KILL_AFTER", "1000000"))
 
-    async def reseal(self, batch: Sequence[Resealed]) -> int:
+    async def reseal(self, batch: Sequence[ResealedCredentials]) -> int:
         """Write the batch, and perhaps die before anybody hears of it."""
         done = await super().reseal(batch)
         self.left -= 1

@@ -33,9 +33,9 @@ from headgate import (
     Transient,
 )
 from headgate.flow.credentials import Credentials
-from headgate.flow.sealing import Held, unseal
-from headgate.model.account import Sealed
-from headgate.ports.connections import Linked, Renewal
+from headgate.flow.sealing import OpenCredentials, unseal
+from headgate.model.account import SealedCredentials
+from headgate.ports.connections import Renewal, SealedConnection
 from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind
 from headgate.store.sql.connections import SqlConnections
@@ -52,7 +52,7 @@ def credentials_of(app: App) -> Credentials:
     return app._runtime.credentials
 
 
-async def held(app: App, connection: Connection) -> Held:
+async def held(app: App, connection: Connection) -> OpenCredentials:
     credentials = credentials_of(app)
     linked = await credentials.store.linked(connection.id, user_id=connection.user_id)
     return unseal(credentials.vault, linked)
@@ -160,7 +160,7 @@ def test_new_tokens_are_stored_before_they_are_used(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
-def world_read(folder: Path, connection: Connection) -> Held:
+def world_read(folder: Path, connection: Connection) -> OpenCredentials:
     """What the file says, by a connection of its own."""
     [file] = folder.glob("world-*.db")
     database = sqlite3.connect(file)
@@ -170,8 +170,8 @@ def world_read(folder: Path, connection: Connection) -> Held:
         )
     finally:
         database.close()
-    sealed = Sealed(access=access, refresh=refresh, key_id=key_id)
-    return unseal(vault(), Linked(connection, sealed))
+    sealed = SealedCredentials(access=access, refresh=refresh, key_id=key_id)
+    return unseal(vault(), SealedConnection(connection, sealed))
 
 
 def test_a_token_that_ends_soon_serves_while_the_provider_cannot_renew_it(tmp_path: Path) -> None:

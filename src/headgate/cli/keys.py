@@ -15,7 +15,7 @@ from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.base.ids import system_random
 from headgate.connectors.keys import new_entry, read_key_file
 from headgate.flow import rekey
-from headgate.flow.rekey import Rekeyed
+from headgate.flow.rekey import RekeyResult
 from headgate.toolkit.commands.loading import (
     FAILED,
     AppOption,
@@ -81,7 +81,7 @@ def rotate(
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def use(opened: App) -> Rekeyed:
+    async def use(opened: App) -> RekeyResult:
         with _bar(quiet=json) as progress:
             return await opened.rotate_keys(progress=progress)
 

@@ -20,7 +20,7 @@ from headgate.flow.submit import check_name
 from headgate.model.account import Binding, Connection, ConnectionReason, Tokens
 from headgate.ports.auth import CodeAuth, Consent, one_line
 from headgate.ports.connections import (
-    Attempt,
+    ConnectAttempt,
     ConnectAttemptStore,
     ConnectionStore,
     NewConnection,
@@ -101,7 +101,7 @@ class Connections:
         )
         state_hash = _hash(consent.state.reveal())
         binding = _verifier_binding(user_id, source, state_hash)
-        attempt = Attempt(
+        attempt = ConnectAttempt(
             state_hash=state_hash,
             session_hash=_hash(session),
             user_id=user_id,

@@ -30,7 +30,7 @@ from headgate.base.errors import (
 from headgate.base.ids import Ids
 from headgate.base.log import get_logger
 from headgate.base.redact import describe_error, redact
-from headgate.flow.sealing import Held, seal, unseal
+from headgate.flow.sealing import OpenCredentials, seal, unseal
 from headgate.model.account import Connection, ConnectionReason, Tokens
 from headgate.model.states import ConnectionState
 from headgate.ports.auth import Auth, AuthContext, TokenPlacement, Vault
@@ -63,7 +63,7 @@ class Credentials:
         self.ids = ids
         self._clock = around.clock
         #: By connection: whoever asks meanwhile waits for the same renewal.
-        self._renewing: dict[str, asyncio.Task[Held]] = {}
+        self._renewing: dict[str, asyncio.Task[OpenCredentials]] = {}
 
     async def open(
         self, auth: Auth, connection_id: str, *, user_id: str, source: str
@@ -86,7 +86,7 @@ class Credentials:
 
     # ---- renewing ------------------------------------------------------------------------------
 
-    async def renew(self, auth: Auth, old: Held) -> Held:
+    async def renew(self, auth: Auth, old: OpenCredentials) -> OpenCredentials:
         """Newer credentials than these, by whoever gets them."""
         key = old.connection.id
         task = self._renewing.get(key)
@@ -97,13 +97,13 @@ class Credentials:
         # Shielded: whoever waits may be told to stop; the renewal goes on to its end.
         return await asyncio.shield(task)
 
-    def _ended(self, key: str, task: asyncio.Task[Held]) -> None:
+    def _ended(self, key: str, task: asyncio.Task[OpenCredentials]) -> None:
         del self._renewing[key]
         if not task.cancelled():
             # Everybody who waited may have left; then nobody else looks at it.
             task.exception()
 
-    async def _renew(self, auth: Auth, old: Held) -> Held:
+    async def _renew(self, auth: Auth, old: OpenCredentials) -> OpenCredentials:
         holder = self.ids.new("renewal")
         connection = old.connection
         for look in range(LOOKS_MAX):
@@ -122,7 +122,7 @@ class Credentials:
                 return await self._exchange(auth, row, holder)
         raise Deferred(PUT_OFF, "another worker has been renewing the credentials for long")
 
-    async def _exchange(self, auth: Auth, old: Held, holder: str) -> Held:
+    async def _exchange(self, auth: Auth, old: OpenCredentials, holder: str) -> OpenCredentials:
         assert old.refresh is not None
         try:
             tokens = await auth.refresh(self.around, old.refresh)
@@ -136,7 +136,7 @@ class Credentials:
             raise
         return await self._keep(old, tokens)
 
-    async def _keep(self, old: Held, tokens: Tokens) -> Held:
+    async def _keep(self, old: OpenCredentials, tokens: Tokens) -> OpenCredentials:
         """Store new tokens, across an outage of the store, and only then give them out."""
         connection = old.connection
         # A provider that gives no new refresh token means the old one.
@@ -150,7 +150,9 @@ class Credentials:
             # There are newer ones: another's, or these, by a write whose outcome was not told.
             return self._usable(await self._read(connection.id, connection.user_id))
         _log.info("credentials_renewed", connection=connection.id, source=connection.source)
-        return self._usable(Held(connection=after, access=whole.access, refresh=whole.refresh))
+        return self._usable(
+            OpenCredentials(connection=after, access=whole.access, refresh=whole.refresh)
+        )
 
     async def _store_surely(self, connection: Connection, renewal: Renewal) -> Connection | None:
         """Store it, across an outage: nothing else in the world knows these tokens."""
@@ -164,7 +166,7 @@ class Credentials:
                 await self._clock.sleep(rest_s)
         return await self.store.renew(connection.id, renewal, version=connection.version)
 
-    async def _refused(self, old: Held, refusal: GrantRefused) -> Held:
+    async def _refused(self, old: OpenCredentials, refusal: GrantRefused) -> OpenCredentials:
         """The provider gives no new tokens: believe it only if nobody else has got some."""
         connection = old.connection
         for rest_s in (0.0, SECOND_LOOK_S):
@@ -174,7 +176,9 @@ class Credentials:
                 return self._usable(row)
         return await self._refuse(old, ConnectionReason.GRANT_REFUSED, str(refusal))
 
-    async def _refuse(self, old: Held, reason: ConnectionReason, said: str) -> Held:
+    async def _refuse(
+        self, old: OpenCredentials, reason: ConnectionReason, said: str
+    ) -> OpenCredentials:
         """Note that the account must be connected again, and raise; unless there are newer ones."""
         connection = old.connection
         noted = await self.store.refuse(
@@ -192,14 +196,14 @@ class Credentials:
             f"{connection.id} ({said}): the account must be connected again"
         )
 
-    async def reject(self, held: Held, said: str) -> None:
+    async def reject(self, held: OpenCredentials, said: str) -> None:
         """The provider refused a token that it had just given out."""
         with suppress(GrantRefused):
             await self._refuse(held, ConnectionReason.ACCESS_REFUSED, said)
 
     # ---- parts ---------------------------------------------------------------------------------
 
-    async def _read(self, connection_id: str, user_id: str) -> Held:
+    async def _read(self, connection_id: str, user_id: str) -> OpenCredentials:
         try:
             linked = await self.store.linked(connection_id, user_id=user_id)
         except NotFound:
@@ -210,7 +214,7 @@ class Credentials:
             ) from None
         return unseal(self.vault, linked)
 
-    def _usable(self, held: Held) -> Held:
+    def _usable(self, held: OpenCredentials) -> OpenCredentials:
         # A pause stops the next chunk, not one that is under way.
         if held.connection.state is ConnectionState.NEEDS_REAUTH:
             self._check(held.connection)
@@ -238,7 +242,7 @@ class Credentials:
 class ConnectionTokens:
     """One connection's credentials for one chunk: what the HTTP client is given."""
 
-    def __init__(self, credentials: Credentials, auth: Auth, held: Held) -> None:
+    def __init__(self, credentials: Credentials, auth: Auth, held: OpenCredentials) -> None:
         """Begin with what the row holds."""
         self._credentials = credentials
         self._auth = auth

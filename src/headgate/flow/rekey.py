@@ -14,7 +14,7 @@ from headgate.base.log import get_logger
 from headgate.flow.sealing import seal, unseal
 from headgate.model.account import Tokens
 from headgate.ports.auth import Vault
-from headgate.ports.connections import KeyRotationStore, Linked, Resealed
+from headgate.ports.connections import KeyRotationStore, ResealedCredentials, SealedConnection
 
 BATCH = 100
 #: Rounds through the table: one would do, if nobody changed anything meanwhile.
@@ -23,7 +23,7 @@ ROUNDS_MAX = 20
 _log = get_logger(__name__)
 
 
-class Rekeyed(msgspec.Struct, frozen=True, kw_only=True):
+class RekeyResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it."""
 
     key_id: str
@@ -46,7 +46,7 @@ Progress = Callable[[int, int], None]
 
 async def rekey(
     store: KeyRotationStore, vault: Vault, *, progress: Progress = lambda done, total: None
-) -> Rekeyed:
+) -> RekeyResult:
     """Put what is under other keys under the newest one."""
     key_id = vault.key_id
     total = _others(await store.count_by_key(), key_id)
@@ -65,10 +65,10 @@ async def rekey(
             break
     by_key = await store.count_by_key()
     _log.info("rekeyed", key=key_id, resealed=done, unreadable=unreadable)
-    return Rekeyed(key_id=key_id, resealed=done, unreadable=unreadable, by_key=by_key)
+    return RekeyResult(key_id=key_id, resealed=done, unreadable=unreadable, by_key=by_key)
 
 
-def _resealed(vault: Vault, linked: Linked) -> Resealed | None:
+def _resealed(vault: Vault, linked: SealedConnection) -> ResealedCredentials | None:
     connection = linked.connection
     try:
         held = unseal(vault, linked)
@@ -82,7 +82,7 @@ def _resealed(vault: Vault, linked: Linked) -> Resealed | None:
         user_id=connection.user_id,
         source=connection.source,
     )
-    return Resealed(
+    return ResealedCredentials(
         connection_id=connection.id,
         version=connection.version,
         old_key_id=linked.sealed.key_id,

@@ -3,14 +3,14 @@
 import msgspec
 
 from headgate.base.secret import Secret
-from headgate.model.account import Binding, Connection, Sealed, Tokens
+from headgate.model.account import Binding, Connection, SealedCredentials, Tokens
 from headgate.ports.auth import Vault
-from headgate.ports.connections import Linked
+from headgate.ports.connections import SealedConnection
 
 ACCESS, REFRESH = "access", "refresh"
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
+class OpenCredentials(msgspec.Struct, frozen=True, kw_only=True):
     """A connection with its credentials, opened."""
 
     connection: Connection
@@ -18,23 +18,25 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     refresh: Secret | None
 
 
-def seal(vault: Vault, tokens: Tokens, connection_id: str, *, user_id: str, source: str) -> Sealed:
+def seal(
+    vault: Vault, tokens: Tokens, connection_id: str, *, user_id: str, source: str
+) -> SealedCredentials:
     """Tokens as they are stored in that connection's row."""
     access = _binding(connection_id, user_id, source, ACCESS)
     refresh = _binding(connection_id, user_id, source, REFRESH)
-    return Sealed(
+    return SealedCredentials(
         access=vault.seal(tokens.access, access),
         refresh=None if tokens.refresh is None else vault.seal(tokens.refresh, refresh),
         key_id=vault.key_id,
     )
 
 
-def unseal(vault: Vault, linked: Linked) -> Held:
+def unseal(vault: Vault, linked: SealedConnection) -> OpenCredentials:
     """Credentials out of their row; CredentialsUnreadable where that fails."""
     connection, sealed = linked.connection, linked.sealed
     place = (connection.id, connection.user_id, connection.source)
     refresh = sealed.refresh
-    return Held(
+    return OpenCredentials(
         connection=connection,
         access=vault.open(sealed.access, _binding(*place, ACCESS)),
         refresh=None if refresh is None else vault.open(refresh, _binding(*place, REFRESH)),

@@ -63,7 +63,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     external_id: str | None = None
 
 
-class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+class SealedCredentials(msgspec.Struct, frozen=True, kw_only=True):
     """A connection's credentials as they are stored: encrypted, and with which key."""
 
     access: bytes

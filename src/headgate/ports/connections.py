@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from headgate.model.account import Connection, ConnectionReason, Sealed
+from headgate.model.account import Connection, ConnectionReason, SealedCredentials
 
 
 class NewConnection(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,37 +23,37 @@ class NewConnection(msgspec.Struct, frozen=True, kw_only=True):
     external_id: str | None
     scopes: tuple[str, ...]
     expires_at: datetime | None
-    sealed: Sealed
+    sealed: SealedCredentials
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):
     """New credentials for a connection."""
 
-    sealed: Sealed
+    sealed: SealedCredentials
     expires_at: datetime | None
     #: None: as they were.
     scopes: tuple[str, ...] | None = None
     external_id: str | None = None
 
 
-class Linked(msgspec.Struct, frozen=True):
+class SealedConnection(msgspec.Struct, frozen=True):
     """A connection together with its credentials, still encrypted."""
 
     connection: Connection
-    sealed: Sealed
+    sealed: SealedCredentials
 
 
-class Resealed(msgspec.Struct, frozen=True, kw_only=True):
+class ResealedCredentials(msgspec.Struct, frozen=True, kw_only=True):
     """The same credentials under another key."""
 
     connection_id: str
     #: As they were when they were read.
     version: int
     old_key_id: str
-    sealed: Sealed
+    sealed: SealedCredentials
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """A user who was sent to the provider's page."""
 
     state_hash: str
@@ -115,7 +115,7 @@ class ConnectionStore(Protocol):
 class CredentialStore(Protocol):
     """Connections' credentials, and who renews them."""
 
-    async def linked(self, connection_id: str, *, user_id: str) -> Linked:
+    async def linked(self, connection_id: str, *, user_id: str) -> SealedConnection:
         """The connection with its credentials."""
         ...
 
@@ -149,11 +149,13 @@ class CredentialStore(Protocol):
 class ConnectAttemptStore(Protocol):
     """Users who were sent to a provider's page and have not come back yet."""
 
-    async def begin(self, attempt: Attempt, *, term: timedelta) -> None:
+    async def begin(self, attempt: ConnectAttempt, *, term: timedelta) -> None:
         """Remember a user who was sent to the provider's page."""
         ...
 
-    async def take(self, state_hash: str, *, session_hash: str, user_id: str) -> Attempt | None:
+    async def take(
+        self, state_hash: str, *, session_hash: str, user_id: str
+    ) -> ConnectAttempt | None:
         """The attempt, once: it is gone afterwards. None where it expired, or is another's."""
         ...
 
@@ -161,11 +163,13 @@ class ConnectAttemptStore(Protocol):
 class KeyRotationStore(Protocol):
     """Connections' credentials by the key that they are encrypted with."""
 
-    async def sealed_otherwise(self, key_id: str, *, after: str, limit: int) -> Sequence[Linked]:
+    async def sealed_otherwise(
+        self, key_id: str, *, after: str, limit: int
+    ) -> Sequence[SealedConnection]:
         """Connections under any other key, in the order of their ids, after the id `after`."""
         ...
 
-    async def reseal(self, batch: Sequence[Resealed]) -> int:
+    async def reseal(self, batch: Sequence[ResealedCredentials]) -> int:
         """Put them under another key, those that have not changed; how many."""
         ...
 

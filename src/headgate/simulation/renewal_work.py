@@ -13,7 +13,7 @@ from headgate.connectors.vault import AesVault
 from headgate.flow.registry import Sync
 from headgate.flow.sealing import seal, unseal
 from headgate.flow.submit import JobRequest
-from headgate.model.account import Sealed, Tokens
+from headgate.model.account import SealedCredentials, Tokens
 from headgate.model.record import Record
 from headgate.model.states import ConnectionState
 from headgate.ports.connections import NewConnection, Renewal
@@ -119,7 +119,7 @@ class RenewalWork(JobWorkload):
             )
             connections.add(tx, Moment(START), new)
 
-    def _consented(self, number: int) -> Sealed:
+    def _consented(self, number: int) -> SealedCredentials:
         access, refresh = self._server.consent(_connection(number))
         tokens = Tokens(access=access, refresh=refresh, expires_at=START)
         place = {"user_id": _user(number), "source": DIARY}

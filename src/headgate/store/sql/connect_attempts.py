@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from sqlalchemy import Connection, delete, select
 
-from headgate.ports.connections import Attempt
+from headgate.ports.connections import ConnectAttempt
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, writes_timed
 from headgate.store.sql.statements import insert_into
@@ -13,10 +13,10 @@ from headgate.store.sql.tables import connect_attempts
 #: Attempts that ran out and are deleted in passing, at most so many at a time.
 PRUNE_MAX = 100
 
-_ATTEMPT = tuple(connect_attempts.c[name] for name in Attempt.__struct_fields__)
+_ATTEMPT = tuple(connect_attempts.c[name] for name in ConnectAttempt.__struct_fields__)
 
 
-def begin(tx: Connection, now: Moment, attempt: Attempt, *, term: timedelta) -> None:
+def begin(tx: Connection, now: Moment, attempt: ConnectAttempt, *, term: timedelta) -> None:
     """Remember an attempt, and forget some that ran out."""
     old = (
         select(connect_attempts.c.state_hash)
@@ -24,13 +24,13 @@ def begin(tx: Connection, now: Moment, attempt: Attempt, *, term: timedelta) -> 
         .limit(PRUNE_MAX)
     )
     tx.execute(delete(connect_attempts).where(connect_attempts.c.state_hash.in_(old)))
-    values = {name: getattr(attempt, name) for name in Attempt.__struct_fields__}
+    values = {name: getattr(attempt, name) for name in ConnectAttempt.__struct_fields__}
     tx.execute(insert_into(tx.dialect, connect_attempts).values(**values, expires_at=now.at(term)))
 
 
 def take(
     tx: Connection, now: Moment, state_hash: str, *, session_hash: str, user_id: str
-) -> Attempt | None:
+) -> ConnectAttempt | None:
     """Look at an attempt and delete it, in one go: nobody takes it twice."""
     statement = (
         delete(connect_attempts)
@@ -43,7 +43,7 @@ def take(
         .returning(*_ATTEMPT)
     )
     row = tx.execute(statement).mappings().one_or_none()
-    return None if row is None else Attempt(**row)
+    return None if row is None else ConnectAttempt(**row)
 
 
 class SqlConnectAttempts(SqlPort):

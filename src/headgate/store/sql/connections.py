@@ -25,9 +25,9 @@ from sqlalchemy import (
 )
 
 from headgate.base.errors import IllegalTransition, NotFound
-from headgate.model.account import Connection, ConnectionReason, Sealed
+from headgate.model.account import Connection, ConnectionReason, SealedCredentials
 from headgate.model.states import CONNECTION, ConnectionState
-from headgate.ports.connections import Linked, NewConnection, Renewal, Resealed
+from headgate.ports.connections import NewConnection, Renewal, ResealedCredentials, SealedConnection
 from headgate.store.sql import removals
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, reads, writes, writes_timed
@@ -186,7 +186,7 @@ def remove(tx: Transaction, now: Moment, connection_id: str, *, user_id: str | N
 # ---- renewing credentials ----------------------------------------------------------------------
 
 
-def linked(tx: Transaction, connection_id: str, *, user_id: str) -> Linked:
+def linked(tx: Transaction, connection_id: str, *, user_id: str) -> SealedConnection:
     """The connection with its credentials."""
     query = select(*_COLUMNS, *_SEALED).where(_is(connection_id, user_id))
     row = tx.execute(query).one_or_none()
@@ -270,7 +270,9 @@ def refuse(
 # ---- rotating keys -----------------------------------------------------------------------------
 
 
-def sealed_otherwise(tx: Transaction, key_id: str, *, after: str, limit: int) -> list[Linked]:
+def sealed_otherwise(
+    tx: Transaction, key_id: str, *, after: str, limit: int
+) -> list[SealedConnection]:
     """Connections whose credentials are under any other key."""
     query = (
         select(*_COLUMNS, *_SEALED)
@@ -281,7 +283,7 @@ def sealed_otherwise(tx: Transaction, key_id: str, *, after: str, limit: int) ->
     return [_to_linked(row) for row in tx.execute(query)]
 
 
-def reseal(tx: Transaction, batch: Sequence[Resealed]) -> int:
+def reseal(tx: Transaction, batch: Sequence[ResealedCredentials]) -> int:
     """Replace ciphertexts, where they are still the ones that were read.
 
     The version stays: the credentials are the same. So a worker that renews them at this moment
@@ -339,7 +341,7 @@ def _renewed_values(now: Moment, renewal: Renewal) -> dict[str, Any]:
     return values
 
 
-def _sealed_values(sealed: Sealed) -> dict[str, Any]:
+def _sealed_values(sealed: SealedCredentials) -> dict[str, Any]:
     return {
         "sealed_access": sealed.access,
         "sealed_refresh": sealed.refresh,
@@ -360,9 +362,11 @@ def _to_connection(row: Row[Any]) -> Connection:
     return Connection(**dict(zip(Connection.__struct_fields__, row, strict=False)))
 
 
-def _to_linked(row: Any) -> Linked:
-    sealed = Sealed(access=row.sealed_access, refresh=row.sealed_refresh, key_id=row.key_id)
-    return Linked(_to_connection(row), sealed)
+def _to_linked(row: Any) -> SealedConnection:
+    sealed = SealedCredentials(
+        access=row.sealed_access, refresh=row.sealed_refresh, key_id=row.key_id
+    )
+    return SealedConnection(_to_connection(row), sealed)
 
 
 def _not_found(connection_id: str) -> NotFound:
