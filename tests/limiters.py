@@ -55,7 +55,7 @@ class Bench(NamedTuple):
     forget: Callable[[], None] | None = None
 
 
-class Begun:
+class RequestStarted:
     """What a database would remember of the limiter, without the database."""
 
     def __init__(self, *, begun: bool = False) -> None:
@@ -87,10 +87,15 @@ class Opened:
         return SqlLimiter(database)
 
     def redis(
-        self, url: str, clock: Clock, memory: Begun | None = None, *, server_time: bool = False
+        self,
+        url: str,
+        clock: Clock,
+        memory: RequestStarted | None = None,
+        *,
+        server_time: bool = False,
     ) -> RedisLimiter:
         ids = UlidIds(clock, Random(next(_numbers)))
-        limiter = RedisLimiter(url, memory or Begun(), clock, ids, server_time=server_time)
+        limiter = RedisLimiter(url, memory or RequestStarted(), clock, ids, server_time=server_time)
         self._open.append(limiter)
         return limiter
 
@@ -120,7 +125,7 @@ def postgres_bench(opened: Opened, url: str, clock: Clock) -> Bench:
 
 def redis_bench(opened: Opened, url: str, clock: Clock) -> Bench:
     """An emptied Valkey that counts for the first time."""
-    memory = Begun()
+    memory = RequestStarted()
     flush(url)
 
     async def another() -> Limiter:

@@ -7,7 +7,12 @@ import pytest
 from sqlalchemy import func, select
 
 from headgate.base.clock import ManualClock
-from headgate.ports.idempotency import Answered, Begun, Changed, UnderWay
+from headgate.ports.idempotency import (
+    RequestInProgress,
+    RequestMismatch,
+    RequestStarted,
+    StoredAnswer,
+)
 from headgate.store.sql.database import Database
 from headgate.store.sql.idempotency import PRUNE_MAX, SqlIdempotency
 from headgate.store.sql.tables import idempotent_requests
@@ -15,7 +20,7 @@ from tests.stores import MakeDatabase
 
 LEASE = timedelta(seconds=60)
 DAY = timedelta(hours=24)
-DONE = Answered(status=202, headers={"location": "/v1/jobs/j"}, body=b'{"id":"j\xc3\xa9"}')
+DONE = StoredAnswer(status=202, headers={"location": "/v1/jobs/j"}, body=b'{"id":"j\xc3\xa9"}')
 
 
 @pytest.fixture
@@ -25,9 +30,9 @@ def store(database: Database) -> SqlIdempotency:
 
 async def begun(
     store: SqlIdempotency, key: str = "k", request: str = "r", owner: str = "o"
-) -> Begun:
+) -> RequestStarted:
     known = await store.begin(owner, key, request, lease=LEASE)
-    assert isinstance(known, Begun)
+    assert isinstance(known, RequestStarted)
     return known
 
 
@@ -40,7 +45,7 @@ async def test_a_request_is_begun_once_and_then_answered_alike(
     store: SqlIdempotency, clock: ManualClock
 ) -> None:
     first = await begun(store)
-    assert isinstance(await store.begin("o", "k", "r", lease=LEASE), UnderWay)
+    assert isinstance(await store.begin("o", "k", "r", lease=LEASE), RequestInProgress)
 
     assert await store.finish("o", "k", first, DONE, keep=DAY)
 
@@ -54,9 +59,9 @@ async def test_another_request_under_the_same_key_is_told_apart(store: SqlIdempo
     first = await begun(store)
 
     # While the first is under way, and after it.
-    assert isinstance(await store.begin("o", "k", "other", lease=LEASE), Changed)
+    assert isinstance(await store.begin("o", "k", "other", lease=LEASE), RequestMismatch)
     await store.finish("o", "k", first, DONE, keep=DAY)
-    assert isinstance(await store.begin("o", "k", "other", lease=LEASE), Changed)
+    assert isinstance(await store.begin("o", "k", "other", lease=LEASE), RequestMismatch)
 
 
 async def test_anothers_keys_are_invisible(store: SqlIdempotency) -> None:
@@ -82,7 +87,10 @@ async def test_of_many_at_once_one_begins(make_database: MakeDatabase, database:
         for each in several:
             await each.close()
 
-    assert sorted(type(each).__name__ for each in known) == ["Begun"] + ["UnderWay"] * 7
+    assert (
+        sorted(type(each).__name__ for each in known)
+        == ["RequestStarted"] + ["RequestInProgress"] * 7
+    )
 
 
 async def test_a_request_that_died_is_begun_again_after_its_lease(
@@ -90,7 +98,7 @@ async def test_a_request_that_died_is_begun_again_after_its_lease(
 ) -> None:
     died = await begun(store)
     clock.advance(59)
-    assert isinstance(await store.begin("o", "k", "r", lease=LEASE), UnderWay)
+    assert isinstance(await store.begin("o", "k", "r", lease=LEASE), RequestInProgress)
     clock.advance(1)
 
     again = await begun(store)
@@ -98,7 +106,7 @@ async def test_a_request_that_died_is_begun_again_after_its_lease(
     # And whoever was slow and not dead has lost its turn: the second's answer is the answer.
     assert not await store.finish("o", "k", died, DONE, keep=DAY)
     await store.abandon("o", "k", died)
-    assert isinstance(await store.begin("o", "k", "r", lease=LEASE), UnderWay)
+    assert isinstance(await store.begin("o", "k", "r", lease=LEASE), RequestInProgress)
     assert await store.finish("o", "k", again, DONE, keep=DAY)
     assert await store.begin("o", "k", "r", lease=LEASE) == DONE
 

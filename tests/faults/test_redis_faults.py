@@ -30,8 +30,8 @@ from headgate.sandbox.kit.windows import Window
 from tests import servers
 from tests.limiters import (
     HOT,
-    Begun,
     Opened,
+    RequestStarted,
     acquire,
     exhausted,
     granted,
@@ -124,14 +124,14 @@ def provider(clock: ManualClock) -> Provider:
 
 
 @pytest.fixture
-def memory() -> Begun:
+def memory() -> RequestStarted:
     """What the database remembers, for all processes."""
-    return Begun()
+    return RequestStarted()
 
 
 @pytest.fixture
 def limiter(
-    server: servers.ValkeyServer, opened: Opened, clock: ManualClock, memory: Begun
+    server: servers.ValkeyServer, opened: Opened, clock: ManualClock, memory: RequestStarted
 ) -> RedisLimiter:
     return opened.redis(server.url, clock, memory)
 
@@ -216,7 +216,7 @@ async def test_a_flushed_script_is_loaded_again(
 
 
 async def test_the_first_use_ever_is_not_unknown(
-    limiter: RedisLimiter, memory: Begun, provider: Provider
+    limiter: RedisLimiter, memory: RequestStarted, provider: Provider
 ) -> None:
     # Given a Redis that has never counted, and a database that says so
     # When it is asked
@@ -234,7 +234,7 @@ async def test_restarted_empty_one_request_asks_and_the_providers_count_reopens(
     server: servers.ValkeyServer,
     opened: Opened,
     clock: ManualClock,
-    memory: Begun,
+    memory: RequestStarted,
     provider: Provider,
 ) -> None:
     # Given two processes that have used twelve of twenty, and a Redis that forgets
@@ -399,7 +399,7 @@ async def test_a_process_that_never_knew_an_evicted_ledger_is_put_right_by_one_t
     server: servers.ValkeyServer,
     opened: Opened,
     clock: ManualClock,
-    memory: Begun,
+    memory: RequestStarted,
     provider: Provider,
 ) -> None:
     # Given a ledger that is gone, and a process that has just started
@@ -541,7 +541,7 @@ async def test_a_replica_that_is_behind_is_put_right_by_the_processes_that_live(
     replica: servers.ValkeyServer,
     opened: Opened,
     clock: ManualClock,
-    memory: Begun,
+    memory: RequestStarted,
     provider: Provider,
 ) -> None:
     async with switch_to(server.port) as switch:
@@ -572,7 +572,7 @@ async def test_a_replica_that_is_behind_costs_no_more_than_the_dead_were_granted
     replica: servers.ValkeyServer,
     opened: Opened,
     clock: ManualClock,
-    memory: Begun,
+    memory: RequestStarted,
     provider: Provider,
 ) -> None:
     # Given a process that died after three requests which the replica never saw
@@ -600,7 +600,7 @@ async def test_the_providers_count_makes_up_for_what_a_replica_misses(
     replica: servers.ValkeyServer,
     opened: Opened,
     clock: ManualClock,
-    memory: Begun,
+    memory: RequestStarted,
     provider: Provider,
 ) -> None:
     # Given a replica that misses three requests of a process that is no more
@@ -625,7 +625,7 @@ async def test_close_to_an_edge_both_windows_are_brought_along(
     replica: servers.ValkeyServer,
     opened: Opened,
     clock: ManualClock,
-    memory: Begun,
+    memory: RequestStarted,
 ) -> None:
     async with switch_to(server.port) as switch:
         # Given eighteen of twenty before the edge, and one so close that it counts on both sides
@@ -651,7 +651,7 @@ async def test_a_replica_that_may_not_write_grants_nothing(
     replica: servers.ValkeyServer,
     opened: Opened,
     clock: ManualClock,
-    memory: Begun,
+    memory: RequestStarted,
 ) -> None:
     # Given an address that leads to a replica that was never promoted
     first = opened.redis(server.url, clock, memory)

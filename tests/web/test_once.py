@@ -111,7 +111,7 @@ def test_a_request_that_died_after_its_commit_makes_no_second_job(
             raise asyncio.CancelledError
 
         with monkeypatch.context() as dying:
-            dying.setattr(idempotency.Once, "_remember", die)
+            dying.setattr(idempotency.IdempotentRequests, "_remember", die)
             with pytest.raises(asyncio.CancelledError):
                 await client.post("/v1/jobs", json=BODY, headers=KEY)
         [job] = await served.app.jobs.list()

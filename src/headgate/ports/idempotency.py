@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
+class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What was answered to a request."""
 
     status: int
@@ -15,22 +15,22 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Begun(msgspec.Struct, frozen=True):
+class RequestStarted(msgspec.Struct, frozen=True):
     """The request is ours to carry out until then; it also names our turn at it."""
 
     until: datetime
 
 
-class UnderWay(msgspec.Struct, frozen=True):
+class RequestInProgress(msgspec.Struct, frozen=True):
     """The first request with this key has not been answered yet."""
 
 
-class Changed(msgspec.Struct, frozen=True):
+class RequestMismatch(msgspec.Struct, frozen=True):
     """The key was used before for another request."""
 
 
 #: What is known of a request when it comes in.
-Known = Begun | UnderWay | Changed | Answered
+Known = RequestStarted | RequestInProgress | RequestMismatch | StoredAnswer
 
 
 class IdempotencyStore(Protocol):
@@ -41,11 +41,17 @@ class IdempotencyStore(Protocol):
         ...
 
     async def finish(
-        self, owner: str, key: str, begun: Begun, answered: Answered, *, keep: timedelta
+        self,
+        owner: str,
+        key: str,
+        begun: RequestStarted,
+        answered: StoredAnswer,
+        *,
+        keep: timedelta,
     ) -> bool:
         """Remember the answer for as long as `keep`; False where the turn was lost."""
         ...
 
-    async def abandon(self, owner: str, key: str, begun: Begun) -> None:
+    async def abandon(self, owner: str, key: str, begun: RequestStarted) -> None:
         """Forget the request, so that it can be begun again at once."""
         ...

@@ -18,7 +18,7 @@ from headgate.base.log import get_logger
 from headgate.base.redact import describe_error
 from headgate.connectors.keys import KeyRing
 from headgate.toolkit.api import problems
-from headgate.toolkit.api.idempotency import Once
+from headgate.toolkit.api.idempotency import IdempotentRequests
 from headgate.toolkit.api.limits import FAILURES_PER_MIN, BodyLimit, Limits
 from headgate.toolkit.api.route import Api
 from headgate.toolkit.links import Links
@@ -61,7 +61,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         keys=app.api_keys,
         limits=Limits(app.clock),
         strangers=Limits(app.clock, per_min=FAILURES_PER_MIN),
-        once=Once(app.idempotency),
+        once=IdempotentRequests(app.idempotency),
     )
     for each in (jobs, syncs, connections, items, administration, metrics):
         web.include_router(each.routes)

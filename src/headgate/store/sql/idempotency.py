@@ -11,7 +11,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, delete, select, update
 
 from headgate.base.errors import Conflict
-from headgate.ports.idempotency import Answered, Begun, Changed, Known, UnderWay
+from headgate.ports.idempotency import (
+    Known,
+    RequestInProgress,
+    RequestMismatch,
+    RequestStarted,
+    StoredAnswer,
+)
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, writes, writes_timed
 from headgate.store.sql.statements import insert_into
@@ -38,16 +44,16 @@ def begin(
     if until is not None:
         # After it: this waits for nobody, so nobody can wait for us in a circle.
         _prune(tx, now)
-        return Begun(until)
+        return RequestStarted(until)
     row = tx.execute(select(requests).where(_is(owner, key))).one_or_none()
     if row is None:
         # It was abandoned between the two looks.
         raise Conflict("the same request was given up at this moment; try again")
     if row.request_hash != request_hash:
-        return Changed()
+        return RequestMismatch()
     if row.status is None:
-        return UnderWay()
-    return Answered(status=row.status, headers=row.headers, body=row.body)
+        return RequestInProgress()
+    return StoredAnswer(status=row.status, headers=row.headers, body=row.body)
 
 
 def _prune(tx: Connection, now: Moment) -> None:
@@ -68,8 +74,8 @@ def finish(
     now: Moment,
     owner: str,
     key: str,
-    begun: Begun,
-    answered: Answered,
+    begun: RequestStarted,
+    answered: StoredAnswer,
     *,
     keep: timedelta,
 ) -> bool:
@@ -87,7 +93,7 @@ def finish(
     return tx.execute(statement).rowcount == 1
 
 
-def abandon(tx: Connection, owner: str, key: str, begun: Begun) -> None:
+def abandon(tx: Connection, owner: str, key: str, begun: RequestStarted) -> None:
     """Delete the request's row, unless it was taken over meanwhile."""
     tx.execute(delete(requests).where(_held(owner, key, begun)))
 
@@ -96,7 +102,7 @@ def _is(owner: str, key: str) -> ColumnElement[bool]:
     return and_(requests.c.owner == owner, requests.c.key == key)
 
 
-def _held(owner: str, key: str, begun: Begun) -> ColumnElement[bool]:
+def _held(owner: str, key: str, begun: RequestStarted) -> ColumnElement[bool]:
     return and_(_is(owner, key), requests.c.status.is_(None), requests.c.expires_at == begun.until)
 
 

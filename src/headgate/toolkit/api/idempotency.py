@@ -15,7 +15,13 @@ from fastapi import Request
 from starlette.responses import Response
 
 from headgate.base.log import get_logger
-from headgate.ports.idempotency import Answered, Begun, Changed, IdempotencyStore, UnderWay
+from headgate.ports.idempotency import (
+    IdempotencyStore,
+    RequestInProgress,
+    RequestMismatch,
+    RequestStarted,
+    StoredAnswer,
+)
 from headgate.toolkit.api.problems import ProblemError, ProblemResponse
 
 HEADER = "Idempotency-Key"
@@ -51,7 +57,7 @@ def job_key(owner: str, key: str | None) -> str | None:
     return None if key is None else f"api:{sha256(f'{owner}:{key}'.encode()).hexdigest()}"
 
 
-class Once:
+class IdempotentRequests:
     """Carries requests out once."""
 
     def __init__(self, store: IdempotencyStore) -> None:
@@ -67,33 +73,37 @@ class Once:
             return await carry_out()
         request_hash = await _hash(request)
         match await self._store.begin(owner, key, request_hash, lease=LEASE):
-            case Begun() as begun:
+            case RequestStarted() as begun:
                 response = await carry_out()
                 await self._remember(owner, key, begun, response)
                 return response
-            case Answered() as answered:
+            case StoredAnswer() as answered:
                 return Response(
                     answered.body,
                     status_code=answered.status,
                     headers={**answered.headers, REPLAYED: "true"},
                 )
-            case UnderWay():
+            case RequestInProgress():
                 raise ProblemError(
                     "request_in_flight",
                     "the first request with this key has not been answered yet",
                     headers={"Retry-After": "1"},
                 )
-            case Changed():
+            case RequestMismatch():
                 raise ProblemError(
                     "idempotency_key_reused", "the key was used before for a different request"
                 )
 
-    async def _remember(self, owner: str, key: str, begun: Begun, response: Response) -> None:
+    async def _remember(
+        self, owner: str, key: str, begun: RequestStarted, response: Response
+    ) -> None:
         if not _may_be_kept(response):
             await self._store.abandon(owner, key, begun)
             return
         kept = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-        answered = Answered(status=response.status_code, headers=kept, body=bytes(response.body))
+        answered = StoredAnswer(
+            status=response.status_code, headers=kept, body=bytes(response.body)
+        )
         if not await self._store.finish(owner, key, begun, answered, keep=KEEP):
             _log.warning("a request took so long that its key was given away", key_of=owner)
 

@@ -18,7 +18,7 @@ from headgate.flow.access import ApiKeys
 from headgate.model.access import Role
 from headgate.toolkit.api import bodies, idempotency, problems
 from headgate.toolkit.api.auth import Caller, authenticate
-from headgate.toolkit.api.idempotency import Once
+from headgate.toolkit.api.idempotency import IdempotentRequests
 from headgate.toolkit.api.limits import Limits
 from headgate.toolkit.api.problems import ProblemError
 from headgate.toolkit.site import Site
@@ -34,7 +34,7 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     #: Of those who come without a good key, by their address.
     strangers: Limits
-    once: Once
+    once: IdempotentRequests
 
 
 class ApiRoute(APIRoute):

@@ -6,13 +6,19 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 
-from headgate.ports.idempotency import Answered, Begun, Changed, Known, UnderWay
+from headgate.ports.idempotency import (
+    Known,
+    RequestInProgress,
+    RequestMismatch,
+    RequestStarted,
+    StoredAnswer,
+)
 from headgate.toolkit.api import problems
-from headgate.toolkit.api.idempotency import HEADER, REPLAYED, Once, job_key, key_of
+from headgate.toolkit.api.idempotency import HEADER, REPLAYED, IdempotentRequests, job_key, key_of
 from headgate.toolkit.api.problems import ProblemError
 from tests.unit.toolkit.requests import request
 
-BEGUN = Begun(datetime(2026, 1, 1, tzinfo=UTC))
+BEGUN = RequestStarted(datetime(2026, 1, 1, tzinfo=UTC))
 
 
 class Memory:
@@ -22,7 +28,7 @@ class Memory:
         self.known = known
         self.finishes = finishes
         self.hashes: list[str] = []
-        self.finished: list[Answered] = []
+        self.finished: list[StoredAnswer] = []
         self.abandoned = 0
 
     async def begin(self, owner: str, key: str, request_hash: str, *, lease: timedelta) -> Known:
@@ -30,12 +36,18 @@ class Memory:
         return self.known
 
     async def finish(
-        self, owner: str, key: str, begun: Begun, answered: Answered, *, keep: timedelta
+        self,
+        owner: str,
+        key: str,
+        begun: RequestStarted,
+        answered: StoredAnswer,
+        *,
+        keep: timedelta,
     ) -> bool:
         self.finished.append(answered)
         return self.finishes
 
-    async def abandon(self, owner: str, key: str, begun: Begun) -> None:
+    async def abandon(self, owner: str, key: str, begun: RequestStarted) -> None:
         self.abandoned += 1
 
 
@@ -46,7 +58,9 @@ async def answer(memory: Memory, response: Response | None = None, **of: Any) ->
         return response or Response(b"made", status_code=201)
 
     headers = {HEADER: "import-1"} | of.pop("headers", {})
-    return await Once(memory).answer(request("POST", headers=headers, **of), "key_1", carry_out)
+    return await IdempotentRequests(memory).answer(
+        request("POST", headers=headers, **of), "key_1", carry_out
+    )
 
 
 @pytest.mark.parametrize("key", ["import-1", '"import-1"', "x" * 200, "!#~"])
@@ -89,13 +103,13 @@ async def test_without_a_key_nothing_is_remembered() -> None:
     async def carry_out() -> Response:
         return Response(b"made")
 
-    await Once(memory).answer(request("POST"), "key_1", carry_out)
+    await IdempotentRequests(memory).answer(request("POST"), "key_1", carry_out)
 
     assert not memory.hashes and not memory.finished
 
 
 async def test_the_same_again_is_told_as_it_was() -> None:
-    kept = Answered(status=202, headers={"etag": '"1"'}, body=b"before")
+    kept = StoredAnswer(status=202, headers={"etag": '"1"'}, body=b"before")
 
     response = await answer(Memory(kept))
 
@@ -105,7 +119,7 @@ async def test_the_same_again_is_told_as_it_was() -> None:
 
 @pytest.mark.parametrize(
     ("known", "code"),
-    [(UnderWay(), "request_in_flight"), (Changed(), "idempotency_key_reused")],
+    [(RequestInProgress(), "request_in_flight"), (RequestMismatch(), "idempotency_key_reused")],
 )
 async def test_what_is_under_way_or_different_is_refused(known: Known, code: str) -> None:
     with pytest.raises(ProblemError) as refused:
