@@ -17,7 +17,7 @@ from sqlalchemy.engine import make_url
 from headgate.base.clock import ManualClock
 from headgate.base.encoding import Json, JsonObject
 from headgate.model import change
-from headgate.model.change import Tally
+from headgate.model.change import ChunkResult
 from headgate.model.job import Job, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import JobState
 from headgate.ports.store import NewJob
@@ -201,9 +201,9 @@ async def run_one(store: SqlStore, **fields: Any) -> Job:
     return running
 
 
-def tally(*, cursor: Json = "next", done: int = 1, **summary: Any) -> Tally:
+def tally(*, cursor: Json = "next", done: int = 1, **summary: Any) -> ChunkResult:
     """What a chunk leaves behind."""
-    return Tally(cursor=cursor, progress=Progress(done=done), summary=Summary(**summary))
+    return ChunkResult(cursor=cursor, progress=Progress(done=done), summary=Summary(**summary))
 
 
 async def settled(store: SqlStore, wanted: change.JobChange) -> Job:

@@ -85,10 +85,10 @@ from headgate.ports.connector import (
     Provider,
     Refusal,
     Source,
-    Written,
+    WriteResult,
 )
 from headgate.ports.items import FetchAttempt, FetchedItems, NewItem, StoredDocument
-from headgate.ports.store import Submitted
+from headgate.ports.store import SubmitResult
 from headgate.ports.transport import Headers, Response, Timeouts, Transport
 from headgate.system import Command, System
 
@@ -195,7 +195,7 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "StoredDocument",
-    "Submitted",
+    "SubmitResult",
     "Summary",
     "Supervisor",
     "Sync",
@@ -209,7 +209,7 @@ __all__ = [
     "UnknownSync",
     "WindowUse",
     "WorkerSettings",
-    "Written",
+    "WriteResult",
     "__version__",
     "content_hash",
     "describe_error",

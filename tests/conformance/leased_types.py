@@ -18,7 +18,7 @@ from headgate.model.states import DayStatus, JobState
 from headgate.policy import items as item_policy
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.items import NewItem
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.lease_port import SqlLeases
@@ -29,7 +29,7 @@ from tests.deliveries import SqlDeliveries
 from tests.stores import START, SYNCS, contents, new_job, submit_all, tally
 
 MINUTE = timedelta(minutes=1)
-WORK = Work(
+WORK = ChunkWork(
     records=[Record("record_1", {"text": "late"})],
     coverage=Coverage(day=date(2025, 12, 31), status=DayStatus.HELD, records=1),
 )

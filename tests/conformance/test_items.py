@@ -20,7 +20,7 @@ from headgate.model.job import Lane
 from headgate.model.lease import Claim
 from headgate.model.states import ItemState
 from headgate.policy.items import ItemRetryPolicy
-from headgate.ports.items import NewItem, Registered
+from headgate.ports.items import NewItem, RegisterResult
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.tables import items as items_table
@@ -119,7 +119,7 @@ async def test_an_item_is_registered_once_and_is_due_at_once(items: SqlItems) ->
     first = await items.register([found])
     again = await items.register([found, found])
 
-    assert (first, again) == (Registered(1, 0), Registered(0, 0))
+    assert (first, again) == (RegisterResult(1, 0), RegisterResult(0, 0))
     item = await items.get(found.id)
     assert item.state is ItemState.PENDING
     assert item.next_attempt_at == item.created_at == START
@@ -131,7 +131,7 @@ async def test_a_thing_of_the_providers_is_one_item_whoever_finds_it(items: SqlI
 
     again = await items.register([new_item(external_id="e1"), new_item(external_id="e2")])
 
-    assert again == Registered(1, 0)
+    assert again == RegisterResult(1, 0)
 
 
 async def test_what_has_no_id_is_unavailable_without_a_request_until_it_has_one(
@@ -139,7 +139,7 @@ async def test_what_has_no_id_is_unavailable_without_a_request_until_it_has_one(
 ) -> None:
     # Given two without an id at the provider, which nobody can claim
     first, second = new_item(external_id=None), new_item(external_id=None)
-    assert await items.register([first, second]) == Registered(2, 0)
+    assert await items.register([first, second]) == RegisterResult(2, 0)
     assert (await items.get(first.id)).state is ItemState.UNAVAILABLE
     assert await claim(items) == []
 
@@ -147,7 +147,7 @@ async def test_what_has_no_id_is_unavailable_without_a_request_until_it_has_one(
     told = await items.register([replace(first, external_id="e1"), second])
 
     # Then it alone is set going
-    assert told == Registered(0, 1)
+    assert told == RegisterResult(0, 1)
     assert ids(await claim(items, 10)) == [first.id]
     assert (await items.get(second.id)).state is ItemState.UNAVAILABLE
 
@@ -156,7 +156,7 @@ async def test_an_id_that_is_another_items_does_not_appear(items: SqlItems) -> N
     manual = new_item(external_id=None)
     await items.register([manual, new_item(external_id="e1")])
 
-    assert await items.register([replace(manual, external_id="e1")]) == Registered(0, 0)
+    assert await items.register([replace(manual, external_id="e1")]) == RegisterResult(0, 0)
     assert (await items.get(manual.id)).state is ItemState.UNAVAILABLE
 
 
@@ -168,16 +168,16 @@ async def test_what_the_provider_has_nothing_for_is_not_set_going_by_being_found
     [item] = await claim(items)
     await settled(items, change.find_nothing(item, reason="NoData: 404"))
 
-    assert await items.register([found]) == Registered(0, 0)
+    assert await items.register([found]) == RegisterResult(0, 0)
     assert (await items.get(found.id)).state is ItemState.UNAVAILABLE
 
 
 async def test_many_are_registered_together(items: SqlItems) -> None:
     found = [new_item(external_id=None if n % 2 else f"many_{n}") for n in range(2500)]
-    assert await items.register(found) == Registered(2500, 0)
+    assert await items.register(found) == RegisterResult(2500, 0)
 
     known = [replace(each, external_id=f"at last {each.id}") for each in found[1::2]]
-    assert await items.register(known) == Registered(0, 1250)
+    assert await items.register(known) == RegisterResult(0, 1250)
 
 
 # ---- claiming ----------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ async def test_what_is_registered_again_as_hot_goes_first(items: SqlItems) -> No
     # Given three, of which the youngest is asked for
     old, _, wanted = await registered(items, 3)
     asked = new_item(id=wanted, lane=Lane.HOT)
-    assert await items.register([asked]) == Registered(0, 0)
+    assert await items.register([asked]) == RegisterResult(0, 0)
 
     # Then it goes before the backfill, alone where hot ones are claimed, and stays hot
     [item] = await claim(items, 2, lane=Lane.HOT)

@@ -14,7 +14,7 @@ from headgate.flow.fetch_item import reset_item
 from headgate.model import item as change
 from headgate.model.item import Document
 from headgate.model.states import ItemState
-from headgate.ports.items import Census, Registered
+from headgate.ports.items import ItemCounts, RegisterResult
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
@@ -204,7 +204,7 @@ async def test_the_census_tells_every_state_and_how_often_the_failed_have_failed
 
     counted = await items.census(STREAMS)
 
-    assert counted == Census(
+    assert counted == ItemCounts(
         states={
             ItemState.PENDING: 2,
             ItemState.FETCHING: 2,
@@ -304,8 +304,8 @@ async def test_nothing_is_registered_for_a_connection_that_was_removed(
     told = await items.register([late, other, known])
 
     # Then the other's alone is there, and nothing is set going
-    assert told == Registered(1, 0)
-    assert await items.register([late]) == Registered(0, 0)
+    assert told == RegisterResult(1, 0)
+    assert await items.register([late]) == RegisterResult(0, 0)
     assert ids(await items.list_items(None, limit=9)) == sorted([unknown.id, other.id])
     assert (await items.get(unknown.id)).state is ItemState.UNAVAILABLE
 

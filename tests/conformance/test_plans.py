@@ -19,7 +19,7 @@ from headgate.model import change
 from headgate.model.job import Lane
 from headgate.model.lease import Claim
 from headgate.model.record import Record
-from headgate.ports.store import JobFilter, Work
+from headgate.ports.store import ChunkWork, JobFilter
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
@@ -179,7 +179,7 @@ async def settle(store: SqlStore) -> None:
 async def settle_records(store: SqlStore) -> None:
     [job] = (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs
     brought = [Record(f"record_{number}", {}) for number in range(100)]
-    await store.settle(change.advance(job, tally(), {}), Work(records=brought))
+    await store.settle(change.advance(job, tally(), {}), ChunkWork(records=brought))
 
 
 async def heartbeat(store: SqlStore) -> None:

@@ -13,7 +13,7 @@ from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus, JobState
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 from headgate.store.sql import coverage, events, records
 from headgate.store.sql.database import Operation
 from headgate.store.sql.store import SqlStore
@@ -48,8 +48,8 @@ async def run_some(store: SqlStore, count: int) -> list[Job]:
     return [await claim_one(store) for _ in range(count)]
 
 
-def work(number: int) -> Work:
-    return Work(
+def work(number: int) -> ChunkWork:
+    return ChunkWork(
         records=[Record(f"record_{number}", {"number": number})],
         coverage=Coverage(day=date(2025, 1, number + 1), status=DayStatus.HELD, records=1),
     )
@@ -216,7 +216,7 @@ async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store
     bad, good = await run_some(store, 2)
     nothing: Any = None
     uncounted = Coverage(day=date(2025, 1, 1), status=DayStatus.HELD, records=nothing)
-    broken = Work(records=work(1).records, coverage=uncounted)
+    broken = ChunkWork(records=work(1).records, coverage=uncounted)
 
     # When it comes in one batch with a good one
     answers = await asyncio.gather(
@@ -246,7 +246,7 @@ async def test_a_record_that_may_not_be_storable_does_not_sink_the_others(
 
     # When it comes in one batch with a good one
     answers = await asyncio.gather(
-        store.settle(change.advance(doubtful, tally(), {}), Work(records=[record])),
+        store.settle(change.advance(doubtful, tally(), {}), ChunkWork(records=[record])),
         store.settle(change.advance(good, tally(), {}), work(2)),
         return_exceptions=True,
     )

@@ -11,11 +11,11 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 from headgate.store.sql.store import SqlStore
 from tests.stores import everything, run_one, settled, submit_one, tally
 
-WORK = Work(
+WORK = ChunkWork(
     records=[Record("record_1", {"text": "late"})],
     coverage=Coverage(day=date(2025, 12, 31), status=DayStatus.HELD, records=1),
 )

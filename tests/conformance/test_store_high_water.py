@@ -23,7 +23,7 @@ from tests.stores import (
 )
 
 
-def named(mark: Json) -> change.Tally:
+def named(mark: Json) -> change.ChunkResult:
     """What a chunk leaves behind whose source named this mark."""
     return replace(tally(), high_water=mark)
 

@@ -12,7 +12,7 @@ from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.record import Coverage, CoverageRow, Record
 from headgate.model.states import DayStatus
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 from headgate.store.sql.store import SqlStore
 from tests.stores import START, claim_one, everything, new_job, run_one, submit_all, tally
 
@@ -21,7 +21,7 @@ DAY = date(2025, 12, 31)
 
 async def store_chunk(store: SqlStore, job: Job, records: Sequence[Record]) -> Job:
     """Settle a chunk with these records; the counts begin anew."""
-    after = await store.settle(change.advance(job, tally(), {}), Work(records=records))
+    after = await store.settle(change.advance(job, tally(), {}), ChunkWork(records=records))
     assert after is not None
     return after
 
@@ -68,7 +68,7 @@ async def test_counts_add_up_over_the_chunks_of_a_job(store: SqlStore) -> None:
 
     # When the next chunk carries the summary on, as the engine does
     wanted = change.advance(job, tally(inserted=job.summary.inserted), {})
-    after = await store.settle(wanted, Work(records=[Record("b", {})]))
+    after = await store.settle(wanted, ChunkWork(records=[Record("b", {})]))
 
     # Then the counts of both are there
     assert after is not None
@@ -218,7 +218,7 @@ async def test_records_are_paged_in_the_order_of_their_keys(store: SqlStore) -> 
 
 async def cover(store: SqlStore, job: Job, *days: Coverage) -> Job:
     for day in days:
-        after = await store.settle(change.advance(job, tally(), {}), Work(coverage=day))
+        after = await store.settle(change.advance(job, tally(), {}), ChunkWork(coverage=day))
         assert after is not None
         job = after
     return job
@@ -334,7 +334,7 @@ async def test_days_that_went_to_another_account_are_not_brought(store: SqlStore
     )
     [job] = await submit_all(store, [wanted])
     running = await claim_one(store, job.lane)
-    work = Work(coverage=Coverage(day=day, status=DayStatus.HELD, records=1))
+    work = ChunkWork(coverage=Coverage(day=day, status=DayStatus.HELD, records=1))
     await store.settle(change.advance(running, tally(), {}), work)
 
     # Then it is known to a job for the same account, and to no other

@@ -11,7 +11,7 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, Summary
 from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 from headgate.store.sql.store import SqlStore
 from tests.conformance.changes import CASES
 from tests.stores import (
@@ -43,7 +43,7 @@ async def test_they_are_told_in_order_and_before_the_engine_s_own(store: SqlStor
     job = await run_one(store)
 
     # When a chunk is settled that tells of a hundred things
-    await store.settle(advance(job), Work(events=PAGES))
+    await store.settle(advance(job), ChunkWork(events=PAGES))
 
     # Then they are there in order, at the chunk's time, and the chunk's own event is the last
     told = await story(store, job)
@@ -63,7 +63,7 @@ async def test_each_job_of_a_batch_has_its_own_story(store: SqlStore) -> None:
         *(
             store.settle(
                 advance(job),
-                Work(events=[ChunkEvent("first", {"of": job.id}), ChunkEvent("second")]),
+                ChunkWork(events=[ChunkEvent("first", {"of": job.id}), ChunkEvent("second")]),
             )
             for job in running
         )
@@ -94,7 +94,7 @@ async def test_what_it_counts_stays_beside_what_the_store_counts(store: SqlStore
     job = await run_one(store)
 
     wanted = change.advance(job, tally(records=1, counts={"inserted": 7}), {})
-    after = await store.settle(wanted, Work(records=[Record("a", {})]))
+    after = await store.settle(wanted, ChunkWork(records=[Record("a", {})]))
 
     assert after is not None
     assert after.summary == Summary(records=1, inserted=1, counts={"inserted": 7})
@@ -109,7 +109,7 @@ async def test_a_lost_claim_tells_and_counts_nothing(store: SqlStore, clock: Man
 
     # When it settles its chunk
     late = change.advance(zombie, tally(counts={"skipped": 1}), {})
-    assert await store.settle(late, Work(events=PAGES)) is None
+    assert await store.settle(late, ChunkWork(events=PAGES)) is None
 
     # Then nothing is told, and nothing counted
     assert await everything(store) == before
@@ -118,7 +118,7 @@ async def test_a_lost_claim_tells_and_counts_nothing(store: SqlStore, clock: Man
 async def test_a_chunk_that_is_settled_twice_counts_once(store: SqlStore) -> None:
     job = await run_one(store)
     wanted = change.advance(job, tally(counts={"skipped": 1}), {})
-    work = Work(events=PAGES[:2])
+    work = ChunkWork(events=PAGES[:2])
 
     assert await store.settle(wanted, work) is not None
     assert await store.settle(wanted, work) is None
@@ -132,7 +132,7 @@ async def test_what_the_database_does_not_take_leaves_no_event_behind(store: Sql
     # Given a chunk with a record that cannot be written
     job = await run_one(store)
     before = await everything(store)
-    bad = Work(events=PAGES[:1], records=[Record("a", {"not": object()})])
+    bad = ChunkWork(events=PAGES[:1], records=[Record("a", {"not": object()})])
 
     # When it is settled
     with pytest.raises(TypeError):
@@ -152,7 +152,7 @@ async def test_a_chunk_keeps_its_events_when_it_meets_a_cancel_or_a_pause(
     await settled(store, CASES[asked].make(job))
 
     # When the chunk is settled
-    after = await store.settle(advance(job), Work(events=PAGES[:1]))
+    after = await store.settle(advance(job), ChunkWork(events=PAGES[:1]))
 
     # Then it was kept, and what it told too
     assert after is not None and after.steps == 1
@@ -162,7 +162,7 @@ async def test_a_chunk_keeps_its_events_when_it_meets_a_cancel_or_a_pause(
 async def test_events_of_a_source_do_not_count_as_chunks(store: SqlStore) -> None:
     job = await run_one(store)
 
-    await store.settle(advance(job), Work(events=PAGES[:5]))
+    await store.settle(advance(job), ChunkWork(events=PAGES[:5]))
 
     assert len(await store.pace(job.id, limit=10)) == 1
     rows = (await everything(store))["job_events"]

@@ -11,7 +11,7 @@ from headgate.base.errors import ActiveJobExists, KeyReused
 from headgate.model import change
 from headgate.model.job import Lane, Mode, Reason
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import Submitted
+from headgate.ports.store import SubmitResult
 from headgate.store.sql.store import SqlStore
 from tests.stores import (
     START,
@@ -74,7 +74,7 @@ async def test_the_same_key_and_request_is_answered_with_the_first_job(
     again = await store.submit(new_job(key="key_1", connection_id="c"))
 
     # Then it is answered with the first job, and nothing is written
-    assert again == Submitted(first, created=False)
+    assert again == SubmitResult(first, created=False)
     assert await everything(store) == before
 
 
@@ -86,7 +86,7 @@ async def test_a_key_still_stands_for_its_job_after_the_job_has_ended(
 
     again = await store.submit(new_job(key="key_1", connection_id="c"))
 
-    assert again == Submitted(ended, created=False)
+    assert again == SubmitResult(ended, created=False)
 
 
 async def test_a_key_with_another_request_is_refused(store: SqlStore) -> None:
@@ -114,7 +114,7 @@ async def test_a_key_belongs_to_its_user(store: SqlStore) -> None:
     again = [await store.submit(new_job(key="key_1", **each)) for each in (mine, theirs)]
 
     # Then each is answered with its own job, and says nothing about the other's
-    assert again == [Submitted(first, created=False), Submitted(second, created=False)]
+    assert again == [SubmitResult(first, created=False), SubmitResult(second, created=False)]
 
 
 async def test_a_user_may_have_many_jobs_without_a_key(store: SqlStore) -> None:
@@ -168,7 +168,7 @@ async def test_of_twenty_submits_at_once_exactly_one_makes_the_job(store: SqlSto
     answers = await asyncio.gather(*map(store.submit, wanted), return_exceptions=True)
 
     # Then one has made the job, and all others are told which
-    created = [answer for answer in answers if isinstance(answer, Submitted)]
+    created = [answer for answer in answers if isinstance(answer, SubmitResult)]
     refused = [answer for answer in answers if isinstance(answer, ActiveJobExists)]
     assert len(created) == 1
     assert len(refused) == 19

@@ -34,7 +34,7 @@ from headgate import (
     RetryPolicy,
     Sync,
     Transient,
-    Written,
+    WriteResult,
     paid_history,
 )
 from headgate.flow.commit import chunk_done
@@ -62,13 +62,13 @@ class Shelf:
         self.errors: list[Exception] = []
         self.refuses: set[str] = set()
 
-    async def write(self, batch: Batch) -> Written:
+    async def write(self, batch: Batch) -> WriteResult:
         if self.errors:
             raise self.errors.pop(0)
         self.batches.append(batch)
         taken = [each for each in batch.records if each.key not in self.refuses]
         refused = [each for each in batch.records if each.key in self.refuses]
-        return Written(
+        return WriteResult(
             receipts=[Record(each.key, {"shelf": len(self.batches)}) for each in taken],
             refused=[Refusal(each.key, f"{each.key} does not fit") for each in refused],
         )
@@ -494,7 +494,7 @@ def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) ->
         after, _ = chunk_done(
             msgspec.structs.replace(probe, cursor="2025-12-29"),
             Chunk(),
-            Written(),
+            WriteResult(),
             slice_over=False,
         )
 
@@ -503,7 +503,7 @@ def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) ->
         done, _ = chunk_done(
             msgspec.structs.replace(probe, cursor="2025-12-29"),
             await a_day(_context(LAST)),
-            Written(),
+            WriteResult(),
             slice_over=False,
         )
         assert not done.after.probe
@@ -635,9 +635,9 @@ def test_a_destination_that_does_not_let_us_in_is_known_before_anything_is_read(
 def test_a_destination_that_takes_too_long_is_the_one_to_blame(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         class Slow(Shelf):
-            async def write(self, batch: Batch) -> Written:
+            async def write(self, batch: Batch) -> WriteResult:
                 await batch.clock.sleep(1000)
-                return Written()
+                return WriteResult()
 
         app = await world.app(sync(destination=Slow(), chunk_s_max=5))
         await app.supervisor().start()

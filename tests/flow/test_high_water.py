@@ -23,11 +23,11 @@ from headgate import (
     Sync,
     Terminal,
     Transient,
-    Written,
+    WriteResult,
 )
 from headgate.base.encoding import Json
 from headgate.model.change import JobChange
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 from tests.worlds import ScriptedSource, World, in_world, kinds
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 5)
@@ -72,10 +72,10 @@ class Shelf:
         self.refuses = {str(number) for number in refuses}
         self.taken: list[str] = []
 
-    async def write(self, batch: Batch) -> Written:
+    async def write(self, batch: Batch) -> WriteResult:
         refused = [each.key for each in batch.records if each.key in self.refuses]
         self.taken += [each.key for each in batch.records if each.key not in refused]
-        return Written(refused=[Refusal(key, "does not fit") for key in refused])
+        return WriteResult(refused=[Refusal(key, "does not fit") for key in refused])
 
 
 async def submit(app: App, mode: str = "since", **more: Any) -> Job:
@@ -283,7 +283,7 @@ def test_a_success_that_lost_its_answer_has_stored_its_mark(
         app = await world.app(Sync(name="letters", source=Letters(2)))
         real, lost = app._store.settle, list[JobChange]()
 
-        async def settle(change: JobChange, work: Work | None = None) -> Job | None:
+        async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
             after = await real(change, work)
             if not lost:
                 lost.append(change)

@@ -20,7 +20,7 @@ from headgate import (
     Sync,
 )
 from headgate.model.change import JobChange
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
 DAY = date(2025, 12, 24)
@@ -187,7 +187,7 @@ class LossyStore:
         self.lost = 0
         real = app._store.settle
 
-        async def settle(change: JobChange, work: Work | None = None) -> Job | None:
+        async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
             after = await real(change, work)
             if change.edge.name == edge and self.lost < 3:
                 self.lost += 1
@@ -251,7 +251,7 @@ def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
         settle = app._store.settle
         refused = 0
 
-        async def refuse_once(change: JobChange, work: Work | None = None) -> Job | None:
+        async def refuse_once(change: JobChange, work: ChunkWork | None = None) -> Job | None:
             nonlocal refused
             if work is not None and work.records and not refused:
                 refused += 1

@@ -19,7 +19,7 @@ from headgate import (
 )
 from headgate.base.failure import read_failure
 from headgate.model.change import JobChange
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 from tests.worlds import ScriptedSource, World, in_world, kinds
 
 
@@ -195,7 +195,7 @@ def test_a_page_whose_commit_lost_its_answer_counts_once(
         app = await world.app(Sync(name="notes", source=ScriptedSource(three_pages)))
         real, tried = app._store.settle, set[str]()
 
-        async def settle(change: JobChange, work: Work | None = None) -> Job | None:
+        async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
             after = await real(change, work)
             if change.before.chunk_key not in tried:
                 tried.add(change.before.chunk_key)

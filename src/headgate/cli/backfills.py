@@ -14,7 +14,7 @@ from headgate.flow.job_view import JobView
 from headgate.model.forecast import Forecast
 from headgate.model.job import Job, Mode, Reprocess
 from headgate.model.states import JobState
-from headgate.ports.store import Submitted
+from headgate.ports.store import SubmitResult
 from headgate.toolkit.commands.linking import links, site_url
 from headgate.toolkit.commands.loading import (
     FAILED,
@@ -87,7 +87,7 @@ def start(
         _print_forecast(made, json=json)
         return
 
-    async def begin(opened: App) -> tuple[Submitted, int]:
+    async def begin(opened: App) -> tuple[SubmitResult, int]:
         submitted = await opened.backfills.start(asked(opened))
         if not json and not submitted.created:
             messages.print("the key was used before: this is the job it made")

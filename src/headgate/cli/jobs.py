@@ -10,7 +10,7 @@ from headgate.flow.job_view import EventPage, JobStatus, JobView
 from headgate.flow.submit import JobRequest
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
-from headgate.ports.store import Submitted
+from headgate.ports.store import SubmitResult
 from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
 from headgate.toolkit.commands.output import (
     messages,
@@ -60,7 +60,7 @@ def submit(
 ) -> None:
     """Submit a job. The same key again returns the same job."""
 
-    async def use(opened: App) -> tuple[Submitted, JobStatus]:
+    async def use(opened: App) -> tuple[SubmitResult, JobStatus]:
         wanted = JobRequest(
             sync=sync,
             user_id=user,

@@ -6,12 +6,12 @@ for success.
 """
 
 from headgate.connectors.provider import ApiProvider
-from headgate.ports.connector import Batch, Written
+from headgate.ports.connector import Batch, WriteResult
 
 
 class ApiDestination(ApiProvider):
     """The base of connectors that write over HTTP."""
 
-    async def write(self, batch: Batch) -> Written | None:
+    async def write(self, batch: Batch) -> WriteResult | None:
         """Write one batch: this is what a connector writes."""
         raise NotImplementedError(f"{type(self).__name__} must define write(batch)")

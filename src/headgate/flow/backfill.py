@@ -20,7 +20,7 @@ from headgate.model.states import JOB
 from headgate.policy.calendar import days_in
 from headgate.policy.forecast import forecast
 from headgate.ports.connections import ConnectionStore
-from headgate.ports.store import JobFilter, Submitted
+from headgate.ports.store import JobFilter, SubmitResult
 
 #: Other imports that a forecast takes into account, at most.
 OTHERS_MAX = 100
@@ -55,7 +55,7 @@ class Backfills:
         self._rt = rt
         self._connections = connections
 
-    async def start(self, request: BackfillRequest) -> Submitted:
+    async def start(self, request: BackfillRequest) -> SubmitResult:
         """Store the job. Raises before writing if anything is wrong."""
         return await submit(self._rt, await self._resolved(request))
 

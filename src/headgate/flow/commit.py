@@ -7,22 +7,22 @@ import msgspec
 
 from headgate.base.encoding import Json
 from headgate.model import change
-from headgate.model.change import JobChange, Tally
+from headgate.model.change import ChunkResult, JobChange
 from headgate.model.job import Job, Progress, Summary
 from headgate.model.lease import NOW
 from headgate.model.record import Coverage
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import day_after, history_progress
-from headgate.ports.connector import Chunk, Written
-from headgate.ports.store import Work
+from headgate.ports.connector import Chunk, WriteResult
+from headgate.ports.store import ChunkWork
 
 #: What is told of the records that a destination refused, at most.
 REFUSED_LENGTH_MAX = 500
 
 
 def chunk_done(
-    job: Job, chunk: Chunk, written: Written | None = None, *, slice_over: bool
-) -> tuple[JobChange, Work]:
+    job: Job, chunk: Chunk, written: WriteResult | None = None, *, slice_over: bool
+) -> tuple[JobChange, ChunkWork]:
     """What becomes of the job after `chunk`, and what is stored with it.
 
     `written` is what became of it at the destination; without one, the records are kept here.
@@ -48,7 +48,7 @@ def chunk_done(
     if written is not None and written.refused:
         data["refused"] = len(written.refused)
     own = chunk.records if written is None else written.receipts
-    work = Work(records=(*own, *chunk.kept), coverage=coverage, events=chunk.events)
+    work = ChunkWork(records=(*own, *chunk.kept), coverage=coverage, events=chunk.events)
     if done:
         return change.succeed(job, tally, data), work
     if chunk.error is not None:
@@ -60,21 +60,21 @@ def chunk_done(
 
 def nothing_to_do(job: Job) -> JobChange:
     """Every day that was asked for is held already."""
-    tally = Tally(cursor=None, progress=history_progress((), None), summary=job.summary)
+    tally = ChunkResult(cursor=None, progress=history_progress((), None), summary=job.summary)
     return change.succeed(job, tally, {"records": 0})
 
 
-def day_given_up(job: Job, error: str) -> tuple[JobChange, Work]:
+def day_given_up(job: Job, error: str) -> tuple[JobChange, ChunkWork]:
     """The present day becomes a gap, and the job goes on."""
     day = job.cursor_date
     assert day is not None
     summary = change.count(job.summary, days_failed=1, errors=1)
     tally, last = _next_day(job, day, summary)
     coverage = Coverage(day=day, status=DayStatus.FAILED, error=error)
-    return change.skip(job, tally, error=error, day=day, last=last), Work(coverage=coverage)
+    return change.skip(job, tally, error=error, day=day, last=last), ChunkWork(coverage=coverage)
 
 
-def _counted(summary: Summary, chunk: Chunk, written: Written | None) -> Summary:
+def _counted(summary: Summary, chunk: Chunk, written: WriteResult | None) -> Summary:
     found = len(chunk.records)
     summary = msgspec.structs.replace(summary, counts=_added(summary.counts, chunk.counts))
     if written is None:
@@ -96,8 +96,8 @@ def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, i
 
 
 def _after_day(
-    job: Job, chunk: Chunk, written: Written | None, summary: Summary, day: date
-) -> tuple[Tally, bool, Coverage]:
+    job: Job, chunk: Chunk, written: WriteResult | None, summary: Summary, day: date
+) -> tuple[ChunkResult, bool, Coverage]:
     held = bool(chunk.records or chunk.kept)
     summary = change.count(summary, days_held=int(held), days_empty=int(not held))
     tally, last = _next_day(job, day, summary)
@@ -110,17 +110,17 @@ def _after_day(
     return tally, last, coverage
 
 
-def _refusals(written: Written | None) -> str | None:
+def _refusals(written: WriteResult | None) -> str | None:
     if written is None or not written.refused:
         return None
     said = "; ".join(each.reason for each in written.refused)
     return said if len(said) <= REFUSED_LENGTH_MAX else said[: REFUSED_LENGTH_MAX - 1] + "…"
 
 
-def _next_day(job: Job, day: date, summary: Summary) -> tuple[Tally, bool]:
+def _next_day(job: Job, day: date, summary: Summary) -> tuple[ChunkResult, bool]:
     plan = job.plan
     next_day = day_after(plan, day)
-    tally = Tally(
+    tally = ChunkResult(
         # The last day stays the cursor of a finished job: it says how far the history goes.
         cursor=(next_day or day).isoformat(),
         progress=history_progress(plan, next_day),
@@ -130,22 +130,22 @@ def _next_day(job: Job, day: date, summary: Summary) -> tuple[Tally, bool]:
     return tally, next_day is None
 
 
-def _unmoved(job: Job) -> Tally:
+def _unmoved(job: Job) -> ChunkResult:
     """Where a job stands that has not moved."""
-    return Tally(
+    return ChunkResult(
         cursor=job.cursor, progress=job.progress, summary=job.summary, high_water=job.high_water
     )
 
 
-def _part(chunk: Chunk) -> Work:
-    return Work(records=(*chunk.records, *chunk.kept), events=chunk.events)
+def _part(chunk: Chunk) -> ChunkWork:
+    return ChunkWork(records=(*chunk.records, *chunk.kept), events=chunk.events)
 
 
-def _after_page(job: Job, chunk: Chunk, summary: Summary) -> tuple[Tally, bool]:
+def _after_page(job: Job, chunk: Chunk, summary: Summary) -> tuple[ChunkResult, bool]:
     done = chunk.cursor is None and chunk.wait is None and chunk.error is None
     progress = chunk.progress or Progress(done=summary.records)
     if done:
         progress = Progress(done=max(progress.done, progress.total or 0), total=progress.total)
     # The last cursor is kept: the next incremental run begins there.
     cursor = job.cursor if done else chunk.cursor
-    return Tally(cursor=cursor, progress=progress, summary=summary), done
+    return ChunkResult(cursor=cursor, progress=progress, summary=summary), done

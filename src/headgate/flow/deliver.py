@@ -15,7 +15,7 @@ from headgate.flow.open_api import open_api
 from headgate.flow.registry import Sync, budget_of
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job
-from headgate.ports.connector import Batch, Chunk, Destination, Http, Written
+from headgate.ports.connector import Batch, Chunk, Destination, Http, WriteResult
 
 
 class OpenDestination(msgspec.Struct, frozen=True):
@@ -37,10 +37,10 @@ async def open_destination(rt: Runtime, sync: Sync, job: Job) -> OpenDestination
     return OpenDestination(destination, api)
 
 
-async def deliver(rt: Runtime, job: Job, chunk: Chunk, to: OpenDestination) -> Written:
+async def deliver(rt: Runtime, job: Job, chunk: Chunk, to: OpenDestination) -> WriteResult:
     """Write the chunk's records; what the destination made of them."""
     if not chunk.records:
-        return Written()
+        return WriteResult()
     batch = Batch(
         key=job.chunk_key,
         user_id=job.user_id,
@@ -53,7 +53,7 @@ async def deliver(rt: Runtime, job: Job, chunk: Chunk, to: OpenDestination) -> W
         api=to.api,
     )
     with _blaming(to.destination):
-        return await to.destination.write(batch) or Written()
+        return await to.destination.write(batch) or WriteResult()
 
 
 @contextmanager

@@ -14,13 +14,13 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JOB, JobState
 from headgate.ports.signal import lane_topic
-from headgate.ports.store import Submitted
+from headgate.ports.store import SubmitResult
 
 #: Others may change the job between the look and the write: look again so often.
 TRIES_MAX = 10
 
 
-async def ensure(rt: Runtime, request: JobRequest, *, restart: bool = False) -> Submitted:
+async def ensure(rt: Runtime, request: JobRequest, *, restart: bool = False) -> SubmitResult:
     """Submit the job, or have the active one of its sync and connection look again.
 
     A job that sleeps without need looks at once: from where it stands, or with `restart` from the
@@ -41,12 +41,12 @@ async def ensure(rt: Runtime, request: JobRequest, *, restart: bool = False) -> 
         if wanted is None:
             if job.state in JOB.terminal:
                 continue
-            return Submitted(job, created=False)
+            return SubmitResult(job, created=False)
         after = await rt.store.settle(wanted)
         if after is not None:
             if after.state is JobState.PENDING:
                 await rt.signal.announce(lane_topic(after.lane))
-            return Submitted(after, created=False)
+            return SubmitResult(after, created=False)
     raise Conflict(f"the active job of sync {request.sync!r} keeps changing; try again")
 
 

@@ -38,7 +38,7 @@ from headgate.policy.items import (
     Unavailable,
 )
 from headgate.ports.connector import Context, Fetch
-from headgate.ports.items import FetchAttempt, FetchedItems, ItemStore, NewItem, Registered
+from headgate.ports.items import FetchAttempt, FetchedItems, ItemStore, NewItem, RegisterResult
 
 #: Items in one chunk, unless the source says otherwise. A worker that dies loses all of them, and
 #: each counts it.
@@ -259,7 +259,7 @@ class JobItems:
         self._fetching = fetching
         self._job = job
 
-    async def register(self, found: Sequence[NewItem]) -> Registered:
+    async def register(self, found: Sequence[NewItem]) -> RegisterResult:
         """Note things that were found and are to be fetched."""
         return await self._fetching.items.register(found)
 

@@ -14,7 +14,7 @@ from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest
 from headgate.model.item import Item
 from headgate.model.states import ItemState
-from headgate.ports.items import ItemStore, NewItem, Registered, Served, StoredDocument
+from headgate.ports.items import ItemStore, NewItem, RegisterResult, ServedItem, StoredDocument
 
 _DAY = timedelta(hours=24)
 _NOW = timedelta(0)
@@ -48,7 +48,7 @@ class Items:
     def _store(self) -> ItemStore:
         return self._rt.fetching.items
 
-    async def register(self, found: Sequence[NewItem]) -> Registered:
+    async def register(self, found: Sequence[NewItem]) -> RegisterResult:
         """Note things that are to be fetched; known ones stay as they are."""
         return await self._store.register(found)
 
@@ -79,7 +79,7 @@ class Items:
             self._declared(collection)
         return found
 
-    async def serve(self, item_id: str, *, user_id: str | None = None) -> Served:
+    async def serve(self, item_id: str, *, user_id: str | None = None) -> ServedItem:
         """The item with what was fetched for it, by one statement."""
         return await self._store.serve(item_id, user_id=user_id)
 

@@ -14,7 +14,7 @@ from headgate.flow.submit import JobRequest, submit
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.connections import ConnectionStore
-from headgate.ports.store import JobFilter, Submitted
+from headgate.ports.store import JobFilter, SubmitResult
 
 LIST_MAX = 1000
 
@@ -27,7 +27,7 @@ class Jobs:
         self._rt = rt
         self._connections = connections
 
-    async def start(self, request: JobRequest) -> Submitted:
+    async def start(self, request: JobRequest) -> SubmitResult:
         """Store a job for a user's own connection, which need not be named where there is one.
 
         Raises before writing if anything is wrong, such as a connection that is another user's.
@@ -51,7 +51,7 @@ class Jobs:
         key: str | None = None,
         options: JsonObject | None = None,
         delay_s: float = 0.0,
-    ) -> Submitted:
+    ) -> SubmitResult:
         """Store a job for a sync and a connection; see `JobRequest` for what each field means.
 
         Whose the connection is, is not checked: `start` does that, and finds it.
@@ -85,7 +85,7 @@ class Jobs:
         lane: Lane | str | None = None,
         options: JsonObject | None = None,
         restart: bool = False,
-    ) -> Submitted:
+    ) -> SubmitResult:
         """Submit a job, or have the active one of the sync and connection look again.
 
         Call it after noting what the job is to see to: a chunk begins later than this call. With

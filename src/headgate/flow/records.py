@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from headgate.flow.runtime import Runtime
-from headgate.model.record import CoverageRow, KeptRecord, Record
+from headgate.model.record import CoverageRow, Record, StoredRecord
 
 
 class Records:
@@ -22,7 +22,7 @@ class Records:
 
     async def find(
         self, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
-    ) -> Sequence[KeptRecord]:
+    ) -> Sequence[StoredRecord]:
         """Those of any of these syncs, connections and keys, with when each was stored."""
         return await self._rt.store.records_of(syncs, connection_ids, keys)
 

@@ -25,7 +25,7 @@ from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JobState
 from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
 from headgate.ports.signal import SWEEP
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 
 #: A recovered provider's jobs set free by one probe, at most; the next probe frees more.
 RELEASE_MAX = 1000
@@ -37,12 +37,12 @@ class Outcome(NamedTuple):
     """What an attempt came to."""
 
     change: JobChange
-    work: Work | None = None
+    work: ChunkWork | None = None
     #: What cut the chunk short: dealt with once the rest is committed.
     error: Exception | None = None
 
 
-class Settled(NamedTuple):
+class SettleResult(NamedTuple):
     """The change that was written in the end, and the job after it."""
 
     change: JobChange | None
@@ -50,7 +50,7 @@ class Settled(NamedTuple):
     after: Job | None
 
 
-NOT_SETTLED = Settled(None, None)
+NOT_SETTLED = SettleResult(None, None)
 
 
 async def run_slice(rt: Runtime, claimed: ClaimedJob, *, slice_s: float) -> Job | None:
@@ -166,7 +166,7 @@ def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
     return Outcome(changed)
 
 
-async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> Settled:
+async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
     """Write the outcome. What the store refuses to take is a failed chunk like any other."""
     try:
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
@@ -178,7 +178,7 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> Settled:
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     if after is not None:
         _measure(rt, after)
-    return Settled(outcome.change, after)
+    return SettleResult(outcome.change, after)
 
 
 def _measure(rt: Runtime, after: Job) -> None:

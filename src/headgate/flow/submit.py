@@ -11,7 +11,7 @@ from headgate.flow.runtime import Runtime
 from headgate.model.job import Lane, Mode, Progress, Reprocess
 from headgate.policy.calendar import gaps, history_progress
 from headgate.ports.signal import lane_topic
-from headgate.ports.store import NewJob, Submitted
+from headgate.ports.store import NewJob, SubmitResult
 
 ID_LENGTH_MAX = 200
 OPTIONS_BYTES_MAX = 64 * 1024
@@ -50,7 +50,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     delay_s: float = 0.0
 
 
-async def submit(rt: Runtime, request: JobRequest) -> Submitted:
+async def submit(rt: Runtime, request: JobRequest) -> SubmitResult:
     """Store the job and tell the workers. Raises before writing if anything is wrong."""
     sync = rt.registry.get(request.sync)
     checked = check(request, sync, job_id=rt.ids.new("job"), now=rt.clock.now())

@@ -45,7 +45,7 @@ class LockedJob(LockedRow):
     steps: int
 
 
-class Tally(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ChunkResult(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Where a job stands after a chunk: what every chunk-ending change carries."""
 
     cursor: Json
@@ -85,7 +85,7 @@ def _change(
     )
 
 
-def _after_chunk(job: Job, tally: Tally) -> Job:
+def _after_chunk(job: Job, tally: ChunkResult) -> Job:
     """A chunk went through: its counters start anew.
 
     A probe stays one until the provider that it was sent to was asked, and has answered.
@@ -110,13 +110,13 @@ def _after_chunk(job: Job, tally: Tally) -> Job:
 # ---- by the worker that holds the claim --------------------------------------------------------
 
 
-def advance(job: Job, tally: Tally, data: JsonObject) -> JobChange:
+def advance(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
     """A chunk is done and the slice goes on: the worker keeps the claim."""
     becomes = _after_chunk(job, tally)
     return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
 
 
-def cut_short(job: Job, tally: Tally, data: JsonObject) -> JobChange:
+def cut_short(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
     """A chunk brought something before it failed: that is kept, and the failure is dealt with next.
 
     Its counters go on: a chunk that fails half-way again and again is given up like any other.
@@ -132,14 +132,14 @@ def cut_short(job: Job, tally: Tally, data: JsonObject) -> JobChange:
     return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
 
 
-def rest(job: Job, tally: Tally, data: JsonObject, *, after: timedelta = NOW) -> JobChange:
+def rest(job: Job, tally: ChunkResult, data: JsonObject, *, after: timedelta = NOW) -> JobChange:
     """A chunk is done and the slice is over: back in line, behind the others, or later."""
     becomes = _after_chunk(job, tally)
     reason = Reason.IDLE if after > NOW else Reason.MORE
     return _change(job, "rest", reason, EventKind.CHUNK, becomes=becomes, wake=after, data=data)
 
 
-def succeed(job: Job, tally: Tally, data: JsonObject) -> JobChange:
+def succeed(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
     """The last chunk is done."""
     missing = tally.summary.days_failed or tally.summary.refused
     reason = Reason.DONE_WITH_GAPS if missing else Reason.DONE
@@ -147,7 +147,7 @@ def succeed(job: Job, tally: Tally, data: JsonObject) -> JobChange:
     return _change(job, "succeed", reason, EventKind.SUCCEEDED, becomes=becomes, data=data)
 
 
-def skip(job: Job, tally: Tally, *, error: str, day: date, last: bool) -> JobChange:
+def skip(job: Job, tally: ChunkResult, *, error: str, day: date, last: bool) -> JobChange:
     """The present day is given up and recorded as a gap; the job goes on with the next."""
     # A probe stays one: a day given up says nothing about whether the provider is back.
     becomes = replace(_after_chunk(job, tally), error=error, probe=job.probe and not last)

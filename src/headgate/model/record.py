@@ -23,7 +23,7 @@ class ChunkEvent(msgspec.Struct, frozen=True):
     data: JsonObject = {}
 
 
-class KeptRecord(msgspec.Struct, frozen=True, kw_only=True):
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record as the store holds it."""
 
     sync: str

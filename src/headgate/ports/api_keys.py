@@ -18,7 +18,7 @@ class NewApiKey(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
 
 
-class KeptKey(msgspec.Struct, frozen=True):
+class StoredApiKey(msgspec.Struct, frozen=True):
     """A key together with the hash of its secret."""
 
     key: ApiKey
@@ -32,7 +32,7 @@ class ApiKeyStore(Protocol):
         """Store a key."""
         ...
 
-    async def find(self, key_id: str) -> KeptKey | None:
+    async def find(self, key_id: str) -> StoredApiKey | None:
         """The key of that id, revoked or not."""
         ...
 

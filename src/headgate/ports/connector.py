@@ -19,7 +19,7 @@ from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode, Progress
 from headgate.model.record import ChunkEvent, Record
 from headgate.ports.auth import Auth, TokenPlacement
-from headgate.ports.items import FetchedItems, NewItem, Registered
+from headgate.ports.items import FetchedItems, NewItem, RegisterResult
 from headgate.ports.transport import Response, Transport
 
 
@@ -240,7 +240,7 @@ Fetch = Callable[[Context, Item], Awaitable[Document]]
 class ItemWork(Protocol):
     """Items of the job's connection, as its source works on them."""
 
-    async def register(self, found: Sequence[NewItem]) -> Registered:
+    async def register(self, found: Sequence[NewItem]) -> RegisterResult:
         """Note things that were found and are to be fetched; known ones stay as they are."""
         ...
 
@@ -401,7 +401,7 @@ class Refusal(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Written(msgspec.Struct, frozen=True, kw_only=True):
+class WriteResult(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a batch."""
 
     #: What is to be remembered of it, in Headgate's database: a record for each that was taken,
@@ -422,7 +422,7 @@ class Destination(Protocol):
     #: One whose provider limits its requests is `Limited` too; one that writes to an API over HTTP
     #: is a `Provider`: see ApiDestination.
 
-    async def write(self, batch: Batch) -> Written | None:
+    async def write(self, batch: Batch) -> WriteResult | None:
         """Write the batch. It may come twice with the same key; accept it once.
 
         Raise what `base/errors.py` names; a record that can never be taken is no error, but a

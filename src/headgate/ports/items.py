@@ -29,7 +29,7 @@ class NewItem(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     lane: Lane = Lane.COLD
 
 
-class Registered(msgspec.Struct, frozen=True):
+class RegisterResult(msgspec.Struct, frozen=True):
     """What became of items that were found."""
 
     #: How many were not known before.
@@ -56,7 +56,7 @@ class StoredDocument(msgspec.Struct, frozen=True, gc=False):
         return gzip.decompress(self.body)
 
 
-class Served(msgspec.Struct, frozen=True):
+class ServedItem(msgspec.Struct, frozen=True):
     """An item, and its document where it was fetched: as both were in one moment."""
 
     item: Item
@@ -90,7 +90,7 @@ class FetchedItems(msgspec.Struct, frozen=True, kw_only=True):
     error: Exception | None = None
 
 
-class Census(msgspec.Struct, frozen=True, kw_only=True):
+class ItemCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How all items of a collection stand."""
 
     #: Every state has its number, zero included.
@@ -102,7 +102,7 @@ class Census(msgspec.Struct, frozen=True, kw_only=True):
 class ItemStore(Leases[Item, ItemChange, Document], Protocol):
     """Items, and the documents that were fetched for them."""
 
-    async def register(self, found: Sequence[NewItem]) -> Registered:
+    async def register(self, found: Sequence[NewItem]) -> RegisterResult:
         """Store the items that are not known yet, and set those going that have an id at last.
 
         Those of a connection that was removed are left out.
@@ -143,11 +143,11 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         """Items of one collection or of all, in the order of their ids, after the id `after`."""
         ...
 
-    async def serve(self, item_id: str, *, user_id: str | None = None) -> Served:
+    async def serve(self, item_id: str, *, user_id: str | None = None) -> ServedItem:
         """The item with its document, in one statement; NotFound as in `get`."""
         ...
 
-    async def census(self, collection: str) -> Census:
+    async def census(self, collection: str) -> ItemCounts:
         """How all items of a collection stand: one walk along an index."""
         ...
 

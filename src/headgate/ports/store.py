@@ -12,7 +12,7 @@ import msgspec
 from headgate.base.encoding import Json, JsonObject
 from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, Lane, Mode, Progress
-from headgate.model.record import ChunkEvent, Coverage, CoverageRow, KeptRecord, Record
+from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record, StoredRecord
 from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
@@ -41,14 +41,14 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     delay: timedelta
 
 
-class Submitted(msgspec.Struct, frozen=True):
+class SubmitResult(msgspec.Struct, frozen=True):
     """The job that stands for a request, and whether this request made it."""
 
     job: Job
     created: bool
 
 
-class Claimed(msgspec.Struct, frozen=True, gc=False):
+class JobClaimResult(msgspec.Struct, frozen=True, gc=False):
     """The jobs a worker got, and, where there were fewer than it wanted, when to look again."""
 
     jobs: Sequence[Job]
@@ -56,7 +56,7 @@ class Claimed(msgspec.Struct, frozen=True, gc=False):
     next_due_s: float | None
 
 
-class Work(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ChunkWork(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a chunk brought, to be stored together with the change that ends it."""
 
     records: Sequence[Record] = ()
@@ -75,10 +75,10 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[JobState, ...] = ()
 
 
-class Jobs(Leases[Job, JobChange, Work], Protocol):
+class Jobs(Leases[Job, JobChange, ChunkWork], Protocol):
     """Jobs."""
 
-    async def submit(self, new: NewJob) -> Submitted:
+    async def submit(self, new: NewJob) -> SubmitResult:
         """Store a job, once per key.
 
         Raises ActiveJobExists where the sync has an active job for the connection, and KeyReused
@@ -86,7 +86,9 @@ class Jobs(Leases[Job, JobChange, Work], Protocol):
         """
         ...
 
-    async def claim(self, lane: Lane, *, worker: str, limit: int, lease: timedelta) -> Claimed:
+    async def claim(
+        self, lane: Lane, *, worker: str, limit: int, lease: timedelta
+    ) -> JobClaimResult:
         """Take up to `limit` due jobs of the lane and of this application's syncs.
 
         Fairly across users; nobody else gets them.
@@ -157,7 +159,7 @@ class Records(Protocol):
 
     async def records_of(
         self, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
-    ) -> Sequence[KeptRecord]:
+    ) -> Sequence[StoredRecord]:
         """Records of these syncs and connections under these keys."""
         ...
 

@@ -16,7 +16,7 @@ from headgate import (
     Secret,
     Sync,
     Terminal,
-    Written,
+    WriteResult,
 )
 from headgate.base.clock import ManualClock
 from headgate.connectors.fitbit import FitbitDays, fitbit
@@ -53,7 +53,7 @@ def days() -> FitbitDays:
 class Notes(ApiDestination):
     """Posts every record."""
 
-    async def write(self, batch: Batch) -> Written | None:
+    async def write(self, batch: Batch) -> WriteResult | None:
         for each in batch.records:
             await batch.http.post("/notes", json=dict(each.data))
         return None

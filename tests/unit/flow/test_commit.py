@@ -16,8 +16,8 @@ from headgate.flow.commit import (
 from headgate.model.job import Job, Mode, Progress, Reason, Summary
 from headgate.model.record import ChunkEvent, Coverage, Record
 from headgate.model.states import DayStatus, JobState
-from headgate.ports.connector import Chunk, Refusal, Written
-from headgate.ports.store import Work
+from headgate.ports.connector import Chunk, Refusal, WriteResult
+from headgate.ports.store import ChunkWork
 from tests.unit.values import make_job
 
 RECORDS = (Record("a", {"n": 1}), Record("b", {"n": 2}))
@@ -46,7 +46,7 @@ def test_a_page_with_more_to_come_moves_the_cursor_and_keeps_the_claim() -> None
     assert (made.after.cursor, made.after.steps) == ({"page": 2}, 1)
     assert made.after.summary == Summary(chunks=1, records=2)
     assert made.data == {"records": 2}
-    assert work == Work(records=RECORDS, coverage=None)
+    assert work == ChunkWork(records=RECORDS, coverage=None)
 
 
 def test_at_the_end_of_its_slice_a_job_goes_back_in_line() -> None:
@@ -71,9 +71,9 @@ def test_the_last_page_ends_the_job_and_keeps_the_cursor_for_the_next_run(slice_
 def test_what_the_source_tells_is_stored_with_the_chunk() -> None:
     told = [ChunkEvent("batch_complete", {"pages": 20})]
 
-    _, work = chunk_done(paging(), Chunk(events=told, cursor="p2"), Written(), slice_over=False)
+    _, work = chunk_done(paging(), Chunk(events=told, cursor="p2"), WriteResult(), slice_over=False)
 
-    assert work == Work(records=(), coverage=None, events=told)
+    assert work == ChunkWork(records=(), coverage=None, events=told)
 
 
 def test_what_the_source_counts_is_added_to_what_it_counted_before() -> None:
@@ -109,12 +109,12 @@ def test_a_chunk_without_a_mark_leaves_it_where_it_was(cursor: str | None) -> No
 def test_a_refused_record_stops_the_mark_before_its_chunk(before: object) -> None:
     # Given a chunk of which a record is refused
     chunk = Chunk(records=RECORDS, high_water=8, cursor="p2")
-    refused = Written(refused=[Refusal("a", "too long")])
+    refused = WriteResult(refused=[Refusal("a", "too long")])
     made, _ = chunk_done(paging(high_water=before), chunk, refused, slice_over=False)
     assert made.after.high_water == before
 
     # When the next ones are taken whole
-    made, _ = chunk_done(made.after, Chunk(high_water=9), Written(), slice_over=False)
+    made, _ = chunk_done(made.after, Chunk(high_water=9), WriteResult(), slice_over=False)
 
     # Then the mark still stands where it stood
     assert made.after.state is JobState.SUCCESS
@@ -152,7 +152,7 @@ def test_an_empty_cursor_is_still_a_cursor(cursor: object) -> None:
 def test_records_that_went_to_a_destination_are_counted_but_not_stored() -> None:
     chunk = Chunk(records=RECORDS, cursor="p2")
 
-    made, work = chunk_done(paging(), chunk, Written(), slice_over=False)
+    made, work = chunk_done(paging(), chunk, WriteResult(), slice_over=False)
 
     assert work.records == ()
     assert made.after.summary == Summary(chunks=1, records=2, delivered=2)
@@ -162,7 +162,7 @@ def test_receipts_and_what_is_to_be_kept_are_stored_where_there_is_a_destination
     receipt, kept = Record("a", {"there": 1}), Record("day", {"steps": 2})
     chunk = Chunk(records=RECORDS, kept=[kept], cursor="p2")
 
-    _, work = chunk_done(paging(), chunk, Written(receipts=[receipt]), slice_over=False)
+    _, work = chunk_done(paging(), chunk, WriteResult(receipts=[receipt]), slice_over=False)
 
     assert work.records == (receipt, kept)
 
@@ -171,7 +171,10 @@ def test_what_a_destination_refused_is_counted_and_told_with_its_day() -> None:
     refused = [Refusal("a", "the file is empty"), Refusal("b", "too long: " + 600 * "x")]
 
     made, work = chunk_done(
-        history("2026-01-03"), Chunk(records=RECORDS), Written(refused=refused), slice_over=False
+        history("2026-01-03"),
+        Chunk(records=RECORDS),
+        WriteResult(refused=refused),
+        slice_over=False,
     )
 
     assert (made.after.summary.delivered, made.after.summary.refused) == (0, 2)
@@ -185,7 +188,7 @@ def test_what_a_destination_refused_is_counted_and_told_with_its_day() -> None:
 def test_a_day_that_only_has_something_to_keep_is_held() -> None:
     chunk = Chunk(kept=[Record("day", {"steps": 2})])
 
-    made, work = chunk_done(history("2026-01-03"), chunk, Written(), slice_over=False)
+    made, work = chunk_done(history("2026-01-03"), chunk, WriteResult(), slice_over=False)
 
     assert made.after.summary.days_held == 1
     assert work.coverage is not None
@@ -288,7 +291,7 @@ def test_history_takes_neither_cursor_nor_progress_from_the_source() -> None:
 def test_a_day_is_covered_also_where_its_records_went_elsewhere() -> None:
     chunk = Chunk(records=RECORDS)
 
-    _, work = chunk_done(history("2026-01-03"), chunk, Written(), slice_over=False)
+    _, work = chunk_done(history("2026-01-03"), chunk, WriteResult(), slice_over=False)
 
     assert work.records == ()
     assert work.coverage == Coverage(day=LAST, status=DayStatus.HELD, records=2)

@@ -13,7 +13,7 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
 from headgate.ports.connector import Chunk, Context
-from headgate.ports.store import NewJob, Submitted
+from headgate.ports.store import NewJob, SubmitResult
 from tests.unit.values import make_job, runtime
 
 REQUEST = JobRequest(sync="inbox", user_id="user_1", connection_id="c")
@@ -36,10 +36,10 @@ class Recorder:
         self._submits = submits
         self.lost: list[JobChange] = []
 
-    async def submit(self, new: NewJob) -> Submitted:
+    async def submit(self, new: NewJob) -> SubmitResult:
         self._submits -= 1
         if self._submits == 0:
-            return Submitted(make_job(id=new.id), created=True)
+            return SubmitResult(make_job(id=new.id), created=True)
         raise ActiveJobExists("job_1")
 
     async def get(self, job_id: str) -> Job:

@@ -14,7 +14,7 @@ from headgate.model.job import Job, Mode
 from headgate.model.states import JobState
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.signal import SWEEP
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 from tests.unit.values import NOW, make_job, runtime
 
 FIRST, LAST = date(2026, 1, 1), date(2026, 1, 2)
@@ -41,7 +41,7 @@ class Recorder:
         self.released: list[str] = []
         self.announced: list[str] = []
 
-    async def settle(self, change: JobChange, work: Work | None = None) -> Job:
+    async def settle(self, change: JobChange, work: ChunkWork | None = None) -> Job:
         self.settled.append(change)
         if self.fails is not None:
             raise self.fails

@@ -26,7 +26,7 @@ from headgate.model.job import Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.ports.connector import Batch, Chunk, ClientOptions, Context, Http
-from headgate.ports.store import NewJob, Submitted
+from headgate.ports.store import NewJob, SubmitResult
 from tests.unit.values import NOW, make_job, runtime
 
 TODAY = NOW.date()
@@ -76,9 +76,9 @@ class Recorder:
     async def plan_of(self, user_id: str) -> str | None:
         return self.plans.get(user_id)
 
-    async def submit(self, new: NewJob) -> Submitted:
+    async def submit(self, new: NewJob) -> SubmitResult:
         self.stored.append(new)
-        return Submitted(make_job(id=new.id), created=self.created)
+        return SubmitResult(make_job(id=new.id), created=self.created)
 
     async def announce(self, topic: str) -> None:
         self.announced.append(topic)

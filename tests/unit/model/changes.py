@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from headgate.model import change
-from headgate.model.change import JOBS, JobChange, LockedJob, Tally, redirect
+from headgate.model.change import JOBS, ChunkResult, JobChange, LockedJob, redirect
 from headgate.model.job import Job, Progress, Reason, Summary
 from headgate.model.states import JobState
 from tests.unit.values import NOW
@@ -21,11 +21,11 @@ QUARTER = timedelta(minutes=15)
 DATA = {"records": 2}
 
 
-def tally(job: Job, *, days_failed: int = 0) -> Tally:
+def tally(job: Job, *, days_failed: int = 0) -> ChunkResult:
     """Where `job` stands after its next chunk."""
     done = job.steps + 1
     summary = change.count(job.summary, chunks=1, records=2, days_failed=days_failed)
-    return Tally(cursor=f"page {done}", progress=Progress(done=done), summary=summary)
+    return ChunkResult(cursor=f"page {done}", progress=Progress(done=done), summary=summary)
 
 
 def skip(job: Job, *, last: bool) -> JobChange:

@@ -129,7 +129,7 @@ def test_a_success_in_between_starts_the_count_anew() -> None:
     assert isinstance(decided(job, Transient()), Pause)
 
     # When its chunk goes through after all
-    tally = change.Tally(cursor="next", progress=Progress(), summary=job.summary)
+    tally = change.ChunkResult(cursor="next", progress=Progress(), summary=job.summary)
     job = change.rest(job, tally, {}).after
 
     # Then the next failure is the first

@@ -5,13 +5,13 @@ from typing import Any
 
 from headgate import App, Chunk, Context, Job, Sync
 from headgate.model import change
-from headgate.model.change import JobChange, Tally
+from headgate.model.change import ChunkResult, JobChange
 from headgate.model.job import Lane, Mode, Progress, Reason
 from headgate.model.record import Coverage
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import history_progress
-from headgate.ports.connector import Batch, Written
-from headgate.ports.store import Work
+from headgate.ports.connector import Batch, WriteResult
+from headgate.ports.store import ChunkWork
 
 FIRST, LAST = date(2021, 1, 1), date(2023, 1, 1)
 DAYS = (LAST - FIRST).days + 1
@@ -29,7 +29,7 @@ class Fitbit:
 class Strava:
     name, title = "strava", "Strava"
 
-    async def write(self, batch: Batch) -> Written | None:
+    async def write(self, batch: Batch) -> WriteResult | None:
         raise AssertionError("nobody works here")
 
 
@@ -86,7 +86,7 @@ class Import:
 
     async def pages(self, done: int, total: int | None) -> "Import":
         """A step of an import that is not by days, as far as its source says."""
-        tally = Tally(
+        tally = ChunkResult(
             cursor="next",
             progress=Progress(done=done, total=total),
             summary=change.count(self.job.summary, records=1),
@@ -101,7 +101,7 @@ class Import:
             self.job, self._tally(done, counted), error=error, day=day, last=False
         )
         coverage = Coverage(day=day, status=DayStatus.FAILED, error=error)
-        await self.settle(skipped, Work(coverage=coverage))
+        await self.settle(skipped, ChunkWork(coverage=coverage))
         return await self.claim()
 
     async def refused(self, reason: str) -> "Import":
@@ -110,7 +110,7 @@ class Import:
         counted = change.count(self.job.summary, records=3, delivered=2, refused=1, days_held=1)
         step = change.advance(self.job, self._tally(done, counted), {})
         coverage = Coverage(day=day, status=DayStatus.HELD, records=3, error=reason)
-        return await self.settle(step, Work(coverage=coverage))
+        return await self.settle(step, ChunkWork(coverage=coverage))
 
     async def pause(self, *, minutes: int = 60) -> "Import":
         """The breaker opens."""
@@ -127,7 +127,7 @@ class Import:
     async def fail(self, error: str, reason: Reason = Reason.REFUSED) -> "Import":
         return await self.settle(change.fail(self.job, reason=reason, error=error))
 
-    async def settle(self, wanted: JobChange, work: Work | None = None) -> "Import":
+    async def settle(self, wanted: JobChange, work: ChunkWork | None = None) -> "Import":
         settled = await self._app._store.settle(wanted, work)
         assert settled is not None
         self.job = settled
@@ -138,10 +138,10 @@ class Import:
         assert day is not None
         return day
 
-    def _tally(self, done: int, summary: Any) -> Tally:
+    def _tally(self, done: int, summary: Any) -> ChunkResult:
         next_day = LAST - timedelta(days=done)
         ahead = next_day if done < DAYS else None
-        return Tally(
+        return ChunkResult(
             cursor=max(next_day, FIRST).isoformat(),
             progress=history_progress(self.job.plan, ahead),
             summary=summary,

@@ -16,7 +16,7 @@ from headgate.base.redact import redact
 from headgate.connectors.destination import ApiDestination
 from headgate.connectors.strava.api import Fault
 from headgate.model.record import Record
-from headgate.ports.connector import Batch, File, Refusal, Written
+from headgate.ports.connector import Batch, File, Refusal, WriteResult
 from headgate.ports.transport import Response
 
 #: Before each look at what became of the uploads. Strava takes under two seconds on average; what
@@ -71,7 +71,7 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
 class StravaUploads(ApiDestination):
     """Makes an activity of every exercise that it is given."""
 
-    async def write(self, batch: Batch) -> Written:
+    async def write(self, batch: Batch) -> WriteResult:
         """Upload all, then ask until each has become an activity or was refused."""
         return await _Writing(batch).done()
 
@@ -93,7 +93,7 @@ class _Writing:
         self._receipts: list[Record] = []
         self._refused: list[Refusal] = []
 
-    async def done(self) -> Written:
+    async def done(self) -> WriteResult:
         for record in self._batch.records:
             await self._upload(_Sent(record, _exercise(record)))
         for pause_s in POLL_PAUSES_S:
@@ -104,7 +104,7 @@ class _Writing:
                 await self._poll(upload_id, sent)
         if self._under_way:
             raise Transient(f"Strava is still working on {len(self._under_way)} of the uploads")
-        return Written(receipts=self._receipts, refused=self._refused)
+        return WriteResult(receipts=self._receipts, refused=self._refused)
 
     async def _upload(self, sent: _Sent) -> None:
         external_id = sent.exercise.external_id

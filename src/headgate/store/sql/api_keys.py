@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Row, func, select, update
 
 from headgate.base.errors import NotFound
 from headgate.model.access import ApiKey
-from headgate.ports.api_keys import KeptKey, NewApiKey
+from headgate.ports.api_keys import NewApiKey, StoredApiKey
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, reads, writes_timed
 from headgate.store.sql.statements import insert_into
@@ -32,11 +32,11 @@ def add(tx: Connection, now: Moment, new: NewApiKey) -> ApiKey:
     return _to_key(tx.execute(statement).one())
 
 
-def find(tx: Connection, key_id: str) -> KeptKey | None:
+def find(tx: Connection, key_id: str) -> StoredApiKey | None:
     """The key and its hash."""
     query = select(*_KEY, api_keys.c.hash).where(api_keys.c.id == key_id)
     row = tx.execute(query).one_or_none()
-    return None if row is None else KeptKey(_to_key(row[:-1]), row[-1])
+    return None if row is None else StoredApiKey(_to_key(row[:-1]), row[-1])
 
 
 def list_keys(tx: Connection, *, limit: int, after: str | None = None) -> list[ApiKey]:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, literal_column, or_, select
 from headgate.model.job import Job
 from headgate.model.record import CoverageRow
 from headgate.model.states import DayStatus
-from headgate.ports.store import NewJob, Work
+from headgate.ports.store import ChunkWork, NewJob
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import Insert
 from headgate.store.sql.tables import coverage, jobs
@@ -32,7 +32,9 @@ _store = insert_many(
 )
 
 
-def store(tx: Connection, chunks: Sequence[tuple[Job, Work | None]], at: datetime | None) -> None:
+def store(
+    tx: Connection, chunks: Sequence[tuple[Job, ChunkWork | None]], at: datetime | None
+) -> None:
     """Note what became of each chunk's day. A day once held is not unmade by a failed re-read."""
     rows = [
         {

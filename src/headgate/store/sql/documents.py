@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Select, and_, bindparam, select
 from headgate.base.errors import NotFound
 from headgate.model.item import Document, Item
 from headgate.model.states import ItemState
-from headgate.ports.items import Served, StoredDocument
+from headgate.ports.items import ServedItem, StoredDocument
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import Insert
 from headgate.store.sql.tables import in_states, item_documents, items
@@ -35,7 +35,7 @@ LEVEL = 5
 _NAMES = tuple(item_documents.c.keys())
 
 
-class Packed(msgspec.Struct, frozen=True):
+class PackedDocument(msgspec.Struct, frozen=True):
     """A document as it is kept."""
 
     document: Document
@@ -55,11 +55,11 @@ def compressed(text: bytes) -> bytes:
     return _GZIP_HEADER + blocks + _LAST_BLOCK + trailer
 
 
-def pack(document: Document) -> Packed:
+def pack(document: Document) -> PackedDocument:
     """Encode a document. It takes milliseconds: do it before the transaction, not in it."""
     # Without the time of day in it, equal documents are equal bytes; and words fit around it.
     body = compressed(document.body)
-    return Packed(document, blake2b(document.body, digest_size=16).hexdigest(), body)
+    return PackedDocument(document, blake2b(document.body, digest_size=16).hexdigest(), body)
 
 
 def _replace(insert: Insert) -> Insert:
@@ -72,7 +72,7 @@ def _replace(insert: Insert) -> Insert:
 _store = insert_many(item_documents, _NAMES, on_conflict=_replace)
 
 
-def store(tx: Connection, fetched: Sequence[tuple[str, Packed]], at: datetime) -> None:
+def store(tx: Connection, fetched: Sequence[tuple[str, PackedDocument]], at: datetime) -> None:
     """Keep what was fetched for each item, in place of what was there."""
     rows = [
         {
@@ -97,7 +97,7 @@ _ITEM_FIELDS = Item.__struct_fields__
 _SERVED = (*(items.c[name] for name in _ITEM_FIELDS), *_STORED)
 
 
-def serve(tx: Connection, item_id: str, *, user_id: str | None = None) -> Served:
+def serve(tx: Connection, item_id: str, *, user_id: str | None = None) -> ServedItem:
     """The item with its document where it was fetched; if it is there, and theirs."""
     asked = {"of_item": item_id, **({} if user_id is None else {"of_user": user_id})}
     row = tx.execute(_serve(of_user=user_id is not None), asked).first()
@@ -105,7 +105,7 @@ def serve(tx: Connection, item_id: str, *, user_id: str | None = None) -> Served
         raise NotFound(f"there is no item {item_id!r}")
     of_item, of_document = row[: len(_ITEM_FIELDS)], row[len(_ITEM_FIELDS) :]
     item = Item(**dict(zip(_ITEM_FIELDS, of_item, strict=True)))
-    return Served(item, None if of_document[0] is None else StoredDocument(*of_document))
+    return ServedItem(item, None if of_document[0] is None else StoredDocument(*of_document))
 
 
 @cache

@@ -10,13 +10,13 @@ from datetime import timedelta
 from sqlalchemy import Connection, func, select
 
 from headgate.model.states import ItemState
-from headgate.ports.items import Census
+from headgate.ports.items import ItemCounts
 from headgate.store.sql.items import TABLE
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import STUCK, in_states, items
 
 
-def census(tx: Connection, collection: str) -> Census:
+def census(tx: Connection, collection: str) -> ItemCounts:
     """How all items of a collection stand: one walk along an index, without touching a row."""
     mine = items.c.collection == collection
     retries = (
@@ -25,7 +25,7 @@ def census(tx: Connection, collection: str) -> Census:
         .group_by(items.c.retry_count)
         .order_by(items.c.retry_count)
     )
-    return Census(
+    return ItemCounts(
         states=TABLE.count_by_state(tx, mine),
         retries={row[0]: row[1] for row in tx.execute(retries)},
     )

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from headgate.model.item import Document, Item, ItemChange
-from headgate.ports.items import Served
+from headgate.ports.items import ServedItem
 from headgate.store.sql import documents, item_counts, items
-from headgate.store.sql.documents import Packed, pack
+from headgate.store.sql.documents import PackedDocument, pack
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import autocommits_timed, reads, reads_timed, writes, writes_timed
@@ -18,18 +18,18 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
 
     table = items.TABLE
 
-    def prepare(self, change: ItemChange, payload: Document | None) -> Packed | None:
+    def prepare(self, change: ItemChange, payload: Document | None) -> PackedDocument | None:
         """Encode what was fetched."""
         assert (change.edge.name == "succeed") == (payload is not None), "success is a document"
         return None if payload is None else pack(payload)
 
     def settle_in(
-        self, tx: Connection, now: Moment, batch: Sequence[tuple[ItemChange, Packed | None]]
+        self, tx: Connection, now: Moment, batch: Sequence[tuple[ItemChange, PackedDocument | None]]
     ) -> list[Item | None]:
         """Apply the changes that still hold, with what was fetched."""
         return items.settle(tx, now, batch)
 
-    async def serve(self, item_id: str, *, user_id: str | None = None) -> Served:
+    async def serve(self, item_id: str, *, user_id: str | None = None) -> ServedItem:
         """Where the item stands, with its document."""
         return await self.database.autocommit(
             lambda tx: documents.serve(tx, item_id, user_id=user_id), read_only=True

@@ -31,10 +31,10 @@ from headgate.model.lease import LockedRow
 from headgate.model.states import ITEM, ItemState
 from headgate.ports.items import (
     NewItem,
-    Registered,
+    RegisterResult,
 )
 from headgate.store.sql import documents, removals
-from headgate.store.sql.documents import Packed
+from headgate.store.sql.documents import PackedDocument
 from headgate.store.sql.leases import LeaseTable, RowUpdate, seconds_until_first
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment, instant
@@ -47,7 +47,7 @@ from headgate.store.sql.tables import (
     items,
 )
 
-TABLE = LeaseTable[Item, ItemChange, LockedRow, Packed](ITEMS, items)
+TABLE = LeaseTable[Item, ItemChange, LockedRow, PackedDocument](ITEMS, items)
 
 
 # ---- registering -------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def _tell_new(insert: Insert) -> Insert:
 _insert = insert_many(items, items.c.keys(), on_conflict=_tell_new)
 
 
-def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> Registered:
+def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterResult:
     """Store those that are not known yet, and set those going that have an id at last."""
     at = now.read(tx)
     removed = removals.among(tx, {each.connection_id for each in found})
@@ -76,7 +76,7 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> Registere
         created += sum(len(result.all()) for result in results)
         appeared += _appear(tx, now, some)
         _make_hot(tx, [each.id for each in some if each.lane is Lane.HOT])
-    return Registered(created, appeared)
+    return RegisterResult(created, appeared)
 
 
 def _make_hot(tx: Connection, ids: Sequence[str]) -> None:
@@ -170,13 +170,13 @@ def _claim(*, server: bool, of_lane: bool) -> ReturningUpdate[Any]:
 
 
 def settle(
-    tx: Connection, now: Moment, batch: Sequence[tuple[ItemChange, Packed | None]]
+    tx: Connection, now: Moment, batch: Sequence[tuple[ItemChange, PackedDocument | None]]
 ) -> list[Item | None]:
     """Apply the changes that still hold, with what was fetched; None where one lost."""
     return TABLE.settle(tx, now, batch, _store)
 
 
-def _store(tx: Connection, settled: list[RowUpdate[Item, ItemChange, Packed]]) -> None:
+def _store(tx: Connection, settled: list[RowUpdate[Item, ItemChange, PackedDocument]]) -> None:
     TABLE.write(tx, settled)
     fetched = [(each.row.id, each.payload) for each in settled if each.payload is not None]
     documents.store(tx, fetched, settled[0].now)

@@ -31,7 +31,7 @@ from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.model.states import JobState
-from headgate.ports.store import JobFilter, NewJob, Submitted
+from headgate.ports.store import JobFilter, NewJob, SubmitResult
 from headgate.store.sql import events, line
 from headgate.store.sql.line import OF_LANE, of_each, of_syncs
 from headgate.store.sql.moment import ZERO, Moment, instant
@@ -45,13 +45,13 @@ _SUBMIT_TRIES_MAX = 3
 # ---- submitting --------------------------------------------------------------------------------
 
 
-def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) -> Submitted:
+def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) -> SubmitResult:
     """Store a job, unless its key or an active job of the same sync and connection is there."""
     for _ in range(_SUBMIT_TRIES_MAX):
         if (job := _insert(tx, now, new, syncs)) is not None:
-            return Submitted(job, created=True)
+            return SubmitResult(job, created=True)
         if (same := _by_key(tx, new)) is not None:
-            return Submitted(same, created=False)
+            return SubmitResult(same, created=False)
         if (active := active_job_of(tx, new.sync, new.connection_id)) is not None:
             raise ActiveJobExists(active)
         # What was in the way has ended between the two looks: try again.

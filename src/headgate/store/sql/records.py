@@ -10,8 +10,8 @@ from sqlalchemy import Connection, delete, select
 
 from headgate.base.encoding import content_hash
 from headgate.model.job import Job
-from headgate.model.record import KeptRecord, Record
-from headgate.ports.store import Work
+from headgate.model.record import Record, StoredRecord
+from headgate.ports.store import ChunkWork
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import ROWS_MAX, Insert
 from headgate.store.sql.tables import records
@@ -46,7 +46,7 @@ class Counts(msgspec.Struct):
 
 
 def store(
-    tx: Connection, chunks: Sequence[tuple[Job, Work | None]], at: datetime | None
+    tx: Connection, chunks: Sequence[tuple[Job, ChunkWork | None]], at: datetime | None
 ) -> list[Counts]:
     """Store each chunk's records; the same record read again with the same content is no write."""
     counts = [Counts() for _ in chunks]
@@ -57,7 +57,7 @@ def store(
     return counts
 
 
-def _brought(chunks: Sequence[tuple[Job, Work | None]]) -> Iterator[tuple[int, _Key, Record]]:
+def _brought(chunks: Sequence[tuple[Job, ChunkWork | None]]) -> Iterator[tuple[int, _Key, Record]]:
     for place, (job, work) in enumerate(chunks):
         if work is not None:
             # A key that comes twice in a chunk: the later one counts.
@@ -136,7 +136,7 @@ def of_connection(
 
 def of_keys(
     tx: Connection, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
-) -> list[KeptRecord]:
+) -> list[StoredRecord]:
     """Records of these syncs and connections under these keys."""
     query = select(
         records.c.sync, records.c.connection_id, records.c.key, records.c.data, records.c.updated_at
@@ -145,7 +145,7 @@ def of_keys(
         records.c.connection_id.in_(connection_ids),
         records.c.key.in_(keys),
     )
-    return [KeptRecord(**row) for row in tx.execute(query).mappings()]
+    return [StoredRecord(**row) for row in tx.execute(query).mappings()]
 
 
 def forget(tx: Connection, syncs: Sequence[str], connection_id: str, keys: Sequence[str]) -> int:

@@ -13,16 +13,16 @@ from headgate.base.errors import ActiveJobExists
 from headgate.model.change import JOBS, JobChange, LockedJob, count
 from headgate.model.job import Job
 from headgate.model.states import JobState
-from headgate.ports.store import Work
+from headgate.ports.store import ChunkWork
 from headgate.store.sql import coverage, events, high_water, line, records
 from headgate.store.sql.leases import LeaseTable, RowUpdate
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import ACTIVE, jobs
 
-Settlement = tuple[JobChange, Work | None]
-_RowUpdate = RowUpdate[Job, JobChange, Work]
+Settlement = tuple[JobChange, ChunkWork | None]
+_RowUpdate = RowUpdate[Job, JobChange, ChunkWork]
 
-TABLE = LeaseTable[Job, JobChange, LockedJob, Work](JOBS, jobs)
+TABLE = LeaseTable[Job, JobChange, LockedJob, ChunkWork](JOBS, jobs)
 
 
 def settle(

@@ -10,7 +10,7 @@ from headgate.base.errors import StoreError
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
-from headgate.ports.store import Claimed, NewJob, Submitted, Work
+from headgate.ports.store import ChunkWork, JobClaimResult, NewJob, SubmitResult
 from headgate.store.sql import coverage as days
 from headgate.store.sql import events as job_events
 from headgate.store.sql import high_water as marks
@@ -27,7 +27,7 @@ from headgate.store.sql.settle import TABLE, Settlement
 CROWDED_S = 0.05
 
 
-class SqlStore(SqlLeases[Job, JobChange, Work]):
+class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     """Jobs, events, records and coverage in SQLite or Postgres."""
 
     table = TABLE
@@ -37,16 +37,18 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
         super().__init__(database)
         self._syncs = tuple(syncs)
 
-    async def submit(self, new: NewJob) -> Submitted:
+    async def submit(self, new: NewJob) -> SubmitResult:
         """Store a job, once per key."""
         return await self.database.autocommit(
             lambda tx: jobs.submit(tx, self.database.moment(), new, syncs=self._syncs)
         )
 
-    async def claim(self, lane: Lane, *, worker: str, limit: int, lease: timedelta) -> Claimed:
+    async def claim(
+        self, lane: Lane, *, worker: str, limit: int, lease: timedelta
+    ) -> JobClaimResult:
         """Take up to `limit` due jobs of the lane and of this application's syncs."""
         if not self._syncs:
-            return Claimed([], None)
+            return JobClaimResult([], None)
         claim = partial(jobs.claim, syncs=self._syncs, worker=worker, lease=lease)
         run, now = self.database.autocommit, self.database.moment
         first = await run(lambda tx: claim(tx, now(), lane, limit=limit))
@@ -59,7 +61,7 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
         except StoreError:
             if not first.jobs:
                 raise
-            return Claimed(first.jobs, 0.0)
+            return JobClaimResult(first.jobs, 0.0)
         return _claimed([*first.jobs, *more.jobs], more, limit)
 
     async def thawable(self, *, limit: int) -> Sequence[Job]:
@@ -129,10 +131,10 @@ class SqlStore(SqlLeases[Job, JobChange, Work]):
         return await self.database.free_locks()
 
 
-def _claimed(taken: Sequence[Job], last: ClaimResult, limit: int) -> Claimed:
+def _claimed(taken: Sequence[Job], last: ClaimResult, limit: int) -> JobClaimResult:
     """What was claimed in all, and when to look again where it was less than was wanted."""
     if len(taken) == limit:
-        return Claimed(taken, None)
+        return JobClaimResult(taken, None)
     if last.crowded or (not taken and last.wakes):
-        return Claimed(taken, CROWDED_S)
-    return Claimed(taken, last.next_due_s)
+        return JobClaimResult(taken, CROWDED_S)
+    return JobClaimResult(taken, last.next_due_s)

@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import Body, Depends, Path, Query, Request
 from starlette.responses import Response
 
-from headgate import App, Submitted
+from headgate import App, SubmitResult
 from headgate.systems.activity_streams import webhooks
 from headgate.systems.activity_streams.documents import (
     ActivityDocument,
@@ -185,7 +185,7 @@ async def _submitted(
     request: Request,
     app: App,
     caller: Caller,
-    submit: Callable[..., Awaitable[Submitted]],
+    submit: Callable[..., Awaitable[SubmitResult]],
     body: SyncActivities | None,
 ) -> Response:
     asked = body or SyncActivities()

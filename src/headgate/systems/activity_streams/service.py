@@ -19,7 +19,7 @@ from headgate import (
     Mode,
     NotFound,
     StoredDocument,
-    Submitted,
+    SubmitResult,
     WindowUse,
 )
 from headgate.connectors.strava.api import NAME
@@ -135,7 +135,7 @@ class ActivityStreams:
         item = await self._item(activity_id, None)
         return await self._app.items.reset(item.id)
 
-    async def sync_now(self, *, user_id: str, connection_id: str | None = None) -> Submitted:
+    async def sync_now(self, *, user_id: str, connection_id: str | None = None) -> SubmitResult:
         """Look for new activities now, in the hot lane; everything, where nobody has yet.
 
         ActiveJobExists while an event is being seen to, which takes seconds.
@@ -157,7 +157,7 @@ class ActivityStreams:
             raise ActiveJobExists(submitted.job.id)
         return submitted
 
-    async def backfill(self, *, user_id: str, connection_id: str | None = None) -> Submitted:
+    async def backfill(self, *, user_id: str, connection_id: str | None = None) -> SubmitResult:
         """Fetch the streams of everything, in the cold lane; the active job, where there is one."""
         connection = await self._app.connections.meant(
             NAME, user_id=user_id, connection_id=connection_id
@@ -181,7 +181,7 @@ class ActivityStreams:
         details = await kept.details_of(self._app, found)
         return [Activity(item=item, details=details.get(item.id)) for item in found]
 
-    async def _fetch_the_rest(self, connection: Connection, *, listing: bool) -> Submitted:
+    async def _fetch_the_rest(self, connection: Connection, *, listing: bool) -> SubmitResult:
         return await self._app.jobs.ensure(
             STREAMS,
             user_id=connection.user_id,

@@ -18,7 +18,7 @@ from headgate import (
     Secret,
     Terminal,
     Transient,
-    Written,
+    WriteResult,
 )
 from headgate.connectors.strava import StravaUploads, strava
 from headgate.connectors.strava.uploads import (
@@ -52,7 +52,7 @@ def refused(error: str) -> Response:
     return upload(error=error, status=FAILED)
 
 
-async def write(bench: Bench, *records: Record) -> Written:
+async def write(bench: Bench, *records: Record) -> WriteResult:
     batch = Batch(
         key="job_1:0",
         user_id="ada",
@@ -93,7 +93,7 @@ async def test_an_upload_is_a_form_with_the_file_under_an_id_that_stays() -> Non
     }
     assert [each["kind"] for each in bench.gate.asked] == ["upload", "read"]
     # What is remembered of it is everything but the file.
-    assert written == Written(
+    assert written == WriteResult(
         receipts=[
             Record(
                 "exercise:42",
