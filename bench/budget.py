@@ -17,7 +17,7 @@ from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
 from headgate.base.ids import UlidIds
 from headgate.limits.redis import RedisLimiter
-from headgate.model.budget import Ask, Granted
+from headgate.model.budget import BudgetRequest, Granted
 from headgate.ports.limiter import Limiter
 from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
 from headgate.store.sql.postgres import PostgresDatabase
@@ -29,7 +29,7 @@ AT_ONCE = 50
 WIDE = Budget("wide", [Limit(10**9, per="15min", reserve=20), Limit(10**9, per="day")])
 #: Small enough that everybody is refused in the end.
 NARROW = Budget("narrow", [Limit(500, per="day")], guard_s=0.0)
-ASK = Ask(lane=Lane.HOT, connection_id="connection-1")
+ASK = BudgetRequest(lane=Lane.HOT, connection_id="connection-1")
 
 Acquire = Callable[[int], Awaitable[object]]
 

@@ -17,15 +17,15 @@ from headgate.limits.memory import MemoryLimiter
 from headgate.limits.redis import EPOCH_KEY, RedisLimiter
 from headgate.model.budget import (
     Answer,
-    Ask,
     Bucket,
     Budget,
+    BudgetRequest,
     Exhausted,
     Granted,
     Ledger,
     Limit,
+    RefusalReason,
     Scope,
-    Why,
 )
 from headgate.model.job import Lane
 from headgate.ports.limiter import Limiter
@@ -199,47 +199,49 @@ def _whole(value: Any) -> Any:
 
 def ask(
     lane: Lane = Lane.HOT, *, of: str = "connection_1", kind: str = "read", retry: bool = False
-) -> Ask:
+) -> BudgetRequest:
     """A request of that lane and connection."""
-    return Ask(lane=lane, connection_id=of, kind=kind, retry=retry)
+    return BudgetRequest(lane=lane, connection_id=of, kind=kind, retry=retry)
 
 
 HOT, COLD = ask(Lane.HOT), ask(Lane.COLD)
 
 
-async def acquire(limiter: Limiter, budget: Budget, wanted: Ask = HOT) -> Answer:
+async def acquire(limiter: Limiter, budget: Budget, wanted: BudgetRequest = HOT) -> Answer:
     """Ask once, under a name that nobody used before."""
     return await limiter.acquire(budget, wanted, grant_id=f"grant_{next(_numbers)}")
 
 
-async def granted(limiter: Limiter, budget: Budget, wanted: Ask = HOT) -> Granted:
+async def granted(limiter: Limiter, budget: Budget, wanted: BudgetRequest = HOT) -> Granted:
     """Ask once; it must be granted."""
     answer = await acquire(limiter, budget, wanted)
     assert isinstance(answer, Granted), answer
     return answer
 
 
-async def exhausted(limiter: Limiter, budget: Budget, wanted: Ask = HOT) -> Exhausted:
+async def exhausted(limiter: Limiter, budget: Budget, wanted: BudgetRequest = HOT) -> Exhausted:
     """Ask once; it must be refused."""
     answer = await acquire(limiter, budget, wanted)
     assert isinstance(answer, Exhausted), answer
     return answer
 
 
-async def spend(limiter: Limiter, budget: Budget, times: int, wanted: Ask = HOT) -> list[Granted]:
+async def spend(
+    limiter: Limiter, budget: Budget, times: int, wanted: BudgetRequest = HOT
+) -> list[Granted]:
     """Ask so many times; each must be granted."""
     return [await granted(limiter, budget, wanted) for _ in range(times)]
 
 
 async def grants_at_once(
-    limiter: Limiter, budget: Budget, times: int, wanted: Ask = HOT
+    limiter: Limiter, budget: Budget, times: int, wanted: BudgetRequest = HOT
 ) -> list[Granted]:
     """Ask until refused, at most so many times; what was granted."""
     answers = [await acquire(limiter, budget, wanted) for _ in range(times)]
     return [each for each in answers if isinstance(each, Granted)]
 
 
-def why(answer: Answer) -> Why:
+def why(answer: Answer) -> RefusalReason:
     """What a refused request ran into."""
     assert isinstance(answer, Exhausted), answer
     return answer.why

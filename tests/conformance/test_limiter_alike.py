@@ -14,15 +14,15 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.model.budget import (
     Answer,
-    Ask,
     Budget,
+    BudgetRequest,
     BudgetUse,
     Exhausted,
     Granted,
     Ledger,
     Limit,
+    RefusalReason,
     Scope,
-    Why,
     to_ms,
 )
 from headgate.model.job import Lane
@@ -97,11 +97,11 @@ class Pair:
         self._limiter = limiter
         self._budget = budget
         self._rng = Random(seed)
-        self._grants: list[tuple[Ask, Granted]] = []
+        self._grants: list[tuple[BudgetRequest, Granted]] = []
 
     async def step(self, number: int) -> None:
         budget, rng = self._budget, self._rng
-        ask = Ask(
+        ask = BudgetRequest(
             lane=rng.choice(list(Lane)),
             connection_id=rng.choice(CONNECTIONS),
             kind=rng.choice(["read", "read", "upload"]),
@@ -127,7 +127,7 @@ class Pair:
             theirs = await self._limiter.use(self._budget, connection_id=connection_id)
             assert theirs == self.pure.use(self._budget, connection_id)
 
-    async def _take(self, ask: Ask, grant_id: str) -> None:
+    async def _take(self, ask: BudgetRequest, grant_id: str) -> None:
         ledgers = self.pure.of(self._budget, ask.connection_id)
         mine = spending.take(self._budget, ledgers, ask, self.pure.now, grant_id)
         theirs = await self._limiter.acquire(self._budget, ask, grant_id=grant_id)
@@ -136,18 +136,18 @@ class Pair:
         if isinstance(mine, Granted):
             self._grants.append((ask, mine))
 
-    async def _release(self, ask: Ask, grant: Granted) -> None:
+    async def _release(self, ask: BudgetRequest, grant: Granted) -> None:
         spending.release(self._budget, self.pure.of(self._budget, ask.connection_id), grant.id)
         await self._limiter.release(self._budget, ask, grant)
 
-    async def _observe(self, ask: Ask, grant: Granted) -> None:
+    async def _observe(self, ask: BudgetRequest, grant: Granted) -> None:
         limits = [limit for limit in self._budget.limits if self._rng.random() < 0.5]
         counts = {limit.name: self._rng.randrange(limit.amount) for limit in limits}
         ledgers = self.pure.of(self._budget, ask.connection_id)
         spending.observe(self._budget, ledgers, grant.at_ms, self.pure.now, counts)
         await self._limiter.observe(self._budget, ask, grant, counts)
 
-    async def _refused(self, ask: Ask, retry_after_s: float | None) -> None:
+    async def _refused(self, ask: BudgetRequest, retry_after_s: float | None) -> None:
         ledgers = self.pure.of(self._budget, ask.connection_id)
         mine = spending.refused(self._budget, ledgers, ask.kind, self.pure.now, retry_after_s)
         theirs = await self._limiter.refused(self._budget, ask, retry_after_s=retry_after_s)
@@ -186,11 +186,11 @@ async def test_the_same_requests_get_the_same_answers_and_leave_the_same_ledgers
 
 #: What a run of each budget must have met, or it proves little.
 EXPECTED = {
-    "strava": {Why.SPENT, Why.RESERVE, Why.PACE},
-    "decays": {Why.SPENT, Why.RESERVE, Why.PACE},
-    "mixed": {Why.SPENT, Why.PACE, Why.SLOTS},
-    "rolling": {Why.SPENT},
-    "slots": {Why.SLOTS, Why.PACE},
+    "strava": {RefusalReason.SPENT, RefusalReason.RESERVE, RefusalReason.PACE},
+    "decays": {RefusalReason.SPENT, RefusalReason.RESERVE, RefusalReason.PACE},
+    "mixed": {RefusalReason.SPENT, RefusalReason.PACE, RefusalReason.SLOTS},
+    "rolling": {RefusalReason.SPENT},
+    "slots": {RefusalReason.SLOTS, RefusalReason.PACE},
 }
 
 
@@ -269,7 +269,7 @@ async def test_a_provider_that_counts_for_itself_is_never_overrun(
     # When two processes send whatever is granted, each request up to half a second on its way
     sent = 0
     for _ in range(500):
-        wanted = Ask(lane=rng.choice(list(Lane)), connection_id="a")
+        wanted = BudgetRequest(lane=rng.choice(list(Lane)), connection_id="a")
         which = rng.choice(both)
         answer = await acquire(which, budget, wanted)
         if isinstance(answer, Granted):

@@ -7,7 +7,15 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import HeadgateError
-from headgate.model.budget import Budget, BudgetClosure, Granted, Limit, Scope, Unreachable, Why
+from headgate.model.budget import (
+    Budget,
+    BudgetClosure,
+    Granted,
+    Limit,
+    RefusalReason,
+    Scope,
+    Unreachable,
+)
 from headgate.ports.limiter import Limiter
 from headgate.store.sql.database import Database
 from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
@@ -53,17 +61,17 @@ async def test_a_request_needs_a_slot_as_well_as_room(limiter: Limiter) -> None:
     await limiter.release(SLOTS, HOT, first)
 
     # Then it is told to look again soon, counts nothing, and passes when a slot is free
-    assert (answer.why, answer.limit) == (Why.SLOTS, None)
+    assert (answer.why, answer.limit) == (RefusalReason.SLOTS, None)
     assert 0 < answer.wait_s <= 0.5
     assert (await granted(limiter, SLOTS)).remaining == 97
-    assert why(await acquire(limiter, SLOTS)) is Why.SLOTS
+    assert why(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
 
 
 async def test_a_free_slot_is_no_way_around_a_spent_window(limiter: Limiter) -> None:
     budget = Budget("both", [Limit(1, per="hour")], slots=5, paced=False)
     await limiter.release(budget, HOT, await granted(limiter, budget))
 
-    assert why(await acquire(limiter, budget)) is Why.SPENT
+    assert why(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
 async def test_a_slot_whose_worker_died_is_free_after_its_lease(
@@ -82,7 +90,7 @@ async def test_a_slot_whose_worker_died_is_free_after_its_lease(
     # Then its slot is free, and only that
     assert early.wait_s == pytest.approx(0.1)
     await granted(limiter, SLOTS)
-    assert why(await acquire(limiter, SLOTS)) is Why.SLOTS
+    assert why(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
     assert (await limiter.use(SLOTS, connection_id=None)).slots_used == 2
 
 
@@ -99,14 +107,14 @@ async def test_a_slot_given_back_twice_or_late_frees_nobody_elses(
     await limiter.release(SLOTS, HOT, late)
 
     # Then the others still hold theirs
-    assert why(await acquire(limiter, SLOTS)) is Why.SLOTS
+    assert why(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
 
 
 async def test_slots_may_be_counted_for_each_connection(limiter: Limiter) -> None:
     budget = Budget("each", [], slots=1, slots_scope=Scope.CONNECTION)
     held = await granted(limiter, budget, ask(of="a"))
 
-    assert why(await acquire(limiter, budget, ask(of="a"))) is Why.SLOTS
+    assert why(await acquire(limiter, budget, ask(of="a"))) is RefusalReason.SLOTS
     await granted(limiter, budget, ask(of="b"))
     await limiter.release(budget, ask(of="a"), held)
     await granted(limiter, budget, ask(of="a"))
@@ -116,7 +124,7 @@ async def test_slots_are_shared_by_all_processes(limiter: Limiter, bench: Bench)
     elsewhere = await bench.another()
     first, _ = await spend(limiter, SLOTS, 2)
 
-    assert why(await acquire(elsewhere, SLOTS)) is Why.SLOTS
+    assert why(await acquire(elsewhere, SLOTS)) is RefusalReason.SLOTS
     await elsewhere.release(SLOTS, HOT, first)
     await granted(elsewhere, SLOTS)
 
@@ -189,7 +197,7 @@ async def test_a_rolling_windows_count_is_corrected_as_a_whole(
 
     # Then one is left
     await granted(limiter, budget)
-    assert why(await acquire(limiter, budget)) is Why.SPENT
+    assert why(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
 # ---- 429 ---------------------------------------------------------------------------------------
@@ -212,7 +220,7 @@ async def test_a_429_closes_the_budget_for_everybody_until_the_quarter_ends(
 
     # Then all wait for the same moment, and pass then
     assert {each.wait_s for each in answers} == {closed.wait_s}
-    assert {(each.why, each.until) for each in answers} == {(Why.CLOSED, closed.until)}
+    assert {(each.why, each.until) for each in answers} == {(RefusalReason.CLOSED, closed.until)}
     assert (await limiter.use(STRAVA, connection_id=None)).closed_until == closed.until
     clock.advance(answers[0].wait_s)
     await granted(elsewhere, STRAVA)
@@ -260,7 +268,7 @@ async def test_a_429_of_one_connections_limit_closes_that_connection(limiter: Li
     budget = Budget("fitbit", [Limit(150, per="hour", scope=Scope.CONNECTION)], paced=False)
     await limiter.refused(budget, ask(of="a"), retry_after_s=None)
 
-    assert why(await acquire(limiter, budget, ask(of="a"))) is Why.CLOSED
+    assert why(await acquire(limiter, budget, ask(of="a"))) is RefusalReason.CLOSED
     await granted(limiter, budget, ask(of="b"))
 
 
@@ -291,7 +299,7 @@ async def test_requests_that_were_sent_unasked_are_counted_whatever_is_left(
     # Then all are counted, and nothing is left
     [window] = (await limiter.use(budget, connection_id=None)).windows
     assert (window.used, window.remaining, window.hot, window.retries) == (6, 0, 6, 4)
-    assert why(await acquire(limiter, budget)) is Why.SPENT
+    assert why(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
 async def test_it_is_told_who_spent_what(limiter: Limiter, clock: ManualClock) -> None:
@@ -340,19 +348,19 @@ async def test_refusals_are_told_by_what_they_ran_into(
     budget = Budget("told", [Limit(10, per="15min", reserve=5)], slots=9, slot_lease_s=200)
     await granted(limiter, budget, COLD)
     for _ in range(2):
-        assert why(await acquire(limiter, budget, COLD)) is Why.PACE
+        assert why(await acquire(limiter, budget, COLD)) is RefusalReason.PACE
     clock.advance(120)
     await spend(limiter, budget, 5)
-    assert why(await acquire(limiter, budget, COLD)) is Why.RESERVE
+    assert why(await acquire(limiter, budget, COLD)) is RefusalReason.RESERVE
     await spend(limiter, budget, 3)
-    assert why(await acquire(limiter, budget)) is Why.SLOTS
+    assert why(await acquire(limiter, budget)) is RefusalReason.SLOTS
     clock.advance(130)
     await granted(limiter, budget)
-    assert why(await acquire(limiter, budget)) is Why.SPENT
+    assert why(await acquire(limiter, budget)) is RefusalReason.SPENT
 
     # When the provider refuses too, and one more asks
     await limiter.refused(budget, HOT, retry_after_s=5000)
-    assert why(await acquire(limiter, budget)) is Why.CLOSED
+    assert why(await acquire(limiter, budget)) is RefusalReason.CLOSED
 
     # Then each is told once for each time
     use = await limiter.use(budget, connection_id=None)
@@ -452,4 +460,4 @@ async def test_a_clock_that_is_set_back_forgets_nothing_of_a_rolling_window(
     clock.advance(-30)
 
     # Then nothing more is granted: the provider has not forgotten them either
-    assert (await exhausted(limiter, budget, HOT)).why is Why.SPENT
+    assert (await exhausted(limiter, budget, HOT)).why is RefusalReason.SPENT

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from headgate import App
 from headgate.base.clock import SystemClock
-from headgate.model.budget import Ask, Budget, Exhausted, Granted, Limit, Unreachable
+from headgate.model.budget import Budget, BudgetRequest, Exhausted, Granted, Limit, Unreachable
 from headgate.model.job import Lane
 
 #: Short windows, so that many edges are passed in seconds.
@@ -67,7 +67,7 @@ class Worker:
     async def hammer(self, lane: Lane, name: str) -> None:
         """Send one request after another to the provider."""
         reader, writer = await asyncio.open_connection("127.0.0.1", int(os.environ["PROVIDER"]))
-        ask = Ask(lane=lane, connection_id=name)
+        ask = BudgetRequest(lane=lane, connection_id=name)
         while True:
             asked_at = time.time()
             answer = await self._app._limiter.acquire(

@@ -13,7 +13,7 @@ from datetime import timedelta
 from headgate.base.clock import SystemClock
 from headgate.base.errors import StoreUnavailable
 from headgate.model import change, item
-from headgate.model.budget import Ask, Budget, Limit, Unreachable
+from headgate.model.budget import Budget, BudgetRequest, Limit, Unreachable
 from headgate.model.job import Lane
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
@@ -36,7 +36,7 @@ async def settle_job(database: Database) -> object:
 
 async def spend(database: Database) -> object:
     """Take one request from the budget."""
-    ask = Ask(lane=Lane.HOT, connection_id="c")
+    ask = BudgetRequest(lane=Lane.HOT, connection_id="c")
     answer = await SqlLimiter(database).acquire(BUDGET, ask, grant_id=f"grant-{os.getpid()}")
     if isinstance(answer, Unreachable):
         raise StoreUnavailable(answer.said)

@@ -22,7 +22,7 @@ from headgate import (
     Sync,
     Transient,
 )
-from headgate.model.budget import Answer, Ask, BudgetClosure, BudgetUse, Unreachable
+from headgate.model.budget import Answer, BudgetClosure, BudgetRequest, BudgetUse, Unreachable
 from headgate.policy.spending import local_share
 from tests.worlds import START, Read, ScriptedSource, World, in_world
 
@@ -70,23 +70,23 @@ class AwayLimiter:
         gates = app._runtime.gates
         gates._limiter = self
 
-    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         if self.away:
             return Unreachable(said="connection refused")
         return await self._real.acquire(budget, ask, grant_id=grant_id)
 
-    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
         self.charged[budget.source] += times
         await self._real.charge(budget, ask, times=times)
 
-    async def release(self, budget: Budget, ask: Ask, grant: object) -> None: ...
+    async def release(self, budget: Budget, ask: BudgetRequest, grant: object) -> None: ...
 
     async def observe(
-        self, budget: Budget, ask: Ask, grant: object, counts: Mapping[str, int]
+        self, budget: Budget, ask: BudgetRequest, grant: object, counts: Mapping[str, int]
     ) -> None: ...
 
     async def refused(
-        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         return await self._real.refused(budget, ask, retry_after_s=retry_after_s)
 

@@ -26,7 +26,7 @@ from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited
 from headgate.base.ids import Ids
 from headgate.base.log import get_logger
 from headgate.base.redact import describe_error
-from headgate.model.budget import Ask, Budget, BudgetUse, Exhausted, Granted, Unreachable
+from headgate.model.budget import Budget, BudgetRequest, BudgetUse, Exhausted, Granted, Unreachable
 from headgate.model.job import Lane
 from headgate.policy.spending import local_share, paced_limit
 from headgate.ports.connector import Permit
@@ -58,7 +58,7 @@ class BudgetGate:
         self._clock = clock
         self._ids = ids
         #: Sent while the limiter was away, and not yet told to it.
-        self._owed: Counter[tuple[Budget, Ask]] = Counter()
+        self._owed: Counter[tuple[Budget, BudgetRequest]] = Counter()
         self._away = False
         #: Those who wait for their turn in backfill, by ledger; a line that nobody is in is gone.
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -75,7 +75,7 @@ class BudgetGate:
             _log.warning("limiter_away", error=describe_error(error))
             return None
 
-    async def enter(self, budget: Budget, ask: Ask, *, essential: bool) -> "SharedPermit":
+    async def enter(self, budget: Budget, ask: BudgetRequest, *, essential: bool) -> "SharedPermit":
         """Wait for a grant, or raise BudgetSpent or LimiterUnreachable."""
         patience_s = PATIENCE_S[ask.lane]
         line = self._line(budget, ask)
@@ -88,7 +88,7 @@ class BudgetGate:
             left_s = patience_s if waited_s <= LINE_S_MAX else 0.0
             return await self._pass(budget, ask, essential=essential, patience_s=left_s)
 
-    def _line(self, budget: Budget, ask: Ask) -> asyncio.Lock | None:
+    def _line(self, budget: Budget, ask: BudgetRequest) -> asyncio.Lock | None:
         """Where paced work waits: first come, first served.
 
         Those who were told to wait would else all come back at the same moment, and the quickest
@@ -101,7 +101,7 @@ class BudgetGate:
         return self._lines.setdefault(key, asyncio.Lock())
 
     async def _pass(
-        self, budget: Budget, ask: Ask, *, essential: bool, patience_s: float
+        self, budget: Budget, ask: BudgetRequest, *, essential: bool, patience_s: float
     ) -> "SharedPermit":
         gives_up = self._clock.monotonic() + patience_s
         while True:
@@ -174,11 +174,15 @@ class JobGate:
         """A place for one request, given back when it is over."""
         if self._budget is None:
             return nullcontext(UnlimitedPermit())
-        ask = Ask(lane=self._lane, connection_id=self._connection_id, kind=kind, retry=retry)
+        ask = BudgetRequest(
+            lane=self._lane, connection_id=self._connection_id, kind=kind, retry=retry
+        )
         return self._limited(self._budget, ask, essential=essential)
 
     @asynccontextmanager
-    async def _limited(self, budget: Budget, ask: Ask, *, essential: bool) -> AsyncIterator[Permit]:
+    async def _limited(
+        self, budget: Budget, ask: BudgetRequest, *, essential: bool
+    ) -> AsyncIterator[Permit]:
         passed = await self._gates.enter(budget, ask, essential=essential)
         self.remaining = passed.remaining
         try:
@@ -191,7 +195,7 @@ class SharedPermit:
     """A request that was granted."""
 
     def __init__(
-        self, limiter: Limiter, local: Limiter, budget: Budget, ask: Ask, grant: Granted
+        self, limiter: Limiter, local: Limiter, budget: Budget, ask: BudgetRequest, grant: Granted
     ) -> None:
         """Tell `limiter` what becomes of it; what it does not hear, `local` does."""
         self.remaining = grant.remaining

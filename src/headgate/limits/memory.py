@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from headgate.base.clock import Clock
 from headgate.model.budget import (
     Answer,
-    Ask,
     Budget,
     BudgetClosure,
+    BudgetRequest,
     BudgetUse,
     Granted,
     Ledger,
@@ -34,28 +34,28 @@ class MemoryLimiter:
     async def close(self) -> None:
         """Nothing is held."""
 
-    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
         return spending.take(budget, self._of(budget, ask.connection_id), ask, self._now, grant_id)
 
-    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
         """Count requests that were sent without asking."""
         for _ in range(times):
             spending.charge(budget, self._of(budget, ask.connection_id), ask, self._now)
 
-    async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
+    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
         """Give the slot back."""
         spending.release(budget, self._of(budget, ask.connection_id), grant.id)
 
     async def observe(
-        self, budget: Budget, ask: Ask, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
         """Learn the provider's own counts."""
         ledgers = self._of(budget, ask.connection_id)
         spending.observe(budget, ledgers, grant.at_ms, self._now, counts)
 
     async def refused(
-        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """Close the budget."""
         ledgers = self._of(budget, ask.connection_id)

@@ -31,16 +31,16 @@ from headgate.base.ids import Ids
 from headgate.base.redact import redact
 from headgate.model.budget import (
     Answer,
-    Ask,
     Budget,
     BudgetClosure,
+    BudgetRequest,
     BudgetUse,
     Exhausted,
     Granted,
     Ledger,
+    RefusalReason,
     Scope,
     Unreachable,
-    Why,
     from_ms,
     to_ms,
 )
@@ -111,7 +111,7 @@ class RedisLimiter:
         """Disconnect."""
         await self._redis.aclose()
 
-    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
         try:
             said = await self._run("take", budget, ask, grant=grant_id)
@@ -119,7 +119,7 @@ class RedisLimiter:
             return Unreachable(said=str(error))
         if "granted" not in said:
             return Exhausted(
-                why=Why(said["why"]),
+                why=RefusalReason(said["why"]),
                 until=from_ms(int(said["till"])),
                 wait_s=said["wait"] / 1000,
                 limit=said.get("limit"),
@@ -134,24 +134,24 @@ class RedisLimiter:
             probe=said["probe"],
         )
 
-    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
         """Count requests that were sent without asking."""
         await self._run("charge", budget, ask, times=times)
 
-    async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
+    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
         """Give the slot back, where there are slots."""
         if budget.slots is not None:
             await self._run("release", budget, ask, grant=grant.id)
 
     async def observe(
-        self, budget: Budget, ask: Ask, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
         """Learn the provider's own counts."""
         if counts:
             await self._run("observe", budget, ask, granted_at=grant.at_ms, counts=dict(counts))
 
     async def refused(
-        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """Close the budget."""
         more = {} if retry_after_s is None else {"retry_after": round(retry_after_s * 1000)}
@@ -167,7 +167,9 @@ class RedisLimiter:
         ledgers = dict(zip(scopes, found, strict=True))
         return spending.use(budget, ledgers, int(said["now"]), connection_id=connection_id)
 
-    async def _run(self, operation: str, budget: Budget, ask: Ask, **more: Any) -> dict[str, Any]:
+    async def _run(
+        self, operation: str, budget: Budget, ask: BudgetRequest, **more: Any
+    ) -> dict[str, Any]:
         keys = [_ledger_key(budget, scope, ask.connection_id) for scope in budget.scopes]
         args = {
             "lane": ask.lane.value,
@@ -254,7 +256,9 @@ class RedisLimiter:
             f"the rate limiter in Redis did not answer: {redact(str(why)) or type(why).__name__}",
         )
 
-    def _remember(self, budget: Budget, ask: Ask, seen: list[tuple[int, str, int, int]]) -> None:
+    def _remember(
+        self, budget: Budget, ask: BudgetRequest, seen: list[tuple[int, str, int, int]]
+    ) -> None:
         scopes = budget.scopes
         for ledger, limit, place, used in seen:
             key = _ledger_key(budget, scopes[int(ledger) - 1], ask.connection_id)

@@ -137,7 +137,7 @@ class Budget(msgspec.Struct, frozen=True):
         return tuple(scope for scope in Scope if scope in used)
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class BudgetRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request that wants to be sent."""
 
     lane: Lane
@@ -162,7 +162,7 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     probe: bool = False
 
 
-class Why(StrEnum):
+class RefusalReason(StrEnum):
     """What a refused request ran into."""
 
     #: The window has no request left.
@@ -182,7 +182,7 @@ class Why(StrEnum):
 class Exhausted(msgspec.Struct, frozen=True, kw_only=True):
     """Not now; nothing was counted."""
 
-    why: Why
+    why: RefusalReason
     #: When to ask again, by the limiter's clock, and in how many seconds, by anybody's.
     until: datetime
     wait_s: float

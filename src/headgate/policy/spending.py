@@ -12,17 +12,17 @@ from typing import NamedTuple
 from headgate.model.budget import (
     ANY_KIND,
     Answer,
-    Ask,
     Bucket,
     Budget,
+    BudgetRequest,
     BudgetUse,
     Exhausted,
     Granted,
     Ledger,
     Limit,
+    RefusalReason,
     Refusals,
     Scope,
-    Why,
     WindowUse,
     from_ms,
 )
@@ -44,14 +44,14 @@ LOCAL_SHARE = 0.1
 Ledgers = Mapping[Scope, Ledger]
 
 
-class _Obstacle(NamedTuple):
+class _Refusal(NamedTuple):
     until: int
-    why: Why
+    why: RefusalReason
     scope: Scope
     limit: str | None = None
 
 
-def take(budget: Budget, ledgers: Ledgers, ask: Ask, now: int, grant_id: str) -> Answer:
+def take(budget: Budget, ledgers: Ledgers, ask: BudgetRequest, now: int, grant_id: str) -> Answer:
     """Grant the request and count it in every window, or refuse it and count nothing."""
     obstacles = [
         *_closed(budget, ledgers, now),
@@ -85,7 +85,7 @@ def take(budget: Budget, ledgers: Ledgers, ask: Ask, now: int, grant_id: str) ->
     )
 
 
-def charge(budget: Budget, ledgers: Ledgers, ask: Ask, now: int) -> None:
+def charge(budget: Budget, ledgers: Ledgers, ask: BudgetRequest, now: int) -> None:
     """Count the request, whatever is left: it was sent, or will be."""
     guard = _ms(budget.guard_s)
     for limit in counting(budget, ask.kind):
@@ -192,7 +192,9 @@ def use(
         next_cold_at=from_ms(next_cold) if next_cold > now else None,
         slots_used=sum(until > now for until in slots.values()),
         slots=budget.slots,
-        refused_24h={why.value: sum(getattr(each, why.value) for each in hours) for why in Why},
+        refused_24h={
+            why.value: sum(getattr(each, why.value) for each in hours) for why in RefusalReason
+        },
         answers_429_24h=sum(each.by_provider for each in hours),
     )
 
@@ -226,13 +228,13 @@ def local_share(budget: Budget) -> Budget:
 # ---- what may stand in the way -----------------------------------------------------------------
 
 
-def _closed(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Obstacle]:
+def _closed(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Refusal]:
     for scope in budget.scopes:
         if ledgers[scope].closed_until > now:
-            yield _Obstacle(ledgers[scope].closed_until, Why.CLOSED, scope)
+            yield _Refusal(ledgers[scope].closed_until, RefusalReason.CLOSED, scope)
 
 
-def _slots(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Obstacle]:
+def _slots(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Refusal]:
     if budget.slots is None:
         return
     slots = ledgers[budget.slots_scope].slots
@@ -240,18 +242,18 @@ def _slots(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Obstacle]:
         del slots[grant_id]
     if len(slots) >= budget.slots:
         until = min(now + SLOT_LOOK_MS, *slots.values())
-        yield _Obstacle(until, Why.SLOTS, budget.slots_scope)
+        yield _Refusal(until, RefusalReason.SLOTS, budget.slots_scope)
 
 
-def _pace(budget: Budget, ledgers: Ledgers, ask: Ask, now: int) -> Iterator[_Obstacle]:
+def _pace(budget: Budget, ledgers: Ledgers, ask: BudgetRequest, now: int) -> Iterator[_Refusal]:
     limit = paced_limit(budget, ask.kind)
     if limit is not None and ask.lane is Lane.COLD and ledgers[limit.scope].next_cold > now:
-        yield _Obstacle(ledgers[limit.scope].next_cold, Why.PACE, limit.scope, limit.name)
+        yield _Refusal(ledgers[limit.scope].next_cold, RefusalReason.PACE, limit.scope, limit.name)
 
 
 def _windows(
-    budget: Budget, ledger: Ledger, ask: Ask, limit: Limit, now: int, probing: set[Scope]
-) -> Iterator[_Obstacle]:
+    budget: Budget, ledger: Ledger, ask: BudgetRequest, limit: Limit, now: int, probing: set[Scope]
+) -> Iterator[_Refusal]:
     guard = _ms(budget.guard_s)
     buckets = ledger.windows.get(limit.name, {})
     for place in windows.charged(limit, now, guard):
@@ -261,17 +263,17 @@ def _windows(
             kept = windows.reserve(limit, buckets, place, now, decays=budget.reserve_decay)
         if room < 0:
             until = windows.room_at(limit, buckets, place, 1 + kept, guard)
-            yield _Obstacle(until, Why.SPENT, limit.scope, limit.name)
+            yield _Refusal(until, RefusalReason.SPENT, limit.scope, limit.name)
             continue
         if _is_unknown(limit, ledger, place, now, guard):
             if ledger.probe_until > now:
-                yield _Obstacle(ledger.probe_until, Why.UNKNOWN, limit.scope, limit.name)
+                yield _Refusal(ledger.probe_until, RefusalReason.UNKNOWN, limit.scope, limit.name)
             probing.add(limit.scope)
         if room < kept:
             until = windows.room_at(limit, buckets, place, 1 + kept, guard)
             if budget.reserve_decay and not limit.rolling:
                 until = min(until, windows.reserve_frees_at(limit, place, now, room))
-            yield _Obstacle(until, Why.RESERVE, limit.scope, limit.name)
+            yield _Refusal(until, RefusalReason.RESERVE, limit.scope, limit.name)
 
 
 def _is_unknown(limit: Limit, ledger: Ledger, place: int, now: int, guard: int) -> bool:
@@ -286,7 +288,7 @@ def _is_unknown(limit: Limit, ledger: Ledger, place: int, now: int, guard: int) 
 
 
 def _tightest(
-    budget: Budget, ledgers: Ledgers, ask: Ask, now: int
+    budget: Budget, ledgers: Ledgers, ask: BudgetRequest, now: int
 ) -> tuple[int | None, int | None]:
     guard = _ms(budget.guard_s)
     left = [
@@ -335,7 +337,7 @@ def _forget_old(limit: Limit, buckets: dict[str, Bucket], now: int, guard: int) 
         del buckets[key]
 
 
-def _count_refusal(ledger: Ledger, why: Why, now: int) -> None:
+def _count_refusal(ledger: Ledger, why: RefusalReason, now: int) -> None:
     hour = _hour(ledger, now)
     setattr(hour, why.value, getattr(hour, why.value) + 1)
 

@@ -13,9 +13,9 @@ from headgate.flow.gate import LOOK_AGAIN
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import (
     Answer,
-    Ask,
     Budget,
     BudgetClosure,
+    BudgetRequest,
     BudgetUse,
     Granted,
     Unreachable,
@@ -44,7 +44,7 @@ class LimiterClient:
         """Ask `server`."""
         self._server = server
 
-    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
         await self._hop()
         if not self._server.is_up:
@@ -53,25 +53,25 @@ class LimiterClient:
         await self._hop()
         return answer
 
-    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
         """Count requests that were sent without asking."""
         await self._reach()
         await self._server.ledgers.charge(budget, ask, times=times)
 
-    async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
+    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
         """Give the slot back."""
         await self._reach()
         await self._server.ledgers.release(budget, ask, grant)
 
     async def observe(
-        self, budget: Budget, ask: Ask, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
         """Learn the provider's own counts."""
         await self._reach()
         await self._server.ledgers.observe(budget, ask, grant, counts)
 
     async def refused(
-        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """Close the budget."""
         await self._reach()

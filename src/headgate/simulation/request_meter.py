@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headgate.model.budget import Answer, Ask, Budget, Granted, to_ms
+from headgate.model.budget import Answer, Budget, BudgetRequest, Granted, to_ms
 from headgate.ports.limiter import Limiter
 from headgate.simulation.deployment import START
 from headgate.simulation.loop import SimulationLoop
@@ -85,7 +85,7 @@ class MeteredLimiter:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._limiter, name)
 
-    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         """Ask, and note what was granted."""
         answer = await self._limiter.acquire(budget, ask, grant_id=grant_id)
         if isinstance(answer, Granted):

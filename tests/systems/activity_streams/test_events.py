@@ -13,7 +13,7 @@ from headgate import (
     NotFound,
     Reason,
 )
-from headgate.model.budget import Answer, Ask, Budget, Unreachable
+from headgate.model.budget import Answer, Budget, BudgetRequest, Unreachable
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.sandbox.kit.faults import FaultKind
@@ -59,7 +59,7 @@ def test_a_live_job_ends_only_when_streams_that_backfill_holds_are_here_too(tmp_
         asked, gives_up = asyncio.Event(), asyncio.Event()
         acquire = place.app._limiter.acquire
 
-        async def hangs_once(budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+        async def hangs_once(budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
             if ask.lane is Lane.HOT or asked.is_set():
                 return await acquire(budget, ask, grant_id=grant_id)
             asked.set()

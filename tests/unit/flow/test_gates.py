@@ -14,9 +14,9 @@ from headgate.flow.gate import BudgetGate, JobGate
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import (
     Answer,
-    Ask,
     Budget,
     BudgetClosure,
+    BudgetRequest,
     BudgetUse,
     Granted,
     Limit,
@@ -39,15 +39,15 @@ class Flaky(MemoryLimiter):
         self.away = False
         self.hangs = False
         self.hanging = asyncio.Event()
-        self.asked: list[Ask] = []
+        self.asked: list[BudgetRequest] = []
 
-    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         self.asked.append(ask)
         if self.away:
             return Unreachable(said="connection refused")
         return await super().acquire(budget, ask, grant_id=grant_id)
 
-    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
         self._reach()
         if self.hangs:
             self.hanging.set()
@@ -55,13 +55,13 @@ class Flaky(MemoryLimiter):
         await super().charge(budget, ask, times=times)
 
     async def observe(
-        self, budget: Budget, ask: Ask, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
         self._reach()
         await super().observe(budget, ask, grant, counts)
 
     async def refused(
-        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         self._reach()
         return await super().refused(budget, ask, retry_after_s=retry_after_s)
@@ -70,7 +70,7 @@ class Flaky(MemoryLimiter):
         self._reach()
         return await super().use(budget, connection_id=connection_id)
 
-    async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
+    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
         self._reach()
         await super().release(budget, ask, grant)
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from headgate.model.budget import (
     Answer,
-    Ask,
     Budget,
+    BudgetRequest,
     Exhausted,
     Granted,
     Ledger,
     Limit,
+    RefusalReason,
     Scope,
-    Why,
     from_ms,
     to_ms,
 )
@@ -60,18 +60,26 @@ def budgets(draw: st.DrawFn, *, paced: bool = False, rolling: bool | None = None
 
 
 def take(
-    budget: Budget, ledgers: dict[Scope, Ledger], now: int, ask: Ask = HOT, grant_id: str = "g"
+    budget: Budget,
+    ledgers: dict[Scope, Ledger],
+    now: int,
+    ask: BudgetRequest = HOT,
+    grant_id: str = "g",
 ) -> Answer:
     return spending.take(budget, ledgers, ask, now, grant_id)
 
 
-def granted(budget: Budget, ledgers: dict[Scope, Ledger], now: int, ask: Ask = HOT) -> Granted:
+def granted(
+    budget: Budget, ledgers: dict[Scope, Ledger], now: int, ask: BudgetRequest = HOT
+) -> Granted:
     answer = take(budget, ledgers, now, ask)
     assert isinstance(answer, Granted), answer
     return answer
 
 
-def refusal(budget: Budget, ledgers: dict[Scope, Ledger], now: int, ask: Ask = HOT) -> Exhausted:
+def refusal(
+    budget: Budget, ledgers: dict[Scope, Ledger], now: int, ask: BudgetRequest = HOT
+) -> Exhausted:
     answer = take(budget, ledgers, now, ask)
     assert isinstance(answer, Exhausted), answer
     return answer
@@ -193,7 +201,7 @@ def test_backfill_that_finds_a_rolling_window_spent_waits_for_the_reserve_too() 
     answer = refusal(budget, ledgers, now + 1000, COLD)
 
     # Then it is told when both are out, and not when the first is: one must remain
-    assert answer.why is Why.SPENT
+    assert answer.why is RefusalReason.SPENT
     assert isinstance(take(budget, ledgers, to_ms(answer.until), COLD), Granted)
 
 
@@ -217,7 +225,7 @@ def test_a_refusal_counts_nothing(
     assert notes == 1
 
 
-def count_of(ledger: Ledger, why: Why) -> int:
+def count_of(ledger: Ledger, why: RefusalReason) -> int:
     return sum(getattr(hour, why.value) for hour in ledger.refusals.values())
 
 
@@ -273,7 +281,7 @@ def test_backfill_is_refused_exactly_when_less_than_the_reserve_would_remain(
         passes = left > 0 if lane is Lane.HOT else left - 1 >= reserve
         assert isinstance(answer, Granted) == passes
         if isinstance(answer, Exhausted):
-            assert answer.why is (Why.SPENT if left == 0 else Why.RESERVE)
+            assert answer.why is (RefusalReason.SPENT if left == 0 else RefusalReason.RESERVE)
         left -= passes
 
 
@@ -293,7 +301,7 @@ def test_backfill_is_paced_by_the_seeds_formula_over_what_is_left(now: int, befo
     seconds_left = (QUARTER_MS - now % QUARTER_MS) / 1000
     assert first.remaining == 99 - before
     expected_s = max(1.0, seconds_left / first.remaining)
-    assert second.why is Why.PACE
+    assert second.why is RefusalReason.PACE
     assert expected_s - 0.001 < second.wait_s <= expected_s + 1e-9
 
 
@@ -358,7 +366,7 @@ def test_a_429_of_a_kind_that_nothing_counts_closes_for_a_minute() -> None:
     ledgers, now = new_ledgers(budget), to_ms(MIDDAY)
 
     assert spending.refused(budget, ledgers, "read", now, None) == now + 60_000
-    assert refusal(budget, ledgers, now).why is Why.CLOSED
+    assert refusal(budget, ledgers, now).why is RefusalReason.CLOSED
 
 
 def test_a_429_of_a_budget_that_limits_nothing_still_says_how_long_to_wait() -> None:
@@ -439,7 +447,7 @@ def test_of_an_unknown_window_one_request_at_a_time_finds_out(now: int, waits: l
         if isinstance(answer, Granted):
             passed.append(now)
             assert answer.probe
-        elif answer == refusal(STRAVA, ledgers, now) and answer.why is Why.UNKNOWN:
+        elif answer == refusal(STRAVA, ledgers, now) and answer.why is RefusalReason.UNKNOWN:
             assert answer.until == from_ms(passed[-1] + spending.PROBE_MS)
 
     # Then a probe has its time before the next one is sent
@@ -457,14 +465,14 @@ def test_an_unknown_window_opens_with_the_providers_count(quarter: int, day: int
 
     # When its answer tells one count, and then both
     spending.observe(STRAVA, ledgers, probe.at_ms, now + 100, {"15min": max(quarter, 1)})
-    assert refusal(STRAVA, ledgers, now + 100).why in (Why.UNKNOWN, Why.SPENT)
+    assert refusal(STRAVA, ledgers, now + 100).why in (RefusalReason.UNKNOWN, RefusalReason.SPENT)
     spending.observe(STRAVA, ledgers, probe.at_ms, now + 200, {"day": max(day, 1)})
 
     # Then exactly what is left is granted
     left = min(100 - max(quarter, 1), 1000 - max(day, 1))
     for _ in range(left):
         assert not granted(STRAVA, ledgers, now + 200).probe
-    assert refusal(STRAVA, ledgers, now + 200).why is Why.SPENT
+    assert refusal(STRAVA, ledgers, now + 200).why is RefusalReason.SPENT
 
 
 def test_an_answer_from_before_the_loss_tells_nothing_of_what_came_after() -> None:
@@ -498,14 +506,14 @@ def test_an_unknown_rolling_window_is_known_once_told() -> None:
     now = to_ms(MIDDAY)
     ledgers = new_ledgers(budget, born=now)
     probe = granted(budget, ledgers, now)
-    assert refusal(budget, ledgers, now + 1000).why is Why.UNKNOWN
+    assert refusal(budget, ledgers, now + 1000).why is RefusalReason.UNKNOWN
 
     # When the provider tells its count
     spending.observe(budget, ledgers, probe.at_ms, now + 1000, {"hour": 8})
 
     # Then what is left of it is there, and all of it stays counted for an hour
     assert [granted(budget, ledgers, now + 1000).probe for _ in range(2)] == [False, False]
-    assert refusal(budget, ledgers, now + 3_500_000).why is Why.SPENT
+    assert refusal(budget, ledgers, now + 3_500_000).why is RefusalReason.SPENT
 
 
 # ---- what is told ------------------------------------------------------------------------------
@@ -543,7 +551,10 @@ def test_old_windows_are_forgotten() -> None:
     ledgers = new_ledgers(budget)
     for minute in range(600):
         spending.charge(
-            budget, ledgers, Ask(lane=Lane.HOT, connection_id="a", kind="x"), minute * 60_000
+            budget,
+            ledgers,
+            BudgetRequest(lane=Lane.HOT, connection_id="a", kind="x"),
+            minute * 60_000,
         )
 
     # Then only what still says something is kept
@@ -582,7 +593,7 @@ def test_a_slot_that_is_given_back_is_free_at_once_and_only_once() -> None:
 
     # Then one may follow, and not two
     assert isinstance(take(budget, ledgers, now, grant_id="third"), Granted)
-    assert refusal(budget, ledgers, now).why is Why.SLOTS
+    assert refusal(budget, ledgers, now).why is RefusalReason.SLOTS
 
 
 def test_without_slots_there_is_nothing_to_give_back() -> None:
@@ -592,7 +603,7 @@ def test_without_slots_there_is_nothing_to_give_back() -> None:
 
     spending.release(budget, ledgers, grant.id)
 
-    assert refusal(budget, ledgers, now).why is Why.SPENT
+    assert refusal(budget, ledgers, now).why is RefusalReason.SPENT
 
 
 # ---- a shrinking reserve -----------------------------------------------------------------------
@@ -612,7 +623,7 @@ def test_a_shrinking_reserve_lets_backfill_go_on_before_the_window_ends() -> Non
         # When backfill asks
         answer = take(budget, ledgers, now + 90, COLD)
         assert isinstance(answer, Exhausted)
-        assert answer.why is Why.RESERVE
+        assert answer.why is RefusalReason.RESERVE
         waits[decay] = answer.wait_s
 
     # Then a fixed reserve keeps it waiting for the next window, a shrinking one for half of this

@@ -12,7 +12,7 @@ from headgate.store.sql.statements import Insert, insert_into
 from headgate.store.sql.tables import budgets, limiters
 
 
-class Spending(NamedTuple):
+class LedgerOperation(NamedTuple):
     """One thing to do to a budget's ledgers; what `spend` returns is its outcome."""
 
     budget: Budget
@@ -21,7 +21,7 @@ class Spending(NamedTuple):
     spend: Callable[[Mapping[Scope, Ledger], int], Any]
 
 
-def spend(tx: Connection, now: Moment, batch: Sequence[Spending]) -> list[Any]:
+def spend(tx: Connection, now: Moment, batch: Sequence[LedgerOperation]) -> list[Any]:
     """Do them one after another, nobody else between; the outcomes."""
     keys = [
         {scope: each.budget.ledger_key(scope, each.connection_id) for scope in each.budget.scopes}

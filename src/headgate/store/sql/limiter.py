@@ -10,9 +10,9 @@ from headgate.base.coalesce import Coalescer
 from headgate.base.errors import StoreError
 from headgate.model.budget import (
     Answer,
-    Ask,
     Budget,
     BudgetClosure,
+    BudgetRequest,
     BudgetUse,
     Granted,
     Ledger,
@@ -21,7 +21,7 @@ from headgate.model.budget import (
 )
 from headgate.policy import spending
 from headgate.store.sql import budgets
-from headgate.store.sql.budgets import Spending
+from headgate.store.sql.budgets import LedgerOperation
 from headgate.store.sql.database import Database
 
 T = TypeVar("T")
@@ -33,12 +33,12 @@ class SqlLimiter:
     def __init__(self, database: Database) -> None:
         """Use `database`, which must be open and migrated."""
         self._database = database
-        self._spending = Coalescer[Spending, Any](self._spend_batch)
+        self._spending = Coalescer[LedgerOperation, Any](self._spend_batch)
 
     async def close(self) -> None:
         """The database is the store's to close."""
 
-    async def acquire(self, budget: Budget, ask: Ask, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
         try:
             return await self._spend(
@@ -49,7 +49,7 @@ class SqlLimiter:
         except StoreError as error:
             return Unreachable(said=str(error))
 
-    async def charge(self, budget: Budget, ask: Ask, *, times: int) -> None:
+    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
         """Count requests that were sent without asking."""
 
         def charge(ledgers: Mapping[Scope, Ledger], now: int) -> None:
@@ -58,7 +58,7 @@ class SqlLimiter:
 
         await self._spend(budget, ask.connection_id, charge)
 
-    async def release(self, budget: Budget, ask: Ask, grant: Granted) -> None:
+    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
         """Give the slot back, where there are slots."""
         if budget.slots is not None:
             await self._spend(
@@ -68,7 +68,7 @@ class SqlLimiter:
             )
 
     async def observe(
-        self, budget: Budget, ask: Ask, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
         """Learn the provider's own counts."""
         if counts:
@@ -79,7 +79,7 @@ class SqlLimiter:
             )
 
     async def refused(
-        self, budget: Budget, ask: Ask, *, retry_after_s: float | None
+        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """Close the budget."""
 
@@ -109,10 +109,10 @@ class SqlLimiter:
         connection_id: str,
         spend: Callable[[Mapping[Scope, Ledger], int], T],
     ) -> T:
-        outcome: T = await self._spending.submit(Spending(budget, connection_id, spend))
+        outcome: T = await self._spending.submit(LedgerOperation(budget, connection_id, spend))
         return outcome
 
-    async def _spend_batch(self, batch: list[Spending]) -> list[Any]:
+    async def _spend_batch(self, batch: list[LedgerOperation]) -> list[Any]:
         return await self._database.write(
             lambda tx: budgets.spend(tx, self._database.moment(), batch)
         )
