@@ -88,7 +88,7 @@ def given(module: str) -> Callable[[Callable[[App], Awaitable[Any]]], None]:
     return fill
 
 
-Given = Callable[[Callable[[App], Awaitable[Any]]], None]
+Rows = Callable[[Callable[[App], Awaitable[Any]]], None]
 
 
 async def a_few(app: App) -> None:
@@ -101,7 +101,7 @@ async def a_few(app: App) -> None:
     await settle(app, change.defer(limited, after=after, error="429", limited=True))
 
 
-def test_the_numbers_are_told_to_programs(headgate: Run, given: Given) -> None:
+def test_the_numbers_are_told_to_programs(headgate: Run, given: Rows) -> None:
     given(a_few)
 
     told = json.loads(headgate("stats", "--user", "ada", "--json").stdout)
@@ -116,7 +116,7 @@ def test_the_numbers_are_told_to_programs(headgate: Run, given: Given) -> None:
     assert told["windows"]["strava"][0]["limit"] == "read 15min"
 
 
-def test_the_numbers_are_told_to_people(headgate: Run, given: Given) -> None:
+def test_the_numbers_are_told_to_people(headgate: Run, given: Rows) -> None:
     given(a_few)
 
     told = headgate("stats", "--user", "ada")
@@ -136,7 +136,7 @@ def test_the_numbers_are_told_to_people(headgate: Run, given: Given) -> None:
         assert words in told.stdout.replace("\n--", " --"), told.stdout
 
 
-def test_a_list_by_state_is_a_line_each(headgate: Run, given: Given) -> None:
+def test_a_list_by_state_is_a_line_each(headgate: Run, given: Rows) -> None:
     given(a_few)
 
     told = headgate("list", "--state", "failed", "--state", "pending")
@@ -152,7 +152,7 @@ def test_a_list_by_state_is_a_line_each(headgate: Run, given: Given) -> None:
     assert [line.split("\t")[0] for line in one.stdout.splitlines()] == [details_id(ID)]
 
 
-def test_a_long_list_goes_on_where_it_ended(headgate: Run, given: Given) -> None:
+def test_a_long_list_goes_on_where_it_ended(headgate: Run, given: Rows) -> None:
     given(a_few)
 
     first = json.loads(headgate("list", "--limit", "2", "--json").stdout)
@@ -165,7 +165,7 @@ def test_a_long_list_goes_on_where_it_ended(headgate: Run, given: Given) -> None
     assert "no items" in headgate("list", "--user", "nobody").stderr
 
 
-def test_a_reset_sets_them_going_again(headgate: Run, given: Given) -> None:
+def test_a_reset_sets_them_going_again(headgate: Run, given: Rows) -> None:
     given(a_few)
 
     told = headgate("reset", ID)
@@ -175,7 +175,7 @@ def test_a_reset_sets_them_going_again(headgate: Run, given: Given) -> None:
     assert (item["state"], item["retry_count"], item["stuck"]) == ("pending", 0, False)
 
 
-def test_items_of_every_kind_are_reset(headgate: Run, given: Given) -> None:
+def test_items_of_every_kind_are_reset(headgate: Run, given: Rows) -> None:
     async def make(app: App) -> None:
         await put(app, the_id=details_id(ID), collection=ACTIVITIES)
         item = await claim(app, await app.items.get(details_id(ID)))
@@ -189,7 +189,7 @@ def test_items_of_every_kind_are_reset(headgate: Run, given: Given) -> None:
     assert (item["state"], item["collection"]) == ("pending", "strava.activities")
 
 
-def test_what_cannot_be_reset_does_not_keep_the_others_back(headgate: Run, given: Given) -> None:
+def test_what_cannot_be_reset_does_not_keep_the_others_back(headgate: Run, given: Rows) -> None:
     given(success)
 
     told = headgate("reset", "nobodys", ID, "--json")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Dialect, FromClause, UpdateBase, select, update
 
 from headgate.model.budget import Budget, Ledger, Scope, to_ms
-from headgate.store.sql.many import Many, by_key, insert_many
+from headgate.store.sql.many import BatchStatement, by_key, insert_many
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.statements import Insert, insert_into
 from headgate.store.sql.tables import budgets, limiters
@@ -81,7 +81,7 @@ def _build_write(given: FromClause, _: Dialect) -> UpdateBase:
 
 
 _open = insert_many(budgets, budgets.columns.keys(), on_conflict=_unless_there)
-_write = Many(
+_write = BatchStatement(
     by_key(
         {
             "of_key": budgets.c.key.type,

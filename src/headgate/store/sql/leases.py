@@ -36,7 +36,7 @@ from sqlalchemy.sql.selectable import TypedReturnsRows
 
 from headgate.base.errors import NotFound
 from headgate.model.lease import AnyChange, AnyLocked, Claim, LeasedType, Row
-from headgate.store.sql.many import Given, Many
+from headgate.store.sql.many import BatchStatement, Rows
 from headgate.store.sql.moment import Moment, instant
 from headgate.store.sql.tables import in_states
 
@@ -231,7 +231,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         for changed, rows in alike.items():
             self._writing(changed).run(tx, rows)
 
-    def _build_write(self, changed: tuple[str, ...]) -> Many:
+    def _build_write(self, changed: tuple[str, ...]) -> BatchStatement:
         """The guarded write for changes of these columns: a few shapes come up again and again."""
         table = self.table
         written = (*self.kind.always, *changed)
@@ -248,12 +248,12 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
             )
 
         given = {
-            f"new_{name}": Given(table.c[name].type, attrgetter(f"row.{name}")) for name in written
+            f"new_{name}": Rows(table.c[name].type, attrgetter(f"row.{name}")) for name in written
         }
-        given["seen_id"] = Given(table.c.id.type, attrgetter("row.id"))
-        given["seen_token"] = Given(table.c.token.type, attrgetter("seen_token"))
-        given["seen_state"] = Given(table.c.state.type, attrgetter("seen_state"))
-        return Many(given, build)
+        given["seen_id"] = Rows(table.c.id.type, attrgetter("row.id"))
+        given["seen_token"] = Rows(table.c.token.type, attrgetter("seen_token"))
+        given["seen_state"] = Rows(table.c.state.type, attrgetter("seen_state"))
+        return BatchStatement(given, build)
 
     # ---- sweeping ------------------------------------------------------------------------------
 

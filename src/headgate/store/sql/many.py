@@ -40,17 +40,17 @@ Run = Callable[[Connection, Sequence[Any]], Results]
 _SQLITE_ROWS_MAX = 128
 
 
-class Given(NamedTuple):
+class Rows(NamedTuple):
     """A column of the given rows: its type, and how it is taken from a row."""
 
     kind: TypeEngine[Any]
     of_row: Callable[[Any], Any]
 
 
-class Many:
+class BatchStatement:
     """A statement that takes its values from given rows, and from nowhere else."""
 
-    def __init__(self, given: Mapping[str, Given], build: Build) -> None:
+    def __init__(self, given: Mapping[str, Rows], build: Build) -> None:
         """Give rows of these columns to the statement that `build` makes."""
         self._given = given
         self._build = build
@@ -110,7 +110,7 @@ def insert_many(
     names: Sequence[str],
     on_conflict: Callable[[Insert], Insert] | None = None,
     order_by: str | None = None,
-) -> Many:
+) -> BatchStatement:
     """Insert rows of these columns; `on_conflict` says what becomes of those that are there.
 
     `order_by` names a number that each row has besides: the table numbers the rows in its order.
@@ -127,12 +127,12 @@ def insert_many(
     kinds: dict[str, TypeEngine[Any]] = {name: table.c[name].type for name in names}
     if order_by is not None:
         kinds[order_by] = Integer()
-    return Many(by_key(kinds), build)
+    return BatchStatement(by_key(kinds), build)
 
 
-def by_key(kinds: Mapping[str, TypeEngine[Any]]) -> dict[str, Given]:
+def by_key(kinds: Mapping[str, TypeEngine[Any]]) -> dict[str, Rows]:
     """Columns of rows that are mappings."""
-    return {name: Given(kind, itemgetter(name)) for name, kind in kinds.items()}
+    return {name: Rows(kind, itemgetter(name)) for name, kind in kinds.items()}
 
 
 def _cut(rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
@@ -146,7 +146,7 @@ def _cut(rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
             size //= 2
 
 
-def _taker(given: Given, dialect: Dialect) -> Callable[[Sequence[Any]], list[Any]]:
+def _taker(given: Rows, dialect: Dialect) -> Callable[[Sequence[Any]], list[Any]]:
     """How a column is taken from all rows at once, as the driver wants it."""
     of_row = given.of_row
     convert = given.kind.dialect_impl(dialect).bind_processor(dialect)
