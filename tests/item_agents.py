@@ -1,7 +1,7 @@
 """What keeps items claimed and takes them from lost workers, for tests without a whole worker."""
 
 from headgate.base.service import Service
-from headgate.flow.fetch_item import Fetching
+from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.recover import item_work
 from headgate.loops.heartbeat import Heartbeat
 from headgate.loops.sweeper import SWEEP_S_MIN, sweep_due
@@ -10,7 +10,7 @@ from headgate.loops.sweeper import SWEEP_S_MIN, sweep_due
 class ItemHeartbeat(Heartbeat):
     """Keeps the items that `fetching` has claimed."""
 
-    def __init__(self, fetching: Fetching) -> None:
+    def __init__(self, fetching: ItemFetcher) -> None:
         lease_s = fetching.lease.total_seconds()
         super().__init__([fetching.claims], fetching.clock, lease_s=lease_s)
 
@@ -20,7 +20,7 @@ class ItemSweeper(Service):
 
     name = "item-sweeper"
 
-    def __init__(self, fetching: Fetching) -> None:
+    def __init__(self, fetching: ItemFetcher) -> None:
         super().__init__(fetching.clock)
         self._fetching = fetching
 

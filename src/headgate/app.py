@@ -26,7 +26,7 @@ from headgate.flow.backfill import Backfills
 from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
-from headgate.flow.fetch_item import Fetching
+from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.items import Items
 from headgate.flow.jobs import Jobs
@@ -137,7 +137,7 @@ class App:
             rng=self.rng,
             registry=registry,
             gates=BudgetGate(self._limiter, MemoryLimiter(self.clock), self.clock, self._ids),
-            fetching=Fetching(
+            fetching=ItemFetcher(
                 items=self._items,
                 clock=self.clock,
                 worker=self.name,

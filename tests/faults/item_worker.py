@@ -11,7 +11,7 @@ from pathlib import Path
 
 from headgate.base.clock import SystemClock
 from headgate.base.ids import system_random
-from headgate.flow.fetch_item import Fetching, fetch_due
+from headgate.flow.fetch_item import ItemFetcher, fetch_due
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode
 from headgate.ports.connector import Context
@@ -58,7 +58,7 @@ async def main() -> None:
     clock = SystemClock()
     database = open_address(os.environ["DATABASE"])
     await database.open()
-    fetching = Fetching(
+    fetching = ItemFetcher(
         items=SqlItems(database),
         clock=clock,
         worker=f"worker_{os.getpid()}",

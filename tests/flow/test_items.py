@@ -31,7 +31,7 @@ from headgate.base.errors import (
 from headgate.connectors.source import ApiSource
 from headgate.flow import recover
 from headgate.flow.fetch_item import (
-    Fetching,
+    ItemFetcher,
     JobItems,
     fetch_due,
     reset_item,
@@ -90,13 +90,13 @@ class Place:
     def __init__(self, world: World, items: SqlItems, worker: str = "worker_1") -> None:
         self.clock = world.clock
         self.items = items
-        self.fetching = Fetching(items=items, clock=world.clock, worker=worker)
+        self.fetching = ItemFetcher(items=items, clock=world.clock, worker=worker)
         self.ctx = context(world.clock)
 
     def declare(self, *collections: Collection) -> None:
         """Know of these collections."""
         named = {each.name: each for each in collections}
-        self.fetching = Fetching(
+        self.fetching = ItemFetcher(
             items=self.items, clock=self.clock, worker="worker_1", collections=named
         )
 
@@ -560,7 +560,7 @@ def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_more(
         async def stand_still(_: Item) -> None:
             await place.clock.sleep(61)
             await sweeper.run_once()
-            other = Fetching(items=place.items, clock=place.clock, worker="worker_2")
+            other = ItemFetcher(items=place.items, clock=place.clock, worker="worker_2")
             await fetch_due(
                 other,
                 place.ctx,
@@ -637,7 +637,7 @@ class Unreliable:
 def unreliable(place: Place) -> Unreliable:
     """Puts an unreliable store under the place."""
     store = Unreliable(place.items)
-    place.fetching = Fetching(items=store, clock=place.clock, worker="worker_1")
+    place.fetching = ItemFetcher(items=store, clock=place.clock, worker="worker_1")
     return store
 
 
@@ -816,7 +816,7 @@ def test_the_numbers_of_a_collection(tmp_path: Path) -> None:
 class Streams(ApiSource):
     """Finds activities page by page, then fetches the streams of each."""
 
-    fetching: Fetching
+    fetching: ItemFetcher
 
     async def read(self, ctx: Context) -> Chunk:
         if not isinstance(ctx.cursor, str):
@@ -935,7 +935,7 @@ def test_a_backfill_of_streams_stays_within_the_limits_and_holds_nothing_while_i
         source = streams_source()
         app = await site.app("streams", source=source)
         items = SqlItems(app._database)
-        source.fetching = Fetching(items=items, clock=world.clock, worker="worker_1")
+        source.fetching = ItemFetcher(items=items, clock=world.clock, worker="worker_1")
         connection = await site.connect(app)
         job = await submit(app, connection, "streams", lane="cold")
         await app.supervisor().start()
@@ -973,7 +973,7 @@ def test_credentials_that_are_refused_end_the_job_and_leave_the_items_pending(
         provider = Provider(c=AuthExpired())
 
         async def read(ctx: Context) -> Chunk:
-            fetching = Fetching(items=app_items[0], clock=world.clock, worker="worker_1")
+            fetching = ItemFetcher(items=app_items[0], clock=world.clock, worker="worker_1")
             fetched = await fetch_due(
                 fetching,
                 ctx,

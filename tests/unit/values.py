@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from headgate.base.clock import Clock, ManualClock
 from headgate.base.ids import UlidIds
-from headgate.flow.fetch_item import Fetching
+from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
@@ -42,9 +42,9 @@ def make_job(**fields: Any) -> Job:
     return replace(_JOB, **fields)
 
 
-def fetching(clock: Clock) -> Fetching:
+def fetching(clock: Clock) -> ItemFetcher:
     """Fetching of items that nobody has."""
-    return Fetching(items=cast(ItemStore, None), clock=clock, worker="worker-1")
+    return ItemFetcher(items=cast(ItemStore, None), clock=clock, worker="worker-1")
 
 
 def gates(clock: Clock, rng: Random) -> BudgetGate:

@@ -55,7 +55,7 @@ Collections = Mapping[str, Collection]
 NO_COLLECTIONS: Collections = {}
 
 
-class Fetching:
+class ItemFetcher:
     """What fetching needs at hand: one for each process."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Fetching:
 
 
 async def fetch_due(
-    fetching: Fetching,
+    fetching: ItemFetcher,
     ctx: Context,
     fetch: Fetch,
     *,
@@ -119,7 +119,7 @@ async def fetch_due(
 
 
 async def _fetch_all(
-    fetching: Fetching, ctx: Context, fetch: Fetch, taken: Sequence[Item]
+    fetching: ItemFetcher, ctx: Context, fetch: Fetch, taken: Sequence[Item]
 ) -> tuple[Sequence[Item], Exception | None]:
     """The items as they were left, and what ended the batch early, if anything did."""
     waiting = deque(taken)
@@ -147,7 +147,7 @@ async def _fetch_all(
 
 
 async def _fetch_one(
-    fetching: Fetching, ctx: Context, fetch: Fetch, item: Item
+    fetching: ItemFetcher, ctx: Context, fetch: Fetch, item: Item
 ) -> tuple[Item | None, Exception | None]:
     """One attempt: the item as it was left, if its claim held, and what went wrong, if anything."""
     began_s = fetching.clock.monotonic()
@@ -176,7 +176,7 @@ async def _fetch_one(
     return after, error
 
 
-def _let_go(fetching: Fetching, item: Item, after: Item | None) -> None:
+def _let_go(fetching: ItemFetcher, item: Item, after: Item | None) -> None:
     """Keep the claim no longer, and measure what became of the item."""
     if after is None:
         fetching.claims.lose(item)
@@ -198,7 +198,7 @@ async def _ask(
     return document, None
 
 
-def _change(fetching: Fetching, item: Item, error: Exception | None) -> ItemChange:
+def _change(fetching: ItemFetcher, item: Item, error: Exception | None) -> ItemChange:
     if error is None:
         return change.succeed(item)
     said = describe_error(error)
@@ -219,7 +219,7 @@ def _change(fetching: Fetching, item: Item, error: Exception | None) -> ItemChan
             assert_never(decision)
 
 
-async def _give_back(fetching: Fetching, waiting: Iterable[Item]) -> None:
+async def _give_back(fetching: ItemFetcher, waiting: Iterable[Item]) -> None:
     """Release what was not tried, before anybody sleeps; what cannot be is left to its lease."""
     kept = [item for item in waiting if fetching.claims.has(item)]
     for item in kept:
@@ -254,7 +254,7 @@ def _tell(collection: Collection | None, attempt: FetchAttempt) -> None:
 class JobItems:
     """The items of one job's connection, for its source."""
 
-    def __init__(self, fetching: Fetching, job: Job) -> None:
+    def __init__(self, fetching: ItemFetcher, job: Job) -> None:
         """Work on those of the connection of `job`."""
         self._fetching = fetching
         self._job = job

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from headgate.flow.claims import ActiveClaims, LeasedWork
-from headgate.flow.fetch_item import NO_COLLECTIONS, Collections, Fetching
+from headgate.flow.fetch_item import NO_COLLECTIONS, Collections, ItemFetcher
 from headgate.flow.runtime import Runtime
 from headgate.model import change
 from headgate.model.change import JobChange
@@ -33,7 +33,7 @@ def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
     return (LeasedWork(jobs, sweep_jobs), item_work(rt.fetching), *rt.leased)
 
 
-def item_work(fetching: Fetching) -> LeasedWork:
+def item_work(fetching: ItemFetcher) -> LeasedWork:
     """Items, as a worker process looks after them."""
 
     async def sweep_items() -> int:

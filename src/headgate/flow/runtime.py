@@ -9,7 +9,7 @@ from headgate.base.clock import Clock
 from headgate.base.ids import Ids
 from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
-from headgate.flow.fetch_item import Fetching
+from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry
@@ -29,7 +29,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     rng: random.Random
     registry: Registry
     gates: BudgetGate
-    fetching: Fetching
+    fetching: ItemFetcher
     #: What this process measures of its work; the default knows no sync, and so measures none.
     measurements: Measurements = msgspec.field(default_factory=Measurements)
     #: Leased types beside jobs and items.

@@ -20,7 +20,7 @@ from headgate.base.ids import Ids, UlidIds
 from headgate.base.service import Service
 from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
-from headgate.flow.fetch_item import Fetching
+from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry, Sync
@@ -114,7 +114,7 @@ class Process:
             gates=BudgetGate(
                 deployment.limiter_of(self.database), MemoryLimiter(clock), clock, ids
             ),
-            fetching=Fetching(
+            fetching=ItemFetcher(
                 items=items,
                 clock=clock,
                 worker=str(host),

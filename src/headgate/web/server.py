@@ -76,7 +76,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     problems.install(web)
     https = public_url.startswith("https://")
     web.add_middleware(BodyLimit)
-    web.add_middleware(Hardened, headers={**_HEADERS, **(_HSTS if https else {})})
+    web.add_middleware(SecurityMiddleware, headers={**_HEADERS, **(_HSTS if https else {})})
     return web
 
 
@@ -94,7 +94,7 @@ def _health(app: App) -> Callable[[], Awaitable[Response]]:
     return healthz
 
 
-class Hardened:
+class SecurityMiddleware:
     """Gives every answer its security headers, and an answer to every failure."""
 
     def __init__(self, app: ASGIApp, *, headers: Mapping[str, str]) -> None:

@@ -123,7 +123,7 @@ Reach = Callable[[App], Awaitable[Item]]
 STATES: dict[Reach, tuple[str, str | None]] = {
     success: ("Recorded", None),
     pending: ("In line", "The recording is on its way. It appears here by itself."),
-    fetching: ("Fetching", "The recording is on its way. It appears here by itself."),
+    fetching: ("ItemFetcher", "The recording is on its way. It appears here by itself."),
     deferred: (
         "Waiting",
         "We may ask for only so much at a time; going on at 2026-01-05 12:15 UTC.",

@@ -19,7 +19,7 @@ TIME = "time"
 _RISING = ("distance", TIME)
 
 
-class Picked(msgspec.Struct, frozen=True):
+class SampledPoints(msgspec.Struct, frozen=True):
     """Which points are kept, and for whose sake."""
 
     indices: Sequence[int]
@@ -29,20 +29,20 @@ class Picked(msgspec.Struct, frozen=True):
 
 def pick(
     channels: Mapping[str, Sequence[object]], wanted: Sequence[str], count: int, *, size: int
-) -> Picked:
+) -> SampledPoints:
     """Up to `count` of `size` points, by the first of the `wanted` channels that has a shape.
 
     They are laid out over time where it is known, and else one after another.
     """
     if count >= size:
-        return Picked(range(size), None)
+        return SampledPoints(range(size), None)
     over = _numbers(channels.get(TIME, ()), size) or range(size)
     shaped = [name for name in wanted if name not in _RISING]
     for name in (*shaped, *_RISING):
         values = _numbers(channels.get(name, ()), size)
         if values is not None:
-            return Picked(lttb(over, values, count), name)
-    return Picked(lttb(over, [0] * size, count), None)
+            return SampledPoints(lttb(over, values, count), name)
+    return SampledPoints(lttb(over, [0] * size, count), None)
 
 
 def lttb(xs: Sequence[float], ys: Sequence[float], count: int) -> Sequence[int]:

@@ -52,28 +52,28 @@ class StravaEvent(msgspec.Struct, frozen=True, kw_only=True):
         return datetime.fromtimestamp(self.event_time, UTC)
 
 
-class Heard(msgspec.Struct, frozen=True):
+class WebhookResult(msgspec.Struct, frozen=True):
     """What an event was about."""
 
     #: Connections that it concerned.
     connections: int
 
 
-class Hearing:
+class WebhookHandler:
     """Takes events in."""
 
     def __init__(self, app: App) -> None:
         """Note them in `app`."""
         self._app = app
 
-    async def hear(self, event: StravaEvent, source: str) -> Heard:
+    async def hear(self, event: StravaEvent, source: str) -> WebhookResult:
         """Note what it says for each connection to that account; the same again changes nothing."""
         found = await self._app.connections.of_account(source, str(event.owner_id))
         for connection in found:
             # One that was removed since has nothing to note, and keeps no other from it.
             with suppress(NotFound):
                 await self._concerns(connection, event)
-        return Heard(len(found))
+        return WebhookResult(len(found))
 
     async def _concerns(self, connection: Connection, event: StravaEvent) -> None:
         if event.withdraws:

@@ -157,7 +157,7 @@ def pages(site: Site) -> PageRouter:
 
 _MARKS = {
     ItemState.PENDING: Mark("In line", "clock", "calm"),
-    ItemState.FETCHING: Mark("Fetching", "arrow", "calm"),
+    ItemState.FETCHING: Mark("ItemFetcher", "arrow", "calm"),
     ItemState.SUCCESS: Mark("Recorded", "check", "good"),
     ItemState.FAILED: Mark("Not fetched", "cross", "bad"),
     ItemState.DEFERRED: Mark("Waiting", "clock", "wait"),

@@ -25,7 +25,7 @@ from headgate import (
 from headgate.connectors.strava.api import NAME
 from headgate.connectors.strava.streams import StreamAttributes
 from headgate.systems.activity_streams import kept
-from headgate.systems.activity_streams.events import Heard, Hearing, StravaEvent
+from headgate.systems.activity_streams.events import StravaEvent, WebhookHandler, WebhookResult
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS
 
 LIST_MAX = 1000
@@ -165,12 +165,12 @@ class ActivityStreams:
         listing = await self._listed_until(connection) is None
         return await self._fetch_the_rest(connection, listing=listing)
 
-    async def heard(self, event: StravaEvent) -> Heard:
+    async def heard(self, event: StravaEvent) -> WebhookResult:
         """Take an event in: durable before this returns, once however often it comes.
 
         Nothing is asked of Strava here. See `events.py` for what guarantees the rest.
         """
-        return await Hearing(self._app).hear(event, NAME)
+        return await WebhookHandler(self._app).hear(event, NAME)
 
     # ---- parts ---------------------------------------------------------------------------------
 
