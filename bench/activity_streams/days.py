@@ -26,7 +26,7 @@ from headgate.connectors.vault import AesVault
 from headgate.model.item import Item
 from headgate.model.states import JOB, ItemState
 from headgate.ports.transport import Request
-from headgate.sandbox.kit.windows import ChunkResult
+from headgate.sandbox.kit.windows import Tally
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.sandbox.strava.world import NewActivity
@@ -95,7 +95,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     overshoot: int
     answers_429: int
     #: Each quarter of an hour in which something was read.
-    windows: tuple[ChunkResult, ...]
+    windows: tuple[Tally, ...]
     stream_requests: int
     #: Virtual seconds that the backfill took; None if it was not done.
     backfill_s: float | None

@@ -175,7 +175,7 @@ async def forget_removed(items: SqlItems) -> None:
     assert await items.forget_removed(limit=2) == 2
 
 
-class BudgetRequest(msgspec.Struct, frozen=True):
+class Ask(msgspec.Struct, frozen=True):
     """Something the store does often, and the indexes that its statements must stand on."""
 
     run: Callable[[SqlItems], Awaitable[None]]
@@ -197,26 +197,24 @@ _FORGET = {
     "DELETE FROM headgate_items": _BY_ID,
 }
 ASKS = {
-    "claim": BudgetRequest(claim, {"WITH picked AS": r"ix_headgate_items_eligible\b", **_LOCK}),
-    "claim hot": BudgetRequest(claim_hot, {"WITH picked AS": r"ix_headgate_items_eligible\b"}),
-    "settle": BudgetRequest(settle, _LOCK),
-    "extend": BudgetRequest(extend, {"WITH mine AS": _BY_ID}),
-    "register": BudgetRequest(
-        register, {"SELECT headgate_items.id, headgate_items.collection": _BY_ID}
-    ),
-    "expired": BudgetRequest(expired, {"SELECT": "ix_headgate_items_fetching"}),
-    "next expiry": BudgetRequest(next_expiry, {"SELECT": "ix_headgate_items_fetching"}),
+    "claim": Ask(claim, {"WITH picked AS": r"ix_headgate_items_eligible\b", **_LOCK}),
+    "claim hot": Ask(claim_hot, {"WITH picked AS": r"ix_headgate_items_eligible\b"}),
+    "settle": Ask(settle, _LOCK),
+    "extend": Ask(extend, {"WITH mine AS": _BY_ID}),
+    "register": Ask(register, {"SELECT headgate_items.id, headgate_items.collection": _BY_ID}),
+    "expired": Ask(expired, {"SELECT": "ix_headgate_items_fetching"}),
+    "next expiry": Ask(next_expiry, {"SELECT": "ix_headgate_items_fetching"}),
     # SQLite walks over the connection's items instead: it is asked only after a short batch.
-    "next due": BudgetRequest(
+    "next due": Ask(
         next_due, {"SELECT": r"(ix_headgate_items_eligible|uq_headgate_items_external)\b"}
     ),
-    "serve": BudgetRequest(serve, {"SELECT": _BY_ID}),
-    "progress": BudgetRequest(progress, {"SELECT": "ix_headgate_items_counted"}),
-    "stuck": BudgetRequest(stuck, {"SELECT": "ix_headgate_items_counted"}),
-    "limited": BudgetRequest(limited, {"SELECT": "ix_headgate_items_limited"}),
-    "list mine": BudgetRequest(list_mine, {"SELECT": "ix_headgate_items_counted"}),
-    "forget": BudgetRequest(forget, _FORGET),
-    "forget removed": BudgetRequest(
+    "serve": Ask(serve, {"SELECT": _BY_ID}),
+    "progress": Ask(progress, {"SELECT": "ix_headgate_items_counted"}),
+    "stuck": Ask(stuck, {"SELECT": "ix_headgate_items_counted"}),
+    "limited": Ask(limited, {"SELECT": "ix_headgate_items_limited"}),
+    "list mine": Ask(list_mine, {"SELECT": "ix_headgate_items_counted"}),
+    "forget": Ask(forget, _FORGET),
+    "forget removed": Ask(
         forget_removed,
         {"SELECT headgate_removed_connections": "uq_headgate_items_external", **_FORGET},
     ),
@@ -228,7 +226,7 @@ _FULL_SCAN = re.compile(
 )
 
 
-def assert_stands(ask: BudgetRequest, planned: list[tuple[Sent, str]]) -> None:
+def assert_stands(ask: Ask, planned: list[tuple[Sent, str]]) -> None:
     """No statement walks over all items, and each that is named stands on its index."""
     for _, steps in planned:
         assert not _FULL_SCAN.search(steps), steps

@@ -219,7 +219,7 @@ async def count_jobs(store: SqlStore) -> None:
     await store.count_jobs()
 
 
-class BudgetRequest(msgspec.Struct, frozen=True):
+class Ask(msgspec.Struct, frozen=True):
     """Something the store does often, and the indexes that its statements must stand on."""
 
     run: Callable[[SqlStore], Awaitable[None]]
@@ -235,7 +235,7 @@ _GIVEN = r"WITH given\([^)]*\) AS \(VALUES .*\)"
 _LOOK_FOR_TURNS = "SELECT given.value"
 _TURNS = {"ix_headgate_jobs_turn_of_user", "ix_headgate_jobs_in_line"}
 ASKS = {
-    "claim": BudgetRequest(
+    "claim": Ask(
         claim,
         {
             # On Postgres in one statement with the look at who sleeps.
@@ -247,32 +247,30 @@ ASKS = {
             },
         },
     ),
-    "submit": BudgetRequest(submit, {"(WITH job AS .)?INSERT INTO headgate_jobs": _TURNS}),
-    "settle": BudgetRequest(
+    "submit": Ask(submit, {"(WITH job AS .)?INSERT INTO headgate_jobs": _TURNS}),
+    "settle": Ask(
         settle, {_LOOK_FOR_TURNS: _TURNS, f"({_GIVEN} )?UPDATE headgate_jobs SET state": {_BY_JOB}}
     ),
-    "settle records": BudgetRequest(
-        settle_records, {'SELECT headgate_records."?key': {_BY_RECORD}}
-    ),
-    "heartbeat": BudgetRequest(heartbeat, {"WITH mine AS": {_BY_JOB}}),
-    "expired": BudgetRequest(
+    "settle records": Ask(settle_records, {'SELECT headgate_records."?key': {_BY_RECORD}}),
+    "heartbeat": Ask(heartbeat, {"WITH mine AS": {_BY_JOB}}),
+    "expired": Ask(
         expired,
         {
             "SELECT .*lease_until <": {"ix_headgate_jobs_held"},
             "SELECT .*wake_at <": {"ix_headgate_jobs_cancelling"},
         },
     ),
-    "thawable": BudgetRequest(
+    "thawable": Ask(
         thawable,
         {
             "SELECT headgate_jobs.id": {"ix_headgate_jobs_paused"},
             "SELECT DISTINCT": {"ix_headgate_jobs_paused"},
         },
     ),
-    "release source": BudgetRequest(
+    "release source": Ask(
         release_provider, {"SELECT headgate_jobs.id": {"ix_headgate_jobs_paused"}}
     ),
-    "next sweep": BudgetRequest(
+    "next sweep": Ask(
         next_sweep,
         {
             "SELECT": {
@@ -282,22 +280,22 @@ ASKS = {
             }
         },
     ),
-    "oldest due": BudgetRequest(
+    "oldest due": Ask(
         oldest_due, {"SELECT": {"ix_headgate_jobs_in_line", "ix_headgate_jobs_asleep"}}
     ),
-    "open breakers": BudgetRequest(open_breakers, {"SELECT": {"ix_headgate_jobs_paused"}}),
-    "count jobs": BudgetRequest(
+    "open breakers": Ask(open_breakers, {"SELECT": {"ix_headgate_jobs_paused"}}),
+    "count jobs": Ask(
         count_jobs,
         {
             "SELECT .*'running'": {"uq_headgate_jobs_active"},
             "SELECT .*'success'": {"ix_headgate_jobs_ended"},
         },
     ),
-    "list mine": BudgetRequest(list_mine, {"SELECT": {"ix_headgate_jobs_of_user"}}),
+    "list mine": Ask(list_mine, {"SELECT": {"ix_headgate_jobs_of_user"}}),
 }
 
 
-def assert_stands(ask: BudgetRequest, planned: list[tuple[Sent, str]]) -> None:
+def assert_stands(ask: Ask, planned: list[tuple[Sent, str]]) -> None:
     """No statement walks over all jobs or records, and each that is named stands on its indexes."""
     for _, steps in planned:
         assert not _FULL_SCAN.search(steps), steps

@@ -12,7 +12,7 @@ from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.keys import KeyRing
 from headgate.web.server import build
 from tests.connecting import Wire, vault
-from tests.web.callers import ORIGIN, Client, ServedItem
+from tests.web.callers import ORIGIN, Client, Served
 
 SHELF = "https://shelf.test"
 ENDED = (JobState.SUCCESS, JobState.FAILED, JobState.CANCELLED)
@@ -23,7 +23,7 @@ def reading_list() -> System:
     return example.configured(ReadingListSettings(shelf_url=SHELF), public_url=ORIGIN)
 
 
-class Place(ServedItem):
+class Place(Served):
     """Systems that are served and worked on."""
 
     def __init__(self, app: App, shelf: Shelf, wire: Wire) -> None:

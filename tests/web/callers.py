@@ -36,7 +36,7 @@ def history(name: str = "fitbit", read: Any = read_day, **more: Any) -> Sync:
     return Sync(name=f"{name}-days", source=source, modes=[Mode.HISTORY], **more)
 
 
-class ServedItem:
+class Served:
     """An application and its HTTP face."""
 
     def __init__(self, app: App, web: FastAPI) -> None:
@@ -72,14 +72,14 @@ def faces() -> list[System]:
     return [msgspec.structs.replace(each, syncs=()) for each in found if each is not None]
 
 
-async def served(world: World, *syncs: Sync, **parts: Any) -> ServedItem:
+async def served(world: World, *syncs: Sync, **parts: Any) -> Served:
     """An application with these syncs, or with one that reads days, on the web."""
     app = await world.app(*(syncs or (history(),)), **{"systems": faces(), **parts})
-    return ServedItem(app, build(app, keys=KeyRing.for_demo()))
+    return Served(app, build(app, keys=KeyRing.for_demo()))
 
 
 def serving(
-    folder: Path, main: Callable[[World, ServedItem], Awaitable[None]], *syncs: Sync, **parts: Any
+    folder: Path, main: Callable[[World, Served], Awaitable[None]], *syncs: Sync, **parts: Any
 ) -> None:
     """Run `main` with an application on the web in a world of its own."""
 

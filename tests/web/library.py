@@ -11,7 +11,7 @@ from typing import Any
 from headgate import ApiSource, App, Budget, Chunk, Collection, Context, Limit, NewItem, Sync
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
-from tests.web.callers import ServedItem, serving
+from tests.web.callers import Served, serving
 from tests.worlds import World
 
 COVERS, DETAILS, LIVE = "library.covers", "library.details", "library-live"
@@ -39,7 +39,7 @@ def library_sync() -> Sync:
 
 
 def serving_library(
-    folder: Path, main: Callable[[World, ServedItem], Awaitable[None]], **parts: Any
+    folder: Path, main: Callable[[World, Served], Awaitable[None]], **parts: Any
 ) -> None:
     """Run `main` with the sync on the web."""
     serving(folder, main, library_sync(), **parts)

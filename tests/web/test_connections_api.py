@@ -7,16 +7,16 @@ from headgate import Mode, NewItem, Sync
 from headgate.connectors.keys import KeyRing
 from headgate.web.server import build
 from tests.connecting import Site, strava_source, vault
-from tests.web.callers import DAYS, ServedItem, problem, serving
+from tests.web.callers import DAYS, Served, problem, serving
 from tests.worlds import START, World, in_world
 
 
-async def connected(world: World) -> tuple[Site, ServedItem]:
+async def connected(world: World) -> tuple[Site, Served]:
     """An application whose source has users' accounts."""
     site = Site(world)
     sync = Sync(name="days", source=strava_source(), modes=[Mode.HISTORY])
     app = await world.app(sync, transport=site.wire, vault=vault())
-    return site, ServedItem(app, build(app, keys=KeyRing.for_demo()))
+    return site, Served(app, build(app, keys=KeyRing.for_demo()))
 
 
 def test_an_import_needs_an_account_and_takes_the_only_one(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def _blank(told: dict[str, Any], the_id: str) -> dict[str, Any]:
 
 
 def test_without_accounts_there_is_nothing_to_connect(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
 
         assert (await client.get("/v1/connections")).json()["data"] == []

@@ -31,7 +31,7 @@ from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.toolkit.api.limits import Limits
 from headgate.web.server import build
 from tests import profiles
-from tests.web.callers import ORIGIN, Client, ServedItem, faces, history, start
+from tests.web.callers import ORIGIN, Client, Served, faces, history, start
 from tests.worlds import START
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ class Target:
             rng=Random(7),
         )
         self._runner.run(self._app.open())
-        self.served = ServedItem(self._app, build(self._app, keys=KeyRing.for_demo()))
+        self.served = Served(self._app, build(self._app, keys=KeyRing.for_demo()))
         # A fuzzer is not to be slowed down.
         api = self.served.web.state.api
         api.limits._per_min = api.limits._rate = 1e9

@@ -10,7 +10,7 @@ import pytest
 from headgate import StoreUnavailable
 from headgate.store.sql.api_keys import SqlApiKeys
 from headgate.toolkit.api.limits import FAILURES_PER_MIN
-from tests.web.callers import DAYS, ServedItem, history, problem, serving, start
+from tests.web.callers import DAYS, Served, history, problem, serving, start
 from tests.worlds import World
 
 JSON = {"Content-Type": "application/json"}
@@ -18,7 +18,7 @@ BODY = {"source": "fitbit", **DAYS}
 
 
 def test_json_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         for body in (
             b"{",
@@ -46,7 +46,7 @@ def test_json_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
 
 
 def test_only_json_is_taken(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         body = json.dumps(BODY).encode()
         # What a form on another site can send.
@@ -62,7 +62,7 @@ def test_only_json_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_large_body_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         large = json.dumps({**BODY, "source": "x" * 70_000}).encode()
 
@@ -79,7 +79,7 @@ def test_a_large_body_is_refused_before_it_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", ["%00", "a%0d%0ab", "..%2f..", "%f0%28%8c%28", "x" * 300, "a'--"])
 def test_ids_that_cannot_be_are_not_found(bad: str, tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client, admin = await served.client(), await served.admin()
         for path in (f"/v1/jobs/{bad}", f"/v1/jobs/{bad}/events", f"/jobs/{bad}/status"):
             problem(await client.get(path), 404, "not_found")
@@ -98,7 +98,7 @@ def test_ids_that_cannot_be_are_not_found(bad: str, tmp_path: Path) -> None:
 
 
 def test_what_people_call_things_comes_back_inert(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         name = "<img src=x onerror=alert(1)>"
         client = await served.client(user_id=name)
 
@@ -113,7 +113,7 @@ def test_what_people_call_things_comes_back_inert(tmp_path: Path) -> None:
 
 
 def test_every_answer_has_its_security_headers(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         job_id = (await start(client))["id"]
         answers = [
@@ -144,7 +144,7 @@ def test_every_answer_has_its_security_headers(tmp_path: Path) -> None:
 def test_a_failure_of_ours_is_a_problem_without_details(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
 
         def broken(*_: Any, **__: Any) -> None:
@@ -174,7 +174,7 @@ def test_a_failure_of_ours_is_a_problem_without_details(
 
 
 def test_too_many_requests_of_one_key(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client, other = await served.client(), await served.client()
         for _ in range(600):
             assert (await client.get("/v1/connections")).status_code == 200
@@ -192,7 +192,7 @@ def test_too_many_requests_of_one_key(tmp_path: Path) -> None:
 def test_sources_say_nothing_that_is_not_theirs(tmp_path: Path) -> None:
     """A source whose name is odd is still found, and told as it is."""
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         answer = await client.post("/v1/jobs", json={**BODY, "source": "späh & söhne"})
         assert answer.json()["source"] == "späh & söhne"
@@ -201,7 +201,7 @@ def test_sources_say_nothing_that_is_not_theirs(tmp_path: Path) -> None:
 
 
 def test_whoever_keeps_guessing_keys_is_not_looked_up_any_more(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         stranger = served.with_headers({"Authorization": "Bearer guess"})
         for _ in range(FAILURES_PER_MIN):
             problem(await stranger.get("/v1/jobs"), 401, "unauthorized")
@@ -218,7 +218,7 @@ def test_whoever_keeps_guessing_keys_is_not_looked_up_any_more(tmp_path: Path) -
 
 
 def test_a_token_that_goes_too_deep_opens_nothing(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         deep = base64.urlsafe_b64encode(b"[" * 3000).decode().rstrip("=")
         for path in ("/p/", "/connect/", "/a/"):
             assert (await served.with_headers().get(f"{path}{deep}.x")).status_code == 404

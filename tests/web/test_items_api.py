@@ -7,11 +7,11 @@ from typing import Any
 from headgate.base.errors import IllegalTransition
 from tests.collecting import ATTACHMENTS, COMMENTS, connect, notes_sync, put, stuck
 from tests.connecting import Site, vault
-from tests.web.callers import Client, ServedItem, problem, served
+from tests.web.callers import Client, Served, problem, served
 from tests.worlds import World, in_world
 
 
-def serving_notes(folder: Path, main: Callable[[World, ServedItem], Awaitable[None]]) -> None:
+def serving_notes(folder: Path, main: Callable[[World, Served], Awaitable[None]]) -> None:
     """Run `main` with an application of two collections."""
 
     async def run(world: World) -> None:
@@ -29,7 +29,7 @@ async def ids(client: Client, **params: Any) -> list[str]:
 
 
 def test_items_are_listed_by_collection_and_state_and_only_ones_own(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await stuck(served.app, "a")
         await put(served.app, "b", COMMENTS)
         await put(served.app, "c", user_id="bob", connection_id="bob-1")
@@ -52,7 +52,7 @@ def test_items_are_listed_by_collection_and_state_and_only_ones_own(tmp_path: Pa
 
 
 def test_a_long_list_goes_on_where_it_ended(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         names = ["a", "b/c", "d" * 400]
         for each in names:
             await put(served.app, each)
@@ -73,7 +73,7 @@ def test_a_long_list_goes_on_where_it_ended(tmp_path: Path) -> None:
 
 
 def test_an_item_is_told_with_how_it_stands_and_nothing_of_the_engines_own(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await stuck(served.app, "folder/a b")
         ada, bob = await served.client(), await served.client(user_id="bob")
         path = "/v1/items/folder/a%20b"
@@ -102,7 +102,7 @@ def test_an_item_is_told_with_how_it_stands_and_nothing_of_the_engines_own(tmp_p
 
 
 def test_an_admin_sets_a_stuck_one_going_again(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         connection = await connect(served.app)
         await stuck(served.app, "folder/a", connection_id=connection.id)
         path = "/v1/items/folder/a/reset"
@@ -121,7 +121,7 @@ def test_an_admin_sets_a_stuck_one_going_again(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_reset_says_why(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await put(served.app, "a", COMMENTS, external_id=None)
         admin = await served.admin()
 

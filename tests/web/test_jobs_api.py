@@ -15,7 +15,7 @@ from headgate import (
     paid_history,
 )
 from headgate.model.forecast import DayCost
-from tests.web.callers import DAYS, ServedItem, history, problem, read_day, serving, start
+from tests.web.callers import DAYS, Served, history, problem, read_day, serving, start
 from tests.worlds import World
 
 
@@ -30,7 +30,7 @@ def budgeted() -> Sync:
 
 
 def test_a_job_is_started_and_told_whole(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
 
         answer = await client.post("/v1/jobs", json={"source": "fitbit", **DAYS})
@@ -51,7 +51,7 @@ def test_a_job_is_started_and_told_whole(tmp_path: Path) -> None:
 
 
 def test_a_forecast_starts_nothing(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
 
         answer = await client.post("/v1/jobs", json={"source": "fitbit", **DAYS, "dry_run": True})
@@ -69,7 +69,7 @@ def test_a_forecast_starts_nothing(tmp_path: Path) -> None:
 
 
 def test_an_admin_starts_a_job_for_the_user_it_names(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         admin = await served.admin()
 
         told = problem(
@@ -84,7 +84,7 @@ def test_an_admin_starts_a_job_for_the_user_it_names(tmp_path: Path) -> None:
 
 
 def test_the_same_import_is_not_started_twice(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         first = await start(client)
 
@@ -97,7 +97,7 @@ def test_the_same_import_is_not_started_twice(tmp_path: Path) -> None:
 
 
 def test_a_free_plan_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client, admin = await served.client(), await served.admin()
 
         for wanted in ({}, {"dry_run": True}):
@@ -117,7 +117,7 @@ def test_a_free_plan_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
 
 
 def test_fields_that_are_not_the_callers_to_set_are_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
 
         for field, value in {
@@ -137,7 +137,7 @@ def test_fields_that_are_not_the_callers_to_set_are_refused(tmp_path: Path) -> N
 
 
 def test_a_user_cannot_name_a_connection_that_is_not_theirs(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         bob = await served.client(user_id="bob")
         await start(bob)
         ada = await served.client()
@@ -155,7 +155,7 @@ def test_a_user_cannot_name_a_connection_that_is_not_theirs(tmp_path: Path) -> N
 
 
 def test_an_unchanged_status_is_not_sent_again(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         path = f"/v1/jobs/{(await start(client))['id']}"
         first = await client.get(path)
@@ -192,7 +192,7 @@ def test_progress_events_days_and_gaps_are_told(tmp_path: Path) -> None:
             raise Malformed("no JSON")
         return await read_day(ctx)
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         job_id = (await start(client))["id"]
         await served.app.supervisor().start()
@@ -242,7 +242,7 @@ def test_what_the_source_counts_and_names_is_told(tmp_path: Path) -> None:
     async def read(ctx: Context) -> Chunk:
         return Chunk(counts={"without_distance": 2}, high_water={"day": str(ctx.day)})
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         before = await start(client)
         assert (before["source_counts"], before["high_water"]) == ({}, None)
@@ -273,7 +273,7 @@ async def _walked(client: Any, path: str, **params: Any) -> list[dict[str, Any]]
 
 
 def test_jobs_are_listed_in_pages_and_by_what_they_are(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         admin = await served.admin()
         ids = [(await start(admin, user_id=f"user {n}"))["id"] for n in range(5)]
         await admin.post(f"/v1/jobs/{ids[1]}/cancel")
@@ -303,7 +303,7 @@ def test_whom_to_sign_in_to_again_is_told(tmp_path: Path) -> None:
     async def read(ctx: Context) -> Chunk:
         raise AuthExpired
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         job_id = (await start(client))["id"]
         await served.app.supervisor().start()
@@ -321,7 +321,7 @@ def test_whom_to_sign_in_to_again_is_told(tmp_path: Path) -> None:
 
 
 def test_retry_is_for_what_stands_still(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         job_id = (await start(client))["id"]
 
@@ -341,7 +341,7 @@ def test_retry_is_for_what_stands_still(tmp_path: Path) -> None:
 
 
 def test_a_link_opens_the_page_of_its_job(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         job_id = (await start(client))["id"]
 
@@ -362,7 +362,7 @@ def test_a_link_opens_the_page_of_its_job(tmp_path: Path) -> None:
 
 
 def test_budgets_are_for_admins(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         [told] = (await (await served.admin()).get("/v1/budgets")).json()["data"]
 
         assert (told["source"], told["windows"][0]["amount"]) == ("fitbit", 150)

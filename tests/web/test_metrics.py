@@ -22,7 +22,7 @@ from headgate.model.states import ITEM, JOB, words
 from headgate.toolkit.metrics import Part, gauge
 from headgate.web.metrics import PARTS, PATH, exposition
 from tests.processes import ROOT
-from tests.web.callers import ServedItem, history, problem, serving
+from tests.web.callers import Served, history, problem, serving
 from tests.web.library import LIVE, claim, put, serving_library, settle, stuck
 from tests.worlds import ScriptedSource, World
 
@@ -62,7 +62,7 @@ class Told:
         }
 
 
-async def told(served: ServedItem) -> Told:
+async def told(served: Served) -> Told:
     """What an admin is told."""
     return await asked(await served.admin())
 
@@ -75,7 +75,7 @@ async def asked(admin: Any) -> Told:
 
 
 def test_the_numbers_are_what_is_in_the_store(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await stuck(served.app)
         await put(served.app, number=102)
         limited = await claim(served.app, await put(served.app, user="bob", number=7))
@@ -102,7 +102,7 @@ def test_the_numbers_are_what_is_in_the_store(tmp_path: Path) -> None:
 
 
 def test_every_declared_collection_is_measured(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await put(served.app)
         item = await put(served.app, the_id="ada-1-101-details", collection="library.details")
         claimed = await claim(served.app, item)
@@ -124,7 +124,7 @@ def test_every_declared_collection_is_measured(tmp_path: Path) -> None:
 
 
 def test_every_window_of_every_budget_is_there(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         [use] = await served.app.budgets.use("library")
 
         page = await told(served)
@@ -144,7 +144,7 @@ def test_every_window_of_every_budget_is_there(tmp_path: Path) -> None:
 def test_while_the_limiter_is_away_the_rest_is_still_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         async def is_away(*_: object, **__: object) -> None:
             raise LimiterUnreachable(timedelta(0))
 
@@ -167,7 +167,7 @@ def test_while_the_limiter_is_away_the_rest_is_still_told(
 def test_a_part_that_fails_is_left_out_and_the_rest_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         async def fails() -> None:
             raise StoreError("a lock was waited for in vain")
 
@@ -184,7 +184,7 @@ def test_a_part_that_fails_is_left_out_and_the_rest_is_told(
 
 
 def test_no_user_is_named(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await stuck(served.app)
         await served.app.jobs.submit(LIVE, user_id="ada", connection_id="c")
 
@@ -196,7 +196,7 @@ def test_no_user_is_named(tmp_path: Path) -> None:
 
 
 def test_they_are_for_admins(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         problem(await served.with_headers().get(PATH), 401, "unauthorized")
         for role in (Role.READER, Role.USER):
             problem(await (await served.client(role)).get(PATH), 403, "forbidden")
@@ -205,7 +205,7 @@ def test_they_are_for_admins(tmp_path: Path) -> None:
 
 
 def test_who_asks_for_openmetrics_gets_it(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         admin = await served.admin()
 
         answer = await admin.get(PATH, headers={"Accept": "application/openmetrics-text"})
@@ -221,7 +221,7 @@ def test_who_asks_for_openmetrics_gets_it(tmp_path: Path) -> None:
 
 
 def test_jobs_are_told_by_sync_in_every_state(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         # Given two syncs, one job done, one in line for twenty seconds, and another application's
         await served.app.jobs.submit("tea-days", user_id="ada", connection_id="a", **DAYS)
         worker = served.app.supervisor()
@@ -246,7 +246,7 @@ def test_jobs_are_told_by_sync_in_every_state(tmp_path: Path) -> None:
 
 
 def test_workers_that_know_a_sync_of_ours_are_counted(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         admin = await served.admin()
         assert (await asked(admin)).value("headgate_workers") == 0
 
@@ -272,7 +272,7 @@ def test_what_the_process_has_measured_is_told_with_the_breakers_that_are_open(
 
     sync = Sync(name="mail", source=ScriptedSource(down, "post"), retry=RetryPolicy(errors_max=1))
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         before = await told(served)
         assert before.by("provider", "headgate_breakers_open") == {"post": 0}
         await served.app.jobs.submit("mail", user_id="ada", connection_id="a")
@@ -303,7 +303,7 @@ def test_what_the_process_has_measured_is_told_with_the_breakers_that_are_open(
 
 
 def test_an_application_that_declares_nothing_is_told_without_a_fault(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         bare = await world.app()
 
         text, _ = await exposition(bare)
@@ -342,7 +342,7 @@ async def _unwritable(app: App) -> Iterable[Metric]:
 def test_more_parts_are_told_beside_the_others_and_spoil_nothing(
     tmp_path: Path, other: Part
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         text, media_type = await exposition(served.app, {"tides": _tides, "other": other})
 
         page = Told(text.decode())
@@ -357,7 +357,7 @@ def test_more_parts_are_told_beside_the_others_and_spoil_nothing(
 
 
 def test_the_global_registry_is_left_alone(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await told(served)
 
         assert not [each.name for each in REGISTRY.collect() if each.name.startswith("headgate")]
@@ -366,7 +366,7 @@ def test_the_global_registry_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_every_metric_is_in_the_table_of_the_docs(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await stuck(served.app)
         page = await told(served)
         lines = (ROOT / "docs/how-to/http-api.md").read_text(encoding="utf-8").splitlines()

@@ -10,7 +10,7 @@ from headgate import StoreUnavailable
 from headgate.flow.backfill import Backfills
 from headgate.model.access import Role
 from headgate.toolkit.api import idempotency
-from tests.web.callers import DAYS, ServedItem, problem, serving, start
+from tests.web.callers import DAYS, Served, problem, serving, start
 from tests.worlds import World
 
 BODY = {"source": "fitbit", **DAYS}
@@ -18,7 +18,7 @@ KEY = {"Idempotency-Key": "import-1"}
 
 
 def test_the_same_request_again_gets_the_same_answer(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         first = await client.post("/v1/jobs", json=BODY, headers=KEY)
         # Even though the job has moved on meanwhile.
@@ -38,7 +38,7 @@ def test_the_same_request_again_gets_the_same_answer(tmp_path: Path) -> None:
 
 
 def test_after_a_day_the_key_still_makes_no_second_job(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         first = await client.post("/v1/jobs", json=BODY, headers=KEY)
         await world.clock.sleep(24 * 3600 + 1)
@@ -54,7 +54,7 @@ def test_after_a_day_the_key_still_makes_no_second_job(tmp_path: Path) -> None:
 
 
 def test_another_request_with_the_same_key_is_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         job_id = (await client.post("/v1/jobs", json=BODY, headers=KEY)).json()["id"]
 
@@ -73,7 +73,7 @@ def test_another_request_with_the_same_key_is_refused(tmp_path: Path) -> None:
 def test_while_the_first_is_under_way_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         going, go = asyncio.Event(), asyncio.Event()
         begin = Backfills.start
@@ -103,7 +103,7 @@ def test_while_the_first_is_under_way_others_wait(
 def test_a_request_that_died_after_its_commit_makes_no_second_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
 
         async def die(*_: Any, **__: Any) -> None:
@@ -131,7 +131,7 @@ def test_a_request_that_died_after_its_commit_makes_no_second_job(
 def test_what_another_try_may_better_is_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
 
         async def down(*_: Any) -> None:
@@ -155,7 +155,7 @@ def test_what_another_try_may_better_is_not_remembered(
 
 
 def test_a_refusal_is_remembered(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         wrong = {**BODY, "source": "nowhere"}
 
@@ -170,7 +170,7 @@ def test_a_refusal_is_remembered(tmp_path: Path) -> None:
 
 
 def test_anothers_key_is_invisible(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         ada, bob = await served.client(), await served.client(user_id="bob")
         first = await ada.post("/v1/jobs", json=BODY, headers=KEY)
 
@@ -195,7 +195,7 @@ def test_anothers_key_is_invisible(tmp_path: Path) -> None:
 
 
 def test_a_control_is_carried_out_once(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         job_id = (await start(client))["id"]
         pause, resume = f"/v1/jobs/{job_id}/pause", f"/v1/jobs/{job_id}/resume"
@@ -211,7 +211,7 @@ def test_a_control_is_carried_out_once(tmp_path: Path) -> None:
 
 
 def test_a_link_is_not_stored(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         job_id = (await start(client))["id"]
 
@@ -228,7 +228,7 @@ def test_a_link_is_not_stored(tmp_path: Path) -> None:
 
 
 def test_keys_that_are_none_are_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         token = await served.token()
         auth = ("Authorization", f"Bearer {token}")
 

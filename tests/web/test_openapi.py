@@ -12,7 +12,7 @@ from headgate.model.forecast import Forecast
 from headgate.toolkit.api import documents
 from headgate.toolkit.api.problems import KINDS
 from headgate.web.api import administration, connections, items
-from tests.web.callers import ServedItem, serving
+from tests.web.callers import Served, serving
 from tests.worlds import World
 
 #: Clients are generated from these names: one that changes breaks them.
@@ -50,7 +50,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The document, as a caller gets it."""
     found: dict[str, Any] = {}
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         answer = await (await served.client()).get("/openapi.json")
         assert answer.headers["content-type"] == "application/json"
         found.update(answer.json())
@@ -68,7 +68,7 @@ def operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def test_operations_have_names_that_stay(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         names = [operation["operationId"] for _, operation in operations(served.web.openapi())]
         assert sorted(names) == sorted(OPERATIONS)
 

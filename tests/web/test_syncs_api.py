@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headgate import Chunk, Context, Mode, Record, Sync, paid_history
-from tests.web.callers import DAYS, ServedItem, problem, serving
+from tests.web.callers import DAYS, Served, problem, serving
 from tests.worlds import ScriptedSource, World
 
 PATH = "/v1/syncs/notes/jobs"
@@ -37,7 +37,7 @@ def notes(modes: tuple[Mode, ...] = tuple(Mode)) -> Sync:
 def test_every_mode_is_started_and_done(
     tmp_path: Path, body: dict[str, Any], params: dict[str, Any]
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
 
         answer = await client.post(PATH, json=body)
@@ -81,7 +81,7 @@ def test_every_mode_is_started_and_done(
 def test_a_wrong_field_is_named_and_nothing_is_started(
     tmp_path: Path, body: dict[str, Any], field: str
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         answer = await (await served.client()).post(PATH, json=body)
 
         assert problem(answer, 422, "invalid_input")["field"] == field
@@ -91,7 +91,7 @@ def test_a_wrong_field_is_named_and_nothing_is_started(
 
 
 def test_a_mode_that_the_sync_does_not_declare_is_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         answer = await (await served.client()).post(PATH, json={"mode": "full"})
 
         told = problem(answer, 422, "invalid_input")
@@ -101,7 +101,7 @@ def test_a_mode_that_the_sync_does_not_declare_is_refused(tmp_path: Path) -> Non
 
 
 def test_an_unknown_sync_is_answered_with_those_there_are(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         answer = await (await served.client()).post("/v1/syncs/other/jobs", json={})
 
         assert "registered: 'notes'" in problem(answer, 422, "unknown_sync")["detail"]
@@ -110,7 +110,7 @@ def test_an_unknown_sync_is_answered_with_those_there_are(tmp_path: Path) -> Non
 
 
 def test_whose_job_it_is_follows_from_the_key(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client, admin = await served.client(), await served.admin()
 
         problem(await client.post(PATH, json={"user_id": "bob"}), 403, "forbidden")
@@ -125,7 +125,7 @@ def test_whose_job_it_is_follows_from_the_key(tmp_path: Path) -> None:
 
 
 def test_the_same_key_starts_one_job_and_another_start_names_it(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client, key = await served.client(), {"Idempotency-Key": "k"}
 
         first = await client.post(PATH, json={"mode": "full"}, headers=key)
@@ -141,7 +141,7 @@ def test_the_same_key_starts_one_job_and_another_start_names_it(tmp_path: Path) 
 
 
 def test_a_plan_that_does_not_include_the_mode_is_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
 
         answer = await client.post(PATH, json={"mode": "history", **DAYS})

@@ -18,7 +18,7 @@ from headgate.web.server import build
 from tests.collecting import TOKEN, notes_sync
 from tests.connecting import Site, database_bytes, strava_source, vault
 from tests.flow.test_canary import coats
-from tests.web.callers import ServedItem, history, problem
+from tests.web.callers import Served, history, problem
 from tests.worlds import World, in_world
 
 PATH = "/v1/connections/tokens"
@@ -26,14 +26,14 @@ BODY = {"source": "notes", "token": TOKEN, "external_id": "my-notes"}
 KEY = {"Idempotency-Key": "connect-1"}
 
 
-async def served(world: World) -> tuple[Site, ServedItem]:
+async def served(world: World) -> tuple[Site, Served]:
     """A provider with tokens, one with a page, and one that users do not connect to."""
     site = Site(world)
     strava = Sync(name="days", source=strava_source(), modes=[Mode.HISTORY])
     app = await world.app(
         notes_sync(), strava, history("open-data"), transport=site.wire, vault=vault()
     )
-    return site, ServedItem(app, build(app, keys=KeyRing.for_demo()))
+    return site, Served(app, build(app, keys=KeyRing.for_demo()))
 
 
 def test_a_token_that_is_handed_over_connects_an_account(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from headgate.base.secret import Secret
 from headgate.model.access import Role
 from headgate.toolkit.api.route import ApiRoute
 from tests.stores import contents
-from tests.web.callers import DAYS, ServedItem, problem, serving, start
+from tests.web.callers import DAYS, Served, problem, serving, start
 from tests.worlds import World
 
 START_BODY = {"source": "fitbit", **DAYS}
@@ -59,7 +59,7 @@ async def call(client: Any, operation: str, method: str, path: str, the_id: str 
 
 
 def test_nothing_but_health_and_pages_is_anonymous(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         for operation, method, path in operations(served.web):
             answer = await call(served.with_headers(), operation, method, path)
             problem(answer, 401, "unauthorized")
@@ -76,7 +76,7 @@ def test_nothing_but_health_and_pages_is_anonymous(tmp_path: Path) -> None:
                 isinstance(route, ApiRoute) or route.path.startswith(open_to_all) or is_of_a_system
             ), route.path
 
-    async def alone(world: World, served: ServedItem) -> None:
+    async def alone(world: World, served: Served) -> None:
         own.update(route.path for route in _routes(served.web.routes))
 
     own: set[str] = set()
@@ -94,7 +94,7 @@ def _routes(routes: Any) -> list[Any]:
 
 
 def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         good = await served.token()
         revoked = await served.token()
         await served.keys.revoke(revoked[3:].rpartition("_")[0])
@@ -139,7 +139,7 @@ def test_an_unknown_id_is_looked_up_and_compared_as_a_wrong_secret_is(
 ) -> None:
     compared: list[bool] = []
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         compare = hmac.compare_digest
 
         def watched(one: bytes, other: bytes) -> bool:
@@ -160,7 +160,7 @@ def test_an_unknown_id_is_looked_up_and_compared_as_a_wrong_secret_is(
 
 
 def test_a_revoked_key_opens_nothing_from_then_on(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
         assert (await client.get("/v1/jobs")).status_code == 200
         [key] = await served.keys.list()
@@ -175,7 +175,7 @@ def test_a_revoked_key_opens_nothing_from_then_on(tmp_path: Path) -> None:
 def test_only_the_hash_of_a_key_is_kept_and_failures_are_logged(tmp_path: Path) -> None:
     told = io.StringIO()
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         log.configure(SystemClock(), json=True, level="info", stream=told)
         token = await served.token()
         secret = token.rpartition("_")[2]
@@ -198,7 +198,7 @@ def test_only_the_hash_of_a_key_is_kept_and_failures_are_logged(tmp_path: Path) 
 
 
 def test_a_reader_reads_and_changes_nothing(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         job_id = (await start(await served.client()))["id"]
         reader = await served.client(Role.READER)
         before = await served.app._database.read(contents)
@@ -218,7 +218,7 @@ def test_a_reader_reads_and_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_admins_routes_are_for_admins(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         user, admin = await served.client(), await served.admin()
 
         for operation, method, path in operations(served.web):
@@ -234,7 +234,7 @@ def test_admins_routes_are_for_admins(tmp_path: Path) -> None:
 
 
 def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         theirs = (await start(await served.client(user_id="bob")))["id"]
         nobodys = theirs[:-1] + ("0" if theirs[-1] != "0" else "1")
         ada = await served.client()
@@ -261,7 +261,7 @@ def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
 
 
 def test_lists_hold_only_what_is_the_callers_own(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await start(await served.client(user_id="bob"))
         ada = await served.client()
 
@@ -278,7 +278,7 @@ def test_lists_hold_only_what_is_the_callers_own(tmp_path: Path) -> None:
 
 
 def test_nothing_is_started_for_another_user(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         ada = await served.client()
 
         answers = [

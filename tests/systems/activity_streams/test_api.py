@@ -53,7 +53,7 @@ from headgate.systems.activity_streams.syncs import activity_streams
 from headgate.web.server import build
 from tests.connecting import BACK, Site, named_tokens, vault
 from tests.web import test_openapi
-from tests.web.callers import Client, ServedItem, history, problem
+from tests.web.callers import Client, Served, history, problem
 from tests.web.library import claim as claim
 from tests.web.library import settle as settle
 from tests.worlds import START, World, in_world
@@ -109,7 +109,7 @@ async def add_connection(app: App, user: str) -> None:
 
 
 def serving_activities(
-    folder: Path, main: Callable[[World, ServedItem], Awaitable[None]], **parts: Any
+    folder: Path, main: Callable[[World, Served], Awaitable[None]], **parts: Any
 ) -> None:
     """Run `main` with the two syncs on the web, and two connected athletes; nobody works."""
 
@@ -119,7 +119,7 @@ def serving_activities(
         app = await world.app(transport=wire_to, vault=vault(), **given)
         for user in ATHLETES:
             await add_connection(app, user)
-        await main(world, ServedItem(app, build(app, keys=KeyRing.for_demo())))
+        await main(world, Served(app, build(app, keys=KeyRing.for_demo())))
         assert wire_to.sent == [], "nothing is asked of Strava by a request to us"
 
     in_world(folder, opened)
@@ -220,7 +220,7 @@ TABLE: dict[Reach, tuple[str, str]] = {
 def test_every_state_is_told_as_the_table_has_it(tmp_path: Path, reach: Reach) -> None:
     status, hint = TABLE[reach]
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         item = await reach(served.app)
         answer = await (await served.client()).get(f"/v1/activities/{item.id}/streams")
 
@@ -237,7 +237,7 @@ def test_every_state_is_told_as_the_table_has_it(tmp_path: Path, reach: Reach) -
 
 
 def test_a_deferred_one_says_until_when(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await deferred(served.app)
         told = (await (await served.client()).get(f"/v1/activities/{ID}/streams")).json()
 
@@ -247,7 +247,7 @@ def test_a_deferred_one_says_until_when(tmp_path: Path) -> None:
 
 
 def test_what_was_fetched_is_told_with_where_it_is_from(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await success(served.app)
         told = (await (await served.client()).get(f"/v1/activities/{ID}/streams")).json()
 
@@ -262,7 +262,7 @@ def test_what_was_fetched_is_told_with_where_it_is_from(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reach", TABLE, ids=lambda reach: reach.__name__)
 def test_streams_are_served_by_one_statement(tmp_path: Path, reach: Reach) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await reach(served.app)
         client = await served.client()
         sent: list[str] = []
@@ -286,7 +286,7 @@ def test_streams_are_served_by_one_statement(tmp_path: Path, reach: Reach) -> No
 
 
 def test_details_are_not_served_as_streams(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         # Given an activity that was read in full, as another item of the same user
         the_id = details_id(ID)
         await put(served.app, the_id=the_id, collection=ACTIVITIES)
@@ -301,7 +301,7 @@ def test_details_are_not_served_as_streams(tmp_path: Path) -> None:
 
 
 def test_one_that_is_not_there_and_one_that_is_anothers_are_the_same(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await success(served.app)
         bob = await served.client(user_id="bob")
 
@@ -331,7 +331,7 @@ async def raw(client: Client, path: str, **headers: str) -> tuple[Any, bytes]:
 
 
 def test_the_stored_bytes_go_out_as_they_are(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await success(served.app)
         stored = (await served.app.items.serve(ID)).document
         assert stored is not None
@@ -355,7 +355,7 @@ def test_the_stored_bytes_go_out_as_they_are(tmp_path: Path) -> None:
 
 
 def test_whoever_takes_no_gzip_gets_the_same_as_plain_text(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await success(served.app)
         client, path = await served.client(), f"/v1/activities/{ID}/streams"
 
@@ -396,7 +396,7 @@ def test_what_a_client_takes_is_what_it_says(said: str, taken: bool) -> None:
 
 
 def test_an_answer_that_the_client_has_is_not_sent_again(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         item = await success(served.app)
         client, path = await served.client(), f"/v1/activities/{ID}/streams"
         queries = ("", "?channels=time", "?points=10", "?channels=time&points=10")
@@ -426,7 +426,7 @@ def test_documents_that_nothing_fits_around_are_served_too(
         made = stored_documents.pack(document)
         return PackedDocument(document, made.hash, gzip.compress(document.body))
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         # Not flushed to a whole byte.
         monkeypatch.setattr(item_store, "pack", plainly)
         await success(served.app)
@@ -460,7 +460,7 @@ def test_what_is_not_flushed_is_left_alone(text: bytes) -> None:
 
 
 def test_only_the_channels_that_were_asked_for(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await success(served.app)
         client, path = await served.client(), f"/v1/activities/{ID}/streams"
 
@@ -477,7 +477,7 @@ def test_only_the_channels_that_were_asked_for(tmp_path: Path) -> None:
 
 
 def test_an_unknown_channel_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await pending(served.app)
         client, path = await served.client(), f"/v1/activities/{ID}/streams"
 
@@ -503,7 +503,7 @@ def test_an_unknown_channel_is_refused_with_those_that_are_known(tmp_path: Path)
 def test_fewer_points_are_the_same_ones_in_every_channel(
     tmp_path: Path, asked: dict[str, str], points: int
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await success(served.app)
         client, path = await served.client(), f"/v1/activities/{ID}/streams"
         wanted = {**asked, "channels": "latlng,heartrate,altitude,time,moving"}
@@ -528,7 +528,7 @@ def test_fewer_points_are_the_same_ones_in_every_channel(
 
 
 def test_where_there_are_no_more_points_all_are_sent(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await success(served.app)
         client, path = await served.client(), f"/v1/activities/{ID}/streams"
 
@@ -541,7 +541,7 @@ def test_where_there_are_no_more_points_all_are_sent(tmp_path: Path) -> None:
 
 
 def test_a_choice_of_points_that_is_none_is_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await success(served.app)
         client, path = await served.client(), f"/v1/activities/{ID}/streams"
 
@@ -557,7 +557,7 @@ def test_a_choice_of_points_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_activities_are_listed_page_by_page_and_only_ones_own(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         for number in range(101, 106):
             await put(served.app, number=number)
         await put(served.app, user="bob", number=7)
@@ -579,7 +579,7 @@ def test_activities_are_listed_page_by_page_and_only_ones_own(tmp_path: Path) ->
 
 
 def test_an_activity_says_where_its_streams_stand(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await stuck(served.app)
         ada = await served.client()
 
@@ -603,7 +603,7 @@ def test_an_activity_says_where_its_streams_stand(tmp_path: Path) -> None:
 def test_an_operator_sets_a_stuck_one_going_again(tmp_path: Path, prefix: str) -> None:
     path = f"{prefix}/activities/{ID}/reset-stream-fetch"
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await stuck(served.app)
         admin = await served.admin()
         problem(await (await served.client()).post(path), 403, "forbidden")
@@ -620,7 +620,7 @@ def test_an_operator_sets_a_stuck_one_going_again(tmp_path: Path, prefix: str) -
 
 
 def test_a_reset_shuts_out_whoever_held_it(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         held = await fetching(served.app)
         path = f"/admin/activities/{ID}/reset-stream-fetch"
 
@@ -632,7 +632,7 @@ def test_a_reset_shuts_out_whoever_held_it(tmp_path: Path) -> None:
 
 
 def test_one_without_an_id_at_the_provider_cannot_be_reset(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await put(served.app, external=False)
         path = f"/admin/activities/{ID}/reset-stream-fetch"
 
@@ -642,7 +642,7 @@ def test_one_without_an_id_at_the_provider_cannot_be_reset(tmp_path: Path) -> No
 
 
 def test_the_numbers_of_everybody_and_of_one(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await stuck(served.app)
         for number in (102, 103):
             await put(served.app, number=number)
@@ -679,7 +679,7 @@ def test_the_numbers_of_everybody_and_of_one(tmp_path: Path) -> None:
 def test_a_job_is_stored_and_followed_like_any_other(
     tmp_path: Path, path: str, sync: str, lane: str
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         ada = await served.client()
 
         answer = await ada.post(path, json={"connection_id": "ada-1"})
@@ -704,7 +704,7 @@ def test_a_job_is_stored_and_followed_like_any_other(
 def test_an_application_without_the_system_has_none_of_its_paths(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app = await world.app(history())
-        served = ServedItem(app, build(app, keys=KeyRing.for_demo()))
+        served = Served(app, build(app, keys=KeyRing.for_demo()))
         ada, admin = await served.client(), await served.admin()
 
         for path in ("/v1/activities/sync", "/v1/activities/backfill"):
@@ -719,7 +719,7 @@ def test_an_application_without_the_system_has_none_of_its_paths(tmp_path: Path)
 
 
 def test_a_link_opens_the_page_of_that_activity_and_nothing_else(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await success(served.app)
         made = await (await served.client()).post(f"/v1/activities/{ID}/link")
         assert made.headers["cache-control"] == "no-store"
@@ -746,7 +746,7 @@ def test_a_link_opens_the_page_of_that_activity_and_nothing_else(tmp_path: Path)
 
 
 def test_the_routes_are_documented_whole(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         document = served.web.openapi()
 
         test_openapi.test_every_operation_is_documented_whole(document)

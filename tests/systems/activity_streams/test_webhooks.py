@@ -29,7 +29,7 @@ from tests.systems.activity_streams.test_api import (
     success,
 )
 from tests.unit.sandbox.clients import Client as SandboxClient
-from tests.web.callers import ORIGIN, ServedItem, history, problem
+from tests.web.callers import ORIGIN, Served, history, problem
 from tests.worlds import World, in_world
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ WITHDRAWN = {
 
 def with_webhooks(
     folder: Path,
-    main: Callable[[World, ServedItem], Awaitable[None]],
+    main: Callable[[World, Served], Awaitable[None]],
     agreed: Mapping[str, Any] = AGREED,
 ) -> None:
     """Run `main` where that was agreed on with Strava."""
@@ -74,7 +74,7 @@ def asking(**changed: str) -> dict[str, str]:
 
 
 def test_the_challenge_is_returned_to_whoever_knows_the_word(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         answer = await served.with_headers().get(PATH, params=asking())
 
         assert answer.status_code == 200
@@ -100,7 +100,7 @@ def test_the_challenge_is_returned_to_whoever_knows_the_word(tmp_path: Path) -> 
     ids=str,
 )
 def test_nobody_else_gets_anything(tmp_path: Path, query: Any) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         answer = await served.with_headers().get(PATH, params=query)
 
         problem(answer, 403, "forbidden")
@@ -110,7 +110,7 @@ def test_nobody_else_gets_anything(tmp_path: Path, query: Any) -> None:
 
 
 def test_a_word_that_is_no_text_is_refused_like_any_other(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         path = f"{PATH}?hub.mode=subscribe&hub.challenge=x&hub.verify_token=%ff%fe%00"
 
         problem(await served.with_headers().get(path), 403, "forbidden")
@@ -119,7 +119,7 @@ def test_a_word_that_is_no_text_is_refused_like_any_other(tmp_path: Path) -> Non
 
 
 def test_without_a_word_there_are_no_webhooks(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         anyone = served.with_headers()
 
         problem(await anyone.get(PATH, params=asking(verify_token="")), 404, "not_found")
@@ -132,7 +132,7 @@ def test_without_a_word_there_are_no_webhooks(tmp_path: Path) -> None:
 def test_an_application_without_the_syncs_has_no_webhooks(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app = await world.app(history())
-        served = ServedItem(app, build(app, keys=KeyRing.for_demo()))
+        served = Served(app, build(app, keys=KeyRing.for_demo()))
 
         problem(await served.with_headers().get(PATH, params=asking()), 404, "not_found")
 
@@ -142,7 +142,7 @@ def test_an_application_without_the_syncs_has_no_webhooks(tmp_path: Path) -> Non
 def test_with_a_key_the_address_is_a_secret(tmp_path: Path) -> None:
     agreed = {"strava_verify_token": TOKEN, "strava_webhook_key": KEY}
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         anyone = served.with_headers()
 
         for path in (PATH, f"{PATH}/", f"{PATH}/{KEY}x", f"{PATH}/{KEY[:-1]}", f"{PATH}/%ff"):
@@ -158,7 +158,7 @@ def test_with_a_key_the_address_is_a_secret(tmp_path: Path) -> None:
 
 
 def test_an_event_is_stored_and_acted_on_later(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         anyone = served.with_headers()
 
         answers = [await anyone.post(PATH, json=CREATED) for _ in range(3)]
@@ -172,7 +172,7 @@ def test_an_event_is_stored_and_acted_on_later(tmp_path: Path) -> None:
 
 
 def test_a_deleted_activity_is_forgotten(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await success(served.app)
         other = await put(served.app, user="bob", number=101)
         ada = await served.client()
@@ -189,7 +189,7 @@ def test_a_deleted_activity_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_an_athlete_who_withdraws_has_to_sign_in_again(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         await world.clock.sleep(60)
         event = {**WITHDRAWN, "event_time": int(world.clock.now().timestamp())}
 
@@ -203,7 +203,7 @@ def test_an_athlete_who_withdraws_has_to_sign_in_again(tmp_path: Path) -> None:
 
 
 def test_the_answer_does_not_tell_whether_anybody_was_concerned(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         anyone = served.with_headers()
 
         known = await anyone.post(PATH, json=CREATED)
@@ -238,7 +238,7 @@ def test_the_answer_does_not_tell_whether_anybody_was_concerned(tmp_path: Path) 
     ids=lambda value: str(value)[:40],
 )
 def test_what_is_no_event_is_refused(tmp_path: Path, body: Any, status: int, code: str) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         anyone = served.with_headers({"Content-Type": "application/json"})
         sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
 
@@ -250,7 +250,7 @@ def test_what_is_no_event_is_refused(tmp_path: Path, body: Any, status: int, cod
 
 
 def test_what_is_not_said_to_be_json_is_not_read(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         answer = await served.with_headers().post(PATH, data={"object_type": "activity"})
 
         problem(answer, 415, "unsupported_media_type")
@@ -259,7 +259,7 @@ def test_what_is_not_said_to_be_json_is_not_read(tmp_path: Path) -> None:
 
 
 def test_fields_that_strava_adds_one_day_do_no_harm(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         answer = await served.with_headers().post(PATH, json={**CREATED, "new_field": {"a": 1}})
 
         assert answer.status_code == 200
@@ -270,7 +270,7 @@ def test_fields_that_strava_adds_one_day_do_no_harm(tmp_path: Path) -> None:
 def test_what_could_not_be_stored_in_time_is_to_be_sent_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         async def stands_still(self: ActivityStreams, event: Any) -> Any:
             await world.clock.sleep(3600)
 
@@ -292,7 +292,7 @@ def test_what_could_not_be_stored_in_time_is_to_be_sent_again(
 
 def test_the_emulated_strava_subscribes_and_its_events_bring_the_streams(tmp_path: Path) -> None:
     async def main(world: World) -> None:
-        made: list[ServedItem] = []
+        made: list[Served] = []
 
         async def outbound(method: str, url: str, body: bytes | None) -> Reply:
             client = made[0].with_headers({"Content-Type": "application/json"})
@@ -303,7 +303,7 @@ def test_the_emulated_strava_subscribes_and_its_events_bring_the_streams(tmp_pat
         agreed = {"strava_verify_token": TOKEN, "strava_webhook_key": KEY}
         app = await world.app(systems=[streams(**agreed)], transport=site.wire, vault=vault())
         connection = await site.connect(app)
-        made.append(ServedItem(app, build(app, keys=KeyRing.for_demo())))
+        made.append(Served(app, build(app, keys=KeyRing.for_demo())))
         worker = app.supervisor()
         await worker.start()
 

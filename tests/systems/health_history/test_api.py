@@ -16,7 +16,7 @@ from headgate.systems.health_history.api import (
     Status,
 )
 from tests.web import test_openapi
-from tests.web.callers import ServedItem, history, problem, serving
+from tests.web.callers import Served, history, problem, serving
 from tests.worlds import World
 
 SEED_FIELDS = {
@@ -41,7 +41,7 @@ WANTED = {"source": "fitbit", "startDate": "2025-12-01", "endDate": "2025-12-10"
 class Phone:
     """An app that knows the specification, and nothing else."""
 
-    def __init__(self, served: ServedItem, client: Any) -> None:
+    def __init__(self, served: Served, client: Any) -> None:
         self.served = served
         self.client = client
 
@@ -68,7 +68,7 @@ class Phone:
 
 
 def test_a_job_is_started_and_followed_to_its_end(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         phone = Phone(served, await served.client())
 
         told = await phone.start()
@@ -101,7 +101,7 @@ def test_a_job_that_the_breaker_paused_is_retried(tmp_path: Path) -> None:
     async def read(ctx: Context) -> Chunk:
         raise Transient("503")
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         phone = Phone(served, await served.client())
         job_id = (await phone.start())["jobId"]
         supervisor = served.app.supervisor()
@@ -122,7 +122,7 @@ def test_a_job_that_the_breaker_paused_is_retried(tmp_path: Path) -> None:
 
 
 def test_a_job_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         phone = Phone(served, await served.client())
         job_id = (await phone.start())["jobId"]
 
@@ -149,7 +149,7 @@ def test_a_job_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
 
 
 def test_a_users_jobs_are_listed(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         ada, bob = await served.client(), await served.client(user_id="bob")
         told = await Phone(served, ada).start()
         await Phone(served, bob).start()
@@ -165,7 +165,7 @@ def test_a_users_jobs_are_listed(tmp_path: Path) -> None:
 
 
 def test_fields_are_named_as_the_caller_spells_them(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         client = await served.client()
 
         for wrong, field in (
@@ -211,7 +211,7 @@ def test_a_job_that_is_being_cancelled_is_polled_until_it_is_over(tmp_path: Path
         await ctx.clock.sleep(3600)
         return Chunk()
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         phone = Phone(served, await served.client())
         job_id = (await phone.start())["jobId"]
         supervisor = served.app.supervisor()
@@ -233,7 +233,7 @@ def test_a_job_that_cannot_be_helped_is_not_retryable(tmp_path: Path) -> None:
     async def read(ctx: Context) -> Chunk:
         raise Forbidden("https://api.example.test/v1 answered 403")
 
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         phone = Phone(served, await served.client())
         job_id = (await phone.start())["jobId"]
         supervisor = served.app.supervisor()
@@ -257,7 +257,7 @@ ITS_PATHS = [
 
 
 def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         bob = Phone(served, await served.client(user_id="bob"))
         theirs = (await bob.start())["jobId"]
         ada = await served.client()
@@ -274,7 +274,7 @@ def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
 
 
 def test_a_reader_changes_nothing(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         job_id = (await Phone(served, await served.client()).start())["jobId"]
         reader = await served.client(Role.READER)
 
@@ -290,7 +290,7 @@ def test_a_reader_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_its_operations_have_names_that_stay_and_examples_that_hold(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         document = served.web.openapi()
         names = {
             operation["operationId"]

@@ -7,7 +7,7 @@ import pytest
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
 from headgate.model.access import Role
-from tests.web.callers import ServedItem, serving
+from tests.web.callers import Served, serving
 from tests.worlds import World
 
 
@@ -26,7 +26,7 @@ from tests.worlds import World
 def test_a_key_that_could_be_nobodys_is_not_made(
     field: str, name: str, role: str, user_id: str | None, tmp_path: Path
 ) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         with pytest.raises(InvalidInput) as refused:
             await served.keys.make(name, role=role, user_id=user_id)
         assert refused.value.field == field
@@ -36,7 +36,7 @@ def test_a_key_that_could_be_nobodys_is_not_made(
 
 
 def test_a_key_is_known_by_its_whole_text_and_by_nothing_else(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         key, token = await served.keys.make("phone", role=Role.USER, user_id="ada")
         other, others = await served.keys.make("desk", role="admin")
 
@@ -52,7 +52,7 @@ def test_a_key_is_known_by_its_whole_text_and_by_nothing_else(tmp_path: Path) ->
 
 
 def test_a_key_that_was_taken_back_opens_nothing(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         key, token = await served.keys.make("phone", role=Role.USER, user_id="ada")
         _, others = await served.keys.make("desk", role=Role.USER, user_id="ada")
 
@@ -66,7 +66,7 @@ def test_a_key_that_was_taken_back_opens_nothing(tmp_path: Path) -> None:
 
 
 def test_a_key_of_an_id_that_nobody_has_is_not_known(tmp_path: Path) -> None:
-    async def main(world: World, served: ServedItem) -> None:
+    async def main(world: World, served: Served) -> None:
         key, token = await served.keys.make("phone", role=Role.USER, user_id="ada")
         unknown = token.reveal().replace(key.id, f"key_{'0' * 26}")
 

@@ -24,7 +24,7 @@ from headgate.toolkit.api.route import (
     router,
     writes,
 )
-from tests.web.callers import Client, ServedItem, problem, serving
+from tests.web.callers import Client, Served, problem, serving
 from tests.worlds import World
 
 routes = router("/v1/books", "Books")
@@ -74,18 +74,18 @@ BOOKS = System(name="books", title="Books", routes=f"{__name__}:routes")
 
 
 def asking(
-    folder: Path, main: Callable[[ServedItem, Client], Awaitable[None]], role: Role = Role.USER
+    folder: Path, main: Callable[[Served, Client], Awaitable[None]], role: Role = Role.USER
 ) -> None:
     """Run `main` with a client of ada's."""
 
-    async def run(world: World, served: ServedItem) -> None:
+    async def run(world: World, served: Served) -> None:
         await main(served, await served.client(role, "ada"))
 
     serving(folder, run, systems=[BOOKS])
 
 
 def test_a_route_of_a_systems_is_for_those_who_hold_a_key(tmp_path: Path) -> None:
-    async def main(served: ServedItem, ada: Client) -> None:
+    async def main(served: Served, ada: Client) -> None:
         assert (await ada.get("/v1/books/gates")).json() == {"name": "gates of ada"}
         for method, path in (("GET", "/gates"), ("PUT", "/gates"), ("POST", ""), ("DELETE", "/x")):
             stranger = await served.with_headers().request(method, f"/v1/books{path}")
@@ -95,7 +95,7 @@ def test_a_route_of_a_systems_is_for_those_who_hold_a_key(tmp_path: Path) -> Non
 
 
 def test_a_readers_key_only_reads(tmp_path: Path) -> None:
-    async def main(served: ServedItem, reader: Client) -> None:
+    async def main(served: Served, reader: Client) -> None:
         assert (await reader.get("/v1/books/gates")).status_code == 200
         problem(await reader.put("/v1/books/gates", json={"name": "x"}), 403, "forbidden")
         problem(await reader.post("/v1/books"), 403, "forbidden")
@@ -104,7 +104,7 @@ def test_a_readers_key_only_reads(tmp_path: Path) -> None:
 
 
 def test_what_is_for_an_admin_is_for_nobody_else(tmp_path: Path) -> None:
-    async def main(served: ServedItem, ada: Client) -> None:
+    async def main(served: Served, ada: Client) -> None:
         problem(await ada.delete("/v1/books/gates"), 403, "forbidden")
         assert (await (await served.admin()).delete("/v1/books/gates")).status_code == 204
 
@@ -112,7 +112,7 @@ def test_what_is_for_an_admin_is_for_nobody_else(tmp_path: Path) -> None:
 
 
 def test_every_error_is_a_problem_and_our_own_tells_nothing(tmp_path: Path) -> None:
-    async def main(served: ServedItem, ada: Client) -> None:
+    async def main(served: Served, ada: Client) -> None:
         problem(await ada.put("/v1/books/gates", json={"name": "x"}), 409, "conflict")
         assert (
             problem(await ada.put("/v1/books/x", json={}), 422, "invalid_input")["field"] == "name"
@@ -125,7 +125,7 @@ def test_every_error_is_a_problem_and_our_own_tells_nothing(tmp_path: Path) -> N
 
 
 def test_a_post_with_a_key_is_carried_out_once(tmp_path: Path) -> None:
-    async def main(served: ServedItem, ada: Client) -> None:
+    async def main(served: Served, ada: Client) -> None:
         key = {"Idempotency-Key": "one"}
         first = await ada.post("/v1/books", headers=key)
         again = await ada.post("/v1/books", headers=key)
@@ -141,7 +141,7 @@ def test_a_post_with_a_key_is_carried_out_once(tmp_path: Path) -> None:
 
 
 def test_the_description_names_what_may_go_wrong(tmp_path: Path) -> None:
-    async def main(served: ServedItem, ada: Client) -> None:
+    async def main(served: Served, ada: Client) -> None:
         paths = served.web.openapi()["paths"]
         get, post = paths["/v1/books/{name}"]["get"], paths["/v1/books"]["post"]
 
