@@ -30,11 +30,11 @@ from headgate.model.lease import NOW
 from headgate.model.states import ITEM, ItemState
 from headgate.policy import items as policy
 from headgate.policy.items import (
-    Defer,
+    DeferItem,
     GiveBack,
     GiveUp,
     ItemRetryPolicy,
-    Retry,
+    RetryItem,
     Unavailable,
 )
 from headgate.ports.connector import Context, Fetch
@@ -205,9 +205,9 @@ def _change(fetching: ItemFetcher, item: Item, error: Exception | None) -> ItemC
     known = fetching.collections.get(item.collection)
     decision = policy.decide(item, error, ItemRetryPolicy() if known is None else known.retry)
     match decision:
-        case Retry(after):
+        case RetryItem(after):
             return change.fail(item, error=said, after=after)
-        case Defer(after, limited, counts):
+        case DeferItem(after, limited, counts):
             return change.defer(item, after=after, error=said, limited=limited, counts=counts)
         case GiveUp(limited):
             return change.give_up(item, error=said, limited=limited)

@@ -37,7 +37,7 @@ POLL_WORKING_S, POLL_RESTING_S = 5, 10
 _OPERATORS_DATA = ("error", "note", "worker")
 
 
-class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
+class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a job has come, counted in work, not in time."""
 
     done: Annotated[int, Meta(description="Days or records that are done with.")]
@@ -45,7 +45,7 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
     at: Annotated[str | None, Meta(description="What is being worked on.")]
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class JobCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What a job has done, counted over its whole life."""
 
     found: Annotated[int, Meta(description="Records that were read.")]
@@ -111,7 +111,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     ]
     retryable: Annotated[bool, Meta(description="Whether to offer `retry`: it may help.")]
     percent: Annotated[float | None, Meta(description="0 to 100, by work done.")]
-    progress: ProgressView
+    progress: JobProgress
     start_date: Annotated[date | None, Meta(description="The first day, in mode history.")]
     end_date: Annotated[date | None, Meta(description="The last day, included.")]
     cursor_date: Annotated[date | None, Meta(description="The day that is read next.")]
@@ -119,7 +119,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     high_water: Annotated[
         Json, Meta(description="The last mark that the source named: all up to it has been read.")
     ]
-    counts: Counts
+    counts: JobCounts
     source_counts: Annotated[
         Mapping[str, int], Meta(description="What the source counted, by names of its own.")
     ]
@@ -194,7 +194,7 @@ def view_of(
         message=user_message(job, now=now, titles=titles, workers=workers),
         retryable=is_retryable(job.state, job.reason, failure.kind),
         percent=job.progress.percent,
-        progress=ProgressView(**_same(ProgressView, job.progress)),
+        progress=JobProgress(**_same(JobProgress, job.progress)),
         counts=_counts(job.summary, delivers=job.destination is not None),
         source_counts=job.summary.counts,
         error_count=len(job.recent_errors),
@@ -262,10 +262,10 @@ def event_for_user(event: JobEvent) -> JobEvent:
     return replace(event, data=data)
 
 
-def _counts(summary: Summary, *, delivers: bool) -> Counts:
+def _counts(summary: Summary, *, delivers: bool) -> JobCounts:
     stored = summary.inserted + summary.updated + summary.unchanged
-    return Counts(
-        **_same(Counts, summary),
+    return JobCounts(
+        **_same(JobCounts, summary),
         found=summary.records,
         imported=summary.delivered if delivers else stored,
     )

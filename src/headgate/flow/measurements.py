@@ -50,7 +50,7 @@ def outcome_of(event: EventKind) -> ChunkOutcome:
     return _OUTCOMES.get(event, ChunkOutcome.OK)
 
 
-class Counts:
+class LabelCounts:
     """How often something happened, by a name that is declared."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -96,15 +96,15 @@ class Measurements:
             (sync, outcome): Durations() for sync in declared.names for outcome in ChunkOutcome
         }
         #: Failed chunks that are to be tried again, by sync.
-        self.job_retries = Counts(declared.names)
+        self.job_retries = LabelCounts(declared.names)
         #: Failed fetches that are to be tried again, by collection.
-        self.item_retries = Counts(declared.collections)
+        self.item_retries = LabelCounts(declared.collections)
         #: Breakers that were opened here, by the provider that was to blame.
-        self.breaker_openings = Counts(declared.titles)
+        self.breaker_openings = LabelCounts(declared.titles)
         #: Claims of this process that were found to be another's, by leased type.
-        self.lost_claims = Counts(LEASED_TYPES)
+        self.lost_claims = LabelCounts(LEASED_TYPES)
         #: Rows that this process has taken from workers that were gone, by leased type.
-        self.rescues = Counts(LEASED_TYPES)
+        self.rescues = LabelCounts(LEASED_TYPES)
 
     def add_chunk(self, sync: str, outcome: ChunkOutcome, duration_s: float) -> None:
         """A chunk of a declared sync has ended."""

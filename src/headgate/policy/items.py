@@ -65,13 +65,13 @@ class ItemRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return timedelta(seconds=self.backoff_s[min(times, len(self.backoff_s)) - 1])
 
 
-class Retry(msgspec.Struct, frozen=True):
+class RetryItem(msgspec.Struct, frozen=True):
     """It failed; try again after a while, or never where that is None."""
 
     after: timedelta | None
 
 
-class Defer(msgspec.Struct, frozen=True):
+class DeferItem(msgspec.Struct, frozen=True):
     """Wait for so long; no try is burnt."""
 
     after: timedelta
@@ -95,7 +95,7 @@ class GiveBack(msgspec.Struct, frozen=True):
     """It is not the item's fault: leave it as it was."""
 
 
-Decision = Retry | Defer | GiveUp | Unavailable | GiveBack
+Decision = RetryItem | DeferItem | GiveUp | Unavailable | GiveBack
 
 
 def decide(item: Item, error: BaseException, policy: ItemRetryPolicy) -> Decision:
@@ -107,8 +107,8 @@ def decide(item: Item, error: BaseException, policy: ItemRetryPolicy) -> Decisio
     if isinstance(error, Deferred):
         return _put_off(item, error, policy)
     if isinstance(error, Terminal):
-        return Retry(None)
-    return Retry(_backoff(item, error, policy))
+        return RetryItem(None)
+    return RetryItem(_backoff(item, error, policy))
 
 
 def ends_batch(error: BaseException, transients: int) -> bool:
@@ -151,4 +151,4 @@ def _put_off(item: Item, error: Deferred, policy: ItemRetryPolicy) -> Decision:
     if not ours and item.deferrals + 1 >= policy.deferrals_max:
         return GiveUp(limited)
     shortest, longest = timedelta(seconds=DEFER_S_MIN), timedelta(seconds=DEFER_S_MAX)
-    return Defer(min(max(error.after, shortest), longest), limited=limited, counts=not ours)
+    return DeferItem(min(max(error.after, shortest), longest), limited=limited, counts=not ours)

@@ -85,7 +85,7 @@ class SimulatedProvider:
             raise RateLimited(timedelta(seconds=wait_s))
 
 
-class Ledger:
+class RequestLedger:
     """A destination that honours keys: the oracle of ONCE."""
 
     name = "ledger"

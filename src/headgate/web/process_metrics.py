@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, make_asgi_app
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headgate.flow.measurements import BUCKETS_S, Counts, Durations, Measurements
+from headgate.flow.measurements import BUCKETS_S, Durations, LabelCounts, Measurements
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -98,7 +98,7 @@ def _buckets(durations: Durations) -> list[tuple[str, float]]:
     return list(zip(_BOUNDS, accumulate(durations.counts), strict=True))
 
 
-def _counter(name: str, meaning: str, label: str, counts: Counts) -> Metric:
+def _counter(name: str, meaning: str, label: str, counts: LabelCounts) -> Metric:
     family = CounterMetricFamily(name, meaning, labels=(label,))
     for each, count in counts:
         family.add_metric((each,), count)

@@ -20,7 +20,7 @@ from headgate.connectors.keys import KeyRing
 from headgate.toolkit.api import problems
 from headgate.toolkit.api.idempotency import IdempotentRequests
 from headgate.toolkit.api.limits import FAILURES_PER_MIN, BodyLimit, Limits
-from headgate.toolkit.api.route import Api
+from headgate.toolkit.api.route import ApiContext
 from headgate.toolkit.links import Links
 from headgate.toolkit.site import Site
 from headgate.web import metrics
@@ -56,7 +56,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         redoc_url=None,
         redirect_slashes=False,
     )
-    web.state.api = Api(
+    web.state.api = ApiContext(
         site=site,
         keys=app.api_keys,
         limits=Limits(app.clock),

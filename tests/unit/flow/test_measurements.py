@@ -9,8 +9,8 @@ from headgate.flow.claims import ActiveClaim, ActiveClaims
 from headgate.flow.measurements import (
     BUCKETS_S,
     ChunkOutcome,
-    Counts,
     Durations,
+    LabelCounts,
     Measurements,
     outcome_of,
 )
@@ -54,7 +54,7 @@ def test_all_that_is_declared_begins_at_zero() -> None:
 
 
 def test_what_is_not_declared_takes_no_memory() -> None:
-    counts = Counts(["declared"])
+    counts = LabelCounts(["declared"])
     counts.add("declared", 2)
     counts.add("invented by a provider")
     measured = Measurements(DECLARED)

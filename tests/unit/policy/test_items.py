@@ -26,11 +26,11 @@ from headgate.model.states import ItemState
 from headgate.policy.items import (
     DEFER_S_MAX,
     TRANSIENTS_MAX,
-    Defer,
+    DeferItem,
     GiveBack,
     GiveUp,
     ItemRetryPolicy,
-    Retry,
+    RetryItem,
     Unavailable,
     decide,
     ends_batch,
@@ -53,18 +53,18 @@ def test_failures_wait_a_minute_then_five_then_for_an_operator(error: Exception)
         decide(make_item(retry_count=count), error, POLICY) for count in range(POLICY.failures_max)
     ]
 
-    assert waits == [Retry(seconds(60)), Retry(seconds(300)), Retry(None)]
+    assert waits == [RetryItem(seconds(60)), RetryItem(seconds(300)), RetryItem(None)]
 
 
 def test_a_provider_that_asks_for_a_longer_rest_gets_it_within_a_day() -> None:
     busy = Transient()
     for asked_s, waited_s in ((10.0, 60.0), (600.0, 600.0), (1e9, DEFER_S_MAX)):
         busy.retry_after_s = asked_s
-        assert decide(make_item(), busy, POLICY) == Retry(seconds(waited_s))
+        assert decide(make_item(), busy, POLICY) == RetryItem(seconds(waited_s))
 
 
 def test_what_trying_again_cannot_help_fails_for_good_at_once() -> None:
-    assert decide(make_item(), Forbidden(), POLICY) == Retry(None)
+    assert decide(make_item(), Forbidden(), POLICY) == RetryItem(None)
 
 
 def test_nothing_there_is_an_answer() -> None:
@@ -84,7 +84,7 @@ def test_what_is_not_the_items_fault_leaves_it_as_it_was(error: Exception) -> No
 
 
 def test_a_429_defers_until_the_reset_and_counts() -> None:
-    assert decide(make_item(), RateLimited(LATER), POLICY) == Defer(
+    assert decide(make_item(), RateLimited(LATER), POLICY) == DeferItem(
         LATER, limited=True, counts=True
     )
 
@@ -92,14 +92,14 @@ def test_a_429_defers_until_the_reset_and_counts() -> None:
 def test_our_own_budget_defers_for_ever_and_does_not_count() -> None:
     item = make_item(deferrals=POLICY.deferrals_max)
 
-    assert decide(item, BudgetSpent(LATER), POLICY) == Defer(LATER, limited=False, counts=False)
+    assert decide(item, BudgetSpent(LATER), POLICY) == DeferItem(LATER, limited=False, counts=False)
 
 
 def test_a_provider_that_puts_an_item_off_for_ever_is_given_up_on() -> None:
     nearly = make_item(deferrals=POLICY.deferrals_max - 2)
     spent = make_item(deferrals=POLICY.deferrals_max - 1)
 
-    assert isinstance(decide(nearly, RateLimited(LATER), POLICY), Defer)
+    assert isinstance(decide(nearly, RateLimited(LATER), POLICY), DeferItem)
     assert decide(spent, RateLimited(LATER), POLICY) == GiveUp(limited=True)
     assert decide(spent, Deferred(LATER), POLICY) == GiveUp(limited=False)
 
@@ -108,7 +108,7 @@ def test_a_provider_that_puts_an_item_off_for_ever_is_given_up_on() -> None:
 def test_a_deferral_is_never_in_the_past_and_never_longer_than_a_day(after_s: float) -> None:
     decision = decide(make_item(), RateLimited(seconds(after_s)), POLICY)
 
-    assert isinstance(decision, Defer)
+    assert isinstance(decision, DeferItem)
     assert seconds(0) < decision.after <= seconds(DEFER_S_MAX)
 
 
@@ -160,17 +160,17 @@ def test_a_collection_decides_how_often_and_how_long() -> None:
 
     waits = [decide(make_item(retry_count=count), Transient(), patient) for count in range(5)]
     # The last wait is waited again and again.
-    assert waits == [*(Retry(seconds(wait_s)) for wait_s in (1, 2, 2, 2)), Retry(None)]
+    assert waits == [*(RetryItem(seconds(wait_s)) for wait_s in (1, 2, 2, 2)), RetryItem(None)]
     rescued = [rescue(claimed(make_item(crashes=count)), patient) for count in range(4)]
     assert [made.wake for made in rescued] == [*(seconds(wait_s) for wait_s in (0, 1, 2)), None]
     put_off = [decide(make_item(deferrals=count), RateLimited(LATER), patient) for count in (0, 1)]
-    assert put_off == [Defer(LATER, limited=True, counts=True), GiveUp(limited=True)]
+    assert put_off == [DeferItem(LATER, limited=True, counts=True), GiveUp(limited=True)]
 
 
 def test_one_attempt_may_be_all_there_is() -> None:
     hasty = ItemRetryPolicy(failures_max=1, crashes_max=1, deferrals_max=1)
 
-    assert decide(make_item(), Transient(), hasty) == Retry(None)
+    assert decide(make_item(), Transient(), hasty) == RetryItem(None)
     assert decide(make_item(), RateLimited(LATER), hasty) == GiveUp(limited=True)
     assert rescue(claimed(make_item()), hasty).edge.target is ItemState.FAILED
 

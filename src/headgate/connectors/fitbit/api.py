@@ -94,24 +94,24 @@ class Detail(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class Problem(msgspec.Struct, frozen=True):
+class GoogleProblem(msgspec.Struct, frozen=True):
     """An error of Google's."""
 
     status: str = ""
     details: tuple[Detail, ...] = ()
 
 
-class Fault(msgspec.Struct, frozen=True):
+class GoogleFault(msgspec.Struct, frozen=True):
     """What Google says when something is wrong."""
 
-    error: Problem = Problem()
+    error: GoogleProblem = GoogleProblem()
 
 
 def classify(response: Response) -> Verdict:
     """What the status does not say: a 403 may be about the user's grant, or about a quota."""
     if response.status != 403:
         return None
-    reasons = {each.reason for each in response.json(Fault).error.details}
+    reasons = {each.reason for each in response.json(GoogleFault).error.details}
     if "ACCESS_TOKEN_SCOPE_INSUFFICIENT" in reasons:
         return AuthExpired(
             "the user did not allow everything that is needed: the account must be connected "

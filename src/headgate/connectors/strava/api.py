@@ -87,7 +87,7 @@ def strava(
     )
 
 
-class Problem(msgspec.Struct, frozen=True):
+class StravaProblem(msgspec.Struct, frozen=True):
     """One thing that is wrong."""
 
     resource: str | None = None
@@ -95,18 +95,18 @@ class Problem(msgspec.Struct, frozen=True):
     code: str | None = None
 
 
-class Fault(msgspec.Struct, frozen=True):
+class StravaFault(msgspec.Struct, frozen=True):
     """What Strava says when something is wrong."""
 
     message: str = ""
-    errors: tuple[Problem, ...] = ()
+    errors: tuple[StravaProblem, ...] = ()
 
 
 def classify(response: Response) -> Verdict:
     """What the status does not say: an application that was shut off is no rate limit."""
     if response.status != 403:
         return None
-    for each in response.json(Fault).errors:
+    for each in response.json(StravaFault).errors:
         if (each.resource, each.field, each.code) == ("Application", "Status", "Inactive"):
             return Terminal(
                 "Strava has made the application inactive: its owner must subscribe, or it serves "
@@ -119,7 +119,7 @@ def error_of(response: Response) -> str | None:
     """Strava names the field that is wrong, where RFC 6749 has a word."""
     if response.status < 400:
         return None
-    for each in response.json(Fault).errors:
+    for each in response.json(StravaFault).errors:
         match each.field:
             case "refresh_token" | "code" | "code_verifier":
                 return "invalid_grant"

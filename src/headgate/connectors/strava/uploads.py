@@ -14,7 +14,7 @@ from headgate.base.encoding import JsonObject
 from headgate.base.errors import BudgetSpent, Malformed, Terminal, Transient
 from headgate.base.redact import redact
 from headgate.connectors.destination import ApiDestination
-from headgate.connectors.strava.api import Fault
+from headgate.connectors.strava.api import StravaFault
 from headgate.model.record import Record
 from headgate.ports.connector import Batch, File, Refusal, WriteResult
 from headgate.ports.transport import Response
@@ -44,7 +44,7 @@ _MAY_PASS = ("internal error", "try again")
 _DELETED = "has been deleted"
 
 
-class Exercise(msgspec.Struct, frozen=True, kw_only=True):
+class ExerciseUpload(msgspec.Struct, frozen=True, kw_only=True):
     """What a record must hold to be uploaded; whatever else it holds is remembered."""
 
     #: Where it comes from, and what it is called there.
@@ -78,7 +78,7 @@ class StravaUploads(ApiDestination):
 
 class _Sent(msgspec.Struct, frozen=True):
     record: Record
-    exercise: Exercise
+    exercise: ExerciseUpload
 
 
 class _Writing:
@@ -178,9 +178,9 @@ def duplicate_of(error: str) -> int | None:
     return int(known[1] or known[2]) if known else None
 
 
-def _exercise(record: Record) -> Exercise:
+def _exercise(record: Record) -> ExerciseUpload:
     try:
-        return msgspec.convert(record.data, Exercise)
+        return msgspec.convert(record.data, ExerciseUpload)
     except msgspec.ValidationError as error:
         raise Terminal(f"record {record.key!r} cannot be uploaded: {error}") from None
 
@@ -197,7 +197,7 @@ def _receipt(sent: _Sent, activity_id: int) -> JsonObject:
 def _problems(response: Response) -> str:
     """What is wrong with a file that was not even taken in."""
     try:
-        problems = response.json(Fault).errors
+        problems = response.json(StravaFault).errors
     except Malformed:
         problems = ()
     told = [f"{each.field or each.resource or 'it'} is {each.code}" for each in problems]

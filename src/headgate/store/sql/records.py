@@ -29,7 +29,7 @@ def _rewrite(insert: Insert) -> Insert:
 _upsert = insert_many(records, records.columns.keys(), on_conflict=_rewrite)
 
 
-class Counts(msgspec.Struct):
+class RecordCounts(msgspec.Struct):
     """What became of a chunk's records."""
 
     inserted: int = 0
@@ -47,9 +47,9 @@ class Counts(msgspec.Struct):
 
 def store(
     tx: Connection, chunks: Sequence[tuple[Job, ChunkWork | None]], at: datetime | None
-) -> list[Counts]:
+) -> list[RecordCounts]:
     """Store each chunk's records; the same record read again with the same content is no write."""
-    counts = [Counts() for _ in chunks]
+    counts = [RecordCounts() for _ in chunks]
     brought = list(_brought(chunks))
     while batch := list(islice(brought, ROWS_MAX)):
         del brought[:ROWS_MAX]
@@ -68,7 +68,7 @@ def _brought(chunks: Sequence[tuple[Job, ChunkWork | None]]) -> Iterator[tuple[i
 def _store_some(
     tx: Connection,
     batch: Sequence[tuple[int, _Key, Record]],
-    counts: list[Counts],
+    counts: list[RecordCounts],
     at: datetime | None,
 ) -> None:
     there = _hashes(tx, [key for _, key, _ in batch])

@@ -14,7 +14,7 @@ AHEAD = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 
 
-class Page(msgspec.Struct, frozen=True):
+class ActivityListing(msgspec.Struct, frozen=True):
     """Some of an athlete's activities, the newest first."""
 
     found: Sequence[Listed]
@@ -27,13 +27,13 @@ class Page(msgspec.Struct, frozen=True):
         return [Record(str(each.id), each.data) for each in self.found]
 
 
-async def read_page(ctx: Context, before: datetime | None) -> Page:
+async def read_page(ctx: Context, before: datetime | None) -> ActivityListing:
     """The activities before that moment, as far as the job is about them."""
     before = before or ctx.clock.now() + AHEAD
     found = await list_activities(ctx.http, before=before, after=ctx.since)
     if ctx.limit is not None and len(found) >= ctx.limit - ctx.records:
-        return Page(found[: ctx.limit - ctx.records], None)
-    return Page(found, _next(found, before))
+        return ActivityListing(found[: ctx.limit - ctx.records], None)
+    return ActivityListing(found, _next(found, before))
 
 
 def _next(found: Sequence[Listed], before: datetime) -> datetime | None:

@@ -113,7 +113,7 @@ class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
     poll_after_s: int | None
 
 
-class ActivityPage:
+class ActivityWebPage:
     """Shows activities."""
 
     def __init__(self, site: Site, pages: Pages) -> None:
@@ -147,7 +147,7 @@ class ActivityPage:
 def pages(site: Site) -> PageRouter:
     """The pages of this system, on `site`."""
     rendered = Pages(site, Path(__file__).parent)
-    page, router = ActivityPage(site, rendered), PageRouter(rendered)
+    page, router = ActivityWebPage(site, rendered), PageRouter(rendered)
     router.add(f"{ACTIVITY_PATH}{{token}}", page.show, "GET", "HEAD")
     router.add(f"{ACTIVITY_PATH}{{token}}/streams", page.streams, "GET", "HEAD")
     return router

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus, SystemClock
-from headgate.systems.health_history.stage import Stage, staged
+from headgate.systems.health_history.stage import DemoStage, staged
 from headgate.toolkit.commands.http_server import asked_to_stop, build_site, http_server
 from headgate.toolkit.commands.loading import (
     CONFIG,
@@ -73,7 +73,9 @@ def demo(
 class _Show:
     """One import, watched from beginning to end."""
 
-    def __init__(self, stage: Stage, days: int, speed: float, *, quiet: bool, stays: bool) -> None:
+    def __init__(
+        self, stage: DemoStage, days: int, speed: float, *, quiet: bool, stays: bool
+    ) -> None:
         self._stage = stage
         self._app = stage.app
         self._days = days
@@ -197,7 +199,7 @@ class _Show:
 class _Outage:
     """Fitbit goes down once on the way, and the breaker shows what it is for."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: DemoStage) -> None:
         self._faults = stage.google.faults
         self._begun = self._over = False
 

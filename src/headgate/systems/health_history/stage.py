@@ -32,7 +32,7 @@ LEASE_REAL_S = 15.0
 COOLDOWN_S = 600.0
 
 
-class Stage(msgspec.Struct, frozen=True):
+class DemoStage(msgspec.Struct, frozen=True):
     """What the demonstration is played with."""
 
     app: App
@@ -47,7 +47,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def staged(folder: Path, port: int, *, days: int, speed: float) -> Iterator[Stage]:
+def staged(folder: Path, port: int, *, days: int, speed: float) -> Iterator[DemoStage]:
     """Both providers on this machine, and an application that knows them.
 
     Nothing here is imported before it is asked for: these are extras.
@@ -105,4 +105,4 @@ def staged(folder: Path, port: int, *, days: int, speed: float) -> Iterator[Stag
             transport=transport,
             clock=clock,
         )
-        yield Stage(app, transport, keys, google, strava_there, listener, public_url)
+        yield DemoStage(app, transport, keys, google, strava_there, listener, public_url)

@@ -26,7 +26,7 @@ from headgate.toolkit.site import Site
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class Api(msgspec.Struct, frozen=True, kw_only=True):
+class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
     """What the routes need at hand; `request.app.state.api`."""
 
     site: Site
@@ -54,7 +54,7 @@ class ApiRoute(APIRoute):
 
 
 async def _admit(request: Request, handler: Handler) -> Response:
-    api: Api = request.app.state.api
+    api: ApiContext = request.app.state.api
     host = request.client.host if request.client is not None else ""
     api.strangers.check(host)
     try:
@@ -84,8 +84,8 @@ async def _admit(request: Request, handler: Handler) -> Response:
 # ---- what a route may ask for ------------------------------------------------------------------
 
 
-async def _api(request: Request) -> Api:
-    api: Api = request.app.state.api
+async def _api(request: Request) -> ApiContext:
+    api: ApiContext = request.app.state.api
     return api
 
 

@@ -52,7 +52,7 @@ class BudgetDocument(BaseModel):
     answers_429_24h: int
 
 
-class Budgets(BaseModel):
+class BudgetList(BaseModel):
     """Every declared budget."""
 
     model_config = shows({"data": [examples.BUDGET]})
@@ -90,7 +90,7 @@ async def set_user(app: TheApp, caller: TheAdmin, user_id: UserId, body: SetPlan
     "/budgets",
     operation_id="list_budgets",
     summary="How the providers' budgets stand",
-    response_model=Budgets,
+    response_model=BudgetList,
     responses=reads(),
 )
 async def budgets(app: TheApp, caller: TheAdmin) -> Response:
@@ -98,4 +98,4 @@ async def budgets(app: TheApp, caller: TheAdmin) -> Response:
     uses = [
         msgspec.to_builtins(each, builtin_types=(datetime,)) for each in await app.budgets.use()
     ]
-    return answers.document(Budgets(data=[BudgetDocument(**each) for each in uses]))
+    return answers.document(BudgetList(data=[BudgetDocument(**each) for each in uses]))

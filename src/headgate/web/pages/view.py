@@ -15,7 +15,7 @@ from headgate.toolkit.pages.rendering import Mark, Tile
 MILESTONE_PERCENT = 25
 
 
-class Moment(msgspec.Struct, frozen=True):
+class TimeText(msgspec.Struct, frozen=True):
     """A time for people, and for machines."""
 
     text: str
@@ -45,7 +45,7 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
     percent_text: str | None
     #: When it will be done: a text, with the two times that it names, where it names any.
     finish_text: str | None
-    finish: tuple[Moment, Moment] | None
+    finish: tuple[TimeText, TimeText] | None
     tiles: tuple[Tile, ...]
     gaps: tuple[Gap, ...]
     #: Days with something wrong beyond those that are told.
@@ -55,7 +55,7 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
     reconnect_path: str | None
     reconnect_title: str | None
     closing: str | None
-    times: tuple[tuple[str, Moment], ...]
+    times: tuple[tuple[str, TimeText], ...]
     #: Told aloud when it changes.
     milestone: str
     poll_after_s: int | None
@@ -141,7 +141,7 @@ def _days(job: JobView) -> tuple[str, str] | None:
     return job.start_date.isoformat(), job.end_date.isoformat()
 
 
-def _finish(status: JobStatus) -> tuple[str | None, tuple[Moment, Moment] | None]:
+def _finish(status: JobStatus) -> tuple[str | None, tuple[TimeText, TimeText] | None]:
     """When it will be done, as far as that can be told."""
     goes_on = status.state in (JobState.PENDING, JobState.RUNNING) or (
         status.state is JobState.PAUSED and status.wake_at is not None
@@ -157,17 +157,17 @@ def _finish(status: JobStatus) -> tuple[str | None, tuple[Moment, Moment] | None
         return "Done around", (first, last)
     if first.iso[:10] == last.iso[:10]:
         # One day, told once.
-        first = Moment(first.text.removesuffix(" UTC"), first.iso)
-        last = Moment(last.text[len("2026-01-01 ") :], last.iso)
+        first = TimeText(first.text.removesuffix(" UTC"), first.iso)
+        last = TimeText(last.text[len("2026-01-01 ") :], last.iso)
     return "Done between", (first, last)
 
 
-def _minute(at: datetime) -> Moment:
+def _minute(at: datetime) -> TimeText:
     return _moment(at.replace(second=0, microsecond=0))
 
 
-def _moment(at: datetime) -> Moment:
-    return Moment(format_time(at), at.isoformat(timespec="seconds"))
+def _moment(at: datetime) -> TimeText:
+    return TimeText(format_time(at), at.isoformat(timespec="seconds"))
 
 
 def _tiles(job: JobView) -> tuple[Tile, ...]:
@@ -206,7 +206,7 @@ def _closing(job: JobView) -> str | None:
             return "You can close this page; the import goes on."
 
 
-def _times(job: JobView) -> tuple[tuple[str, Moment], ...]:
+def _times(job: JobView) -> tuple[tuple[str, TimeText], ...]:
     told = (
         ("Started", job.started_at or job.created_at),
         ("Ended", job.finished_at) if job.finished_at else ("Last change", job.updated_at),
