@@ -20,7 +20,7 @@ PEOPLE = 2
 ANSWER_S_MAX = (5.0, 5.0, 60.0)
 
 
-class DeliveryWork(Workload):
+class DeliveryWorkload(Workload):
     """People who add deliveries, workers that send them, and a receiver that counts."""
 
     tables = (SqlDeliveries.table,)

@@ -31,7 +31,7 @@ from headgate.store.sql.settle import Settlement
 from headgate.store.sql.store import SqlStore
 from tests.deliveries import SqlDeliveries
 from tests.simulation.ablations import Switch, early_expiry, no_expiry, no_state, no_token
-from tests.simulation.delivery_work import DeliveryWork
+from tests.simulation.delivery_work import DeliveryWorkload
 
 #: Always the same: a change that breaks one of them broke it itself.
 FIXED = range(10)
@@ -54,7 +54,7 @@ def test_no_seed_finds_a_violation(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", WITH_DELIVERIES)
 def test_a_leased_type_that_the_engine_does_not_know_is_as_safe(seed: int) -> None:
-    verdict = play(seed, workloads=[DeliveryWork])
+    verdict = play(seed, workloads=[DeliveryWorkload])
     assert not verdict.violations, verdict.report
     assert verdict.counts["deliveries"] > 0
 
@@ -112,7 +112,7 @@ async def anybody(port: SqlConnections, connection_id: str, **asked: Any) -> boo
 LEASED: dict[str, tuple[type[SqlLeases[Any, Any, Any]], Sequence[type[Workload]]]] = {
     "job": (SqlStore, ()),
     "item": (SqlItems, ()),
-    "delivery": (SqlDeliveries, (DeliveryWork,)),
+    "delivery": (SqlDeliveries, (DeliveryWorkload,)),
 }
 #: For each safeguard and leased type, a seed that is known to notice its loss; it is played first.
 KNOWN = {

@@ -15,7 +15,7 @@ from headgate.model.account import Tokens
 from headgate.ports.auth import Auth, AuthContext, TokenPlacement
 from headgate.simulation.host import Host, current_host
 from headgate.simulation.loop import SimulationLoop
-from headgate.simulation.provider import Trouble
+from headgate.simulation.provider import FaultRates
 
 ACCESS_S = 100.0
 #: Two workers that use one refresh token within this long do not both have the lease to do so:
@@ -95,7 +95,7 @@ class SimulatedAuth:
     refresh_margin_s = 10.0
     ports: frozenset[int] = frozenset()
 
-    def __init__(self, server: AuthServer, draw: Random, trouble: Trouble) -> None:
+    def __init__(self, server: AuthServer, draw: Random, trouble: FaultRates) -> None:
         self._server = server
         self._draw = draw
         self._trouble = trouble

@@ -26,7 +26,7 @@ from headgate.ports.limiter import Limiter
 from headgate.simulation.deployment import START, Deployment, StoreClock
 from headgate.simulation.invariants import judge_ends
 from headgate.simulation.limiter_server import LimiterServer
-from headgate.simulation.provider import Trouble
+from headgate.simulation.provider import FaultRates
 from headgate.simulation.request_meter import MeteredLimiter, RequestMeter
 from headgate.simulation.workload import FIRST_ACT_S, POLICY, JobWorkload, Stage
 from headgate.store.sql import documents, items
@@ -65,7 +65,7 @@ class PhotoSource:
     name = COLLECTION
     budget = BUDGET
 
-    def __init__(self, draw: Random, trouble: Trouble, meter: RequestMeter) -> None:
+    def __init__(self, draw: Random, trouble: FaultRates, meter: RequestMeter) -> None:
         self._draw = draw
         self._trouble = trouble
         self._meter = meter
@@ -112,7 +112,7 @@ class PhotoSource:
             await passage.saw(self._meter.counts())
 
 
-class ItemWork(JobWorkload):
+class ItemWorkload(JobWorkload):
     """People who have their photos fetched."""
 
     def __init__(self, stage: Stage) -> None:

@@ -14,7 +14,7 @@ PAGES = 6
 TICK_S = 0.001
 
 
-class Trouble:
+class FaultRates:
     """How often the outside world misbehaves; switched off for the last act."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class EarlyRequest(NamedTuple):
 class SimulatedProvider:
     """A source of days and pages."""
 
-    def __init__(self, name: str, draw: random.Random, trouble: Trouble) -> None:
+    def __init__(self, name: str, draw: random.Random, trouble: FaultRates) -> None:
         self.name = name
         self._draw = draw
         self._trouble = trouble
@@ -90,7 +90,7 @@ class RequestLedger:
 
     name = "ledger"
 
-    def __init__(self, draw: random.Random, trouble: Trouble) -> None:
+    def __init__(self, draw: random.Random, trouble: FaultRates) -> None:
         self._draw = draw
         self._trouble = trouble
         #: What was accepted, by key; a key that comes again is not accepted again.

@@ -22,7 +22,7 @@ from headgate.ports.transport import Request, Response
 from headgate.simulation.auth_server import AuthServer, SimulatedAuth
 from headgate.simulation.deployment import START, Deployment
 from headgate.simulation.invariants import judge_ends
-from headgate.simulation.provider import PAGES, Trouble
+from headgate.simulation.provider import PAGES, FaultRates
 from headgate.simulation.workload import POLICY, JobWorkload, Stage
 from headgate.store.sql import connections
 from headgate.store.sql.connections import SqlConnections
@@ -39,7 +39,7 @@ class DiarySource:
     budget = None
     ports: frozenset[int] = frozenset()
 
-    def __init__(self, server: AuthServer, draw: Random, trouble: Trouble) -> None:
+    def __init__(self, server: AuthServer, draw: Random, trouble: FaultRates) -> None:
         self.auth = SimulatedAuth(server, draw, trouble)
         self._server = server
         self._draw = draw
@@ -82,7 +82,7 @@ class NoNetwork:
         """Nothing is held."""
 
 
-class RenewalWork(JobWorkload):
+class RenewalWorkload(JobWorkload):
     """People who have their diaries read, by two syncs at a time."""
 
     def __init__(self, stage: Stage) -> None:

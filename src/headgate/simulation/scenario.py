@@ -19,11 +19,11 @@ from headgate.ports.signal import CONTROL, SWEEP, lane_topic
 from headgate.simulation import audit
 from headgate.simulation.deployment import Deployment, Process
 from headgate.simulation.host import release_frozen
-from headgate.simulation.item_work import ItemWork
+from headgate.simulation.item_work import ItemWorkload
 from headgate.simulation.loop import SimulationLoop
-from headgate.simulation.renewal_work import RenewalWork
+from headgate.simulation.renewal_work import RenewalWorkload
 from headgate.simulation.runner import run
-from headgate.simulation.sync_work import SyncWork
+from headgate.simulation.sync_work import SyncWorkload
 from headgate.simulation.workload import FIRST_ACT_S, WORKER, Stage, Workload
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.store.sql.store import SqlStore
@@ -32,7 +32,12 @@ WORKERS = 3
 #: In the last act everything must have ended by then: LIVE.
 LAST_ACT_S = 3600.0
 #: Each seed has the two syncs, and one of these besides: not every seed has everything.
-SWARM: Sequence[Sequence[type[Workload]]] = ((), (ItemWork,), (ItemWork,), (RenewalWork,))
+SWARM: Sequence[Sequence[type[Workload]]] = (
+    (),
+    (ItemWorkload,),
+    (ItemWorkload,),
+    (RenewalWorkload,),
+)
 
 
 class Ablation(msgspec.Struct, frozen=True):
@@ -92,7 +97,7 @@ class _Play:
         self._ablation = ablation
         self._stage = Stage(loop)
         drawn = loop.random("workloads").choice(SWARM)
-        makes: Sequence[type[Workload]] = tuple(dict.fromkeys((SyncWork, *drawn, *more)))
+        makes: Sequence[type[Workload]] = tuple(dict.fromkeys((SyncWorkload, *drawn, *more)))
         self._workloads = [make(self._stage) for make in makes]
         self._deployment = Deployment(
             loop,

@@ -19,7 +19,7 @@ USERS_MAX = 4
 END = date(2025, 12, 31)
 
 
-class SyncWork(JobWorkload):
+class SyncWorkload(JobWorkload):
     """People who read days and pages."""
 
     def __init__(self, stage: Stage) -> None:

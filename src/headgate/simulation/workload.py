@@ -23,7 +23,7 @@ from headgate.model.states import JOB, JobState
 from headgate.policy.retry import RetryPolicy
 from headgate.simulation.deployment import Deployment, Process, ProcessExtras
 from headgate.simulation.loop import SimulationLoop
-from headgate.simulation.provider import Trouble
+from headgate.simulation.provider import FaultRates
 from headgate.store.sql.leases import LeaseTable
 
 FIRST_ACT_S = 1200.0
@@ -48,7 +48,7 @@ class Stage:
 
     def __init__(self, loop: SimulationLoop) -> None:
         self.loop = loop
-        self.trouble = Trouble()
+        self.trouble = FaultRates()
         self._client: Process | None = None
 
     def open(self, deployment: Deployment) -> None:
