@@ -75,7 +75,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[JobState, ...] = ()
 
 
-class Jobs(Leases[Job, JobChange, ChunkWork], Protocol):
+class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
     """Jobs."""
 
     async def submit(self, new: NewJob) -> SubmitResult:
@@ -132,7 +132,7 @@ class Jobs(Leases[Job, JobChange, ChunkWork], Protocol):
         ...
 
 
-class Events(Protocol):
+class EventStore(Protocol):
     """What happened to each job."""
 
     async def events(self, job_id: str, *, after: int, limit: int) -> Sequence[JobEvent]:
@@ -148,7 +148,7 @@ class Events(Protocol):
         ...
 
 
-class Records(Protocol):
+class RecordStore(Protocol):
     """Records that are kept here."""
 
     async def records(
@@ -180,7 +180,7 @@ class Records(Protocol):
         ...
 
 
-class CoverageMap(Protocol):
+class CoverageStore(Protocol):
     """What is known of each day of a connection's history."""
 
     async def coverage(
@@ -200,7 +200,7 @@ class CoverageMap(Protocol):
         ...
 
 
-class Users(Protocol):
+class UserStore(Protocol):
     """What is known of users besides their connections."""
 
     async def plan_of(self, user_id: str) -> str | None:
@@ -212,7 +212,7 @@ class Users(Protocol):
         ...
 
 
-class Workers(Protocol):
+class WorkerStore(Protocol):
     """Worker processes."""
 
     async def refresh_worker(
@@ -234,7 +234,7 @@ class Workers(Protocol):
         ...
 
 
-class Store(Jobs, Events, Records, CoverageMap, Users, Workers, Protocol):
+class Store(JobStore, EventStore, RecordStore, CoverageStore, UserStore, WorkerStore, Protocol):
     """All that a job needs a store for."""
 
     async def free_locks(self) -> int:
