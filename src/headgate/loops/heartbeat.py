@@ -8,7 +8,7 @@ from headgate.base.clock import Clock
 from headgate.base.service import Service
 from headgate.flow.claims import BEATS_PER_LEASE, ActiveClaims
 from headgate.model.worker import Abilities
-from headgate.ports.store import Workers
+from headgate.ports.store import WorkerStore
 
 #: A worker tells of itself once in a lease, and counts as gone after so many without a word.
 PRESENCE_LEASES = 2.5
@@ -18,7 +18,7 @@ class Presence:
     """Tells that this worker process lives, and what it can run."""
 
     def __init__(
-        self, workers: Workers, worker: str, abilities: Abilities, *, lease_s: float
+        self, workers: WorkerStore, worker: str, abilities: Abilities, *, lease_s: float
     ) -> None:
         """Tell it of `worker`."""
         self._workers = workers

@@ -10,7 +10,7 @@ from headgate.model.job import EventKind, Job, Mode
 from headgate.model.states import JOB, DayStatus, JobState
 from headgate.policy.calendar import days_in
 from headgate.simulation.deployment import START
-from headgate.simulation.provider import PAGES, EarlyRequest, Ledger, records_of
+from headgate.simulation.provider import PAGES, EarlyRequest, RequestLedger, records_of
 from headgate.store.sql import coverage, events, records, settle
 
 _EVENTS_MAX = 100_000
@@ -21,7 +21,7 @@ ZOMBIE = timedelta(seconds=90)
 _CHUNK_EVENTS = (EventKind.CHUNK, EventKind.SUCCEEDED, EventKind.DAY_FAILED)
 
 
-def judge(tx: Connection, acknowledged: Mapping[str, Job], ledger: Ledger) -> list[str]:
+def judge(tx: Connection, acknowledged: Mapping[str, Job], ledger: RequestLedger) -> list[str]:
     """What is wrong with the end of the jobs that read days and pages."""
     found = [f"ONCE: the ledger was sent two contents under {key}" for key in ledger.changed]
     for job_id in sorted(acknowledged):
@@ -53,7 +53,7 @@ def judge_arrivals(tx: Connection, early: Iterable[EarlyRequest]) -> Iterable[st
             yield f"EARLY: {request.job_id} asked at {until:%H:%M:%S}, refused at {since:%H:%M:%S}"
 
 
-def _judge_job(tx: Connection, job_id: str, ledger: Ledger | None) -> Iterable[str]:
+def _judge_job(tx: Connection, job_id: str, ledger: RequestLedger | None) -> Iterable[str]:
     try:
         row = settle.TABLE.get(tx, job_id)
     except NotFound:
@@ -76,7 +76,7 @@ def _chunks_once(tx: Connection, job: Job) -> Iterable[str]:
         yield f"ONCE: {job.id} committed {job.steps} chunks and told of {told}"
 
 
-def _complete(tx: Connection, job: Job, ledger: Ledger) -> Iterable[str]:
+def _complete(tx: Connection, job: Job, ledger: RequestLedger) -> Iterable[str]:
     if job.mode is Mode.HISTORY:
         yield from _days_complete(tx, job)
     elif job.steps != PAGES:
@@ -106,7 +106,7 @@ def _days_complete(tx: Connection, job: Job) -> Iterable[str]:
         yield f"ONCE: {job.id} has {planned} days to read and committed {job.steps} chunks"
 
 
-def _sent_once(job: Job, ledger: Ledger) -> Iterable[str]:
+def _sent_once(job: Job, ledger: RequestLedger) -> Iterable[str]:
     """The ledger accepted the chunks that were committed, under their keys, and no others."""
     prefix = f"{job.id}:"
     accepted = {int(key.removeprefix(prefix)) for key in ledger.accepted if key.startswith(prefix)}

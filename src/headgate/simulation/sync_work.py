@@ -11,7 +11,7 @@ from headgate.flow.registry import Sync
 from headgate.flow.submit import JobRequest
 from headgate.model.job import Mode, Reprocess
 from headgate.simulation.invariants import judge, judge_arrivals
-from headgate.simulation.provider import Ledger, SimulatedProvider
+from headgate.simulation.provider import RequestLedger, SimulatedProvider
 from headgate.simulation.workload import POLICY, JobWorkload, Stage
 
 #: So many people, or fewer: a seed draws how many.
@@ -24,7 +24,7 @@ class SyncWorkload(JobWorkload):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        self._ledger = Ledger(stage.loop.random("ledger"), stage.trouble)
+        self._ledger = RequestLedger(stage.loop.random("ledger"), stage.trouble)
         self._provider = SimulatedProvider("provider", stage.loop.random("provider"), stage.trouble)
 
     def syncs(self) -> Sequence[Sync]:

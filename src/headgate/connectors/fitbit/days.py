@@ -10,7 +10,7 @@ from datetime import date, timedelta
 
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import Malformed, Terminal
-from headgate.connectors.fitbit.api import Fault
+from headgate.connectors.fitbit.api import GoogleFault
 from headgate.connectors.fitbit.shapes import (
     ExercisePage,
     ExercisePoint,
@@ -88,7 +88,7 @@ async def _export(http: Http, point: ExercisePoint) -> tuple[str | None, str | N
     if response.status == _NOT_FOUND:
         return None, GONE
     if response.status == _REFUSED:
-        if response.json(Fault).error.status != "FAILED_PRECONDITION":
+        if response.json(GoogleFault).error.status != "FAILED_PRECONDITION":
             raise Terminal("Fitbit does not understand how we ask for a TCX file")
         return None, NOT_EXPORTED
     text = _tcx(response)

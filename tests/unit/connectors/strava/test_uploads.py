@@ -25,7 +25,7 @@ from headgate.connectors.strava.uploads import (
     BEGUN_S_PATIENCE,
     FRESH_S_PATIENCE,
     POLL_PAUSES_S,
-    Exercise,
+    ExerciseUpload,
     duplicate_of,
 )
 from tests.unit.connectors.fakes import START, Answer, Bench, FakeAccess, answer
@@ -384,8 +384,8 @@ async def test_a_429_is_not_waited_out_here() -> None:
 
 
 def test_equal_exercises_have_equal_ids_and_others_have_others() -> None:
-    one = msgspec.convert(exercise(1).data, Exercise)
-    again = msgspec.convert(exercise(1, tcx="<other/>", name="Walk").data, Exercise)
-    other = msgspec.convert(exercise(2).data, Exercise)
+    one = msgspec.convert(exercise(1).data, ExerciseUpload)
+    again = msgspec.convert(exercise(1, tcx="<other/>", name="Walk").data, ExerciseUpload)
+    other = msgspec.convert(exercise(2).data, ExerciseUpload)
 
     assert one.external_id == again.external_id != other.external_id
