@@ -26,7 +26,7 @@ from headgate.connectors.keys import KeyRing, new_entry
 from headgate.connectors.rates import listed, together
 from headgate.connectors.vault import AesVault
 from headgate.flow.sealing import seal, unseal
-from headgate.model.account import Tokens
+from headgate.model.connection import Tokens
 from headgate.ports.auth import Vault
 from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request, Transport

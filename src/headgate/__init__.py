@@ -54,8 +54,8 @@ from headgate.flow.registry import Collection, Sync
 from headgate.flow.submit import JobRequest
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import Supervisor, WorkerSettings
-from headgate.model.account import Connection, ConnectionReason
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
+from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.forecast import DayCost, Forecast
 from headgate.model.item import Document, Item
 from headgate.model.job import (

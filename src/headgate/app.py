@@ -21,7 +21,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.ids import UlidIds, system_random
 from headgate.base.lazy import load
 from headgate.connectors.addresses import HTTPS_PORT, AddressRules
-from headgate.flow.access import ApiKeys
+from headgate.flow.api_keys import ApiKeys
 from headgate.flow.backfill import Backfills
 from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections

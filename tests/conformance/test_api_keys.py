@@ -6,7 +6,7 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
-from headgate.model.access import ApiKey, Role
+from headgate.model.api_key import ApiKey, Role
 from headgate.ports.api_keys import NewApiKey
 from headgate.store.sql.api_keys import SqlApiKeys
 from headgate.store.sql.database import Database

@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import IllegalTransition, NotFound, StoreError
-from headgate.model.account import Connection, ConnectionReason, SealedCredentials
+from headgate.model.connection import Connection, ConnectionReason, SealedCredentials
 from headgate.model.states import CONNECTION, ConnectionState
 from headgate.ports.connections import NewConnection, Renewal, ResealedCredentials
 from headgate.store.sql.connections import SqlConnections

@@ -8,7 +8,6 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.states import JobState
-from headgate.store.sql import line
 from headgate.store.sql.store import SqlStore
 from tests.stores import (
     LEASE,
@@ -185,7 +184,7 @@ async def test_more_sleepers_than_one_claim_wakes_are_all_claimed_in_the_end(
     store: SqlStore, clock: ManualClock
 ) -> None:
     # Given more due sleepers than a claim wakes at once
-    sleepers = await submit_all(store, [new_job(delay_s=1) for _ in range(line.WAKE_MAX + 10)])
+    sleepers = await submit_all(store, [new_job(delay_s=1) for _ in range(queue.WAKE_MAX + 10)])
     clock.advance(60)
 
     # When a worker that takes them all claims, and claims again because it is told to at once
@@ -193,7 +192,7 @@ async def test_more_sleepers_than_one_claim_wakes_are_all_claimed_in_the_end(
     second = await store.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
 
     # Then it has them all
-    assert (len(first.jobs), first.next_due_s) == (line.WAKE_MAX, 0.0)
+    assert (len(first.jobs), first.next_due_s) == (queue.WAKE_MAX, 0.0)
     assert (len(second.jobs), second.next_due_s) == (10, None)
     assert sorted(ids([*first.jobs, *second.jobs])) == ids(sleepers)
 

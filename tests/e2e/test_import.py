@@ -20,7 +20,7 @@ from headgate.connectors.fitbit import fitbit
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.vault import AesVault
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.sandbox.google_health import access as google_access
 from headgate.sandbox.google_health.sandbox import GoogleHealth
 from headgate.sandbox.serving import serving

@@ -34,7 +34,7 @@ from headgate import (
 )
 from headgate.flow.credentials import Credentials
 from headgate.flow.sealing import OpenCredentials, unseal
-from headgate.model.account import SealedCredentials
+from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import Renewal, SealedConnection
 from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind

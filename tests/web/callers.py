@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from headgate import App, Chunk, Context, Mode, NoData, Record, Sync, System
 from headgate.connectors.keys import KeyRing
 from headgate.discovery import installed_systems
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.web.server import build
 from tests.worlds import ScriptedSource, World, in_world
 

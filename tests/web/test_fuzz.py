@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 from headgate import App
 from headgate.base.clock import ManualClock
 from headgate.connectors.keys import KeyRing
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.signals.local import LocalSignal
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.toolkit.api.limits import Limits

@@ -17,7 +17,7 @@ from headgate import App, Chunk, Context, RetryPolicy, StoreError, Sync, Transie
 from headgate.base.errors import LimiterUnreachable
 from headgate.flow.measurements import ChunkOutcome
 from headgate.model import item as change
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.model.states import ITEM, JOB, words
 from headgate.toolkit.metrics import Part, gauge
 from headgate.web.metrics import PARTS, PATH, exposition

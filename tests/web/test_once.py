@@ -8,7 +8,7 @@ import pytest
 
 from headgate import StoreUnavailable
 from headgate.flow.backfill import Backfills
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.toolkit.api import idempotency
 from tests.web.callers import DAYS, Served, problem, serving, start
 from tests.worlds import World

@@ -13,7 +13,7 @@ from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.connectors.keys import KeyRing
 from headgate.flow.connect import Connections
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.web.server import build
 from tests.collecting import TOKEN, notes_sync
 from tests.connecting import Site, database_bytes, strava_source, vault

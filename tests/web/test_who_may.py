@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.secret import Secret
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.toolkit.api.route import ApiRoute
 from tests.stores import contents
 from tests.web.callers import DAYS, Served, problem, serving, start

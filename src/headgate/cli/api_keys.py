@@ -8,7 +8,7 @@ import typer
 
 from headgate.app import App
 from headgate.base.secret import Secret
-from headgate.model.access import ApiKey, Role
+from headgate.model.api_key import ApiKey, Role
 from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
 from headgate.toolkit.commands.output import messages, out, print_json
 

@@ -12,7 +12,7 @@ from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.secret import Secret
 from headgate.flow.connect import LIST_MAX, VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.documents import connection_document, page_document
-from headgate.model.account import Connection
+from headgate.model.connection import Connection
 from headgate.toolkit.commands.linking import links, site_url
 from headgate.toolkit.commands.loading import AppOption, JsonOption, errors_told, load_app, run
 from headgate.toolkit.commands.output import messages, out, print_json

@@ -10,7 +10,7 @@ from headgate.app import App
 from headgate.base.errors import InvalidInput
 from headgate.base.listening import address_of, listening
 from headgate.connectors.keys import KeyRing
-from headgate.flow.access import LIST_MAX
+from headgate.flow.api_keys import LIST_MAX
 from headgate.toolkit.commands.http_server import asked_to_stop, build_site, http_server
 from headgate.toolkit.commands.linking import signing_keys
 from headgate.toolkit.commands.loading import (

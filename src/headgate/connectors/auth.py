@@ -4,7 +4,7 @@ import msgspec
 
 from headgate.base.errors import AuthExpired
 from headgate.base.secret import Secret
-from headgate.model.account import Tokens
+from headgate.model.connection import Tokens
 from headgate.ports.auth import Auth, AuthContext, TokenPlacement, one_line
 
 

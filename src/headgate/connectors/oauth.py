@@ -38,7 +38,7 @@ from headgate.base.secret import Secret
 from headgate.connectors.answers import retry_after_s
 from headgate.connectors.auth import InHeader, Placement
 from headgate.connectors.urls import joined, origin_of
-from headgate.model.account import Tokens
+from headgate.model.connection import Tokens
 from headgate.ports.auth import Auth, AuthContext, Consent, TokenPlacement
 from headgate.ports.transport import Headers, Request, Response, Timeouts
 

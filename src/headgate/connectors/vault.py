@@ -19,7 +19,7 @@ from headgate.base.errors import CredentialsUnreadable
 from headgate.base.ids import system_random
 from headgate.base.secret import Secret
 from headgate.connectors.keys import KeyRing
-from headgate.model.account import Binding
+from headgate.model.connection import Binding
 
 VERSION = 1
 NONCE_BYTES = 12

@@ -17,7 +17,7 @@ from headgate.flow.credentials import Credentials
 from headgate.flow.registry import Registry
 from headgate.flow.sealing import seal
 from headgate.flow.submit import check_name
-from headgate.model.account import Binding, Connection, ConnectionReason, Tokens
+from headgate.model.connection import Binding, Connection, ConnectionReason, Tokens
 from headgate.ports.auth import CodeAuth, Consent, one_line
 from headgate.ports.connections import (
     ConnectAttempt,

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from headgate.base.encoding import JsonObject
-from headgate.model.account import Connection
+from headgate.model.connection import Connection
 from headgate.model.item import Item
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import msgspec
 from headgate.base.errors import CredentialsUnreadable
 from headgate.base.log import get_logger
 from headgate.flow.sealing import seal, unseal
-from headgate.model.account import Tokens
+from headgate.model.connection import Tokens
 from headgate.ports.auth import Vault
 from headgate.ports.connections import KeyRotationStore, ResealedCredentials, SealedConnection
 

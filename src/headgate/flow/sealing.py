@@ -3,7 +3,7 @@
 import msgspec
 
 from headgate.base.secret import Secret
-from headgate.model.account import Binding, Connection, SealedCredentials, Tokens
+from headgate.model.connection import Binding, Connection, SealedCredentials, Tokens
 from headgate.ports.auth import Vault
 from headgate.ports.connections import SealedConnection
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from headgate.model.access import ApiKey, Role
+from headgate.model.api_key import ApiKey, Role
 
 
 class NewApiKey(msgspec.Struct, frozen=True, kw_only=True):

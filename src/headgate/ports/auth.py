@@ -9,7 +9,7 @@ import msgspec
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.model.account import Binding, Tokens
+from headgate.model.connection import Binding, Tokens
 from headgate.ports.transport import Transport
 
 

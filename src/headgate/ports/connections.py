@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from headgate.model.account import Connection, ConnectionReason, SealedCredentials
+from headgate.model.connection import Connection, ConnectionReason, SealedCredentials
 
 
 class NewConnection(msgspec.Struct, frozen=True, kw_only=True):

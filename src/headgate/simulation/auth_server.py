@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headgate.base.errors import GrantRefused, Transient
 from headgate.base.secret import Secret
-from headgate.model.account import Tokens
+from headgate.model.connection import Tokens
 from headgate.ports.auth import Auth, AuthContext, TokenPlacement
 from headgate.simulation.host import Host, current_host
 from headgate.simulation.loop import SimulationLoop

@@ -13,7 +13,7 @@ from headgate.connectors.vault import AesVault
 from headgate.flow.registry import Sync
 from headgate.flow.sealing import seal, unseal
 from headgate.flow.submit import JobRequest
-from headgate.model.account import SealedCredentials, Tokens
+from headgate.model.connection import SealedCredentials, Tokens
 from headgate.model.record import Record
 from headgate.model.states import ConnectionState
 from headgate.ports.connections import NewConnection, Renewal

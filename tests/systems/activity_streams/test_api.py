@@ -26,7 +26,7 @@ from headgate.connectors.strava import strava
 from headgate.connectors.strava.streams import streams_document
 from headgate.flow.sealing import seal
 from headgate.model import item as change
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.model.item import Document, Item
 from headgate.model.states import ItemState
 from headgate.ports.connections import NewConnection

@@ -20,7 +20,7 @@ from headgate import App
 from headgate.base.clock import ManualClock
 from headgate.connectors.strava.streams import streams_document
 from headgate.model import item as change
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.model.item import Document, Item
 from headgate.ports.items import NewItem
 from headgate.systems.activity_streams.names import (

@@ -19,7 +19,7 @@ from headgate import (
     Reason,
     Secret,
 )
-from headgate.model.account import Tokens
+from headgate.model.connection import Tokens
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.ports.transport import Request, Response

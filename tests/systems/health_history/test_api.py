@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate import Chunk, Context, Forbidden, JobStatus, Transient
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.model.states import JobState
 from headgate.systems.health_history import api
 from headgate.systems.health_history.api import (

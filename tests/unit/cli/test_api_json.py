@@ -15,7 +15,7 @@ from headgate import App, Mode
 from headgate.base import event_loop
 from headgate.cli.main import cli
 from headgate.connectors.keys import KeyRing
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.web.server import build
 
 MODULE = "cli_app_with_jobs_of_every_state"

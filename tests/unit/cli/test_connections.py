@@ -20,7 +20,7 @@ from headgate.base.secret import Secret
 from headgate.cli.main import cli
 from headgate.connectors.keys import KeyRing
 from headgate.flow.sealing import unseal
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.toolkit.links import Links
 from headgate.web.server import build
 from tests.connecting import key_entries

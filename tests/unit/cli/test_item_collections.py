@@ -16,7 +16,7 @@ from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
 from headgate.cli.main import cli
 from headgate.connectors.keys import KeyRing
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.toolkit.commands.loading import USAGE
 from headgate.web.server import build
 from tests.collecting import COMMENTS, connect, put, stuck

@@ -23,7 +23,7 @@ from headgate.base.errors import (
 from headgate.base.secret import Secret
 from headgate.connectors.auth import ApiToken, InQuery
 from headgate.connectors.oauth import OAuth2, Rotation, challenge_of
-from headgate.model.account import Tokens
+from headgate.model.connection import Tokens
 from headgate.ports.auth import AuthContext, CodeAuth, Consent
 from tests.unit.connectors.fakes import START, Answer, ScriptedTransport, answer
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headgate.flow.documents import connection_document, item_document, page_document
-from headgate.model.account import Connection, ConnectionReason
+from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.item import Item
 from headgate.model.job import Lane
 from headgate.model.states import ConnectionState, ItemState

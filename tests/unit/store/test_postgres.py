@@ -15,7 +15,7 @@ from headgate.base.errors import NotFound, StoreError, StoreUnavailable
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.lease import Claim
-from headgate.store.sql import line, postgres
+from headgate.store.sql import postgres
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import CROWDED_S, SqlStore
 from tests import servers, stores
@@ -411,7 +411,7 @@ async def test_what_was_claimed_is_kept_where_waking_the_others_fails(
         raise StoreUnavailable
 
     with monkeypatch.context() as failing:
-        failing.setattr(line, "wake_sleepers", fail)
+        failing.setattr(queue, "wake_sleepers", fail)
         first = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
 
     # Then what was claimed is there, and the other comes with the next claim

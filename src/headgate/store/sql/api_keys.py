@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select, update
 
 from headgate.base.errors import NotFound
-from headgate.model.access import ApiKey
+from headgate.model.api_key import ApiKey
 from headgate.ports.api_keys import NewApiKey, StoredApiKey
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, reads, writes_timed

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from headgate.base.errors import IllegalTransition, NotFound
-from headgate.model.account import Connection, ConnectionReason, SealedCredentials
+from headgate.model.connection import Connection, ConnectionReason, SealedCredentials
 from headgate.model.states import CONNECTION, ConnectionState
 from headgate.ports.connections import NewConnection, Renewal, ResealedCredentials, SealedConnection
 from headgate.store.sql import removals

@@ -12,8 +12,8 @@ from sqlalchemy import BindParameter, ColumnElement, Connection, ScalarSelect, S
 from headgate.model.job import Lane, Reason
 from headgate.model.states import JOB, JobState
 from headgate.store.sql.leases import times
-from headgate.store.sql.line import OF_LANE, of_each, of_syncs
 from headgate.store.sql.moment import Moment
+from headgate.store.sql.queue import OF_LANE, of_each, of_syncs
 from headgate.store.sql.tables import ACTIVE, ASLEEP, ENDED, IN_LINE, PAUSED, jobs
 
 #: Who waits for a worker: in line, or asleep until its time and, once that has come, a claim.

@@ -32,9 +32,9 @@ from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import JobFilter, NewJob, SubmitResult
-from headgate.store.sql import events, line
-from headgate.store.sql.line import OF_LANE, of_each, of_syncs
+from headgate.store.sql import events
 from headgate.store.sql.moment import ZERO, Moment, instant
+from headgate.store.sql.queue import OF_LANE, of_each, of_syncs
 from headgate.store.sql.settle import TABLE, active_job_of
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import ASLEEP, IN_LINE, job_events, jobs
@@ -101,7 +101,7 @@ def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[
             state=JobState.PENDING,
             reason=Reason.QUEUED,
             wake_at=instant(server=server, after="delay"),
-            turn=null() if syncs is None else line.next_turn(syncs, given["user_id"]),
+            turn=null() if syncs is None else queue.next_turn(syncs, given["user_id"]),
             created_at=now,
             updated_at=now,
         )
@@ -168,7 +168,7 @@ def claim(
 ) -> ClaimResult:
     """Take the lowest turns of the lane among these syncs; first `wake` those that are due."""
     if wake:
-        line.wake_sleepers(tx, now, lane, syncs)
+        queue.wake_sleepers(tx, now, lane, syncs)
     asked = {
         "of_lane": lane,
         "most": limit,

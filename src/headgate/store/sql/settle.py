@@ -14,7 +14,7 @@ from headgate.model.change import JOBS, JobChange, LockedJob, count
 from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.ports.store import ChunkWork
-from headgate.store.sql import coverage, events, high_water, line, records
+from headgate.store.sql import coverage, events, high_water, records
 from headgate.store.sql.leases import LeaseTable, RowUpdate
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import ACTIVE, jobs
@@ -57,7 +57,7 @@ def _told(each: _RowUpdate) -> Iterator[events.Told]:
 def _join_line(tx: Connection, settled: Sequence[_RowUpdate], syncs: Sequence[str]) -> None:
     """Give turns to those that are due at once; other applications' jobs are left asleep."""
     joining = [each for each in settled if _is_due(each) and each.row.sync in syncs]
-    turns = line.next_turns(tx, [(each.row.lane, each.row.user_id) for each in joining], syncs)
+    turns = queue.next_turns(tx, [(each.row.lane, each.row.user_id) for each in joining], syncs)
     for each, turn in zip(joining, turns, strict=True):
         each.row = replace(each.row, turn=turn)
 

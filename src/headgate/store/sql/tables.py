@@ -31,9 +31,9 @@ from sqlalchemy import (
 )
 
 from headgate.base.encoding import Json, JsonObject
-from headgate.model.access import Role
-from headgate.model.account import ConnectionReason
+from headgate.model.api_key import Role
 from headgate.model.budget import Ledger
+from headgate.model.connection import ConnectionReason
 from headgate.model.job import Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import (
     ITEM,

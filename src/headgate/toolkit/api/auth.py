@@ -10,8 +10,8 @@ from fastapi import Request
 from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.secret import Secret
-from headgate.flow.access import ApiKeys
-from headgate.model.access import ApiKey, Role
+from headgate.flow.api_keys import ApiKeys
+from headgate.model.api_key import ApiKey, Role
 from headgate.toolkit.api.problems import ProblemError
 
 _SCHEME = "bearer "

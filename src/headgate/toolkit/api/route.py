@@ -14,8 +14,8 @@ from fastapi.security import HTTPBearer
 from starlette.responses import Response
 
 from headgate.app import App
-from headgate.flow.access import ApiKeys
-from headgate.model.access import Role
+from headgate.flow.api_keys import ApiKeys
+from headgate.model.api_key import Role
 from headgate.toolkit.api import bodies, idempotency, problems
 from headgate.toolkit.api.auth import Caller, authenticate
 from headgate.toolkit.api.idempotency import IdempotentRequests

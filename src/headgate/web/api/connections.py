@@ -12,7 +12,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
 from headgate.flow.connect import VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.documents import connection_document, page_document
-from headgate.model.account import Connection, ConnectionReason
+from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.states import ConnectionState
 from headgate.toolkit.api import examples
 from headgate.toolkit.api import responses as answers

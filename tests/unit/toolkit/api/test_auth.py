@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from headgate import InvalidInput
-from headgate.model.access import ApiKey, Role
+from headgate.model.api_key import ApiKey, Role
 from headgate.toolkit.api.auth import Caller, presented
 from headgate.toolkit.api.problems import ProblemError
 from tests.unit.toolkit.requests import request

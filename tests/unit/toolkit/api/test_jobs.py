@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from headgate import App, InvalidInput
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.toolkit.api.jobs import check_connection, saying
 from tests.unit.toolkit.api.test_auth import ADA, ADMIN, caller
 

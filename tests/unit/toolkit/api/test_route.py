@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from headgate import Conflict, System
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.route import (
     REPEATABLE,

@@ -15,7 +15,7 @@ from headgate.base.log import get_logger
 from headgate.base.secret import Secret, random_secret
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import check_name
-from headgate.model.access import ApiKey, Role
+from headgate.model.api_key import ApiKey, Role
 from headgate.ports.api_keys import ApiKeyStore, NewApiKey
 
 LIST_MAX = 1000

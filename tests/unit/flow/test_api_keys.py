@@ -6,7 +6,7 @@ import pytest
 
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.model.access import Role
+from headgate.model.api_key import Role
 from tests.web.callers import Served, serving
 from tests.worlds import World
 
