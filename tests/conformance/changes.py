@@ -209,12 +209,12 @@ CASES: dict[str, Case] = {
     ),
     "ask_pause": Case(
         make=change.ask_pause,
-        becomes={"reason": Reason.WORKING, "hold": True},
+        becomes={"reason": Reason.WORKING, "pause_requested": True},
         event="pause_asked",
     ),
     "drop_pause": Case(
         make=change.drop_pause,
-        becomes={"reason": Reason.WORKING, "hold": False},
+        becomes={"reason": Reason.WORKING, "pause_requested": False},
         event="pause_dropped",
     ),
     "ask_rerun": Case(

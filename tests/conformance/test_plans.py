@@ -46,8 +46,9 @@ _STATES = """
 _FILL = f"""
     INSERT INTO headgate_jobs (
         id, user_id, connection_id, sync, source, mode, lane, request_hash, params, state, reason,
-        wake_at, turn, steps, attempts, recent_errors, crashes, deferrals, pauses, probe, hold,
-        rerun, token, lease_until, progress, summary, created_at, updated_at, finished_at
+        wake_at, turn, steps, attempts, recent_errors, crashes, deferrals, pauses, probe,
+        pause_requested, rerun, token, lease_until, progress, summary, created_at, updated_at,
+        finished_at
     )
     SELECT
         'filled_' || n, 'user_' || (n % 997), 'filled_' || n, 'notes', 'source_' || (n % 7),
@@ -159,7 +160,7 @@ async def generic_plan(url: str, sent: Sent) -> str:
 _FULL_SCAN = re.compile(
     r"Seq Scan on headgate_(jobs|records)"
     r"|SCAN (headgate_jobs|other|headgate_records)"
-    r"(?! USING (COVERING )?INDEX ix_headgate_jobs_(probing|held|cancelling|paused))"
+    r"(?! USING (COVERING )?INDEX ix_headgate_jobs_(probing|claimed|cancelling|paused))"
 )
 
 
@@ -233,13 +234,13 @@ _BY_RECORD = "(pk_headgate_records|sqlite_autoindex_headgate_records_1)"
 #: The rows of a batch come as a table: before the statement on SQLite, in it on Postgres.
 _GIVEN = r"WITH given\([^)]*\) AS \(VALUES .*\)"
 _LOOK_FOR_TURNS = "SELECT given.value"
-_TURNS = {"ix_headgate_jobs_turn_of_user", "ix_headgate_jobs_in_line"}
+_TURNS = {"ix_headgate_jobs_turn_of_user", "ix_headgate_jobs_queued"}
 ASKS = {
     "claim": Ask(
         claim,
         {
             # On Postgres in one statement with the look at who sleeps.
-            "WITH (look AS .* )?picked AS": {"ix_headgate_jobs_in_line"},
+            "WITH (look AS .* )?picked AS": {"ix_headgate_jobs_queued"},
             "(SELECT [?]|WITH .*look AS)": {"ix_headgate_jobs_asleep"},
             "WITH sleepers AS .* UPDATE headgate_jobs SET turn": {
                 "ix_headgate_jobs_asleep",
@@ -256,7 +257,7 @@ ASKS = {
     "expired": Ask(
         expired,
         {
-            "SELECT .*lease_until <": {"ix_headgate_jobs_held"},
+            "SELECT .*lease_until <": {"ix_headgate_jobs_claimed"},
             "SELECT .*wake_at <": {"ix_headgate_jobs_cancelling"},
         },
     ),
@@ -274,14 +275,14 @@ ASKS = {
         next_sweep,
         {
             "SELECT": {
-                "ix_headgate_jobs_held",
+                "ix_headgate_jobs_claimed",
                 "ix_headgate_jobs_cancelling",
                 "ix_headgate_jobs_paused",
             }
         },
     ),
     "oldest due": Ask(
-        oldest_due, {"SELECT": {"ix_headgate_jobs_in_line", "ix_headgate_jobs_asleep"}}
+        oldest_due, {"SELECT": {"ix_headgate_jobs_queued", "ix_headgate_jobs_asleep"}}
     ),
     "open breakers": Ask(open_breakers, {"SELECT": {"ix_headgate_jobs_paused"}}),
     "count jobs": Ask(

@@ -127,7 +127,7 @@ async def test_two_changes_of_one_job_in_one_batch_meet_each_other(
     assert len(writes) == 1
     assert asked is not None
     assert after is not None
-    assert asked.hold
+    assert asked.pause_requested
     assert (after.state, after.reason, after.cursor) == (JobState.PAUSED, Reason.OPERATOR, "kept")
     assert after == await store.get(running.id)
     assert await kinds(store, running.id) == ["submitted", "pause_asked", "paused"]

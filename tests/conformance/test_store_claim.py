@@ -8,6 +8,7 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.states import JobState
+from headgate.store.sql import queue
 from headgate.store.sql.store import SqlStore
 from tests.stores import (
     LEASE,

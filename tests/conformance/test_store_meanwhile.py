@@ -56,7 +56,7 @@ async def test_a_pause_asked_meanwhile_holds_the_job_at_its_checkpoint(
     # Given a running job that an operator asked to pause
     running = await run_one(store)
     held = await settled(store, change.ask_pause(running))
-    assert (held.state, held.hold) == (JobState.RUNNING, True)
+    assert (held.state, held.pause_requested) == (JobState.RUNNING, True)
 
     # When its worker, who does not know, settles the chunk
     wanted = CASES[name].make(running)
@@ -66,7 +66,7 @@ async def test_a_pause_asked_meanwhile_holds_the_job_at_its_checkpoint(
     assert (after.state, after.reason) == (JobState.PAUSED, Reason.OPERATOR)
     assert (after.cursor, after.steps) == (wanted.after.cursor, wanted.after.steps)
     assert after.wake_at is after.lease_until is None
-    assert not after.hold
+    assert not after.pause_requested
     assert after == await store.get(running.id)
     assert list(await store.thawable(limit=10)) == []
     assert await claim_ids(store, 1) == []
@@ -92,7 +92,7 @@ async def test_a_job_that_ends_before_its_pause_keeps_its_own_end(store: SqlStor
 
     after = await settled(store, change.succeed(running, tally(), {}))
 
-    assert (after.state, after.hold) == (JobState.SUCCESS, False)
+    assert (after.state, after.pause_requested) == (JobState.SUCCESS, False)
 
 
 async def test_a_cancel_goes_before_a_pause(store: SqlStore) -> None:
@@ -102,4 +102,4 @@ async def test_a_cancel_goes_before_a_pause(store: SqlStore) -> None:
 
     after = await settled(store, change.rest(running, tally(), {}))
 
-    assert (after.state, after.hold) == (JobState.CANCELLED, False)
+    assert (after.state, after.pause_requested) == (JobState.CANCELLED, False)

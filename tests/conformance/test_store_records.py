@@ -224,7 +224,7 @@ async def cover(store: SqlStore, job: Job, *days: Coverage) -> Job:
     return job
 
 
-HELD = Coverage(day=DAY, status=DayStatus.HELD, records=3)
+CLAIMED = Coverage(day=DAY, status=DayStatus.HELD, records=3)
 EMPTY = Coverage(day=DAY, status=DayStatus.EMPTY)
 FAILED = Coverage(day=DAY, status=DayStatus.FAILED, error="bad day")
 
@@ -234,7 +234,7 @@ async def day_of(store: SqlStore, job: Job) -> CoverageRow:
     return row
 
 
-@pytest.mark.parametrize("known", [HELD, EMPTY, FAILED], ids=lambda day: day.status.value)
+@pytest.mark.parametrize("known", [CLAIMED, EMPTY, FAILED], ids=lambda day: day.status.value)
 async def test_a_day_reads_back_as_it_was_noted(store: SqlStore, known: Coverage) -> None:
     job = await run_one(store)
 
@@ -255,12 +255,12 @@ async def test_a_day_reads_back_as_it_was_noted(store: SqlStore, known: Coverage
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (FAILED, HELD),
+        (FAILED, CLAIMED),
         (FAILED, EMPTY),
-        (EMPTY, HELD),
+        (EMPTY, CLAIMED),
         (EMPTY, FAILED),
-        (HELD, EMPTY),
-        (HELD, Coverage(day=DAY, status=DayStatus.HELD, records=9)),
+        (CLAIMED, EMPTY),
+        (CLAIMED, Coverage(day=DAY, status=DayStatus.HELD, records=9)),
     ],
     ids=lambda day: day.status.value,
 )
@@ -281,7 +281,7 @@ async def test_a_day_once_held_is_not_unmade_by_a_failed_read(
     store: SqlStore, clock: ManualClock
 ) -> None:
     # Given a day that is held
-    job = await cover(store, await run_one(store), HELD)
+    job = await cover(store, await run_one(store), CLAIMED)
     before = await day_of(store, job)
 
     # When reading it again fails
@@ -297,7 +297,7 @@ async def test_coverage_is_told_for_the_days_asked_in_order(store: SqlStore) -> 
     job = await run_one(store)
     days = [date(2025, 3, number) for number in (5, 4, 3, 2, 1)]
     await cover(store, job, *(Coverage(day=day, status=DayStatus.EMPTY) for day in days))
-    await cover(store, await run_one(store), HELD)
+    await cover(store, await run_one(store), CLAIMED)
 
     # When a range is asked for
     rows = await store.coverage(job.sync, job.connection_id, date(2025, 3, 2), date(2025, 3, 4))

@@ -52,7 +52,7 @@ def test_a_running_job_pauses_at_its_next_checkpoint_and_resumes_there(tmp_path:
 
         # When it is paused in the middle of its second page
         asked = await app.jobs.pause(job.id)
-        assert (asked.state, asked.hold) == (JobState.RUNNING, True)
+        assert (asked.state, asked.pause_requested) == (JobState.RUNNING, True)
         assert "will pause at its next checkpoint" in (await app.jobs.view(asked)).message
 
         # Then that page is still committed, and no further one is read
@@ -78,7 +78,7 @@ def test_a_pause_can_be_taken_back_before_it_takes_effect(tmp_path: Path) -> Non
         await world.clock.sleep(12)
         await app.jobs.pause(job.id)
         resumed = await app.jobs.resume(job.id)
-        assert (resumed.state, resumed.hold) == (JobState.RUNNING, False)
+        assert (resumed.state, resumed.pause_requested) == (JobState.RUNNING, False)
         assert (await world.until(app, job.id)).state is JobState.SUCCESS
 
     in_world(tmp_path, main)

@@ -163,7 +163,7 @@ def test_a_safeguard_that_is_switched_off_is_noticed(
 def test_a_workload_of_ones_own_is_played_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    work = "tests.simulation.delivery_work:DeliveryWork"
+    work = "tests.simulation.delivery_work:DeliveryWorkload"
     monkeypatch.setattr(sys, "argv", ["simulation", "--seed", "0", "--workload", work])
 
     assert main() == 0

@@ -32,7 +32,7 @@ async def pause(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
             case JobState.PENDING:
                 return change.pause(job)
             case JobState.RUNNING:
-                return None if job.hold else change.ask_pause(job)
+                return None if job.pause_requested else change.ask_pause(job)
             case JobState.PAUSED:
                 # A cool-down would end by itself; an operator's pause does not.
                 return None if job.reason is Reason.OPERATOR else change.keep_paused(job)
@@ -50,7 +50,7 @@ async def resume(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job
             case JobState.PAUSED:
                 return change.start_again(job, Reason.RESUMED)
             case JobState.RUNNING:
-                return change.drop_pause(job) if job.hold else None
+                return change.drop_pause(job) if job.pause_requested else None
             case JobState.PENDING:
                 return None
             case _:

@@ -89,7 +89,7 @@ _WITHOUT_WORKER = {
 
 
 def _running(job: Job) -> str:
-    held = " It will pause at its next checkpoint." if job.hold else ""
+    held = " It will pause at its next checkpoint." if job.pause_requested else ""
     if job.mode is Mode.HISTORY:
         return f"Syncing data for {job.progress.at}…{held}"
     at = f" on {job.progress.at}" if job.progress.at else ""

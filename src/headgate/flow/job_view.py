@@ -203,7 +203,6 @@ def view_of(
             **_same(OperatorView, job, but="error"),
             error=None if job.error is None else failure,
             waits_for=missing_worker(job, now=now, workers=workers),
-            pause_requested=job.hold,
             chunks=job.steps,
         ),
     )

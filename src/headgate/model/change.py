@@ -26,20 +26,20 @@ class JobChange(Change[Job], frozen=True, gc=False, kw_only=True):
     event: EventKind
     data: JsonObject
     #: Ask the holder to pause at its next checkpoint, or take that back; None leaves it as it is.
-    hold: bool | None = None
+    pause_requested: bool | None = None
     #: Ask the holder to go on where it would have ended; None leaves it to what the change is.
     rerun: bool | None = None
 
     @property
     def asks(self) -> bool:
         """Whether somebody else asks something of the holder, who goes on meanwhile."""
-        return self.hold is not None or self.rerun is not None
+        return self.pause_requested is not None or self.rerun is not None
 
 
 class LockedJob(LockedRow):
     """A job's row as it stands under the store's lock."""
 
-    hold: bool
+    pause_requested: bool
     rerun: bool
     #: What was read before the holder's last checkpoint must not overwrite it.
     steps: int
@@ -67,7 +67,7 @@ def _change(
     data: JsonObject | None = None,
     lease_seen: datetime | None = None,
     fences: bool = False,
-    hold: bool | None = None,
+    pause_requested: bool | None = None,
     rerun: bool | None = None,
 ) -> JobChange:
     to = JOB.edge(edge)
@@ -80,7 +80,7 @@ def _change(
         data=data or {},
         lease_seen=lease_seen,
         fences=fences,
-        hold=hold,
+        pause_requested=pause_requested,
         rerun=rerun,
     )
 
@@ -330,12 +330,12 @@ def pause(job: Job) -> JobChange:
 
 def ask_pause(job: Job) -> JobChange:
     """Pause a job that a worker holds: it stops at its next checkpoint."""
-    return _change(job, "advance", job.reason, EventKind.PAUSE_ASKED, hold=True)
+    return _change(job, "advance", job.reason, EventKind.PAUSE_ASKED, pause_requested=True)
 
 
 def drop_pause(job: Job) -> JobChange:
     """Take back a pause that the holder has not come to yet."""
-    return _change(job, "advance", job.reason, EventKind.PAUSE_DROPPED, hold=False)
+    return _change(job, "advance", job.reason, EventKind.PAUSE_DROPPED, pause_requested=False)
 
 
 def ask_rerun(job: Job) -> JobChange:
@@ -391,7 +391,7 @@ def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
         return _redirected(change, "cancel", Reason.CANCELLED, EventKind.CANCELLED)
     if locked.state not in change.edge.sources:
         return None
-    if locked.hold and from_holder:
+    if locked.pause_requested and from_holder:
         return _redirected(change, "pause", Reason.OPERATOR, EventKind.PAUSED)
     return change
 
@@ -416,13 +416,15 @@ def _redirected(
 
 
 def _fill(change: JobChange, locked: LockedJob) -> dict[str, Any]:
-    hold = locked.hold if change.hold is None else change.hold
+    pause_requested = (
+        locked.pause_requested if change.pause_requested is None else change.pause_requested
+    )
     # The holder that goes on begins its next chunk now.
     goes_on = change.edge.name == "advance" and not change.asks
     # Whatever the holder does but end, its next chunk begins later than what came in.
     rerun = locked.rerun and change.asks if change.rerun is None else change.rerun
     return {
-        "hold": hold and JOBS.keeps_claim(change),
+        "pause_requested": pause_requested and JOBS.keeps_claim(change),
         "rerun": rerun,
         "attempted_at": locked.now if goes_on else change.after.attempted_at,
         "finished_at": locked.now if change.edge.target in JOB.terminal else None,
@@ -441,7 +443,7 @@ JOBS = LeasedType(
     row=Job,
     locked=LockedJob,
     wake="wake_at",
-    always=("reason", "hold", "rerun", "turn", "finished_at"),
+    always=("reason", "pause_requested", "rerun", "turn", "finished_at"),
     if_changed=(
         "error",
         "provider",

@@ -170,7 +170,7 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: The one job let through to try whether its provider has recovered.
     probe: bool = False
     #: An operator asked for a pause; it takes effect at the next checkpoint.
-    hold: bool = False
+    pause_requested: bool = False
     #: Something came in while a worker had it: it goes on, even where it would have ended.
     rerun: bool = False
 

@@ -32,7 +32,7 @@ class PostgresSignal(LocalSignal):
     def __init__(self, dsn: str, clock: Clock, *, origin: str) -> None:
         """Connect to `dsn`; `origin` names this process, so that it does not heed its own echo."""
         super().__init__()
-        self._line = _Line(dsn, clock, origin, self)
+        self._line = _Listener(dsn, clock, origin, self)
 
     async def start(self) -> None:
         """Connect and listen; a connection that breaks is made again in the background."""
@@ -50,7 +50,7 @@ class PostgresSignal(LocalSignal):
         self._line.send(topic)
 
 
-class _Line(Service):
+class _Listener(Service):
     """The connection: keeps it up, and sends what was gathered."""
 
     name = "postgres-signal"

@@ -151,7 +151,7 @@ class JobWorkload(Workload):
             job = await rt.store.get(job_id)
             if job.state in JOB.terminal:
                 self._ended.add(job_id)
-            elif job.hold or job.state is JobState.PAUSED:
+            elif job.pause_requested or job.state is JobState.PAUSED:
                 with suppress(Conflict):
                     await control.resume(rt, job_id)
         return self._ended >= self.acknowledged.keys()

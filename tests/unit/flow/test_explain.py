@@ -28,7 +28,7 @@ def told(state: JobState, reason: Reason, wake_at: datetime | None = None, **fie
 
 
 def test_every_state_and_reason_has_a_message() -> None:
-    for state, reason, wake_at, at, hold, error in product(
+    for state, reason, wake_at, at, pause_requested, error in product(
         JobState,
         Reason,
         MOMENTS,
@@ -36,7 +36,14 @@ def test_every_state_and_reason_has_a_message() -> None:
         (False, True),
         (None, ERROR, describe_error(Forbidden())),
     ):
-        said = told(state, reason, wake_at, progress=Progress(at=at), hold=hold, error=error)
+        said = told(
+            state,
+            reason,
+            wake_at,
+            progress=Progress(at=at),
+            pause_requested=pause_requested,
+            error=error,
+        )
 
         pair = f"{state}, {reason}: {said}"
         assert said.endswith((".", "…")), pair
@@ -96,7 +103,7 @@ def test_a_pending_job_whose_moment_has_come_waits_for_a_worker(
 
 
 @pytest.mark.parametrize(
-    ("at", "hold", "said"),
+    ("at", "pause_requested", "said"),
     [
         (None, False, "Working."),
         ("2022-10-27", False, "Working on 2022-10-27."),
@@ -104,10 +111,15 @@ def test_a_pending_job_whose_moment_has_come_waits_for_a_worker(
         ("2022-10-27", True, "Working on 2022-10-27. It will pause at its next checkpoint."),
     ],
 )
-def test_a_running_job_says_what_it_works_on(at: str | None, hold: bool, said: str) -> None:
+def test_a_running_job_says_what_it_works_on(
+    at: str | None, pause_requested: bool, said: str
+) -> None:
     progress = Progress(at=at)
 
-    assert told(JobState.RUNNING, Reason.WORKING, progress=progress, hold=hold) == said
+    assert (
+        told(JobState.RUNNING, Reason.WORKING, progress=progress, pause_requested=pause_requested)
+        == said
+    )
 
 
 @pytest.mark.parametrize(
@@ -276,7 +288,7 @@ HISTORY: dict[str, Any] = {
         (
             JobState.RUNNING,
             Reason.WORKING,
-            {"hold": True},
+            {"pause_requested": True},
             "Syncing data for 2022-10-27… It will pause at its next checkpoint.",
         ),
         (

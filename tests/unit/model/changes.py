@@ -15,7 +15,7 @@ from headgate.model.job import Job, Progress, Reason, Summary
 from headgate.model.states import JobState
 from tests.unit.values import NOW
 
-HELD = (JobState.RUNNING, JobState.CANCELLING)
+CLAIMED = (JobState.RUNNING, JobState.CANCELLING)
 LEASE = timedelta(seconds=30)
 QUARTER = timedelta(minutes=15)
 DATA = {"records": 2}
@@ -97,9 +97,9 @@ def locked(row: Job, **differs: Any) -> LockedJob:
     return LockedJob(**{**found, **differs})
 
 
-def meet(made: JobChange, state: JobState, *, hold: bool) -> JobChange | None:
+def meet(made: JobChange, state: JobState, *, pause_requested: bool) -> JobChange | None:
     """What becomes of the change where the row is as it was read, but for these two."""
-    return redirect(made, locked(made.before, state=state, hold=hold))
+    return redirect(made, locked(made.before, state=state, pause_requested=pause_requested))
 
 
 def fence_holds(row: Job, made: JobChange) -> bool:

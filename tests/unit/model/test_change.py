@@ -256,7 +256,7 @@ def test_a_cancel_by_deadline_says_so() -> None:
 def test_asking_for_a_pause_and_taking_it_back_set_the_hold_and_nothing_else() -> None:
     asked, dropped = change.ask_pause(BATTERED), change.drop_pause(BATTERED)
 
-    assert (asked.hold, dropped.hold) == (True, False)
+    assert (asked.pause_requested, dropped.pause_requested) == (True, False)
     assert asked.after == dropped.after == BATTERED
 
 
@@ -291,8 +291,8 @@ def test_counting_adds_each_number_to_its_own(had: dict[str, int], more: dict[st
 def test_a_change_that_the_table_does_not_know_is_refused(name: str) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
-    for state, hold in product(JobState, (False, True)):
-        met = meet(made, state, hold=hold)
+    for state, pause_requested in product(JobState, (False, True)):
+        met = meet(made, state, pause_requested=pause_requested)
         if met is None:
             assert state not in made.edge.sources
         else:
@@ -305,7 +305,7 @@ def test_a_change_that_nothing_stands_in_the_way_of_is_taken_as_it_is(name: str)
     made = CONSTRUCTORS[name](BATTERED)
 
     for state in made.edge.sources:
-        assert meet(made, state, hold=False) is made
+        assert meet(made, state, pause_requested=False) is made
 
 
 @pytest.mark.parametrize("name", CONSTRUCTORS)
@@ -313,7 +313,7 @@ def test_a_change_that_nothing_stands_in_the_way_of_is_taken_as_it_is(name: str)
 def test_nothing_changes_a_job_that_is_done_or_cancelled(name: str, state: JobState) -> None:
     job = make_job(state=state)
 
-    assert meet(CONSTRUCTORS[name](job), state, hold=False) is None
+    assert meet(CONSTRUCTORS[name](job), state, pause_requested=False) is None
 
 
 @pytest.mark.parametrize("name", ["advance", "rest", "skip"])
@@ -322,7 +322,7 @@ def test_a_cancel_asked_meanwhile_keeps_the_work_of_the_chunk(name: str) -> None
     made = CONSTRUCTORS[name](BATTERED)
 
     # When the job is found cancelling
-    met = meet(made, JobState.CANCELLING, hold=False)
+    met = meet(made, JobState.CANCELLING, pause_requested=False)
 
     # Then it is cancelled, with the chunk's work
     assert met is not None
@@ -338,7 +338,7 @@ def test_a_cancel_asked_meanwhile_keeps_the_work_of_the_chunk(name: str) -> None
 def test_whatever_would_wait_or_pause_is_cancelled_instead(name: str) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
-    met = meet(made, JobState.CANCELLING, hold=False)
+    met = meet(made, JobState.CANCELLING, pause_requested=False)
 
     assert met is not None
     assert met.edge.name == "cancel"
@@ -347,19 +347,21 @@ def test_whatever_would_wait_or_pause_is_cancelled_instead(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["succeed", "skip the last", "fail", "give_up"])
-@pytest.mark.parametrize("hold", [False, True])
-def test_a_job_that_finished_first_is_not_cancelled_or_paused(name: str, hold: bool) -> None:
+@pytest.mark.parametrize("pause_requested", [False, True])
+def test_a_job_that_finished_first_is_not_cancelled_or_paused(
+    name: str, pause_requested: bool
+) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
-    assert meet(made, JobState.CANCELLING, hold=hold) is made
-    assert meet(made, JobState.RUNNING, hold=hold) is made
+    assert meet(made, JobState.CANCELLING, pause_requested=pause_requested) is made
+    assert meet(made, JobState.RUNNING, pause_requested=pause_requested) is made
 
 
 @pytest.mark.parametrize("name", ["advance", "rest", "skip"])
 def test_a_pause_asked_meanwhile_keeps_the_work_of_the_chunk(name: str) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
-    met = meet(made, JobState.RUNNING, hold=True)
+    met = meet(made, JobState.RUNNING, pause_requested=True)
 
     assert met is not None
     assert (met.after.state, met.after.reason) == (JobState.PAUSED, Reason.OPERATOR)
@@ -373,7 +375,7 @@ def test_a_pause_asked_meanwhile_keeps_the_work_of_the_chunk(name: str) -> None:
 def test_a_job_asked_to_pause_neither_goes_back_in_line_nor_thaws_by_itself(name: str) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
-    met = meet(made, JobState.RUNNING, hold=True)
+    met = meet(made, JobState.RUNNING, pause_requested=True)
 
     assert met is not None
     assert (met.after.state, met.after.reason, met.wake) == (
@@ -386,32 +388,35 @@ def test_a_job_asked_to_pause_neither_goes_back_in_line_nor_thaws_by_itself(name
 
 
 @pytest.mark.parametrize("name", ["ask_pause", "drop_pause", "ask_rerun"])
-@pytest.mark.parametrize("hold", [False, True])
-def test_asking_for_a_pause_does_not_end_a_cancelling_job(name: str, hold: bool) -> None:
-    assert meet(CONSTRUCTORS[name](BATTERED), JobState.CANCELLING, hold=hold) is None
+@pytest.mark.parametrize("pause_requested", [False, True])
+def test_asking_for_a_pause_does_not_end_a_cancelling_job(name: str, pause_requested: bool) -> None:
+    assert (
+        meet(CONSTRUCTORS[name](BATTERED), JobState.CANCELLING, pause_requested=pause_requested)
+        is None
+    )
 
 
 @pytest.mark.parametrize("name", ["ask_pause", "drop_pause", "ask_rerun"])
 def test_asking_again_or_taking_back_is_not_itself_a_checkpoint(name: str) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
-    assert meet(made, JobState.RUNNING, hold=True) is made
+    assert meet(made, JobState.RUNNING, pause_requested=True) is made
 
 
 def test_a_cancel_goes_before_a_pause() -> None:
-    met = meet(CONSTRUCTORS["rest"](BATTERED), JobState.CANCELLING, hold=True)
+    met = meet(CONSTRUCTORS["rest"](BATTERED), JobState.CANCELLING, pause_requested=True)
 
     assert met is not None
     assert met.after.state is JobState.CANCELLED
 
 
 def test_a_cancel_asked_of_a_job_that_should_pause_still_cancels_it() -> None:
-    held = make_job(state=JobState.RUNNING, hold=True)
+    held = make_job(state=JobState.RUNNING, pause_requested=True)
 
     after = apply(held, change.ask_cancel(held, deadline=LEASE))
 
     assert after is not None
-    assert (after.state, after.hold) == (JobState.CANCELLING, True)
+    assert (after.state, after.pause_requested) == (JobState.CANCELLING, True)
 
 
 def test_a_retry_that_races_the_thaw_wins_once() -> None:

@@ -18,10 +18,10 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason
 from headgate.model.states import JOB, JobState
 from tests.unit.model.changes import (
+    CLAIMED,
     CONSTRUCTORS,
     COUNTED,
     ENDS_CHUNK,
-    HELD,
     apply,
     claim,
     fence_holds,
@@ -79,7 +79,7 @@ def check(row: Job) -> None:
     lifetime = [getattr(row.summary, name) for name in COUNTED]
     assert min(*counts, *lifetime) >= 0
     # Only a held job can be asked to pause, and only one with work before it can be the probe.
-    assert not row.hold or row.state in HELD
+    assert not row.pause_requested or row.state in CLAIMED
     assert not row.probe or row.state in JOB.active
     # A job in line has a moment to start; one that an operator paused has none.
     if row.state is JobState.PENDING and row.reason is not Reason.QUEUED:
@@ -115,7 +115,7 @@ def _check_redirect(before: Job, made: JobChange, after: Job) -> None:
     redirects = not made.asks and made.edge.name in REDIRECTS
     if before.state is JobState.CANCELLING and redirects:
         assert (after.state, after.reason) == (JobState.CANCELLED, Reason.CANCELLED)
-    elif before.hold and (redirects or _runs_again(before, made)):
+    elif before.pause_requested and (redirects or _runs_again(before, made)):
         assert (after.state, after.reason) == (JobState.PAUSED, Reason.OPERATOR)
         assert after.wake_at is None
     elif _runs_again(before, made):
@@ -140,7 +140,7 @@ def test_the_constructors_bring_about_every_change_of_the_table_and_no_other() -
     ahead = [make_job()]
     while ahead:
         job = ahead.pop()
-        kind = (job.state, job.reason, job.hold, job.probe)
+        kind = (job.state, job.reason, job.pause_requested, job.probe)
         if kind in seen:
             continue
         seen.add(kind)

@@ -15,7 +15,7 @@ from headgate.base.errors import NotFound, StoreError, StoreUnavailable
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.lease import Claim
-from headgate.store.sql import postgres
+from headgate.store.sql import postgres, queue
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import CROWDED_S, SqlStore
 from tests import servers, stores

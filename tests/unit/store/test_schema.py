@@ -24,7 +24,7 @@ from tests import servers, stores
 from tests.stores import START
 from tools.check_migrations import parts
 
-HELD = (JobState.RUNNING, JobState.CANCELLING)
+CLAIMED = (JobState.RUNNING, JobState.CANCELLING)
 
 
 # ---- what a row may say ------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def row_in(state: str, **fields: Any) -> dict[str, Any]:
         "wake_at": START if state == JobState.PENDING else None,
         "created_at": START,
         "updated_at": START,
-        "lease_until": START if state in HELD else None,
+        "lease_until": START if state in CLAIMED else None,
         "finished_at": START if state in words(JOB.terminal) else None,
         **fields,
     }
@@ -121,7 +121,7 @@ async def test_a_days_status_takes_its_own_words_and_no_other(database: Database
 async def test_a_job_has_a_lease_exactly_while_it_is_held(
     database: Database, state: JobState
 ) -> None:
-    wrong = None if state in HELD else START
+    wrong = None if state in CLAIMED else START
 
     with pytest.raises(StoreError, match="ck_headgate_jobs_lease"):
         await insert_job(database, row_in(state.value, lease_until=wrong))
@@ -240,7 +240,7 @@ async def test_the_migrations_lead_to_the_tables_of_the_code(blank: Database) ->
 
     # Then they are the same
     assert await blank.read(described) == migrated
-    assert any("ix_headgate_jobs_in_line" in line for line in migrated)
+    assert any("ix_headgate_jobs_queued" in line for line in migrated)
 
 
 async def test_a_migration_tells_from_where_to_where(blank: Database) -> None:

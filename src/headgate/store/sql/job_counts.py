@@ -14,10 +14,10 @@ from headgate.model.states import JOB, JobState
 from headgate.store.sql.leases import times
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.queue import OF_LANE, of_each, of_syncs
-from headgate.store.sql.tables import ACTIVE, ASLEEP, ENDED, IN_LINE, PAUSED, jobs
+from headgate.store.sql.tables import ACTIVE, ASLEEP, ENDED, PAUSED, QUEUED, jobs
 
 #: Who waits for a worker: in line, or asleep until its time and, once that has come, a claim.
-_WAITING = (IN_LINE, ASLEEP)
+_WAITING = (QUEUED, ASLEEP)
 
 
 def by_state(tx: Connection, *, syncs: Sequence[str]) -> dict[str, Mapping[JobState, int]]:

@@ -32,12 +32,12 @@ from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import JobFilter, NewJob, SubmitResult
-from headgate.store.sql import events
+from headgate.store.sql import events, queue
 from headgate.store.sql.moment import ZERO, Moment, instant
 from headgate.store.sql.queue import OF_LANE, of_each, of_syncs
 from headgate.store.sql.settle import TABLE, active_job_of
 from headgate.store.sql.statements import insert_into
-from headgate.store.sql.tables import ASLEEP, IN_LINE, job_events, jobs
+from headgate.store.sql.tables import ASLEEP, QUEUED, job_events, jobs
 from headgate.store.sql.types import UtcTime
 
 _SUBMIT_TRIES_MAX = 3
@@ -200,7 +200,7 @@ def _claim(syncs: int, *, server: bool) -> ReturningUpdate[Any]:
     def in_line(sync: BindParameter[str]) -> Select[Any]:
         return (
             select(jobs.c.id, jobs.c.turn, jobs.c.wake_at)
-            .where(IN_LINE, jobs.c.lane == OF_LANE, jobs.c.sync == sync)
+            .where(QUEUED, jobs.c.lane == OF_LANE, jobs.c.sync == sync)
             .order_by(jobs.c.turn, jobs.c.wake_at, jobs.c.id)
             .limit(most)
             .with_for_update(skip_locked=True)
@@ -239,7 +239,7 @@ def _claim_and_look(syncs: int, *, server: bool) -> Select[Any]:
         lambda sync: (
             select(jobs.c.id)
             .where(
-                IN_LINE,
+                QUEUED,
                 jobs.c.lane == OF_LANE,
                 jobs.c.sync == sync,
                 jobs.c.id.not_in(select(taken.c.id)),

@@ -14,7 +14,7 @@ from headgate.model.change import JOBS, JobChange, LockedJob, count
 from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.ports.store import ChunkWork
-from headgate.store.sql import coverage, events, high_water, records
+from headgate.store.sql import coverage, events, high_water, queue, records
 from headgate.store.sql.leases import LeaseTable, RowUpdate
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import ACTIVE, jobs

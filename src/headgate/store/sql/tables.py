@@ -1,7 +1,7 @@
 """The tables. What may stand in a state column is derived from `model/states.py`.
 
 Indexes are partial: each holds only the rows that its query looks for, so that a claim costs the
-same with a thousand jobs as with a million. `IN_LINE`, `ASLEEP` and the rest are used by the index
+same with a thousand jobs as with a million. `QUEUED`, `ASLEEP` and the rest are used by the index
 and by the query alike, because a database uses a partial index only where the query repeats its
 condition, with literals in it: a bound parameter could be anything.
 """
@@ -126,7 +126,7 @@ jobs = Table(
     Column("deferrals", Integer, nullable=False, default=0),
     Column("pauses", Integer, nullable=False, default=0),
     Column("probe", Boolean, nullable=False, default=False),
-    Column("hold", Boolean, nullable=False, default=False),
+    Column("pause_requested", Boolean, nullable=False, default=False),
     Column("rerun", Boolean, nullable=False, default=False),
     Column("token", BigInteger, nullable=False, default=0),
     Column("lease_until", UtcTime),
@@ -154,11 +154,11 @@ jobs = Table(
 )
 
 #: Due and waiting for a worker, in the order of `turn`.
-IN_LINE = and_(in_states(jobs, JobState.PENDING), jobs.c.turn.is_not(None))
+QUEUED = and_(in_states(jobs, JobState.PENDING), jobs.c.turn.is_not(None))
 #: Waiting for its `wake_at`.
 ASLEEP = and_(in_states(jobs, JobState.PENDING), jobs.c.turn.is_(None))
 #: Held by a worker.
-HELD = in_states(jobs, *JOB.claimed)
+CLAIMED = in_states(jobs, *JOB.claimed)
 PAUSED = in_states(jobs, JobState.PAUSED)
 CANCELLING = in_states(jobs, JobState.CANCELLING)
 ACTIVE = in_states(jobs, *JOB.active)
@@ -173,13 +173,13 @@ def _index(
 
 
 _index(
-    "ix_headgate_jobs_in_line",
+    "ix_headgate_jobs_queued",
     jobs.c.lane,
     jobs.c.sync,
     jobs.c.turn,
     jobs.c.wake_at,
     jobs.c.id,
-    where=IN_LINE,
+    where=QUEUED,
 )
 _index(
     "ix_headgate_jobs_turn_of_user",
@@ -187,10 +187,10 @@ _index(
     jobs.c.user_id,
     jobs.c.turn,
     jobs.c.sync,
-    where=IN_LINE,
+    where=QUEUED,
 )
 _index("ix_headgate_jobs_asleep", jobs.c.lane, jobs.c.sync, jobs.c.wake_at, where=ASLEEP)
-_index("ix_headgate_jobs_held", jobs.c.lease_until, where=HELD)
+_index("ix_headgate_jobs_claimed", jobs.c.lease_until, where=CLAIMED)
 _index("ix_headgate_jobs_cancelling", jobs.c.wake_at, where=CANCELLING)
 _index(
     "ix_headgate_jobs_paused",
@@ -508,14 +508,14 @@ __all__ = [
     "ACTIVE",
     "ASLEEP",
     "CANCELLING",
+    "CLAIMED",
     "CLAIM_ORDER",
     "ELIGIBLE",
     "ENDED",
     "FETCHING",
-    "HELD",
-    "IN_LINE",
     "PAUSED",
     "PROBING",
+    "QUEUED",
     "STUCK",
     "api_keys",
     "budgets",

@@ -284,7 +284,7 @@ def upgrade() -> None:
         sa.Column("deferrals", sa.Integer(), nullable=False),
         sa.Column("pauses", sa.Integer(), nullable=False),
         sa.Column("probe", sa.Boolean(), nullable=False),
-        sa.Column("hold", sa.Boolean(), nullable=False),
+        sa.Column("pause_requested", sa.Boolean(), nullable=False),
         sa.Column("rerun", sa.Boolean(), nullable=False),
         sa.Column("token", sa.BigInteger(), nullable=False),
         sa.Column("lease_until", UtcTime(), nullable=True),
@@ -339,13 +339,13 @@ def upgrade() -> None:
         **_where("state IN ('cancelled', 'success', 'failed')"),
     )
     op.create_index(
-        "ix_headgate_jobs_held",
+        "ix_headgate_jobs_claimed",
         "headgate_jobs",
         ["lease_until"],
         **_where("state IN ('running', 'cancelling')"),
     )
     op.create_index(
-        "ix_headgate_jobs_in_line",
+        "ix_headgate_jobs_queued",
         "headgate_jobs",
         ["lane", "sync", "turn", "wake_at", "id"],
         **_where("state = 'pending' AND turn IS NOT NULL"),
