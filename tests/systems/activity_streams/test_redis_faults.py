@@ -19,6 +19,7 @@ from headgate import App, Connection, Job, JobState, NotFound, Reason, Secret, W
 from headgate.base.clock import FastClock
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.limits.redis import RedisLimiter
+from headgate.model.connection import Tokens
 from headgate.model.states import ItemState
 from headgate.ports.transport import Request, Response
 from headgate.sandbox.strava.activity import Activity as Sport
@@ -145,9 +146,8 @@ async def working(file: Path, redis: servers.ValkeyServer) -> AsyncIterator[Plac
     app._limiter._server_time = False
     async with app:
         grant = strava.grant()
-        connection = await app.connections.connect_with_token(
-            "strava", Secret(grant.access_token), user_id="ada", external_id=grant.user
-        )
+        tokens = Tokens(access=Secret(grant.access_token), external_id=grant.user)
+        connection = await app.connections._keep("strava", "ada", tokens, None)
         supervisor = app.supervisor()
         await supervisor.start()
         try:

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 
 from headgate import App, Budget, Limit, Secret, paid_history
 from headgate.base.clock import SystemClock
@@ -27,6 +28,7 @@ from headgate.sandbox.serving import serving
 from headgate.sandbox.strava import access as strava_access
 from headgate.sandbox.strava.limits import Limits
 from headgate.sandbox.strava.sandbox import Strava
+from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import health_history
 from headgate.toolkit.commands.http_server import http_server
 from headgate.web.server import build
@@ -102,7 +104,7 @@ async def product(address: str) -> AsyncIterator[Product]:
         )
         app = App(
             address,
-            syncs=[sync],
+            systems=[msgspec.structs.replace(system, syncs=[sync])],
             entitlement=paid_history,
             vault=AesVault(keys),
             transport=transport,
