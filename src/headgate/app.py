@@ -326,6 +326,8 @@ def _by_name(systems: Iterable[System]) -> Mapping[str, System]:
             raise InvalidInput("systems", f"two are called {each.name!r}")
         if isinstance(each.syncs, str):
             each = each.configured(public_url=_settings().site_url)
+        elif each.settings is not None and each.configuration is None:
+            each = each.configured()
         found[each.name] = each
     return found
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headgate.base.errors import HeadgateError, InvalidInput
+from headgate.base.lazy import check_address
 from headgate.base.redact import redact
 from headgate.flow.registry import auth_of
 from headgate.system import System, settings_problems
@@ -27,6 +28,8 @@ class InstalledSystem(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     #: What it comes from: the distribution's name and version.
     origin: str
+    #: The address that its entry point names.
+    address: str
     #: None where its code fails, which `lacks` tells.
     system: System | None
     #: Whether the settings ask for it.
@@ -42,20 +45,38 @@ class InstalledSystem(msgspec.Struct, frozen=True, kw_only=True):
 
 def installed_systems() -> Sequence[InstalledSystem]:
     """Every installed system, by name; one that cannot be imported says why in `lacks`."""
-    return [_imported(each) for each in sorted(entry_points(group=GROUP), key=lambda e: e.name)]
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
+    found: dict[str, InstalledSystem] = {}
+    for each in entries:
+        if each.name not in found:
+            found[each.name] = _imported(each)
+        elif each.value != found[each.name].address:
+            found[each.name] = _claimed_twice(found[each.name], each)
+    return list(found.values())
+
+
+def _claimed_twice(first: InstalledSystem, second: EntryPoint) -> InstalledSystem:
+    problem = f"is called {first.name} too, by {_origin(second)}: uninstall one of the two"
+    return msgspec.structs.replace(first, system=None, lacks={second.value: problem})
+
+
+def _origin(entry: EntryPoint) -> str:
+    return "" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
 def _imported(entry: EntryPoint) -> InstalledSystem:
-    origin = "" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
     lacks, found = {}, None
     try:
         found = entry.load()
-    # Whatever a stranger's module raises: Headgate's own commands are to work all the same.
-    except Exception as error:
+    # Whatever a stranger's module raises, or even tries to exit: Headgate's own commands are to
+    # work all the same.
+    except (Exception, SystemExit) as error:
         lacks = {entry.value: f"cannot be imported: {_said(error)}"}
     if found is not None and (not isinstance(found, System) or found.name != entry.name):
         lacks, found = {entry.value: f"is not the headgate.System {entry.name!r}"}, None
-    return InstalledSystem(name=entry.name, origin=origin, system=found, lacks=lacks)
+    return InstalledSystem(
+        name=entry.name, origin=_origin(entry), address=entry.value, system=found, lacks=lacks
+    )
 
 
 def examine_systems(settings: "Settings") -> Sequence[InstalledSystem]:
@@ -69,7 +90,25 @@ def examine_systems(settings: "Settings") -> Sequence[InstalledSystem]:
             "HEADGATE_SYSTEMS",
             f"{', '.join(sorted(unknown))} is not installed; there are: {there_are}",
         )
-    return [_examined(each, settings, wanted) for each in found]
+    return _without_clashes([_examined(each, settings, wanted) for each in found])
+
+
+def _without_clashes(found: Sequence[InstalledSystem]) -> Sequence[InstalledSystem]:
+    """The same; of two that are to be started with one name for a sync, only the first is."""
+    syncs: dict[str, str] = {}
+    kept = []
+    for each in found:
+        clash = None
+        if each.ready and each.system is not None and not isinstance(each.system.syncs, str):
+            names = [sync.name for sync in each.system.syncs]
+            clash = next((name for name in names if name in syncs), None)
+            if clash is None:
+                syncs.update(dict.fromkeys(names, each.name))
+        if clash is not None:
+            lacks = {clash: f"is a sync of {syncs[clash]} too: choose one by HEADGATE_SYSTEMS"}
+            each = msgspec.structs.replace(each, system=None, lacks=lacks)
+        kept.append(each)
+    return kept
 
 
 def _examined(
@@ -80,6 +119,8 @@ def _examined(
     if each.system is None:
         return each
     try:
+        for field, address in each.system.addresses.items():
+            check_address(address, field=f"{each.name}.{field}")
         lacks = settings_problems(each.system)
         if lacks:
             return msgspec.structs.replace(each, lacks=lacks)
@@ -92,7 +133,7 @@ def _examined(
     return msgspec.structs.replace(each, system=system, lacks=lacks)
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     """What went wrong, in a line; where Headgate or the import itself says it, that is enough."""
     if isinstance(error, ImportError | HeadgateError):
         return redact(str(error))

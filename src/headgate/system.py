@@ -67,6 +67,25 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
         if not self.title:
             raise InvalidInput(f"{self.name}.title", "say what people call it")
 
+    @property
+    def addresses(self) -> dict[str, str]:
+        """What is imported later, by the name of the field that says where it is."""
+        named = {
+            "tables": self.tables,
+            "routes": self.routes,
+            "pages": self.pages,
+            "metrics": self.metrics,
+            "erase": self.erase,
+            **{f"commands.{each.name}": each.address for each in self.commands},
+        }
+        return {field: address for field, address in named.items() if address is not None}
+
+    def with_syncs(self, syncs: Sequence[Sync], configuration: Any = None) -> "System":
+        """The same with syncs that are made elsewhere: no settings are read for it."""
+        return msgspec.structs.replace(
+            self, syncs=tuple(syncs), settings=None, configuration=configuration
+        )
+
     def configured(self, configuration: Any = None, *, public_url: str = "") -> "System":
         """The same with its settings and its syncs; from the environment, unless they are given.
 

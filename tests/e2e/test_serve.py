@@ -30,7 +30,7 @@ class Watch:
         return headgate.Chunk(records=[headgate.Record(str(ctx.day), {"steps": 1})])
 
 syncs = [headgate.Sync(name="history", source=Watch())]
-app = headgate.App("sqlite:///jobs.db", systems=[msgspec.structs.replace(system, syncs=syncs)])
+app = headgate.App("sqlite:///jobs.db", systems=[system.with_syncs(syncs)])
 """
 ASKED = {"source": "watch", "startDate": "2024-01-01", "endDate": "2024-01-10"}
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,16 @@ from typer.testing import CliRunner, Result
 from headgate.cli.main import cli
 from headgate.discovery import InstalledSystem, examine_systems, installed_systems
 from headgate.settings import Settings
+from tests.processes import ROOT
 from tests.systems.distributions import describe, install, install_example
 from tests.systems.distributions import site_packages as site_packages
 
-SHIPPED = ["activity-streams", "health-history"]
+#: As the project declares them.
+SHIPPED = sorted(
+    tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"][
+        "headgate.systems"
+    ]
+)
 Run = Callable[..., Result]
 
 
@@ -84,12 +91,87 @@ def test_it_is_listed_with_what_it_lacks(site_packages: Path, headgate: Run) -> 
     assert right["commands"] == ["reading-list"]
 
 
-def test_a_system_whose_users_sign_in_lacks_a_key(headgate: Run) -> None:
-    strava = {"HEADGATE_STRAVA_CLIENT_ID": "1", "HEADGATE_STRAVA_CLIENT_SECRET": "s"}
+SIGNED_IN = """
+from headgate import ApiSource, ApiToken, Chunk, Sync, System
 
-    lacks = listed(headgate, **strava)["activity-streams"]["lacks"]
+class Notes(ApiSource):
+    async def read(self, ctx):
+        return Chunk()
+
+notes = Notes("notes", base_url="https://notes.example", auth=ApiToken())
+system = System(name="{name}", title="Notes", syncs=[Sync(name="notes", source=notes)])
+"""
+
+
+def test_a_system_whose_users_sign_in_lacks_a_key(site_packages: Path, headgate: Run) -> None:
+    install(site_packages, "signed-in", SIGNED_IN)
+
+    lacks = listed(headgate)["signed-in"]["lacks"]
 
     assert "headgate keys new" in lacks["HEADGATE_KEYS"]
+
+
+PLAIN = SIGNED_IN.replace(", auth=ApiToken()", "")
+
+
+def test_of_two_systems_with_a_sync_of_one_name_one_is_started(
+    site_packages: Path, headgate: Run
+) -> None:
+    install(site_packages, "first-notes", PLAIN)
+    install(site_packages, "other-notes", PLAIN)
+
+    told = listed(headgate)
+
+    assert told["first-notes"]["state"] == "ready"
+    assert told["other-notes"]["state"] == "broken"
+    assert "is a sync of first-notes too" in told["other-notes"]["lacks"]["notes"]
+
+
+def test_two_systems_of_one_name_are_both_left_alone(site_packages: Path, headgate: Run) -> None:
+    install(site_packages, "tiny")
+    describe(site_packages / "other", "tiny", "elsewhere:system")
+    [info] = (site_packages / "other").iterdir()
+    metadata = (info / "METADATA").read_text(encoding="utf-8")
+    (info / "METADATA").write_text(metadata.replace("tiny-dist", "other-dist"), encoding="utf-8")
+    info.rename(site_packages / "other_dist-1.0.dist-info")
+
+    told = listed(headgate)["tiny"]
+
+    assert (told["state"], told["ready"]) == ("broken", False)
+    assert "uninstall one of the two" in str(told["lacks"])
+
+
+def test_a_module_that_exits_keeps_no_command_from_running(
+    site_packages: Path, headgate: Run
+) -> None:
+    install(site_packages, "bye", "raise SystemExit('bye')\n")
+
+    assert headgate("--version").exit_code == 0
+    assert listed(headgate)["bye"]["state"] == "broken"
+
+
+@pytest.mark.parametrize("field", ["routes", "pages", "tables", "metrics", "erase"])
+def test_an_address_that_leads_nowhere_is_told_and_the_system_not_started(
+    site_packages: Path, headgate: Run, field: str
+) -> None:
+    source = PLAIN.replace("syncs=[Sync", f'{field}="nowhere.at_all:it", syncs=[Sync')
+    install(site_packages, "lost", source)
+
+    told = listed(headgate)["lost"]
+
+    assert told["state"] == "broken"
+    assert f"lost.{field}: there is no module nowhere.at_all" in str(told["lacks"])
+    assert headgate("job", "list").exit_code == 0
+
+
+def test_a_command_whose_name_is_taken_is_told(site_packages: Path, headgate: Run) -> None:
+    source = PLAIN.replace("import ApiSource", "import ApiSource, Command").replace(
+        "syncs=[Sync", 'commands=[Command("job", "json:dumps", "Dump.")], syncs=[Sync'
+    )
+    install(site_packages, "greedy", source)
+
+    assert listed(headgate)["greedy"]["commands_taken"] == ["job"]
+    assert "its command 'job' is another's" in headgate("systems").stdout
 
 
 def test_its_command_is_among_the_others_and_help_imports_nothing_of_it(
@@ -180,9 +262,9 @@ def test_names_in_the_settings_choose(site_packages: Path, headgate: Run) -> Non
     install(site_packages, "tiny")
     install(site_packages, "other")
 
-    told = listed(headgate, HEADGATE_SYSTEMS="other, health-history")
+    told = listed(headgate, HEADGATE_SYSTEMS=f"other, {SHIPPED[0]}")
 
-    assert {name for name, each in told.items() if each["chosen"]} == {"other", "health-history"}
+    assert {name for name, each in told.items() if each["chosen"]} == {"other", SHIPPED[0]}
     assert told["tiny"]["state"] == "not chosen" and not told["tiny"]["ready"]
     assert told["other"]["ready"]
 
@@ -209,7 +291,7 @@ def test_a_name_that_is_not_installed_is_refused_with_those_that_are(
 
     assert refused.exit_code == 4
     assert "tyni is not installed" in refused.stderr
-    assert "activity-streams, health-history, tiny" in refused.stderr
+    assert ", ".join([*SHIPPED, "tiny"]) in " ".join(refused.stderr.split())
 
 
 def test_the_refusal_is_json_for_whoever_asked_for_it(headgate: Run) -> None:

@@ -139,7 +139,7 @@ async def test_the_metric_counts_what_was_read_and_names_nobody(place: Place) ->
     assert (sample.name, sample.value) == ("reading_list_articles_read", 1)
     assert sample.labels == {}
     assert "reading_list_articles_read 1.0" in page
-    assert 'headgate_metrics_failed{part="reading-list"} 0.0' in page
+    assert 'headgate_metrics_failed{part="system:reading-list"} 0.0' in page
 
 
 async def test_erasing_a_user_leaves_the_marks_of_others(place: Place) -> None:

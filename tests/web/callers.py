@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import msgspec
 from fastapi import FastAPI
 
 from headgate import App, Chunk, Context, Mode, NoData, Record, Sync, System
@@ -69,7 +68,7 @@ Client = httpx2.AsyncClient
 def faces() -> list[System]:
     """Every installed system with its routes and pages, but without its syncs."""
     found = [each.system for each in installed_systems()]
-    return [msgspec.structs.replace(each, syncs=()) for each in found if each is not None]
+    return [each.with_syncs(()) for each in found if each is not None]
 
 
 async def served(world: World, *syncs: Sync, **parts: Any) -> Served:

@@ -1,17 +1,41 @@
 """Things that are known by their address alone, `module:attribute`, and imported when needed."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from headgate.base.errors import InvalidInput
+from headgate.base.redact import redact
 
 
 def load(address: str, *, field: str = "address") -> Any:
-    """Import what is at `address`; InvalidInput, naming `field`, where nothing is there."""
+    """Import what is at `address`; InvalidInput, naming `field`, where that fails."""
+    module, attribute = _split(address, field)
+    try:
+        imported = import_module(module)
+    # Whatever the module raises while it is imported, whoever loads it can only report it.
+    except Exception as error:
+        problem = redact(f"{type(error).__name__}: {error}")
+        raise InvalidInput(field, f"{module} cannot be imported: {problem}") from error
+    try:
+        return getattr(imported, attribute)
+    except AttributeError:
+        raise InvalidInput(field, f"{module} has no {attribute!r}") from None
+
+
+def check_address(address: str, *, field: str) -> None:
+    """Refuse an address whose module is not installed, without importing it."""
+    module, _ = _split(address, field)
+    try:
+        found = find_spec(module)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise InvalidInput(field, f"there is no module {module}")
+
+
+def _split(address: str, field: str) -> tuple[str, str]:
     module, _, attribute = address.partition(":")
     if not module or not attribute:
         raise InvalidInput(field, f"{address!r} is not module:attribute, such as books.api:routes")
-    try:
-        return getattr(import_module(module), attribute)
-    except AttributeError:
-        raise InvalidInput(field, f"{module} has no {attribute!r}") from None
+    return module, attribute

@@ -67,7 +67,7 @@ def migrate(
     database: DatabaseOption = None, app: AppOption = None, json: JsonOption = False
 ) -> None:
     """Bring a database's tables up to date. SQLite files do this by themselves."""
-    loaded = load_app(app, database, needs_syncs=False, json=json)
+    loaded = load_app(app, database, needs_syncs=False, tell=True, json=json)
 
     async def bring_up_to_date() -> Mapping[str, tuple[str | None, str]]:
         try:

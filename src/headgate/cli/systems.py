@@ -1,13 +1,14 @@
 """`headgate systems`: which systems are installed, and whether they start."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
+from headgate.cli.main import COMMANDS
 from headgate.discovery import InstalledSystem, examine_systems
 from headgate.toolkit.commands.loading import CONFIG, JsonOption, fail, load_settings
 from headgate.toolkit.commands.output import messages, out, print_json
@@ -32,7 +33,8 @@ def systems(json: JsonOption = False) -> None:
     except InvalidInput as error:
         fail(str(error), code=CONFIG, json=json)
     if json:
-        print_json({"data": [_fields(each) for each in found]})
+        known = _commands(found)
+        print_json({"data": [_fields(each, known) for each in found]})
     elif not found:
         messages.print("no systems are installed")
     else:
@@ -47,7 +49,7 @@ def _state(each: InstalledSystem) -> str:
     return "lacks settings" if each.lacks else "ready"
 
 
-def _fields(each: InstalledSystem) -> JsonObject:
+def _fields(each: InstalledSystem, known: Mapping[str, str]) -> JsonObject:
     return {
         "name": each.name,
         "title": each.name if each.system is None else each.system.title,
@@ -56,14 +58,37 @@ def _fields(each: InstalledSystem) -> JsonObject:
         "chosen": each.chosen,
         "ready": each.ready,
         "lacks": dict(each.lacks),
-        "commands": [] if each.system is None else [one.name for one in each.system.commands],
+        "commands": [one.name for one in each.system.commands] if each.system else [],
+        "commands_taken": _taken(each, known),
     }
 
 
+def _commands(found: Sequence[InstalledSystem]) -> dict[str, str]:
+    """The address that each command runs: Headgate's own come first, then those of systems."""
+    known = {each.name: each.address for each in COMMANDS}
+    for system in (each.system for each in found if each.system is not None):
+        for each in system.commands:
+            known.setdefault(each.name, each.address)
+    return known
+
+
+def _taken(each: InstalledSystem, known: Mapping[str, str]) -> list[str]:
+    """The commands of a system whose names run something else."""
+    described = () if each.system is None else each.system.commands
+    return [one.name for one in described if known[one.name] != one.address]
+
+
+def _notes(each: InstalledSystem, known: Mapping[str, str]) -> list[str]:
+    """What keeps it from being started, and what is missing of it where it is."""
+    lacks = [f"{name}: {problem}" for name, problem in each.lacks.items()]
+    return lacks + [f"its command {name!r} is another's" for name in _taken(each, known)]
+
+
 def _print(found: Sequence[InstalledSystem]) -> None:
+    known = _commands(found)
     if not out.is_terminal:
         for each in found:
-            lacks = "; ".join(f"{name}: {problem}" for name, problem in each.lacks.items())
+            lacks = "; ".join(_notes(each, known))
             sys.stdout.write("\t".join((each.name, _state(each), each.origin, lacks)) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -71,7 +96,7 @@ def _print(found: Sequence[InstalledSystem]) -> None:
         table.add_column(column, no_wrap=column != "lacks", overflow="fold")
     for each in found:
         mark, colour = _MARKS[_state(each)]
-        lacks = "\n".join(f"{name}: {problem}" for name, problem in each.lacks.items())
+        lacks = "\n".join(_notes(each, known))
         table.add_row(
             each.name, Text(f"{mark} {_state(each)}", style=colour), each.origin, Text(lacks)
         )

@@ -40,12 +40,21 @@ routes = router("", "Metrics")
 async def metrics(request: Request, app: TheApp, caller: TheAdmin) -> Response:
     """Everything that is measured."""
     parts = {
-        each.name: load(each.metrics, field=f"{each.name}.metrics")
+        f"system:{each.name}": _of_system(each.name, each.metrics)
         for each in app.systems.values()
         if each.metrics is not None
     }
     text, media_type = await exposition(app, parts, accept=request.headers.get("accept", ""))
     return Response(text, media_type=media_type)
+
+
+def _of_system(name: str, address: str) -> Part:
+    async def part(app: App) -> Iterable[Metric]:
+        # Loaded in here: what cannot be is a part that fails, and spoils no other.
+        load_part: Part = load(address, field=f"{name}.metrics")
+        return await load_part(app)
+
+    return part
 
 
 async def exposition(

@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.app import App
 from headgate.base.errors import HeadgateError
-from headgate.base.lazy import load
 from headgate.base.log import get_logger
 from headgate.base.redact import describe_error
 from headgate.connectors.keys import KeyRing
@@ -26,6 +25,7 @@ from headgate.toolkit.site import Site
 from headgate.web import metrics
 from headgate.web.api import administration, connections, description, items, jobs, syncs
 from headgate.web.pages.router import pages_router
+from headgate.web.systems import add_systems
 
 #: A database that takes longer to answer counts as one that does not.
 HEALTH_S_MAX = 5.0
@@ -66,11 +66,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     for each in (jobs, syncs, connections, items, administration, metrics):
         web.include_router(each.routes)
     web.include_router(pages_router(site))
-    for system in app.systems.values():
-        if system.routes is not None:
-            web.include_router(load(system.routes, field=f"{system.name}.routes"))
-        if system.pages is not None:
-            web.include_router(load(system.pages, field=f"{system.name}.pages")(site))
+    add_systems(web, site)
     description.install(web)
     web.add_api_route("/healthz", _health(app), include_in_schema=False)
     problems.install(web)

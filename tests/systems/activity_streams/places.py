@@ -165,7 +165,7 @@ def in_place(folder: Path, main: Main, *, works: bool = True, **options: Any) ->
 
     async def opened(world: World) -> None:
         site = Site(world, **{"shares": NONE_MANUAL, "activities": 10, **options})
-        streams = msgspec.structs.replace(system, syncs=activity_streams(strava_api()))
+        streams = system.with_syncs(activity_streams(strava_api()))
         app = await world.app(systems=[streams], transport=site.wire, vault=vault())
         place = Place(site, app, await site.connect(app))
         supervisor = app.supervisor()

@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,7 +74,7 @@ def streams(**settings: Any) -> System:
         strava_client_secret=SecretStr(access.CLIENT_SECRET),
         **settings,
     )
-    return msgspec.structs.replace(system, syncs=strava_syncs(), configuration=configuration)
+    return system.with_syncs(strava_syncs(), configuration)
 
 
 def strava_syncs() -> tuple[Sync, Sync]:

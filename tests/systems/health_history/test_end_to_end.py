@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-import msgspec
 
 from headgate import App, Budget, Limit, Secret, paid_history
 from headgate.base.clock import SystemClock
@@ -104,7 +103,7 @@ async def product(address: str) -> AsyncIterator[Product]:
         )
         app = App(
             address,
-            systems=[msgspec.structs.replace(system, syncs=[sync])],
+            systems=[system.with_syncs([sync])],
             entitlement=paid_history,
             vault=AesVault(keys),
             transport=transport,

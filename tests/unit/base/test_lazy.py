@@ -1,11 +1,12 @@
 """Things that are known by their address: found, or refused with the field that names them."""
 
 import json
+import sys
 
 import pytest
 
 from headgate.base.errors import InvalidInput
-from headgate.base.lazy import load
+from headgate.base.lazy import check_address, load
 
 
 def test_what_is_at_an_address_is_imported() -> None:
@@ -25,7 +26,16 @@ def test_a_module_without_the_attribute_is_refused() -> None:
         load("json:nothing")
 
 
-def test_a_module_that_is_missing_says_so_itself() -> None:
-    # Whoever asked knows whether that is an extra to install.
-    with pytest.raises(ModuleNotFoundError, match="nowhere_at_all"):
-        load("nowhere_at_all:thing")
+def test_a_module_that_cannot_be_imported_is_told_with_the_cause() -> None:
+    with pytest.raises(InvalidInput, match="nowhere_at_all cannot be imported: ModuleNotFound"):
+        load("nowhere_at_all:it")
+
+
+def test_an_address_is_checked_without_importing_it() -> None:
+    check_address("antigravity:fly", field="x")
+    assert "antigravity" not in sys.modules
+    for address in ("nowhere_at_all:it", "json.nowhere:it"):
+        with pytest.raises(InvalidInput, match="x: there is no module"):
+            check_address(address, field="x")
+    with pytest.raises(InvalidInput, match="is not module:attribute"):
+        check_address("json", field="x")

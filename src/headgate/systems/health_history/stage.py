@@ -98,7 +98,7 @@ def staged(folder: Path, port: int, *, days: int, speed: float) -> Iterator[Demo
         )
         app = App(
             f"sqlite:///{folder / 'demo.db'}",
-            systems=[msgspec.structs.replace(system, syncs=[patient])],
+            systems=[system.with_syncs([patient])],
             worker=WorkerSettings(lease_s=LEASE_REAL_S * speed, grace_s=speed),
             entitlement=paid_history,
             vault=AesVault(keys),

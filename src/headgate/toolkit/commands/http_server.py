@@ -4,11 +4,11 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
 from socket import socket
 from typing import TYPE_CHECKING
 
 from headgate.app import App
-from headgate.base.lazy import load
 from headgate.base.listening import address_of, listening
 from headgate.connectors.keys import KeyRing
 from headgate.toolkit.commands.loading import CONFIG, fail
@@ -26,10 +26,10 @@ def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
     What puts it together is above everything that uses this: it is loaded by its address.
     """
     try:
-        build = load("headgate.web.server:build")
+        server = import_module("headgate.web.server")
     except ImportError as error:
         fail(f"{error.name} is missing: install headgate[web]", code=CONFIG)
-    site: FastAPI = build(app, keys=keys, public_url=public_url)
+    site: FastAPI = server.build(app, keys=keys, public_url=public_url)
     return site
 
 

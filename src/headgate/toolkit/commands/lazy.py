@@ -7,8 +7,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from headgate.base.errors import InvalidInput
 from headgate.base.lazy import load
 from headgate.system import Command
+
+#: What the shell is told of a command that cannot be loaded.
+CONFIG = 4
 
 
 class LazyCommand(TyperCommand):
@@ -17,7 +21,7 @@ class LazyCommand(TyperCommand):
     def __init__(self, described: Command) -> None:
         """Import what is at its address when it is called."""
         super().__init__(described.name, help=described.help)
-        self._address = described.address
+        self.address = described.address
 
     # Whoever runs, helps with or completes a command asks for its context first, and then goes on
     # with the command in that context. Its types are Typer's own business.
@@ -27,7 +31,11 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> TyperCommand | TyperGroup:
         """Import what it stands for."""
-        found = load(self._address, field=str(self.name))
+        try:
+            found = load(self.address, field=str(self.name))
+        except InvalidInput as error:
+            typer.echo(f"error {error}", err=True)
+            raise typer.Exit(CONFIG) from None
         if isinstance(found, typer.Typer):
             group = get_group(found)
             group.name = self.name

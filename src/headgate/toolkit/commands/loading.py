@@ -62,9 +62,17 @@ def log_errors_only() -> None:
 
 
 def load_app(
-    app: str | None, database: str | None, *, needs_syncs: bool, json: bool = False
+    app: str | None,
+    database: str | None,
+    *,
+    needs_syncs: bool,
+    tell: bool = False,
+    json: bool = False,
 ) -> App:
-    """The application that was named; else one of the installed systems that can be started."""
+    """The application that was named; else one of the installed systems that can be started.
+
+    Systems that cannot be started are named where the command needs syncs, or is to `tell`.
+    """
     settings = load_settings(json=json)
     configure(SystemClock(), json=settings.log_format == "json", level=settings.log_level)
     if app and database:
@@ -77,7 +85,7 @@ def load_app(
     named = app or (None if database else settings.app)
     if named:
         return _import(named, json=json)
-    systems = _systems(settings, tell=needs_syncs and not json, json=json)
+    systems = _systems(settings, tell=(needs_syncs or tell) and not json, json=json)
     if needs_syncs and not systems:
         fail(
             "no system can be started: `headgate systems` says what each lacks. Or say where your "
@@ -105,7 +113,7 @@ def _systems(settings: "Settings", *, tell: bool, json: bool) -> Sequence[System
         fail(str(error), code=CONFIG, json=json)
     ready = [each.system for each in found if each.ready and each.system is not None]
     left_out = [each.name for each in found if not each.ready]
-    if tell and ready and left_out:
+    if tell and left_out:
         messages.print(
             f"not started: {', '.join(left_out)}; `headgate systems` says what is missing",
             markup=False,
