@@ -29,6 +29,7 @@ from headgate.base.errors import (
     Retryable,
     SchemaBehind,
     SchemaNewer,
+    ScopeMissing,
     SourceError,
     StoreError,
     StoreUnavailable,
@@ -48,7 +49,7 @@ from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
 from headgate.flow.backfill import BackfillRequest, Backfills
 from headgate.flow.connect import Connections
-from headgate.flow.explain import format_time
+from headgate.flow.explain import explain_item, format_time
 from headgate.flow.job_view import JobStatus, JobView
 from headgate.flow.registry import Collection, Sync
 from headgate.flow.submit import JobRequest
@@ -189,6 +190,7 @@ __all__ = [
     "SchemaBehind",
     "SchemaNewer",
     "Scope",
+    "ScopeMissing",
     "Secret",
     "Source",
     "SourceError",
@@ -213,6 +215,7 @@ __all__ = [
     "__version__",
     "content_hash",
     "describe_error",
+    "explain_item",
     "format_time",
     "from_json",
     "get_logger",

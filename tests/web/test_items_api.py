@@ -86,11 +86,11 @@ def test_an_item_is_told_with_how_it_stands_and_nothing_of_the_engines_own(tmp_p
             "notes.attachments",
             "failed",
         )
-        assert (told["stuck"], told["retry_count"], told["error"]) == (
-            True,
-            1,
-            "Malformed: no JSON",
-        )
+        assert (told["stuck"], told["retry_count"]) == (True, 1)
+        assert told["message"] == "It could not be fetched, and is not tried again by itself."
+        # What went wrong in the words of programs is for operators.
+        assert told["error"] is None
+        assert (await (await served.admin()).get(path)).json()["error"] == "Malformed: no JSON"
         assert not {"token", "worker", "lease_until"} & set(told)
         unchanged = await ada.get(path, headers={"If-None-Match": answer.headers["etag"]})
         assert unchanged.status_code == 304

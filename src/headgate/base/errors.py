@@ -28,6 +28,7 @@ HeadgateError
    └─ Terminal                  trying again cannot help
       ├─ AuthExpired
       │  ├─ GrantRefused        …not even in exchange for new ones
+      │  ├─ ScopeMissing        …for this; they are good for other things
       │  └─ CredentialsUnreadable
       ├─ Forbidden
       └─ AddressRefused         nothing was sent
@@ -197,6 +198,12 @@ class AuthExpired(Terminal):
 
 class Forbidden(Terminal):
     """The provider refuses access to this."""
+
+
+class ScopeMissing(AuthExpired):
+    """The user has not allowed this: the account must be connected again, with every scope."""
+
+    # The credentials are good for what they were given for: others go on to use them.
 
 
 class GrantRefused(AuthExpired):

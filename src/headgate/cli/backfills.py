@@ -11,6 +11,7 @@ from headgate.app import App
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.flow.backfill import BackfillRequest
 from headgate.flow.job_view import JobView
+from headgate.flow.jobs import LIST_MAX
 from headgate.model.forecast import Forecast
 from headgate.model.job import Job, Mode, Reprocess
 from headgate.model.states import JobState
@@ -125,7 +126,7 @@ def list_backfills(
     user: UserOption = None,
     sync: Annotated[str | None, typer.Option(help="Only this sync's.")] = None,
     state: Annotated[list[JobState] | None, typer.Option(help="Only these states.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=LIST_MAX - 1)] = 20,
     before: Annotated[str | None, typer.Option(help="Older than this job.")] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
@@ -140,7 +141,7 @@ def list_backfills(
             sync=sync,
             mode=Mode.HISTORY,
             states=state or (),
-            limit=limit,
+            limit=limit + 1,
             before=before,
         )
         return await opened.jobs.views(found)

@@ -7,6 +7,7 @@ import typer
 
 from headgate.app import App
 from headgate.flow.job_view import EventPage, JobStatus, JobView
+from headgate.flow.jobs import LIST_MAX
 from headgate.flow.submit import JobRequest
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
@@ -96,7 +97,7 @@ def list_jobs(
     user: UserOption = None,
     sync: Annotated[str | None, typer.Option(help="Only this sync's.")] = None,
     state: Annotated[list[JobState] | None, typer.Option(help="Only these states.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=LIST_MAX - 1)] = 20,
     before: Annotated[str | None, typer.Option(help="Older than this job.")] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
@@ -107,7 +108,7 @@ def list_jobs(
 
     async def find(opened: App) -> Sequence[JobView]:
         found = await opened.jobs.list(
-            user_id=user, sync=sync, states=state or (), limit=limit, before=before
+            user_id=user, sync=sync, states=state or (), limit=limit + 1, before=before
         )
         return await opened.jobs.views(found)
 

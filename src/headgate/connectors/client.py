@@ -23,6 +23,7 @@ from headgate.base.errors import (
     InvalidInput,
     Malformed,
     RateLimited,
+    ScopeMissing,
     SourceError,
     Transient,
 )
@@ -131,7 +132,7 @@ class HttpClient:
         while True:
             try:
                 return await self._follow(asked, retry=sent_before)
-            except (GrantRefused, CredentialsUnreadable):
+            except (GrantRefused, CredentialsUnreadable, ScopeMissing):
                 raise
             except AuthExpired as error:
                 if self._way.access is None:

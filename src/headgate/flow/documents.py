@@ -9,14 +9,18 @@ from typing import TypeVar
 import msgspec
 
 from headgate.base.encoding import JsonObject
+from headgate.flow.explain import explain_connection, explain_item
 from headgate.model.connection import Connection
 from headgate.model.item import Item
 
 T = TypeVar("T")
 
 
-def connection_document(connection: Connection) -> JsonObject:
-    """A user's link to a provider, without what is secret about it."""
+def connection_document(connection: Connection, *, operator: bool = True) -> JsonObject:
+    """A user's link to a provider, without what is secret about it.
+
+    What went wrong in the words of programs is for operators; users have the message.
+    """
     return _plain(
         {
             "id": connection.id,
@@ -24,7 +28,8 @@ def connection_document(connection: Connection) -> JsonObject:
             "source": connection.source,
             "state": connection.state,
             "reason": connection.reason,
-            "error": connection.error,
+            "message": explain_connection(connection),
+            "error": connection.error if operator else None,
             "external_id": connection.external_id,
             "scopes": list(connection.scopes),
             "expires_at": connection.expires_at,
@@ -34,8 +39,8 @@ def connection_document(connection: Connection) -> JsonObject:
     )
 
 
-def item_document(item: Item) -> JsonObject:
-    """A thing that is fetched by itself, and how it stands."""
+def item_document(item: Item, *, operator: bool = True) -> JsonObject:
+    """A thing that is fetched by itself, and how it stands; the error is for operators."""
     return _plain(
         {
             "id": item.id,
@@ -54,7 +59,8 @@ def item_document(item: Item) -> JsonObject:
             "deferred_until": item.deferred_until,
             "attempted_at": item.attempted_at,
             "limited_at": item.limited_at,
-            "error": item.error,
+            "message": explain_item(item),
+            "error": item.error if operator else None,
             "created_at": item.created_at,
             "updated_at": item.updated_at,
         }

@@ -10,8 +10,11 @@ from datetime import datetime
 from typing import assert_never
 
 from headgate.base.failure import read_failure
+from headgate.model.connection import Connection
+from headgate.model.item import Item
 from headgate.model.job import Job, Mode, Reason
-from headgate.model.states import DayStatus, JobState
+from headgate.model.record import ITEMS_FAILED
+from headgate.model.states import ConnectionState, DayStatus, ItemState, JobState
 from headgate.model.worker import Worker
 from headgate.policy.retryable import is_retryable
 
@@ -143,8 +146,11 @@ def _cancelling(job: Job, now: datetime) -> str:
 
 def _success(job: Job) -> str:
     days, refused = job.summary.days_failed, job.summary.refused
-    if days or refused:
+    items = job.summary.counts.get(ITEMS_FAILED, 0)
+    if days or refused or items:
         missing = [f"{days} day{'s' if days != 1 else ''} could not be read"] if days else []
+        if items:
+            missing.append(f"{items} item{'s' if items != 1 else ''} could not be fetched")
         if refused:
             were = "records were" if refused != 1 else "record was"
             missing.append(f"{refused} {were} refused")
@@ -199,3 +205,37 @@ def span(seconds: float) -> str:
     if whole >= 3600:
         return f"{whole // 3600}h{whole % 3600 // 60}m"
     return f"{whole // 60}m{whole % 60}s" if whole >= 60 else f"{whole}s"
+
+
+# ---- items and connections ---------------------------------------------------------------------
+
+
+def explain_item(item: Item) -> str | None:
+    """What happened to an item and what happens next, for its user; None where all is well."""
+    match item.state:
+        case ItemState.FAILED if item.next_attempt_at is None:
+            return "It could not be fetched, and is not tried again by itself."
+        case ItemState.FAILED:
+            return f"It could not be fetched; trying again {_soon(item.next_attempt_at)}."
+        case ItemState.DEFERRED:
+            when = _soon(item.deferred_until)
+            return f"The provider lets us ask for only so much at a time; going on {when}."
+        case ItemState.UNAVAILABLE:
+            return "The provider has nothing for it."
+        case _:
+            return None
+
+
+def explain_connection(connection: Connection) -> str | None:
+    """What is the matter with a connection and what to do, for its user; None: nothing."""
+    match connection.state:
+        case ConnectionState.PAUSED:
+            return "It is paused: its jobs wait until it is resumed."
+        case ConnectionState.NEEDS_REAUTH:
+            return "The provider no longer lets us in: sign in again. Nothing is lost."
+        case _:
+            return None
+
+
+def _soon(at: datetime | None) -> str:
+    return "soon" if at is None else f"at {format_time(at)}"

@@ -292,7 +292,7 @@ async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> 
     job = await rt.store.get(job_id, user_id=user_id)
     [view] = await views_of(rt, [job])
     finish = None
-    if not job.ended and job.progress.total:
+    if job.progress.total and not job.ended and job.state is not JobState.CANCELLING:
         done_at = await rt.store.pace(job.id, limit=SAMPLES_MAX)
         finish = eta(job.progress, done_at, rests_until=job.wake_at)
     return status_view(

@@ -15,6 +15,10 @@ class Record(msgspec.Struct, frozen=True):
     data: JsonObject
 
 
+#: Counted by a chunk that fetches items: those that failed for good in it.
+ITEMS_FAILED = "items_failed"
+
+
 class ChunkEvent(msgspec.Struct, frozen=True):
     """Something that the source tells of a chunk, as a line of the job's story."""
 

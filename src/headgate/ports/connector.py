@@ -17,7 +17,7 @@ from headgate.base.errors import RateLimited, SourceError, Terminal
 from headgate.model.budget import Budget
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode, Progress
-from headgate.model.record import ChunkEvent, Record
+from headgate.model.record import ITEMS_FAILED, ChunkEvent, Record
 from headgate.ports.auth import Auth, TokenPlacement
 from headgate.ports.items import FetchedItems, NewItem, RegisterResult
 from headgate.ports.transport import Response, Transport
@@ -301,9 +301,11 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """
         waits = [each.wait for each in fetched if each.wait is not None]
         errors = [each.error for each in fetched if each.error is not None]
+        stuck = sum(item.stuck for each in fetched for item in each.items)
         return cls(
             cursor=cursor if waits else None,
             wait=min(waits, default=None),
+            counts={ITEMS_FAILED: stuck} if stuck else {},
             error=errors[0] if errors else None,
             progress=progress,
         )

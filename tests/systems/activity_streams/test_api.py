@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from sqlalchemy import Engine, event
 
-from headgate import App, Secret, Sync, System
+from headgate import App, Secret, Sync, System, explain_item
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.strava.streams import streams_document
@@ -229,7 +229,7 @@ def test_every_state_is_told_as_the_table_has_it(tmp_path: Path, reach: Reach) -
         assert told["activity_id"] == ID
         assert (told["stream_data"] is not None) == (status == "success")
         assert set(told) == set(documents.StreamsDocument.model_fields)
-        assert (told["error"], told["retry_count"]) == (item.error, item.retry_count)
+        assert (told["error"], told["retry_count"]) == (explain_item(item), item.retry_count)
         documents.StreamsDocument.model_validate(told)
 
     serving_activities(tmp_path, main)
@@ -586,7 +586,8 @@ def test_an_activity_says_where_its_streams_stand(tmp_path: Path) -> None:
 
         told = answer.json()
         assert (told["status"], told["hint"], told["stuck"]) == ("failed", "retry", True)
-        assert (told["error"], told["next_attempt_at"]) == ("Malformed: no JSON", None)
+        said = "It could not be fetched, and is not tried again by itself."
+        assert (told["error"], told["next_attempt_at"]) == (said, None)
         assert told["external_id"] == "101"
         tag = answer.headers["etag"]
         again = await ada.get(f"/v1/activities/{ID}", headers={"If-None-Match": tag})

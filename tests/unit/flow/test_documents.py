@@ -30,20 +30,23 @@ def item(**fields: Any) -> Item:
     return Item(**{**given, **fields})
 
 
+def connection(**fields: Any) -> Connection:
+    given: dict[str, Any] = {
+        "id": "conn_1",
+        "user_id": "ada",
+        "source": "notes",
+        "state": ConnectionState.ACTIVE,
+        "reason": ConnectionReason.CONNECTED,
+        "scopes": ("read",),
+        "version": 7,
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return Connection(**{**given, **fields})
+
+
 def test_a_connection_is_told_as_json_without_what_is_the_engines_own() -> None:
-    told = connection_document(
-        Connection(
-            id="conn_1",
-            user_id="ada",
-            source="notes",
-            state=ConnectionState.ACTIVE,
-            reason=ConnectionReason.CONNECTED,
-            scopes=("read",),
-            version=7,
-            created_at=NOW,
-            updated_at=NOW,
-        )
-    )
+    told = connection_document(connection())
 
     assert told["scopes"] == ["read"]
     assert (told["state"], told["created_at"]) == ("active", "2026-01-01T12:00:00Z")
@@ -67,3 +70,8 @@ def test_a_page_says_where_to_go_on_only_where_there_is_more(
     told: Any = page_document([item(id=each) for each in ids], 2, item_document)
 
     assert ["".join(each["id"] for each in told["data"]), told["next_cursor"]] == [shown, cursor]
+
+
+def test_errors_are_for_operators() -> None:
+    assert connection_document(connection(error="said 401"), operator=False)["error"] is None
+    assert item_document(item(error="no JSON"), operator=False)["error"] is None

@@ -12,10 +12,19 @@ from hypothesis import strategies as st
 from headgate.base import errors
 from headgate.base.errors import Forbidden
 from headgate.base.redact import describe_error
-from headgate.flow.explain import format_time, missing_worker, span, user_message
+from headgate.flow.explain import (
+    explain_connection,
+    explain_item,
+    format_time,
+    missing_worker,
+    span,
+    user_message,
+)
 from headgate.model.job import Job, Lane, Mode, Progress, Reason, Summary
-from headgate.model.states import JobState
+from headgate.model.record import ITEMS_FAILED
+from headgate.model.states import ConnectionState, ItemState, JobState
 from headgate.model.worker import Abilities, Worker
+from tests.unit.flow.test_documents import connection, item
 from tests.unit.values import NOW, make_job
 
 ERROR = "Transient: 503"
@@ -371,3 +380,52 @@ def test_only_a_job_that_waits_for_a_worker_asks_whether_there_is_one(state: Job
     assert user_message(job, now=NOW, workers=[]) == user_message(job, now=NOW)
     asleep = make_job(state=JobState.PENDING, reason=Reason.QUEUED, wake_at=AHEAD)
     assert user_message(asleep, now=NOW, workers=[]) == user_message(asleep, now=NOW)
+
+
+# ---- items and connections ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"state": ItemState.PENDING}, None),
+        ({"state": ItemState.SUCCESS}, None),
+        ({"state": ItemState.FAILED, "next_attempt_at": None}, "is not tried again by itself"),
+        ({"state": ItemState.FAILED, "next_attempt_at": NOW}, "trying again at 2026-"),
+        ({"state": ItemState.DEFERRED, "deferred_until": NOW}, f"going on at {format_time(NOW)}"),
+        ({"state": ItemState.DEFERRED}, "going on soon"),
+        ({"state": ItemState.UNAVAILABLE}, "has nothing for it"),
+    ],
+)
+def test_an_item_says_what_happens_next_and_nothing_of_its_error(
+    fields: dict[str, Any], said: str | None
+) -> None:
+    error = "Malformed: https://strava.example said 503"
+    message = explain_item(item(error=error, **fields))
+
+    assert (message is None) == (said is None)
+    assert said is None or said in str(message)
+    assert "503" not in str(message) and "http" not in str(message)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (ConnectionState.ACTIVE, None),
+        (ConnectionState.PAUSED, "until it is resumed"),
+        (ConnectionState.NEEDS_REAUTH, "sign in again"),
+    ],
+)
+def test_a_connection_says_what_to_do(state: ConnectionState, said: str | None) -> None:
+    message = explain_connection(connection(state=state, error="said 401"))
+
+    assert (message is None) == (said is None)
+    assert said is None or said in str(message)
+
+
+def test_a_job_whose_items_failed_for_good_is_not_simply_done() -> None:
+    summary = Summary(counts={ITEMS_FAILED: 9})
+
+    assert told(JobState.SUCCESS, Reason.DONE, summary=summary) == (
+        "Done, but 9 items could not be fetched."
+    )

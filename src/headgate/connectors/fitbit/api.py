@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from headgate.base.errors import AuthExpired
+from headgate.base.errors import ScopeMissing
 from headgate.base.secret import Secret
 from headgate.connectors.answers import Classify, Throttled, Verdict
 from headgate.connectors.oauth import OAuth2, Rotation
@@ -113,7 +113,7 @@ def classify(response: Response) -> Verdict:
         return None
     reasons = {each.reason for each in response.json(GoogleFault).error.details}
     if "ACCESS_TOKEN_SCOPE_INSUFFICIENT" in reasons:
-        return AuthExpired(
+        return ScopeMissing(
             "the user did not allow everything that is needed: the account must be connected "
             "again, with every box ticked"
         )

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from headgate.base.errors import Terminal
+from headgate.base.errors import ScopeMissing, Terminal
 from headgate.base.secret import Secret
 from headgate.connectors.answers import Classify, Verdict
 from headgate.connectors.oauth import OAuth2, Rotation
@@ -21,6 +21,8 @@ NAME, TITLE = "strava", "Strava"
 URL = "https://www.strava.com"
 #: Enough to read everything of an athlete's and to upload.
 SCOPES = ("read", "activity:read_all", "activity:write")
+#: Enough to read everything of an athlete's.
+READ_SCOPES = ("read", "activity:read_all")
 #: Enough to upload, and to ask what became of it.
 UPLOAD_SCOPES = ("read", "activity:write")
 
@@ -103,10 +105,15 @@ class StravaFault(msgspec.Struct, frozen=True):
 
 
 def classify(response: Response) -> Verdict:
-    """What the status does not say: an application that was shut off is no rate limit."""
-    if response.status != 403:
+    """What the status does not say: a missing permission, or an application that was shut off."""
+    if response.status not in (401, 403):
         return None
     for each in response.json(StravaFault).errors:
+        if each.code == "missing" and (each.field or "").endswith("_permission"):
+            return ScopeMissing(
+                "the user did not allow everything that is needed: the account must be connected "
+                "again, with every box ticked"
+            )
         if (each.resource, each.field, each.code) == ("Application", "Status", "Inactive"):
             return Terminal(
                 "Strava has made the application inactive: its owner must subscribe, or it serves "

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from headgate import Item, ItemState
+from headgate import Item, ItemState, explain_item
 from headgate.systems.activity_streams.service import Activity, StreamStats
 from headgate.toolkit.api.budgets import WindowDocument
 from headgate.toolkit.api.documents import Name, Page, shows, takes
@@ -50,7 +50,8 @@ _LINE: dict[str, Any] = {
     "next_attempt_at": "2023-10-27T14:45:00Z",
     "attempted_at": "2023-10-27T14:31:00Z",
     "stuck": False,
-    "error": "RateLimited: strava answered 429",
+    "error": "The provider lets us ask for only so much at a time; "
+    "going on at 2023-10-27 14:45 UTC.",
     "created_at": "2023-10-27T12:00:00Z",
     "updated_at": "2023-10-27T14:31:00Z",
 }
@@ -126,7 +127,7 @@ class ActivityLine(BaseModel):
     next_attempt_at: datetime | None = Field(description="null: nothing happens by itself.")
     attempted_at: datetime | None
     stuck: bool = Field(description="Only an operator can set it going again.")
-    error: str | None
+    error: str | None = Field(description="For the user: what happened, what happens next.")
     created_at: datetime
     updated_at: datetime
 
@@ -214,6 +215,7 @@ def _fields(activity: Activity) -> dict[str, Any]:
         "name": told(activity, "name"),
         "sport_type": told(activity, "sport_type"),
         "status": item.state,
+        "error": explain_item(item),
         "hint": HINTS[item.state],
     }
 

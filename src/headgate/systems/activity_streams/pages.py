@@ -4,7 +4,6 @@ It is whole without a script: the numbers are in a table, and the channels are c
 script draws the chart, from the same points that the API gives out.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -47,8 +46,6 @@ CHART_POINTS = RESOLUTIONS["medium"]
 TABLE_POINTS = 50
 #: Drawn unless others are asked for: two, because a chart has two sides to put a scale on.
 CHOSEN = 2
-
-_CLASS = re.compile(r"^[A-Z][A-Za-z]+: ")
 
 
 class Channel(msgspec.Struct, frozen=True):
@@ -107,7 +104,6 @@ class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
     hint: Hint
     #: What is the matter with the recording; None where nothing is.
     sentence: str | None
-    reason: str | None
     tiles: tuple[Tile, ...]
     panel: Panel | None
     poll_after_s: int | None
@@ -179,7 +175,6 @@ def view(
         mark=_MARKS[item.state],
         hint=HINTS[item.state],
         sentence=_sentence(item),
-        reason=_reason(item),
         tiles=_tiles(activity.details or {}),
         panel=None if document is None else _panel(document, asked),
         poll_after_s=_poll_after_s(item),
@@ -207,13 +202,6 @@ def _sentence(item: Item) -> str | None:
             )
         case _:
             return None
-
-
-def _reason(item: Item) -> str | None:
-    if item.state is not ItemState.FAILED or item.error is None:
-        return None
-    # The class of the error is for whoever reads logs.
-    return _CLASS.sub("", item.error) or item.error
 
 
 def _at(when: datetime | None) -> str:

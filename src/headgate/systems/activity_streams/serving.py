@@ -14,7 +14,7 @@ import msgspec
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from headgate import InvalidInput
+from headgate import InvalidInput, explain_item
 from headgate.connectors.strava.api import NAME
 from headgate.systems.activity_streams.documents import HINTS
 from headgate.systems.activity_streams.downsampling import METHOD, pick
@@ -120,7 +120,7 @@ def _words(streams: Streams) -> dict[str, object]:
         "fetched_at": document.stored.fetched_at if document else None,
         "channels_available": document.attributes.channels if document else None,
         "point_count": document.attributes.point_count if document else None,
-        "error": item.error,
+        "error": explain_item(item),
         "retry_count": item.retry_count,
         "deferred_until": item.deferred_until,
         "downsampled": None,

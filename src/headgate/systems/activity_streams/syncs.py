@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from headgate import Collection, ItemRetryPolicy, Lane, Mode, RetryPolicy, Sync
 from headgate.connectors.strava import StravaApi
+from headgate.connectors.strava.api import READ_SCOPES
 from headgate.systems.activity_streams.attempts import log_attempt
 from headgate.systems.activity_streams.backfill import StravaStreams
 from headgate.systems.activity_streams.live import StravaLive
@@ -52,4 +53,4 @@ def activity_streams(strava: StravaApi) -> tuple[Sync, Sync]:
 
 def syncs(settings: ActivityStreamsSettings, public_url: str) -> Sequence[Sync]:
     """The two syncs that the settings ask for."""
-    return activity_streams(settings.strava(public_url))
+    return activity_streams(settings.strava(public_url, READ_SCOPES))

@@ -12,7 +12,17 @@ from fastapi import Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from headgate import App, BackfillRequest, Job, JobState, JobStatus, JobView, JsonObject
+from headgate import (
+    App,
+    BackfillRequest,
+    Job,
+    JobState,
+    JobStatus,
+    JobView,
+    JsonObject,
+    Mode,
+    NotFound,
+)
 from headgate.toolkit.api import examples
 from headgate.toolkit.api import responses as answers
 from headgate.toolkit.api.auth import Caller
@@ -175,7 +185,9 @@ async def list_jobs(
     after: After = None,
 ) -> Response:
     """A user's key lists that user's jobs, an admin's everybody's."""
-    jobs = await app.jobs.list(user_id=caller.looking_at(user_id), limit=limit + 1, before=after)
+    jobs = await app.jobs.list(
+        user_id=caller.looking_at(user_id), mode=Mode.HISTORY, limit=limit + 1, before=after
+    )
     views = await app.jobs.views(jobs[:limit])
     return answers.document(_page(views, views[-1].id if len(jobs) > limit else None))
 
@@ -195,13 +207,21 @@ async def status(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
+    await _check(app, job_id, caller)
     found = await app.jobs.status(job_id, user_id=caller.owner)
     return answers.polled(request, _shown(shown(found, caller)))
+
+
+async def _check(app: App, job_id: str, caller: Caller) -> None:
+    """Raise NotFound for a job that is another's, or no import of history: not of this API."""
+    if (await app.jobs.get(job_id, user_id=caller.owner)).mode is not Mode.HISTORY:
+        raise NotFound(f"there is no job {job_id!r}")
 
 
 async def _steered(
     request: Request, app: App, steer: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
 ) -> Response:
+    await _check(app, job_id, caller)
     job = await steer(job_id, user_id=caller.owner)
     found = await app.jobs.status(job.id, user_id=caller.owner)
     return answers.polled(request, _shown(shown(found, caller)))

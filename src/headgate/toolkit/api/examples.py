@@ -112,6 +112,7 @@ CONNECTION: dict[str, Any] = {
     "source": "notes",
     "state": "active",
     "reason": "connected",
+    "message": None,
     "error": None,
     "external_id": "227615",
     "scopes": ["read"],
@@ -142,6 +143,8 @@ ITEM: dict[str, Any] = {
     "deferred_until": "2023-10-27T14:45:00Z",
     "attempted_at": "2023-10-27T14:31:00Z",
     "limited_at": "2023-10-27T14:31:00Z",
+    "message": "The provider lets us ask for only so much at a time; "
+    "going on at 2023-10-27 14:45 UTC.",
     "error": "RateLimited: notes answered 429",
     "created_at": "2023-10-27T12:00:00Z",
     "updated_at": "2023-10-27T14:31:00Z",

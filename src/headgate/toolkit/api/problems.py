@@ -156,6 +156,7 @@ CODES: dict[type[HeadgateError], str] = {
     errors.Terminal: "source_refused",
     errors.AuthExpired: "not_connected",
     errors.GrantRefused: "not_connected",
+    errors.ScopeMissing: "not_connected",
     errors.CredentialsUnreadable: "not_connected",
     errors.Forbidden: "source_refused",
     errors.AddressRefused: "source_refused",

@@ -50,11 +50,15 @@ def percent_text(job: JobView) -> str:
 
 
 def print_list(jobs: Sequence[JobView], *, limit: int, json: bool, none: str) -> None:
-    """At most `limit` jobs: as the API's page, or as a table; `none` says that there are none."""
+    """The first `limit` jobs: as the API's page, or as a table; `none` says that there are none.
+
+    Whoever fills the page asks for one more than it holds: so it is known whether there is another.
+    """
+    page = jobs[:limit]
     if json:
-        print_json(JobPage(data=jobs, next_cursor=jobs[-1].id if len(jobs) == limit else None))
-    elif jobs:
-        _print_table(jobs)
+        print_json(JobPage(data=page, next_cursor=page[-1].id if len(jobs) > limit else None))
+    elif page:
+        _print_table(page)
     else:
         messages.print(none)
 

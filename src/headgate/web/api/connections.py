@@ -1,6 +1,7 @@
 """Users' connections to providers, under /v1."""
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 from fastapi import Path, Query, Request
@@ -16,6 +17,7 @@ from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.states import ConnectionState
 from headgate.toolkit.api import examples
 from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import LinkDocument, Name, Page, shows, takes
 from headgate.toolkit.api.jobs import NOT_MODIFIED
 from headgate.toolkit.api.route import (
@@ -87,7 +89,8 @@ class ConnectionDocument(BaseModel):
     source: str
     state: ConnectionState
     reason: ConnectionReason
-    error: str | None
+    message: str | None = Field(description="For the user: what happened, and what to do.")
+    error: str | None = Field(description="The last error, for an admin's key; else null.")
     external_id: str | None = Field(description="What the provider calls the account.")
     scopes: list[str]
     expires_at: datetime | None = Field(description="When the access token ends.")
@@ -101,8 +104,10 @@ class ConnectionPage(Page[ConnectionDocument]):
     model_config = shows({"data": [examples.CONNECTION], "next_cursor": None})
 
 
-def _shown(connection: Connection) -> ConnectionDocument:
-    return ConnectionDocument.model_validate(connection_document(connection))
+def _shown(connection: Connection, caller: Caller) -> ConnectionDocument:
+    return ConnectionDocument.model_validate(
+        connection_document(connection, operator=caller.is_admin)
+    )
 
 
 @routes.get(
@@ -122,7 +127,8 @@ async def list_connections(
     """Their states, and never what is secret about them."""
     user_id = caller.acting_for(user_id)
     found = await app.connections.of_user(user_id, limit=limit + 1, after=after)
-    page = page_document(found, limit, connection_document)
+    document = partial(connection_document, operator=caller.is_admin)
+    page = page_document(found, limit, document)
     return answers.document(ConnectionPage.model_validate(page))
 
 
@@ -142,7 +148,7 @@ async def get_connection(
 ) -> Response:
     """Its state, and never what is secret about it."""
     found = await app.connections.get(connection_id, user_id=caller.owner)
-    return answers.polled(request, _shown(found))
+    return answers.polled(request, _shown(found, caller))
 
 
 @routes.post(
@@ -195,7 +201,7 @@ async def connect_with_token(app: TheApp, caller: TheCaller, body: HandOver) -> 
         connection_id=body.connection_id,
     )
     return answers.document(
-        _shown(connection),
+        _shown(connection, caller),
         # The version goes up whenever a connection that was there gets other credentials.
         status=201 if connection.version == 1 else 200,
         headers={"Location": f"/v1/connections/{connection.id}"},
@@ -225,7 +231,8 @@ def _check_way(app: App, source: str, wanted: ConnectBy) -> None:
 async def pause(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
     """Until it is resumed."""
     known = app.connections
-    return answers.document(_shown(await known.pause(connection_id, user_id=caller.owner)))
+    paused = await known.pause(connection_id, user_id=caller.owner)
+    return answers.document(_shown(paused, caller))
 
 
 @routes.post(
@@ -239,7 +246,8 @@ async def pause(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> 
 async def resume(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
     """Those that wait look again within five minutes."""
     known = app.connections
-    return answers.document(_shown(await known.resume(connection_id, user_id=caller.owner)))
+    resumed = await known.resume(connection_id, user_id=caller.owner)
+    return answers.document(_shown(resumed, caller))
 
 
 @routes.delete(

@@ -5,6 +5,7 @@ it were not there. What was fetched for it is served by whoever knows what it is
 """
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Request
@@ -17,6 +18,7 @@ from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.toolkit.api import examples
 from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import Name, Page, shows
 from headgate.toolkit.api.jobs import NOT_MODIFIED, Limit
 from headgate.toolkit.api.route import (
@@ -63,7 +65,8 @@ class ItemDocument(BaseModel):
     deferred_until: datetime | None
     attempted_at: datetime | None
     limited_at: datetime | None = Field(description="When the provider last answered 429 for it.")
-    error: str | None
+    message: str | None = Field(description="For the user: what happened, and what to do.")
+    error: str | None = Field(description="The last error, for an admin's key; else null.")
     created_at: datetime
     updated_at: datetime
 
@@ -74,8 +77,8 @@ class ItemPage(Page[ItemDocument]):
     model_config = shows({"data": [examples.ITEM], "next_cursor": None})
 
 
-def _shown(item: Item) -> ItemDocument:
-    return ItemDocument.model_validate(item_document(item))
+def _shown(item: Item, caller: Caller) -> ItemDocument:
+    return ItemDocument.model_validate(item_document(item, operator=caller.is_admin))
 
 
 @routes.get(
@@ -102,7 +105,8 @@ async def list_items(
         limit=limit + 1,
         after=after,
     )
-    return answers.document(ItemPage.model_validate(page_document(found, limit, item_document)))
+    document = partial(item_document, operator=caller.is_admin)
+    return answers.document(ItemPage.model_validate(page_document(found, limit, document)))
 
 
 # `path`: an id may hold a slash.
@@ -121,7 +125,8 @@ async def get_item(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Its state, its tries and its last error."""
-    return answers.polled(request, _shown(await app.items.get(item_id, user_id=caller.owner)))
+    item = await app.items.get(item_id, user_id=caller.owner)
+    return answers.polled(request, _shown(item, caller))
 
 
 @routes.post(
@@ -134,4 +139,4 @@ async def get_item(
 )
 async def reset(caller: TheAdmin, app: TheApp, item_id: ItemId) -> Response:
     """With a clean sheet: whoever holds it is shut out, and a job that fetches it is asked for."""
-    return answers.document(_shown(await app.items.reset(item_id)))
+    return answers.document(_shown(await app.items.reset(item_id), caller))

@@ -4,7 +4,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from headgate import Command, InvalidInput
+from headgate import Command
 from headgate.toolkit.commands.lazy import LazyCommand, LazyGroup
 
 HERE = __name__
@@ -68,6 +68,11 @@ def test_a_name_that_is_taken_keeps_its_command() -> None:
     assert run("greet", commands=[GREET, other]).stdout == "hello you\n"
 
 
-def test_an_address_without_an_attribute_names_the_command() -> None:
-    with pytest.raises(InvalidInput, match=r"^greet: json has no 'nothing'"):
+def test_an_address_without_an_attribute_names_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(typer.Exit) as caught:
         LazyCommand(Command("greet", "json:nothing", "Greet.")).load()
+
+    assert caught.value.exit_code == 4
+    assert "greet: json has no 'nothing'" in capsys.readouterr().err

@@ -72,10 +72,12 @@ def test_piped_jobs_are_a_line_each_however_long(capsys: pytest.CaptureFixture[s
 def test_a_list_for_programs_says_where_it_goes_on(
     limit: int, more: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_list([view(id="job_1")], limit=limit, json=True, none="no jobs")
+    found = [view(id="job_1"), view(id="job_2")]
+    print_list(found, limit=limit, json=True, none="no jobs")
 
     told = json.loads(capsys.readouterr().out)
-    assert ([each["id"] for each in told["data"]], told["next_cursor"]) == (["job_1"], more)
+    ids = [each["id"] for each in told["data"]]
+    assert (ids, told["next_cursor"]) == (["job_1", "job_2"][:limit], more)
 
 
 def test_facts_are_told_with_what_is_known_and_no_empty_lines(
