@@ -13,7 +13,7 @@ from headgate.flow.commit import (
     day_given_up,
     nothing_to_do,
 )
-from headgate.model.job import Job, Mode, Progress, Reason, Summary
+from headgate.model.job import Job, JobParams, Mode, Progress, Reason, Summary
 from headgate.model.record import ChunkEvent, Coverage, Record
 from headgate.model.states import DayStatus, JobEdge, JobState
 from headgate.ports.connector import Chunk, Refusal, WriteResult
@@ -196,8 +196,8 @@ def test_a_day_that_only_has_something_to_keep_is_held() -> None:
 
 
 def test_a_plan_leads_over_the_days_that_are_held() -> None:
-    plan = [["2026-01-03", "2026-01-03"], ["2026-01-01", "2026-01-01"]]
-    job = history("2026-01-03", params={"plan": plan})
+    plan = ((LAST, LAST), (FIRST, FIRST))
+    job = history("2026-01-03", params=JobParams(plan=plan))
 
     made, _ = chunk_done(job, Chunk(records=RECORDS), slice_over=False)
 
@@ -206,7 +206,7 @@ def test_a_plan_leads_over_the_days_that_are_held() -> None:
 
 
 def test_a_job_with_nothing_to_read_is_done() -> None:
-    job = replace(history("2026-01-03", params={"plan": []}), cursor=None)
+    job = replace(history("2026-01-03", params=JobParams(plan=())), cursor=None)
 
     made = nothing_to_do(job)
 

@@ -34,7 +34,7 @@ from headgate.base.encoding import Json, JsonObject
 from headgate.model.api_key import Role
 from headgate.model.budget import Ledger
 from headgate.model.connection import ConnectionReason
-from headgate.model.job import Lane, Mode, Progress, Reason, Summary
+from headgate.model.job import JobParams, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import (
     ITEM,
     JOB,
@@ -101,7 +101,7 @@ jobs = Table(
     Column("lane", OneOf(Lane), nullable=False),
     Column("key", Text),
     Column("request_hash", Text, nullable=False),
-    Column("params", JsonOf[JsonObject](dict[str, object]), nullable=False),
+    Column("params", JsonOf[JobParams](JobParams), nullable=False),
     Column("start_date", Date),
     Column("end_date", Date),
     Column("state", OneOf(JobState), nullable=False),
