@@ -21,6 +21,8 @@ from headgate.model.states import JOB, Edge, JobEdge, JobState
 
 #: What a cancel or a pause that was asked for meanwhile takes the place of.
 _OF_HOLDER = (JobEdge.ADVANCE, JobEdge.REST, JobEdge.PAUSE)
+#: What is told where people set a job going again, by their reason.
+_STARTS_AGAIN = {Reason.RESUMED: EventKind.RESUMED, Reason.RETRY_NOW: EventKind.RETRY_NOW}
 
 
 class JobChange(Change[Job], frozen=True, gc=False, kw_only=True):
@@ -384,7 +386,7 @@ def start_again(job: Job, reason: Reason) -> JobChange:
         pauses=0,
         probe=False,
     )
-    return _change(job, edge, reason, EventKind(reason.value), becomes=becomes, wake=NOW)
+    return _change(job, edge, reason, _STARTS_AGAIN[reason], becomes=becomes, wake=NOW)
 
 
 # ---- meeting what happened meanwhile -----------------------------------------------------------
