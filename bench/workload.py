@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from sqlalchemy import Connection, func, insert, select, text
 
 from headgate import App, Chunk, Context, Lane, LaneSize, Sync, WorkerSettings
-from headgate.model.job import Progress, Summary
+from headgate.model.job import JobParams, Progress, Summary
 from headgate.store.sql import schema
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.tables import job_events, jobs
@@ -96,7 +96,7 @@ async def fill(
                     "mode": "full",
                     "lane": lane.value,
                     "request_hash": "",
-                    "params": {},
+                    "params": JobParams(),
                     "state": "pending",
                     "reason": "queued",
                     "wake_at": now,

@@ -31,6 +31,7 @@ Send = Callable[["Delivery"], Awaitable[bool]]
 
 DeliveryState = StrEnum("DeliveryState", ["PENDING", "SENDING", "SENT", "FAILED", "DEAD"])
 PENDING, SENDING, SENT, FAILED, DEAD = DeliveryState
+DeliveryEdge = StrEnum("DeliveryEdge", ["CLAIM", "SUCCEED", "FAIL", "RELEASE", "GIVE_UP"])
 
 DELIVERY = Machine(
     name="delivery",
@@ -40,11 +41,11 @@ DELIVERY = Machine(
     active=(PENDING, SENDING, FAILED),
     claimed=(SENDING,),
     edges=(
-        Edge("claim", (PENDING, FAILED), SENDING, "a worker takes it; it is due"),
-        Edge("succeed", (SENDING,), SENT, "the receiver has it"),
-        Edge("fail", (SENDING,), FAILED, "the receiver did not take it"),
-        Edge("release", (SENDING,), PENDING, "given back; its worker was lost"),
-        Edge("give_up", (SENDING,), DEAD, "tries or workers are spent"),
+        Edge(DeliveryEdge.CLAIM, (PENDING, FAILED), SENDING, "a worker takes it; it is due"),
+        Edge(DeliveryEdge.SUCCEED, (SENDING,), SENT, "the receiver has it"),
+        Edge(DeliveryEdge.FAIL, (SENDING,), FAILED, "the receiver did not take it"),
+        Edge(DeliveryEdge.RELEASE, (SENDING,), PENDING, "given back; its worker was lost"),
+        Edge(DeliveryEdge.GIVE_UP, (SENDING,), DEAD, "tries or workers are spent"),
     ),
 )
 
@@ -80,26 +81,32 @@ DELIVERIES = LeasedType[Delivery, Change[Delivery], LockedRow](
 )
 
 
-def _change(row: Delivery, edge: str, becomes: Delivery, **more: Any) -> Change[Delivery]:
+def _change(row: Delivery, edge: DeliveryEdge, becomes: Delivery, **more: Any) -> Change[Delivery]:
     to = DELIVERY.edge(edge)
     return Change(before=row, after=replace(becomes, state=to.target), edge=to, **more)
 
 
 def succeed(row: Delivery) -> Change[Delivery]:
-    return _change(row, "succeed", row)
+    return _change(row, DeliveryEdge.SUCCEED, row)
 
 
 def fail(row: Delivery) -> Change[Delivery]:
-    edge, wake = ("give_up", None) if row.tries + 1 >= TRIES_MAX else ("fail", RETRY)
+    edge, wake = (
+        (DeliveryEdge.GIVE_UP, None) if row.tries + 1 >= TRIES_MAX else (DeliveryEdge.FAIL, RETRY)
+    )
     return _change(row, edge, replace(row, tries=row.tries + 1), wake=wake)
 
 
 def release(row: Delivery) -> Change[Delivery]:
-    return _change(row, "release", row, wake=NOW, fences=True)
+    return _change(row, DeliveryEdge.RELEASE, row, wake=NOW, fences=True)
 
 
 def rescue(row: Delivery) -> Change[Delivery]:
-    edge, wake = ("give_up", None) if row.crashes + 1 >= CRASHES_MAX else ("release", NOW)
+    edge, wake = (
+        (DeliveryEdge.GIVE_UP, None)
+        if row.crashes + 1 >= CRASHES_MAX
+        else (DeliveryEdge.RELEASE, NOW)
+    )
     becomes = replace(row, crashes=row.crashes + 1)
     return _change(row, edge, becomes, wake=wake, lease_seen=row.lease_until, fences=True)
 
@@ -119,7 +126,7 @@ class SqlDeliveries(SqlLeases[Delivery, Change[Delivery], None]):
     async def claim(self, *, limit: int, lease: timedelta, worker: str) -> list[Delivery]:
         now = self.database.moment()
         due = deliveries.c.due_at <= instant(server=now.server)
-        waits = in_states(deliveries, *DELIVERY.edge("claim").sources)
+        waits = in_states(deliveries, *DELIVERY.claim.sources)
         first = sa.select(deliveries.c.id).where(waits, due).order_by(deliveries.c.due_at)
         locked = first.limit(limit).with_for_update(skip_locked=True)
         taken = self.table.claim(locked, server=now.server)

@@ -15,10 +15,10 @@ from sqlalchemy import Connection, select, text
 from sqlalchemy.engine import make_url
 
 from headgate.base.clock import ManualClock
-from headgate.base.encoding import Json, JsonObject
+from headgate.base.encoding import Json
 from headgate.model import change
 from headgate.model.change import ChunkResult
-from headgate.model.job import Job, Lane, Mode, Progress, Reason, Summary
+from headgate.model.job import Job, JobParams, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import JobState
 from headgate.ports.store import NewJob
 from headgate.store.sql import jobs, schema
@@ -134,7 +134,7 @@ def new_job(
     lane: Lane = Lane.COLD,
     key: str | None = None,
     request_hash: str = "request",
-    params: JsonObject | None = None,
+    params: JobParams | None = None,
     start_date: date | None = None,
     end_date: date | None = None,
     cursor: Json = None,
@@ -152,7 +152,7 @@ def new_job(
         lane=lane,
         key=key,
         request_hash=request_hash,
-        params=params or {},
+        params=params or JobParams(),
         start_date=start_date,
         end_date=end_date,
         cursor=cursor,

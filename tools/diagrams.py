@@ -22,7 +22,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def diagram(machine: Machine[Any]) -> str:
+def diagram(machine: Machine[Any, Any]) -> str:
     """A machine as a mermaid state diagram."""
     begins = f"    [*] --> {machine.initial.value}: {machine.begins}"
     lines = ["```mermaid", "stateDiagram-v2", begins]
@@ -33,7 +33,7 @@ def diagram(machine: Machine[Any]) -> str:
     return "\n".join([*lines, "```", ""])
 
 
-def table(machine: Machine[Any]) -> str:
+def table(machine: Machine[Any, Any]) -> str:
     """A machine as a table of its edges."""
     rows = ["| change | from | to | when |", "|---|---|---|---|"]
     for edge in machine.edges:

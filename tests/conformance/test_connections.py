@@ -10,7 +10,7 @@ from sqlalchemy import update
 from headgate.base.clock import ManualClock
 from headgate.base.errors import IllegalTransition, NotFound, StoreError
 from headgate.model.connection import Connection, ConnectionReason, SealedCredentials
-from headgate.model.states import CONNECTION, ConnectionState
+from headgate.model.states import CONNECTION, ConnectionEdge, ConnectionState
 from headgate.ports.connections import NewConnection, Renewal, ResealedCredentials
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.database import Database
@@ -178,12 +178,12 @@ async def test_a_row_takes_the_states_of_the_table_and_no_other_word(
 
 
 @pytest.mark.parametrize("state", list(ConnectionState))
-@pytest.mark.parametrize("edge", ["pause", "resume"])
+@pytest.mark.parametrize("edge", [ConnectionEdge.PAUSE, ConnectionEdge.RESUME])
 async def test_steering_follows_the_table(
-    store: SqlConnections, state: ConnectionState, edge: str
+    store: SqlConnections, state: ConnectionState, edge: ConnectionEdge
 ) -> None:
     before = await brought_to(store, state)
-    steer = store.pause if edge == "pause" else store.resume
+    steer = store.pause if edge is ConnectionEdge.PAUSE else store.resume
     allowed = CONNECTION.edge(edge)
 
     if state in allowed.sources:

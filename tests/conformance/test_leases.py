@@ -109,7 +109,7 @@ async def test_a_claim_sets_state_token_lease_worker_and_time(
 
     kind = rows.port.kind
     assert row == await rows.port.get(row_id)
-    assert row.state is kind.machine.edge("claim").target
+    assert row.state is kind.machine.claim.target
     assert (row.token, row.worker) == (1, "worker_7")
     assert row.lease_until == START + timedelta(seconds=35)
     assert row.attempted_at == row.updated_at == START + timedelta(seconds=5)

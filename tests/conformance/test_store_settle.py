@@ -12,7 +12,7 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason, Summary
-from headgate.model.states import JOB, JobState
+from headgate.model.states import JOB, JobEdge, JobState
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import jobs
 from tests.conformance.changes import CASES, CHUNK, DAY, NOW, WORN
@@ -100,9 +100,9 @@ async def test_a_job_that_may_not_go_on_is_not_in_line(store: SqlStore, name: st
     assert await claim_ids(store, 1) == []
 
 
-@pytest.mark.parametrize("edge", [edge.name for edge in JOB.edges if edge.name != "claim"])
+@pytest.mark.parametrize("edge", [edge for edge in JobEdge if edge is not JobEdge.CLAIM])
 async def test_a_change_takes_effect_only_from_the_states_of_its_edge(
-    store: SqlStore, edge: str
+    store: SqlStore, edge: JobEdge
 ) -> None:
     for source in JobState:
         # Given a job in any state, and a change made as if it were in a fitting one
@@ -115,7 +115,11 @@ async def test_a_change_takes_effect_only_from_the_states_of_its_edge(
         after = await store.settle(wanted)
 
         # Then it took effect where the table allows it, or where a cancel made it into its own end
-        redirected = source is JobState.CANCELLING and edge in ("advance", "rest", "pause")
+        redirected = source is JobState.CANCELLING and edge in (
+            JobEdge.ADVANCE,
+            JobEdge.REST,
+            JobEdge.PAUSE,
+        )
         if redirected or source in JOB.edge(edge).sources:
             assert after is not None, source
             target = JobState.CANCELLED if redirected else JOB.edge(edge).target

@@ -9,7 +9,7 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.base.errors import ActiveJobExists, KeyReused
 from headgate.model import change
-from headgate.model.job import Lane, Mode, Reason
+from headgate.model.job import JobParams, Lane, Mode, Reason
 from headgate.model.states import JOB, JobState
 from headgate.ports.store import SubmitResult
 from headgate.store.sql.store import SqlStore
@@ -32,7 +32,12 @@ async def test_a_submitted_job_reads_back_as_it_was_given(store: SqlStore) -> No
         mode=Mode.HISTORY,
         lane=Lane.HOT,
         key="key_1",
-        params={"options": {"deep": [1, 2.5, None, "ü"]}},
+        params=JobParams(
+            since=START,
+            limit=7,
+            options={"deep": [1, 2.5, None, "ü"]},
+            plan=((date(2024, 3, 1), date(2024, 3, 1)),),
+        ),
         start_date=date(2024, 2, 29),
         end_date=date(2024, 3, 1),
         cursor="2024-03-01",

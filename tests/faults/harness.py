@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from pathlib import Path
 
-from headgate import App, Chunk, Context, HeadgateError, Job, JobState, Mode, Sync
+from headgate import App, Chunk, Context, EventKind, HeadgateError, Job, JobState, Mode, Sync
 from headgate.model.states import JOB
 from tests.processes import Process
 
@@ -112,7 +112,11 @@ class Site:
                 assert job.state is JobState.SUCCESS, (job.reason, job.error)
                 assert job.steps == days
                 events = await client.jobs.events(job.id, limit=1000)
-                told = [event for event in events if event.kind in ("chunk", "succeeded")]
+                told = [
+                    event
+                    for event in events
+                    if event.kind in (EventKind.CHUNK, EventKind.SUCCEEDED)
+                ]
                 assert len(told) == days
                 covered = await client.records.coverage(
                     job.sync, job.connection_id, start=END - timedelta(days=days - 1), end=END

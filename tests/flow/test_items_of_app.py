@@ -89,7 +89,7 @@ def test_a_reset_asks_for_the_job_that_fetches_the_collection(tmp_path: Path) ->
         await app.items.reset("a", user_id="ada")
         [job] = await app.jobs.list()
         assert (job.sync, job.connection_id, job.user_id) == ("notes", connection_id, "ada")
-        assert job.params["options"] == {"only": "a"}
+        assert job.params.options == {"only": "a"}
         with pytest.raises(NotFound):
             await app.items.reset("a", user_id="bob")
 

@@ -20,6 +20,7 @@ from headgate import (
     Sync,
 )
 from headgate.model.change import JobChange
+from headgate.model.states import JobEdge
 from headgate.ports.store import ChunkWork
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
@@ -183,13 +184,13 @@ def test_what_one_process_leaves_behind_another_sweeps_up(tmp_path: Path) -> Non
 class LossyStore:
     """Does the settle, and then loses the answer: once, for each change of a kind."""
 
-    def __init__(self, app: App, monkeypatch: pytest.MonkeyPatch, *, edge: str) -> None:
+    def __init__(self, app: App, monkeypatch: pytest.MonkeyPatch, *, edge: JobEdge) -> None:
         self.lost = 0
         real = app._store.settle
 
         async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
             after = await real(change, work)
-            if change.edge.name == edge and self.lost < 3:
+            if change.edge.name is edge and self.lost < 3:
                 self.lost += 1
                 raise StoreUnavailable
             return after
@@ -197,9 +198,9 @@ class LossyStore:
         monkeypatch.setattr(app._store, "settle", settle)
 
 
-@pytest.mark.parametrize("edge", ["advance", "rest", "succeed"])
+@pytest.mark.parametrize("edge", [JobEdge.ADVANCE, JobEdge.REST, JobEdge.SUCCEED])
 def test_a_write_that_took_effect_but_lost_its_answer_counts_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edge: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edge: JobEdge
 ) -> None:
     async def main(world: World) -> None:
         source = ScriptedSource(slow_day)

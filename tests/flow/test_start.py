@@ -7,6 +7,7 @@ import pytest
 from headgate import (
     ConnectionReason,
     InvalidInput,
+    JobParams,
     JobRequest,
     Mode,
     NotConnected,
@@ -31,7 +32,7 @@ def test_a_connection_need_not_be_named_where_there_is_one(tmp_path: Path) -> No
         assert (job.connection_id, job.mode, job.params) == (
             connection.id,
             Mode.LIMIT,
-            {"limit": 3},
+            JobParams(limit=3),
         )
 
     in_world(tmp_path, main)

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from headgate.base.failure import Failure
 from headgate.flow.job_view import DayView, JobStatus, JobView, OperatorView
 from headgate.model.forecast import Forecast
+from headgate.model.job import JobParams
 from headgate.toolkit.api import documents
 from headgate.toolkit.api.problems import KINDS
 from headgate.web.api import administration, connections, items
@@ -124,7 +125,7 @@ def test_examples_are_what_the_models_hold(module: Any) -> None:
         extra = model.model_config.get("json_schema_extra")
         for example in extra["examples"] if isinstance(extra, dict) else ():  # type: ignore[union-attr]
             assert isinstance(example, dict)
-            told = model.model_validate(example).model_dump(mode="json")
+            told = model.model_validate(example).model_dump(mode="json", exclude_unset=True)
             assert {name: told[name] for name in example} == example, model
             seen += 1
     assert seen
@@ -137,6 +138,9 @@ def test_what_is_answered_is_described_as_the_engine_makes_it(document: dict[str
         told = schemas[struct.__name__]
         assert set(told["properties"]) == set(struct.__struct_fields__)
         assert set(told["required"]) == set(told["properties"])
+    # What was not asked for is left out.
+    assert set(schemas["JobParams"]["properties"]) == set(JobParams.__struct_fields__)
+    assert "required" not in schemas["JobParams"]
     properties = schemas["JobStatus"]["properties"]
     assert properties["message"]["description"].startswith("For the user: what happened")
     assert properties["retryable"] == {

@@ -1,11 +1,12 @@
 """Starting a job of any mode that a sync declares, under /v1/syncs."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headgate import Chunk, Context, Mode, Record, Sync, paid_history
+from headgate import Chunk, Context, JobParams, Mode, Record, Sync, paid_history
 from tests.web.callers import DAYS, Served, problem, serving
 from tests.worlds import ScriptedSource, World
 
@@ -22,20 +23,20 @@ def notes(modes: tuple[Mode, ...] = tuple(Mode)) -> Sync:
 @pytest.mark.parametrize(
     ("body", "params"),
     [
-        ({}, {}),
-        ({"mode": "full"}, {}),
-        ({"mode": "since"}, {}),
+        ({}, JobParams()),
+        ({"mode": "full"}, JobParams()),
+        ({"mode": "since"}, JobParams()),
         (
             {"mode": "since", "since": "2025-11-01T02:00:00+02:00"},
-            {"since": "2025-11-01T00:00:00+00:00"},
+            JobParams(since=datetime(2025, 11, 1, tzinfo=UTC)),
         ),
-        ({"mode": "limit", "limit": 20}, {"limit": 20}),
-        ({"mode": "history", **DAYS}, {}),
-        ({"mode": "history", **DAYS, "reprocess": "all"}, {}),
+        ({"mode": "limit", "limit": 20}, JobParams(limit=20)),
+        ({"mode": "history", **DAYS}, JobParams()),
+        ({"mode": "history", **DAYS, "reprocess": "all"}, JobParams()),
     ],
 )
 def test_every_mode_is_started_and_done(
-    tmp_path: Path, body: dict[str, Any], params: dict[str, Any]
+    tmp_path: Path, body: dict[str, Any], params: JobParams
 ) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()

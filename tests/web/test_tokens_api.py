@@ -11,6 +11,7 @@ import pytest
 from headgate import Conflict, Mode, StoreUnavailable, Sync
 from headgate.base import log
 from headgate.base.clock import SystemClock
+from headgate.base.log_events import LogEvent
 from headgate.connectors.keys import KeyRing
 from headgate.flow.connect import Connections
 from headgate.model.api_key import Role
@@ -246,7 +247,7 @@ def test_the_token_is_found_nowhere(
     in_world(tmp_path, main)
 
     logged = logs.getvalue()
-    assert "connected" in logged and "request failed" in logged
+    assert LogEvent.CONNECTED in logged and LogEvent.REQUEST_FAILED in logged
     raw = database_bytes(tmp_path)
     assert b"connect-1" in raw
     for form in coats(TOKEN):

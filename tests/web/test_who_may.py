@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 
 from headgate.base import log
 from headgate.base.clock import SystemClock
+from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret
 from headgate.model.api_key import Role
 from headgate.toolkit.api.route import ApiRoute
@@ -185,8 +186,8 @@ def test_only_the_hash_of_a_key_is_kept_and_failures_are_logged(tmp_path: Path) 
         await reader.post("/v1/jobs", json=START_BODY)
 
         lines = [json.loads(line)["event"] for line in told.getvalue().splitlines()]
-        assert lines.count("authentication failed") == 1
-        assert lines.count("access denied") == 1
+        assert lines.count(LogEvent.AUTHENTICATION_FAILED) == 1
+        assert lines.count(LogEvent.ACCESS_DENIED) == 1
         rows = await served.app._database.read(contents)
         assert secret[:-1] not in told.getvalue()
         assert secret not in repr(rows)

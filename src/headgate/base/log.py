@@ -7,6 +7,7 @@ called nothing is written: a library does not print unasked.
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
 from headgate.base.clock import Clock
@@ -37,22 +38,22 @@ class Logger:
         """Whether ordinary events are told: a hot path asks before it gathers the facts."""
         return _Sink.level <= logging.INFO
 
-    def debug(self, event: str, **fields: object) -> None:
+    def debug(self, event: StrEnum, **fields: object) -> None:
         """Something small happened, of interest to whoever looks for a fault."""
         if _Sink.level <= logging.DEBUG:
             _Sink.write.debug(event, module=self._module, **fields)
 
-    def info(self, event: str, **fields: object) -> None:
+    def info(self, event: StrEnum, **fields: object) -> None:
         """Something happened as it should."""
         if self.tells_info:
             _Sink.write.info(event, module=self._module, **fields)
 
-    def warning(self, event: str, **fields: object) -> None:
+    def warning(self, event: StrEnum, **fields: object) -> None:
         """Something happened that may need a look."""
         if _Sink.level <= logging.WARNING:
             _Sink.write.warning(event, module=self._module, **fields)
 
-    def error(self, event: str, **fields: object) -> None:
+    def error(self, event: StrEnum, **fields: object) -> None:
         """Something went wrong."""
         if _Sink.level <= logging.ERROR:
             _Sink.write.error(event, module=self._module, **fields)

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 
 from headgate.base.clock import Clock
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 
 #: After a failure that nobody foresaw, rest this long, doubling up to the maximum.
@@ -60,7 +61,9 @@ class Service(ABC):
                 failure_rest_s = FAILURE_REST_S
             except Exception as error:
                 # A loop must outlive a bad round: the database may be restarting under it.
-                self._log.error("round_failed", service=self.name, error=describe_error(error))
+                self._log.error(
+                    LogEvent.ROUND_FAILED, service=self.name, error=describe_error(error)
+                )
                 rest_s = failure_rest_s
                 failure_rest_s = min(FAILURE_REST_S_MAX, 2 * failure_rest_s)
             if not self._stopping:

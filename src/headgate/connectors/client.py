@@ -28,6 +28,7 @@ from headgate.base.errors import (
     Transient,
 )
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.connectors import multipart
 from headgate.connectors.answers import Throttled, Verdict, by_status, retry_after_s
@@ -156,7 +157,9 @@ class HttpClient:
             if error.retry_after_s > RETRY_AFTER_S_PATIENCE:
                 raise error
             wait_s = max(wait_s, error.retry_after_s)
-        _log.debug("request_again", request=repr(asked), error=describe_error(error), wait_s=wait_s)
+        _log.debug(
+            LogEvent.REQUEST_AGAIN, request=repr(asked), error=describe_error(error), wait_s=wait_s
+        )
         await self._way.clock.sleep(wait_s)
 
     async def _follow(self, asked: _Asked, *, retry: bool) -> Response:
@@ -198,7 +201,7 @@ class HttpClient:
             await self._tell_counts(passage, response)
             error = await self._judged(passage, response, options)
         _log.debug(
-            "request",
+            LogEvent.REQUEST,
             request=repr(asked),
             status=response.status,
             bytes=len(response.body),

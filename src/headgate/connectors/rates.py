@@ -7,6 +7,7 @@ count goes on without it.
 from collections.abc import Callable, Mapping, Sequence
 
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.ports.transport import Headers
 
@@ -57,7 +58,7 @@ def read_safely(counts: Counts, headers: Headers) -> Mapping[str, int]:
         told = counts(headers)
         return {name: count for name, count in told.items() if 0 <= int(count) <= COUNT_MAX}
     except Exception as error:
-        _log.warning("counts_unreadable", error=describe_error(error))
+        _log.warning(LogEvent.COUNTS_UNREADABLE, error=describe_error(error))
         return {}
 
 

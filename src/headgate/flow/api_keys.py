@@ -12,6 +12,7 @@ from hashlib import sha256
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import Ids
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret, random_secret
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import check_name
@@ -56,7 +57,7 @@ class ApiKeys:
                 role=role,
             )
         )
-        _log.info("api key made", key=key.id, role=role.value, user=user_id)
+        _log.info(LogEvent.API_KEY_MADE, key=key.id, role=role.value, user=user_id)
         return key, Secret(f"hg_{key.id}_{secret.reveal()}")
 
     async def know(self, presented: Secret) -> ApiKey | None:
@@ -81,7 +82,7 @@ class ApiKeys:
     async def revoke(self, key_id: str) -> ApiKey:
         """From now on the key opens nothing."""
         key = await self._store.revoke(key_id)
-        _log.info("api key revoked", key=key.id)
+        _log.info(LogEvent.API_KEY_REVOKED, key=key.id)
         return key
 
 

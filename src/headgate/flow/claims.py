@@ -8,6 +8,7 @@ import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.flow.measurements import Measurements
 from headgate.model.lease import Claim, Row
 from headgate.ports.leases import Leases
@@ -120,7 +121,7 @@ class ActiveClaims(Generic[Row]):
             if each.row.id in states:
                 each.found(states[each.row.id])
         if lost:
-            _log.warning("claims_lost", of=self.leases.kind.machine.name, count=len(lost))
+            _log.warning(LogEvent.CLAIMS_LOST, of=self.leases.kind.machine.name, count=len(lost))
 
 
 class LeasedWork(msgspec.Struct, frozen=True):

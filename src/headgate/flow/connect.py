@@ -12,6 +12,7 @@ from hashlib import sha256
 
 from headgate.base.errors import Conflict, InvalidInput, NotConnected, NotFound
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret, random_secret
 from headgate.flow.credentials import Credentials
 from headgate.flow.registry import Registry
@@ -225,7 +226,7 @@ class Connections:
             items += forgotten
             if forgotten < FORGET_MAX:
                 break
-        _log.info("disconnected", connection=connection_id, items=items)
+        _log.info(LogEvent.DISCONNECTED, connection=connection_id, items=items)
 
     # ---- parts ---------------------------------------------------------------------------------
 
@@ -236,7 +237,7 @@ class Connections:
         for _ in range(_TRIES_MAX):
             kept = await self._keep_once(source, user_id, tokens, connection_id)
             if kept is not None:
-                _log.info("connected", connection=kept.id, source=source, user=user_id)
+                _log.info(LogEvent.CONNECTED, connection=kept.id, source=source, user=user_id)
                 return kept
             # The same account was connected at the same moment: now it is there.
         raise Conflict("the same account is being connected over and over; try again")

@@ -29,6 +29,7 @@ from headgate.base.errors import (
 )
 from headgate.base.ids import Ids
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error, redact
 from headgate.flow.sealing import OpenCredentials, seal, unseal
 from headgate.model.connection import Connection, ConnectionReason, Tokens
@@ -149,7 +150,7 @@ class Credentials:
         if after is None:
             # There are newer ones: another's, or these, by a write whose outcome was not told.
             return self._usable(await self._read(connection.id, connection.user_id))
-        _log.info("credentials_renewed", connection=connection.id, source=connection.source)
+        _log.info(LogEvent.CREDENTIALS_RENEWED, connection=connection.id, source=connection.source)
         return self._usable(
             OpenCredentials(connection=after, access=whole.access, refresh=whole.refresh)
         )
@@ -161,7 +162,9 @@ class Credentials:
                 return await self.store.renew(connection.id, renewal, version=connection.version)
             except StoreError as error:
                 _log.error(
-                    "tokens_not_stored", connection=connection.id, error=describe_error(error)
+                    LogEvent.TOKENS_NOT_STORED,
+                    connection=connection.id,
+                    error=describe_error(error),
                 )
                 await self._clock.sleep(rest_s)
         return await self.store.renew(connection.id, renewal, version=connection.version)
@@ -189,7 +192,10 @@ class Credentials:
             if row.connection.version != connection.version:
                 return self._usable(row)
         _log.warning(
-            "needs_reauth", connection=connection.id, source=connection.source, reason=reason.value
+            LogEvent.NEEDS_REAUTH,
+            connection=connection.id,
+            source=connection.source,
+            reason=reason.value,
         )
         raise GrantRefused(
             f"{connection.source} no longer accepts the credentials of connection "
@@ -262,7 +268,7 @@ class ConnectionTokens:
                 if over:
                     raise
                 # There is time left until it ends: no reason to stop for.
-                _log.warning("renewal_put_off", error=describe_error(error))
+                _log.warning(LogEvent.RENEWAL_PUT_OFF, error=describe_error(error))
                 self._makes_do = True
         return self._auth.placed(self._held.access)
 

@@ -1,8 +1,5 @@
 """Reading one chunk: tell the source where it stands, ask it, and check what it gave."""
 
-from datetime import datetime
-from typing import Any
-
 from headgate.base.encoding import Json
 from headgate.base.errors import NoData
 from headgate.flow.check_chunk import check_chunk
@@ -32,7 +29,7 @@ async def _high_water(rt: Runtime, job: Job) -> Json:
 
     Nobody moves the mark meanwhile: the job is the only active one of its sync and connection.
     """
-    if job.mode is not Mode.SINCE or "since" in job.params:
+    if job.mode is not Mode.SINCE or job.params.since is not None:
         return None
     return await rt.store.high_water(job.sync, job.connection_id)
 
@@ -41,8 +38,6 @@ def context(
     rt: Runtime, job: Job, gate: Gate, api: Http | None, *, high_water: Json = None
 ) -> Context:
     """What the source is told."""
-    params: dict[str, Any] = dict(job.params)
-    since = params.get("since")
     day = job.cursor_date
     return Context(
         job_id=job.id,
@@ -52,10 +47,10 @@ def context(
         mode=job.mode,
         day=day,
         cursor=None if day is not None else job.cursor,
-        since=None if since is None else datetime.fromisoformat(since),
-        limit=params.get("limit"),
+        since=job.params.since,
+        limit=job.params.limit,
         high_water=high_water,
-        options=params.get("options", {}),
+        options=job.params.options,
         chunks=job.summary.chunks,
         records=job.summary.records,
         clock=rt.clock,

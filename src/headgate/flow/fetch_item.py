@@ -18,6 +18,7 @@ from typing import assert_never
 from headgate.base.clock import Clock
 from headgate.base.errors import Conflict, Malformed, StoreUnavailable
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.claims import LEASE, ActiveClaim, ActiveClaims
 from headgate.flow.measurements import Measurements
@@ -230,14 +231,14 @@ async def _give_back(fetching: ItemFetcher, waiting: Iterable[Item]) -> None:
         released = await fetching.items.settle_many([(change.release(item), None) for item in kept])
         fetching.claims.count_lost(sum(item is None for item in released))
     except Exception as error:
-        _log.warning("items_not_returned", count=len(kept), error=describe_error(error))
+        _log.warning(LogEvent.ITEMS_NOT_RETURNED, count=len(kept), error=describe_error(error))
 
 
 def _tell(collection: Collection | None, attempt: FetchAttempt) -> None:
     """One event per attempt, whatever became of it; and the collection's own, where it has one."""
     item, after, error = attempt.item, attempt.after, attempt.error
     _log.info(
-        "item_fetch",
+        LogEvent.ITEM_FETCH,
         item=item.id,
         collection=item.collection,
         user=item.user_id,

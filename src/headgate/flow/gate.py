@@ -25,6 +25,7 @@ from headgate.base.clock import Clock
 from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited
 from headgate.base.ids import Ids
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.model.budget import Budget, BudgetRequest, BudgetUse, Exhausted, Granted, Unreachable
 from headgate.model.job import Lane
@@ -72,7 +73,7 @@ class BudgetGate:
         try:
             return await self._limiter.use(budget, connection_id=connection_id)
         except Exception as error:
-            _log.warning("limiter_away", error=describe_error(error))
+            _log.warning(LogEvent.LIMITER_AWAY, error=describe_error(error))
             return None
 
     async def enter(self, budget: Budget, ask: BudgetRequest, *, essential: bool) -> "SharedPermit":
@@ -133,12 +134,12 @@ class BudgetGate:
     def _is_away(self, answer: Unreachable) -> None:
         if not self._away:
             self._away = True
-            _log.warning("limiter_away", error=answer.said)
+            _log.warning(LogEvent.LIMITER_AWAY, error=answer.said)
 
     async def _is_back(self) -> None:
         if self._away:
             self._away = False
-            _log.info("limiter_back", owed=self._owed.total())
+            _log.info(LogEvent.LIMITER_BACK, owed=self._owed.total())
         while self._owed:
             (budget, ask), times = self._owed.popitem()
             told = False
@@ -146,7 +147,7 @@ class BudgetGate:
                 await self._limiter.charge(budget, ask, times=times)
                 told = True
             except Exception as error:
-                _log.warning("limiter_away", error=describe_error(error))
+                _log.warning(LogEvent.LIMITER_AWAY, error=describe_error(error))
                 return
             finally:
                 # Also where the job was cut off meanwhile: better told twice than never.
@@ -210,7 +211,9 @@ class SharedPermit:
         try:
             await self._limiter.observe(self._budget, self._ask, self._grant, counts)
         except Exception as error:
-            _log.warning("counts_not_told", source=self._budget.source, error=describe_error(error))
+            _log.warning(
+                LogEvent.COUNTS_NOT_TOLD, source=self._budget.source, error=describe_error(error)
+            )
 
     async def refused(self, retry_after_s: float | None = None) -> RateLimited:
         """The provider said 429; where nobody can be told, this process keeps to it alone."""
@@ -218,9 +221,13 @@ class SharedPermit:
         try:
             closed = await self._limiter.refused(budget, ask, retry_after_s=retry_after_s)
         except Exception as error:
-            _log.warning("refusal_not_told", source=budget.source, error=describe_error(error))
+            _log.warning(
+                LogEvent.REFUSAL_NOT_TOLD, source=budget.source, error=describe_error(error)
+            )
             closed = await self._local.refused(budget, ask, retry_after_s=retry_after_s)
-        _log.warning("rate_limited", source=self._budget.source, until=closed.until.isoformat())
+        _log.warning(
+            LogEvent.RATE_LIMITED, source=self._budget.source, until=closed.until.isoformat()
+        )
         after = timedelta(seconds=closed.wait_s)
         return RateLimited(after, f"{self._budget.source} refused the request (429)")
 
@@ -230,7 +237,7 @@ class SharedPermit:
             await self._limiter.release(self._budget, self._ask, self._grant)
         except Exception as error:
             _log.warning(
-                "slot_not_returned", source=self._budget.source, error=describe_error(error)
+                LogEvent.SLOT_NOT_RETURNED, source=self._budget.source, error=describe_error(error)
             )
 
 

@@ -17,12 +17,12 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from headgate.base.encoding import Json, JsonObject
+from headgate.base.encoding import Json
 from headgate.base.failure import Failure, read_failure
 from headgate.flow.explain import day_message, missing_worker, needs_worker, user_message
 from headgate.flow.runtime import Runtime
 from headgate.model.forecast import Finish
-from headgate.model.job import Job, JobEvent, Lane, Mode, Reason, Summary
+from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Reason, Summary
 from headgate.model.record import Coverage
 from headgate.model.states import JOB, DayStatus, JobState
 from headgate.model.worker import Worker
@@ -71,7 +71,7 @@ class OperatorView(msgspec.Struct, frozen=True, kw_only=True):
     chunks: Annotated[int, Meta(description="Chunks that are committed.")]
     token: Annotated[int, Meta(description="How often it was claimed; writes carry it.")]
     cursor: Annotated[Json, Meta(description="Where the next chunk begins.")]
-    params: Annotated[JsonObject, Meta(description="What was asked for: since, limit, options.")]
+    params: Annotated[JobParams, Meta(description="What was asked for: since, limit, options.")]
     key: Annotated[str | None, Meta(description="The idempotency key of whoever started it.")]
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from headgate.base.errors import CredentialsUnreadable
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.flow.sealing import seal, unseal
 from headgate.model.connection import Tokens
 from headgate.ports.auth import Vault
@@ -64,7 +65,7 @@ async def rekey(
         if found == 0:
             break
     by_key = await store.count_by_key()
-    _log.info("rekeyed", key=key_id, resealed=done, unreadable=unreadable)
+    _log.info(LogEvent.REKEYED, key=key_id, resealed=done, unreadable=unreadable)
     return RekeyResult(key_id=key_id, resealed=done, unreadable=unreadable, by_key=by_key)
 
 
@@ -73,7 +74,7 @@ def _resealed(vault: Vault, linked: SealedConnection) -> ResealedCredentials | N
     try:
         held = unseal(vault, linked)
     except CredentialsUnreadable as error:
-        _log.error("credentials_unreadable", connection=connection.id, error=str(error))
+        _log.error(LogEvent.CREDENTIALS_UNREADABLE, connection=connection.id, error=str(error))
         return None
     sealed = seal(
         vault,

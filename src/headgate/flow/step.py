@@ -10,6 +10,7 @@ from typing import NamedTuple, assert_never
 from headgate.base.errors import SourceError, StoreUnavailable, Transient
 from headgate.base.failure import describe_failure
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import chunk_done, day_given_up, nothing_to_do
@@ -197,7 +198,7 @@ async def _recovered(rt: Runtime, job: Job) -> None:
         job.provider, stagger=timedelta(seconds=sync.retry.stagger_s), limit=RELEASE_MAX
     )
     await rt.signal.announce(SWEEP)
-    _log.info("provider_recovered", provider=job.provider, job=job.id, freed=freed)
+    _log.info(LogEvent.PROVIDER_RECOVERED, provider=job.provider, job=job.id, freed=freed)
 
 
 def _tell(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: float) -> None:
@@ -205,7 +206,7 @@ def _tell(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: f
     if not _log.tells_info:
         return
     _log.info(
-        "chunk",
+        LogEvent.CHUNK,
         job=job.id,
         user=job.user_id,
         sync=job.sync,

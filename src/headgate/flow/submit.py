@@ -8,7 +8,7 @@ from headgate.base.encoding import JsonObject, content_hash, json_problem
 from headgate.base.errors import InvalidInput, PlanRequired
 from headgate.flow.registry import Sync, auth_of, default_lane
 from headgate.flow.runtime import Runtime
-from headgate.model.job import Lane, Mode, Progress, Reprocess
+from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
 from headgate.policy.calendar import gaps, history_progress
 from headgate.ports.signal import lane_topic
 from headgate.ports.store import NewJob, SubmitResult
@@ -125,7 +125,7 @@ async def planned(rt: Runtime, new: NewJob, reprocess: Reprocess) -> NewJob:
     return msgspec.structs.replace(
         new,
         # The whole range is what a job reads that says nothing else.
-        params=new.params if whole else {**new.params, "plan": msgspec.to_builtins(plan)},
+        params=new.params if whole else msgspec.structs.replace(new.params, plan=plan),
         cursor=None if cursor is None else cursor.isoformat(),
         progress=history_progress(plan, cursor),
     )
@@ -208,26 +208,23 @@ def _in_utc(field: str, value: datetime) -> datetime:
         raise InvalidInput(field, f"{value.isoformat()} is no moment in UTC") from None
 
 
-def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JsonObject:
-    params: dict[str, object] = {}
+def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JobParams:
+    since: datetime | None = None
     if mode is Mode.SINCE and request.since is not None:
         if not isinstance(request.since, datetime):
             raise InvalidInput("since", "must be a moment, such as 2024-01-31T00:00:00Z")
         since = _in_utc("since", request.since)
         if since > now:
             raise InvalidInput("since", f"{request.since.isoformat()} lies in the future")
-        params["since"] = since.isoformat()
     elif request.since is not None:
         raise InvalidInput("since", f"only mode since takes it, not mode {mode.value}")
     if mode is Mode.LIMIT:
         if not isinstance(request.limit, int) or request.limit < 1:
             raise InvalidInput("limit", "mode limit needs a whole number of at least 1")
-        params["limit"] = request.limit
     elif request.limit is not None:
         raise InvalidInput("limit", f"only mode limit takes it, not mode {mode.value}")
-    if request.options:
-        params["options"] = _options(request.options)
-    return params
+    options = _options(request.options) if request.options else {}
+    return JobParams(since=since, limit=request.limit, options=options)
 
 
 def _options(options: JsonObject) -> JsonObject:

@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 
 from headgate.base.errors import InvalidInput
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.base.service import Service
 from headgate.flow.claimed_job import ClaimedJob
@@ -99,7 +100,7 @@ class LaneWorkers(Service):
                 self._claims.lose(claimed.row)
         except Exception as error:
             # The store is out of reach for good: the lease will end, and the job be rescued.
-            self._log.error("slice_failed", job=claimed.row.id, error=describe_error(error))
+            self._log.error(LogEvent.SLICE_FAILED, job=claimed.row.id, error=describe_error(error))
         finally:
             self._claims.drop(claimed.row)
             self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))

@@ -14,6 +14,7 @@ import msgspec
 
 from headgate.base.errors import InvalidInput, StoreUnavailable
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.claims import ActiveClaims
@@ -125,21 +126,23 @@ class Supervisor:
         for claimed in self._claimed():
             claimed.stopping = True
         if await self._finished(self._settings.grace_s):
-            _log.info("stopped", released=0)
+            _log.info(LogEvent.STOPPED, released=0)
         else:
             released = len(self._jobs)
             for claimed in self._claimed():
                 claimed.interrupt(Interrupt.STOP)
             self._at_once.clear()
             clean = await self._finished(RELEASE_S_MAX)
-            _log.info("stopped", released=released, left_to_leases=0 if clean else len(self._jobs))
+            _log.info(
+                LogEvent.STOPPED, released=released, left_to_leases=0 if clean else len(self._jobs)
+            )
         for service in (self._heartbeat, self._sweeper):
             await service.stop()
         try:
             await self._presence.end()
         except StoreUnavailable as error:
             # It counts as gone after a while all the same.
-            _log.warning("presence_not_ended", error=describe_error(error))
+            _log.warning(LogEvent.PRESENCE_NOT_ENDED, error=describe_error(error))
 
     def _claimed(self) -> list[ClaimedJob]:
         return [claim for claim in self._jobs if isinstance(claim, ClaimedJob)]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.service import Service
 from headgate.flow.claims import LeasedWork
 from headgate.flow.connect import FORGET_MAX
@@ -85,5 +86,5 @@ async def sweep_due(leased: LeasedWork) -> float | None:
     due_s = await leases.next_sweep_s()
     if due_s is None or due_s > 0:
         return due_s
-    _log.info("swept", of=leases.kind.machine.name, count=await leased.sweep())
+    _log.info(LogEvent.SWEPT, of=leases.kind.machine.name, count=await leased.sweep())
     return await leases.next_sweep_s()

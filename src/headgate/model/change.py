@@ -17,12 +17,18 @@ from msgspec.structs import replace
 from headgate.base.encoding import Json, JsonObject
 from headgate.model.job import EventKind, Job, Progress, Reason, Summary
 from headgate.model.lease import NOW, Change, LeasedType, LockedRow
-from headgate.model.states import JOB, JobState
+from headgate.model.states import JOB, Edge, JobEdge, JobState
+
+#: What a cancel or a pause that was asked for meanwhile takes the place of.
+_OF_HOLDER = (JobEdge.ADVANCE, JobEdge.REST, JobEdge.PAUSE)
+#: What is told where people set a job going again, by their reason.
+_STARTS_AGAIN = {Reason.RESUMED: EventKind.RESUMED, Reason.RETRY_NOW: EventKind.RETRY_NOW}
 
 
 class JobChange(Change[Job], frozen=True, gc=False, kw_only=True):
     """One transition of one job, not yet applied."""
 
+    edge: Edge[JobEdge, JobState]
     event: EventKind
     data: JsonObject
     #: Ask the holder to pause at its next checkpoint, or take that back; None leaves it as it is.
@@ -58,7 +64,7 @@ class ChunkResult(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 def _change(
     job: Job,
-    edge: str,
+    edge: JobEdge,
     reason: Reason,
     event: EventKind,
     *,
@@ -113,7 +119,9 @@ def _after_chunk(job: Job, tally: ChunkResult) -> Job:
 def advance(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
     """A chunk is done and the slice goes on: the worker keeps the claim."""
     becomes = _after_chunk(job, tally)
-    return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
+    return _change(
+        job, JobEdge.ADVANCE, Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data
+    )
 
 
 def cut_short(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
@@ -129,14 +137,18 @@ def cut_short(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
         summary=tally.summary,
         steps=job.steps + 1,
     )
-    return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
+    return _change(
+        job, JobEdge.ADVANCE, Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data
+    )
 
 
 def rest(job: Job, tally: ChunkResult, data: JsonObject, *, after: timedelta = NOW) -> JobChange:
     """A chunk is done and the slice is over: back in line, behind the others, or later."""
     becomes = _after_chunk(job, tally)
     reason = Reason.IDLE if after > NOW else Reason.MORE
-    return _change(job, "rest", reason, EventKind.CHUNK, becomes=becomes, wake=after, data=data)
+    return _change(
+        job, JobEdge.REST, reason, EventKind.CHUNK, becomes=becomes, wake=after, data=data
+    )
 
 
 def succeed(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
@@ -144,7 +156,7 @@ def succeed(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
     missing = tally.summary.days_failed or tally.summary.refused
     reason = Reason.DONE_WITH_GAPS if missing else Reason.DONE
     becomes = _after_chunk(job, tally)
-    return _change(job, "succeed", reason, EventKind.SUCCEEDED, becomes=becomes, data=data)
+    return _change(job, JobEdge.SUCCEED, reason, EventKind.SUCCEEDED, becomes=becomes, data=data)
 
 
 def skip(job: Job, tally: ChunkResult, *, error: str, day: date, last: bool) -> JobChange:
@@ -152,7 +164,7 @@ def skip(job: Job, tally: ChunkResult, *, error: str, day: date, last: bool) -> 
     # A probe stays one: a day given up says nothing about whether the provider is back.
     becomes = replace(_after_chunk(job, tally), error=error, probe=job.probe and not last)
     data = {"day": day.isoformat(), "error": error}
-    edge, reason = ("succeed", Reason.DONE_WITH_GAPS) if last else ("rest", Reason.MORE)
+    edge, reason = (JobEdge.SUCCEED, Reason.DONE_WITH_GAPS) if last else (JobEdge.REST, Reason.MORE)
     wake = None if last else NOW
     return _change(job, edge, reason, EventKind.DAY_FAILED, becomes=becomes, wake=wake, data=data)
 
@@ -176,7 +188,7 @@ def retry(
     )
     data = {"error": error, "attempt": job.attempts + 1, "after_s": after.total_seconds()}
     return _change(
-        job, "rest", Reason.RETRYING, EventKind.RETRY, becomes=becomes, wake=after, data=data
+        job, JobEdge.REST, Reason.RETRYING, EventKind.RETRY, becomes=becomes, wake=after, data=data
     )
 
 
@@ -192,7 +204,9 @@ def defer(
         summary=count(job.summary, deferrals=1),
     )
     data = {"after_s": after.total_seconds(), "note": note}
-    return _change(job, "rest", reason, EventKind.DEFERRED, becomes=becomes, wake=after, data=data)
+    return _change(
+        job, JobEdge.REST, reason, EventKind.DEFERRED, becomes=becomes, wake=after, data=data
+    )
 
 
 def open_breaker(
@@ -221,7 +235,7 @@ def open_breaker(
     data = {"error": error, "cooldown_s": cooldown.total_seconds(), "pause": becomes.pauses}
     return _change(
         job,
-        "pause",
+        JobEdge.PAUSE,
         Reason.BREAKER,
         EventKind.BREAKER_OPENED,
         becomes=becomes,
@@ -240,12 +254,12 @@ def fail(job: Job, *, reason: Reason, error: str, provider: str | None = None) -
         summary=count(job.summary, errors=1),
     )
     data = {"error": error, "reason": reason.value}
-    return _change(job, "fail", reason, EventKind.FAILED, becomes=becomes, data=data)
+    return _change(job, JobEdge.FAIL, reason, EventKind.FAILED, becomes=becomes, data=data)
 
 
 def release(job: Job) -> JobChange:
     """The worker is stopping: hand the job back untouched, for anybody to take."""
-    return _change(job, "rest", Reason.RELEASED, EventKind.RELEASED, wake=NOW, fences=True)
+    return _change(job, JobEdge.REST, Reason.RELEASED, EventKind.RELEASED, wake=NOW, fences=True)
 
 
 # ---- by the sweeper ----------------------------------------------------------------------------
@@ -256,7 +270,7 @@ def rescue(job: Job, *, after: timedelta) -> JobChange:
     summary = count(job.summary, crashes=1)
     return _change(
         job,
-        "rest",
+        JobEdge.REST,
         Reason.RESCUED,
         EventKind.RESCUED,
         becomes=replace(job, crashes=job.crashes + 1, summary=summary),
@@ -274,7 +288,7 @@ def give_up(job: Job) -> JobChange:
     summary = count(job.summary, crashes=1)
     return _change(
         job,
-        "fail",
+        JobEdge.FAIL,
         Reason.CRASHES_SPENT,
         EventKind.FAILED,
         becomes=replace(job, error=error, probe=False, crashes=crashes, summary=summary),
@@ -288,7 +302,7 @@ def pass_probe_on(job: Job) -> JobChange:
     """Nobody who lives can run this probe: it waits again, and another may try the provider."""
     becomes = replace(job, probe=False)
     return _change(
-        job, "pause", Reason.BREAKER, EventKind.PAUSED, becomes=becomes, wake=NOW, fences=True
+        job, JobEdge.PAUSE, Reason.BREAKER, EventKind.PAUSED, becomes=becomes, wake=NOW, fences=True
     )
 
 
@@ -297,7 +311,7 @@ def thaw(job: Job, *, probe: bool) -> JobChange:
     reason = Reason.PROBE if probe else Reason.RECOVERING
     return _change(
         job,
-        "thaw",
+        JobEdge.THAW,
         reason,
         EventKind.THAWED,
         becomes=replace(job, probe=probe, recent_errors=()),
@@ -313,51 +327,55 @@ def thaw(job: Job, *, probe: bool) -> JobChange:
 
 def ask_cancel(job: Job, *, deadline: timedelta) -> JobChange:
     """Cancel a job that a worker holds: it is told, and has until the deadline to let go."""
-    return _change(job, "ask_cancel", Reason.CANCEL_ASKED, EventKind.CANCEL_ASKED, wake=deadline)
+    return _change(
+        job, JobEdge.ASK_CANCEL, Reason.CANCEL_ASKED, EventKind.CANCEL_ASKED, wake=deadline
+    )
 
 
 def cancel(job: Job, reason: Reason = Reason.CANCELLED) -> JobChange:
     """Cancel for good: nobody holds the job, or its holder lets go, or is shut out."""
     becomes = replace(job, probe=False)
-    return _change(job, "cancel", reason, EventKind.CANCELLED, becomes=becomes, fences=True)
+    return _change(job, JobEdge.CANCEL, reason, EventKind.CANCELLED, becomes=becomes, fences=True)
 
 
 def pause(job: Job) -> JobChange:
     """Pause a job that nobody holds, until it is resumed."""
     becomes = replace(job, probe=False)
-    return _change(job, "pause", Reason.OPERATOR, EventKind.PAUSED, becomes=becomes, fences=True)
+    return _change(
+        job, JobEdge.PAUSE, Reason.OPERATOR, EventKind.PAUSED, becomes=becomes, fences=True
+    )
 
 
 def ask_pause(job: Job) -> JobChange:
     """Pause a job that a worker holds: it stops at its next checkpoint."""
-    return _change(job, "advance", job.reason, EventKind.PAUSE_ASKED, pause_requested=True)
+    return _change(job, JobEdge.ADVANCE, job.reason, EventKind.PAUSE_ASKED, pause_requested=True)
 
 
 def drop_pause(job: Job) -> JobChange:
     """Take back a pause that the holder has not come to yet."""
-    return _change(job, "advance", job.reason, EventKind.PAUSE_DROPPED, pause_requested=False)
+    return _change(job, JobEdge.ADVANCE, job.reason, EventKind.PAUSE_DROPPED, pause_requested=False)
 
 
 def ask_rerun(job: Job) -> JobChange:
     """Something came in: the holder may have looked already, and is to look again at the end."""
-    return _change(job, "advance", job.reason, EventKind.RERUN_ASKED, rerun=True)
+    return _change(job, JobEdge.ADVANCE, job.reason, EventKind.RERUN_ASKED, rerun=True)
 
 
 def wake_up(job: Job, *, restart: bool = False) -> JobChange:
     """Something came in: a job that sleeps looks at once, from where it stands or anew."""
     becomes = replace(job, cursor=None) if restart else job
-    return _change(job, "wake", Reason.MORE, EventKind.WOKEN, becomes=becomes, wake=NOW)
+    return _change(job, JobEdge.WAKE, Reason.MORE, EventKind.WOKEN, becomes=becomes, wake=NOW)
 
 
 def keep_paused(job: Job) -> JobChange:
     """A cool-down becomes an operator's pause: it no longer ends by itself."""
     # Fenced: a sweeper may have seen the cool-down end, and be slow to say so.
-    return _change(job, "stay_paused", Reason.OPERATOR, EventKind.PAUSED, fences=True)
+    return _change(job, JobEdge.STAY_PAUSED, Reason.OPERATOR, EventKind.PAUSED, fences=True)
 
 
 def start_again(job: Job, reason: Reason) -> JobChange:
     """Resume or retry now: from where it stopped, with a clean sheet."""
-    edge = "thaw" if job.state is JobState.PAUSED else "retry"
+    edge = JobEdge.THAW if job.state is JobState.PAUSED else JobEdge.RETRY
     becomes = replace(
         job,
         error=None,
@@ -368,7 +386,7 @@ def start_again(job: Job, reason: Reason) -> JobChange:
         pauses=0,
         probe=False,
     )
-    return _change(job, edge, reason, EventKind(reason.value), becomes=becomes, wake=NOW)
+    return _change(job, edge, reason, _STARTS_AGAIN[reason], becomes=becomes, wake=NOW)
 
 
 # ---- meeting what happened meanwhile -----------------------------------------------------------
@@ -384,26 +402,26 @@ def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
         return None
     if locked.rerun and locked.state is JobState.RUNNING and _ends_looking(change):
         # From the beginning: what came in may be anywhere.
-        change = _redirected(change, "rest", Reason.MORE, EventKind.CHUNK, wake=NOW)
+        change = _redirected(change, JobEdge.REST, Reason.MORE, EventKind.CHUNK, wake=NOW)
         change = replace(change, after=replace(change.after, cursor=None))
-    from_holder = not change.asks and change.edge.name in ("advance", "rest", "pause")
+    from_holder = not change.asks and change.edge.name in _OF_HOLDER
     if locked.state is JobState.CANCELLING and from_holder:
-        return _redirected(change, "cancel", Reason.CANCELLED, EventKind.CANCELLED)
+        return _redirected(change, JobEdge.CANCEL, Reason.CANCELLED, EventKind.CANCELLED)
     if locked.state not in change.edge.sources:
         return None
     if locked.pause_requested and from_holder:
-        return _redirected(change, "pause", Reason.OPERATOR, EventKind.PAUSED)
+        return _redirected(change, JobEdge.PAUSE, Reason.OPERATOR, EventKind.PAUSED)
     return change
 
 
 def _ends_looking(change: JobChange) -> bool:
     """Whether the holder ends the job, or lets it rest because it has found nothing to do."""
-    return change.edge.name == "succeed" or change.after.reason is Reason.IDLE
+    return change.edge.name is JobEdge.SUCCEED or change.after.reason is Reason.IDLE
 
 
 def _redirected(
     change: JobChange,
-    edge: str,
+    edge: JobEdge,
     reason: Reason,
     event: EventKind,
     *,
@@ -420,7 +438,7 @@ def _fill(change: JobChange, locked: LockedJob) -> dict[str, Any]:
         locked.pause_requested if change.pause_requested is None else change.pause_requested
     )
     # The holder that goes on begins its next chunk now.
-    goes_on = change.edge.name == "advance" and not change.asks
+    goes_on = change.edge.name is JobEdge.ADVANCE and not change.asks
     # Whatever the holder does but end, its next chunk begins later than what came in.
     rerun = locked.rerun and change.asks if change.rerun is None else change.rerun
     return {

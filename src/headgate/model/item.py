@@ -19,7 +19,7 @@ from headgate.base.encoding import Json, JsonObject, to_json
 from headgate.base.errors import IllegalTransition, Malformed
 from headgate.model.job import Lane
 from headgate.model.lease import NOW, Change, LeasedType, LockedRow
-from headgate.model.states import ITEM, ItemState
+from headgate.model.states import ITEM, Edge, ItemEdge, ItemState
 
 #: What is told of an item whose workers were lost too often.
 LOST = "fetching_timeout_cleanup"
@@ -113,6 +113,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 class ItemChange(Change[Item], frozen=True, gc=False, kw_only=True):
     """One transition of one item, not yet applied."""
 
+    edge: Edge[ItemEdge, ItemState]
     #: The provider refused it by its limit just now.
     limited: bool = False
 
@@ -138,7 +139,7 @@ ITEMS = LeasedType(
 
 def _change(
     item: Item,
-    edge: str,
+    edge: ItemEdge,
     becomes: Item,
     *,
     wake: timedelta | None = None,
@@ -165,13 +166,13 @@ def _change(
 
 def succeed(item: Item) -> ItemChange:
     """It was fetched; its document goes with this."""
-    return _change(item, "succeed", replace(item, error=None))
+    return _change(item, ItemEdge.SUCCEED, replace(item, error=None))
 
 
 def fail(item: Item, *, error: str, after: timedelta | None) -> ItemChange:
     """The fetch failed; it is tried again after a while, or never where that is None."""
     becomes = replace(item, error=error, retry_count=item.retry_count + 1)
-    return _change(item, "fail", becomes, wake=after)
+    return _change(item, ItemEdge.FAIL, becomes, wake=after)
 
 
 def defer(
@@ -179,24 +180,24 @@ def defer(
 ) -> ItemChange:
     """Not before that: no try is burnt. What we hold back ourselves does not even count."""
     becomes = replace(item, error=error, deferrals=item.deferrals + counts)
-    return _change(item, "defer", becomes, wake=after, limited=limited)
+    return _change(item, ItemEdge.DEFER, becomes, wake=after, limited=limited)
 
 
 def give_up(item: Item, *, error: str, limited: bool = False) -> ItemChange:
     """The provider has put it off too often."""
     deferrals = item.deferrals + 1
     becomes = replace(item, error=f"put off {deferrals} times: {error}", deferrals=deferrals)
-    return _change(item, "fail", becomes, limited=limited)
+    return _change(item, ItemEdge.FAIL, becomes, limited=limited)
 
 
 def find_nothing(item: Item, *, reason: str) -> ItemChange:
     """The provider has nothing there, and that is an answer."""
-    return _change(item, "find_nothing", replace(item, error=reason))
+    return _change(item, ItemEdge.FIND_NOTHING, replace(item, error=reason))
 
 
 def release(item: Item) -> ItemChange:
     """Given back untouched, for anybody to take."""
-    return _change(item, "release", item, wake=NOW, fences=True)
+    return _change(item, ItemEdge.RELEASE, item, wake=NOW, fences=True)
 
 
 # By whoever looks after lost workers.
@@ -206,13 +207,13 @@ def rescue(item: Item, *, after: timedelta) -> ItemChange:
     """The lease ran out: the worker is dead or cut off. A crash, not a failure."""
     becomes = replace(item, crashes=item.crashes + 1)
     seen = item.lease_until
-    return _change(item, "rescue", becomes, wake=after, lease_seen=seen, fences=True)
+    return _change(item, ItemEdge.RESCUE, becomes, wake=after, lease_seen=seen, fences=True)
 
 
 def abandon(item: Item) -> ItemChange:
     """It has taken down worker after worker: stop feeding it."""
     becomes = replace(item, crashes=item.crashes + 1, error=LOST)
-    return _change(item, "fail", becomes, lease_seen=item.lease_until, fences=True)
+    return _change(item, ItemEdge.FAIL, becomes, lease_seen=item.lease_until, fences=True)
 
 
 # By people, and by what is learnt elsewhere.
@@ -223,7 +224,7 @@ def appear(item: Item, external_id: str) -> ItemChange:
     if item.external_id is not None:
         raise IllegalTransition(f"the item {item.id!r} had an id all along")
     becomes = replace(item, external_id=external_id, error=None)
-    return _change(item, "appear", becomes, wake=NOW, fences=True)
+    return _change(item, ItemEdge.APPEAR, becomes, wake=NOW, fences=True)
 
 
 def reset(item: Item, *, after: timedelta = NOW) -> ItemChange:
@@ -231,4 +232,4 @@ def reset(item: Item, *, after: timedelta = NOW) -> ItemChange:
     if item.external_id is None:
         raise IllegalTransition(f"the item {item.id!r} has no id at the provider: nothing to fetch")
     becomes = replace(item, retry_count=0, deferrals=0, crashes=0, error=None)
-    return _change(item, "reset", becomes, wake=after, fences=True)
+    return _change(item, ItemEdge.RESET, becomes, wake=after, fences=True)

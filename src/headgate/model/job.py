@@ -94,6 +94,19 @@ class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_default
 Plan = tuple[tuple[date, date], ...]
 
 
+class JobParams(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What the caller asked for beyond the columns of a job."""
+
+    #: Mode since: what changed after this time; None: after the stored high-water mark.
+    since: datetime | None = None
+    #: Mode limit: at most so many records.
+    limit: int | None = None
+    #: Passed to the source as they are.
+    options: JsonObject = {}
+    #: Mode history: the days to be read; None: the whole range.
+    plan: Plan | None = None
+
+
 class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """What a job has done so far, counted over its whole life."""
 
@@ -132,8 +145,7 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     lane: Lane
     #: The caller's idempotency key, unique for the user.
     key: str | None = None
-    #: What the caller asked for beyond the columns here: since, limit, options, plan.
-    params: JsonObject = msgspec.field(default_factory=dict)
+    params: JobParams = JobParams()
     start_date: date | None = None
     end_date: date | None = None
 
@@ -199,9 +211,8 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def plan(self) -> Plan:
         """The days to be read, in history mode: the whole range, unless some are held already."""
-        stretches = self.params.get("plan")
-        if stretches is not None:
-            return msgspec.convert(stretches, Plan)
+        if self.params.plan is not None:
+            return self.params.plan
         if self.start_date is None or self.end_date is None:
             return ()
         return ((self.start_date, self.end_date),)

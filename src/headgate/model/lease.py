@@ -75,7 +75,7 @@ class Change(msgspec.Struct, Generic[Row], frozen=True, gc=False, kw_only=True):
     #: The row as it was read, and as it should become, but for what only the store knows.
     before: Row
     after: Row
-    edge: Edge[Any]
+    edge: Edge[Any, Any]
     #: How long until something happens next by itself; None where nothing does.
     wake: timedelta | None = None
     #: Only if the lease is still the one that was seen to have run out.
@@ -128,7 +128,7 @@ class LeasedType(Generic[Row, AnyChange, AnyLocked]):
     def __init__(
         self,
         *,
-        machine: Machine[Any],
+        machine: Machine[Any, Any],
         row: type[Row],
         locked: type[AnyLocked],
         wake: str,

@@ -50,19 +50,61 @@ class ItemState(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+class JobEdge(StrEnum):
+    """The names of a job's transitions."""
+
+    CLAIM = "claim"
+    ADVANCE = "advance"
+    REST = "rest"
+    WAKE = "wake"
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    PAUSE = "pause"
+    STAY_PAUSED = "stay_paused"
+    THAW = "thaw"
+    ASK_CANCEL = "ask_cancel"
+    CANCEL = "cancel"
+    RETRY = "retry"
+
+
+class ConnectionEdge(StrEnum):
+    """The names of a connection's transitions."""
+
+    RECONNECT = "reconnect"
+    REFUSE = "refuse"
+    RESCUE = "rescue"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+class ItemEdge(StrEnum):
+    """The names of an item's transitions."""
+
+    CLAIM = "claim"
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    DEFER = "defer"
+    FIND_NOTHING = "find_nothing"
+    RELEASE = "release"
+    RESCUE = "rescue"
+    APPEAR = "appear"
+    RESET = "reset"
+
+
 State = TypeVar("State", bound=StrEnum)
+Name = TypeVar("Name", bound=StrEnum)
 
 
-class Edge(msgspec.Struct, Generic[State], frozen=True):
+class Edge(msgspec.Struct, Generic[Name, State], frozen=True):
     """One allowed change: what it is called, from where to where, and what brings it about."""
 
-    name: str
+    name: Name
     sources: tuple[State, ...]
     target: State
     when: str
 
 
-class Machine(Generic[State]):
+class Machine(Generic[Name, State]):
     """A table of states and the edges between them."""
 
     def __init__(
@@ -73,7 +115,7 @@ class Machine(Generic[State]):
         begins: str,
         initial: State,
         active: tuple[State, ...],
-        edges: tuple[Edge[State], ...],
+        edges: tuple[Edge[Name, State], ...],
         claimed: tuple[State, ...] = (),
     ) -> None:
         """Hold the table; `active` are the states with work before them, or a place to keep.
@@ -92,9 +134,17 @@ class Machine(Generic[State]):
         self.terminal = tuple(state for state in states if state not in active)
         self._by_name = {edge.name: edge for edge in edges}
 
-    def edge(self, name: str) -> Edge[State]:
+    def edge(self, name: Name) -> Edge[Name, State]:
         """The edge of that name."""
         return self._by_name[name]
+
+    @property
+    def claim(self) -> Edge[Name, State]:
+        """The edge by which a worker takes the thing: the one that leads into `claimed`."""
+        held = set(self.claimed)
+        return next(
+            each for each in self.edges if each.target in held and held.isdisjoint(each.sources)
+        )
 
     def allows(self, source: State, target: State) -> bool:
         """Whether any edge leads from `source` to `target`."""
@@ -122,18 +172,18 @@ JOB = Machine(
     active=(_P, _R, _H, _X),
     claimed=(_R, _X),
     edges=(
-        Edge("claim", (_P,), _R, "a worker takes it"),
-        Edge("advance", (_R,), _R, "chunk committed, the slice goes on"),
-        Edge("rest", (_R,), _P, "more to do; retry; deferred; released; rescued"),
-        Edge("wake", (_P,), _P, "something came in; it was waiting for that"),
-        Edge("succeed", (_R, _X), JobState.SUCCESS, "nothing left to do"),
-        Edge("fail", (_R, _X), JobState.FAILED, "trying again cannot help"),
-        Edge("pause", (_P, _R), _H, "breaker opens; an operator pauses it"),
-        Edge("stay_paused", (_H,), _H, "an operator takes over from the breaker"),
-        Edge("thaw", (_H,), _P, "cool-down over; resume; retry now"),
-        Edge("ask_cancel", (_R,), _X, "cancel, while a worker holds it"),
-        Edge("cancel", (_P, _H, _X), JobState.CANCELLED, "cancel; worker let go; deadline"),
-        Edge("retry", (JobState.FAILED,), _P, "explicit retry only"),
+        Edge(JobEdge.CLAIM, (_P,), _R, "a worker takes it"),
+        Edge(JobEdge.ADVANCE, (_R,), _R, "chunk committed, the slice goes on"),
+        Edge(JobEdge.REST, (_R,), _P, "more to do; retry; deferred; released; rescued"),
+        Edge(JobEdge.WAKE, (_P,), _P, "something came in; it was waiting for that"),
+        Edge(JobEdge.SUCCEED, (_R, _X), JobState.SUCCESS, "nothing left to do"),
+        Edge(JobEdge.FAIL, (_R, _X), JobState.FAILED, "trying again cannot help"),
+        Edge(JobEdge.PAUSE, (_P, _R), _H, "breaker opens; an operator pauses it"),
+        Edge(JobEdge.STAY_PAUSED, (_H,), _H, "an operator takes over from the breaker"),
+        Edge(JobEdge.THAW, (_H,), _P, "cool-down over; resume; retry now"),
+        Edge(JobEdge.ASK_CANCEL, (_R,), _X, "cancel, while a worker holds it"),
+        Edge(JobEdge.CANCEL, (_P, _H, _X), JobState.CANCELLED, "cancel; worker let go; deadline"),
+        Edge(JobEdge.RETRY, (JobState.FAILED,), _P, "explicit retry only"),
     ),
 )
 
@@ -147,11 +197,13 @@ CONNECTION = Machine(
     # It has no end: a connection that is removed is gone.
     active=(_A, _S, _N),
     edges=(
-        Edge("reconnect", (_A, _S, _N), _A, "the user connects the account again"),
-        Edge("refuse", (_A, _S), _N, "the provider no longer takes the credentials"),
-        Edge("rescue", (_N,), _A, "new tokens came in after all, from a slower worker"),
-        Edge("pause", (_A,), _S, "its user or an operator pauses it"),
-        Edge("resume", (_S,), _A, "it is resumed"),
+        Edge(ConnectionEdge.RECONNECT, (_A, _S, _N), _A, "the user connects the account again"),
+        Edge(ConnectionEdge.REFUSE, (_A, _S), _N, "the provider no longer takes the credentials"),
+        Edge(
+            ConnectionEdge.RESCUE, (_N,), _A, "new tokens came in after all, from a slower worker"
+        ),
+        Edge(ConnectionEdge.PAUSE, (_A,), _S, "its user or an operator pauses it"),
+        Edge(ConnectionEdge.RESUME, (_S,), _A, "it is resumed"),
     ),
 )
 
@@ -166,20 +218,30 @@ ITEM = Machine(
     active=(_WAITS, _FETCH, ItemState.FAILED, _DEFER),
     claimed=(_FETCH,),
     edges=(
-        Edge("claim", (_WAITS, ItemState.FAILED, _DEFER), _FETCH, "a worker takes it; it is due"),
-        Edge("succeed", (_FETCH,), ItemState.SUCCESS, "its document is stored with it"),
-        Edge("fail", (_FETCH,), ItemState.FAILED, "the fetch failed; tries, or workers, are spent"),
-        Edge("defer", (_FETCH,), _DEFER, "the provider says: not before then"),
-        Edge("find_nothing", (_FETCH,), _GONE, "the provider has nothing there"),
-        Edge("release", (_FETCH,), _WAITS, "given back untouched"),
-        Edge("rescue", (_FETCH,), _WAITS, "its worker was lost"),
-        Edge("appear", (_GONE,), _WAITS, "it has an id at the provider at last"),
-        Edge("reset", tuple(ItemState), _WAITS, "an operator starts it afresh"),
+        Edge(
+            ItemEdge.CLAIM,
+            (_WAITS, ItemState.FAILED, _DEFER),
+            _FETCH,
+            "a worker takes it; it is due",
+        ),
+        Edge(ItemEdge.SUCCEED, (_FETCH,), ItemState.SUCCESS, "its document is stored with it"),
+        Edge(
+            ItemEdge.FAIL,
+            (_FETCH,),
+            ItemState.FAILED,
+            "the fetch failed; tries, or workers, are spent",
+        ),
+        Edge(ItemEdge.DEFER, (_FETCH,), _DEFER, "the provider says: not before then"),
+        Edge(ItemEdge.FIND_NOTHING, (_FETCH,), _GONE, "the provider has nothing there"),
+        Edge(ItemEdge.RELEASE, (_FETCH,), _WAITS, "given back untouched"),
+        Edge(ItemEdge.RESCUE, (_FETCH,), _WAITS, "its worker was lost"),
+        Edge(ItemEdge.APPEAR, (_GONE,), _WAITS, "it has an id at the provider at last"),
+        Edge(ItemEdge.RESET, tuple(ItemState), _WAITS, "an operator starts it afresh"),
     ),
 )
 
 #: Of different states each.
-MACHINES: tuple[Machine[Any], ...] = (JOB, CONNECTION, ITEM)
+MACHINES: tuple[Machine[Any, Any], ...] = (JOB, CONNECTION, ITEM)
 
 
 def words(states: Iterable[StrEnum]) -> tuple[str, ...]:

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import msgspec
 
-from headgate.base.encoding import Json, JsonObject
+from headgate.base.encoding import Json
 from headgate.model.change import JobChange
-from headgate.model.job import Job, JobEvent, Lane, Mode, Progress
+from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress
 from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record, StoredRecord
 from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
@@ -33,7 +33,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None
     #: Hash of the whole request: the same key with another request is refused.
     request_hash: str
-    params: JsonObject
+    params: JobParams
     start_date: date | None
     end_date: date | None
     cursor: Json

@@ -11,6 +11,7 @@ import asyncpg
 
 from headgate.base.clock import Clock
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.base.service import Service
 from headgate.signals.local import LocalSignal
@@ -102,7 +103,7 @@ class _Listener(Service):
                 await self._notify(sorted(self._waiting))
                 await self._connection.close(timeout=CONNECT_S_MAX)
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-                _log.warning("signal_close_failed", error=describe_error(error))
+                _log.warning(LogEvent.SIGNAL_CLOSE_FAILED, error=describe_error(error))
         self._connection = None
 
     async def _notify(self, topics: list[str]) -> None:

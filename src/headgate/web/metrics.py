@@ -20,6 +20,7 @@ from starlette.responses import Response
 from headgate.app import App
 from headgate.base.lazy import load
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.items import ItemStats
 from headgate.model.budget import BudgetUse
@@ -76,7 +77,7 @@ async def exposition(
             registry.register(families)
             failed[name] = False
         except Exception as error:
-            _log.error("metrics_failed", part=name, error=describe_error(error))
+            _log.error(LogEvent.METRICS_FAILED, part=name, error=describe_error(error))
             failed[name] = True
     registry.register(Families([_failures(failed)]))
     return encode(registry), media_type

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headgate.app import App
 from headgate.base.errors import HeadgateError
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.connectors.keys import KeyRing
 from headgate.toolkit.api import problems
@@ -83,7 +84,7 @@ def _health(app: App) -> Callable[[], Awaitable[Response]]:
             async with asyncio.timeout(HEALTH_S_MAX):
                 await app.ping()
         except (HeadgateError, TimeoutError) as error:
-            _log.error("not healthy", error=describe_error(error))
+            _log.error(LogEvent.NOT_HEALTHY, error=describe_error(error))
             return PlainTextResponse("unavailable", status_code=503)
         return PlainTextResponse("ok")
 

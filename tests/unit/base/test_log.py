@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -14,11 +15,20 @@ from hypothesis import strategies as st
 
 from headgate.base.clock import ManualClock
 from headgate.base.log import configure, get_logger, mask_secrets
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import MASK
 from headgate.model.record import Record
 
 CLOCK = ManualClock(datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC))
 CANARY = "c4n4ry-S3CRET"
+
+
+class OwnEvent(StrEnum):
+    """The events of a system outside the engine, one of which should have known better."""
+
+    FAILED = "failed"
+    LOGIN = "login"
+    LEAK = f"GET /?access_token={CANARY}"
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +54,7 @@ def only_line(out: io.StringIO) -> dict[str, Any]:
 
 
 def test_an_event_is_one_line_of_json_with_level_time_and_origin(out: io.StringIO) -> None:
-    get_logger("headgate.flow.step").info("chunk", job="job_1", step=3)
+    get_logger("headgate.flow.step").info(LogEvent.CHUNK, job="job_1", step=3)
 
     assert only_line(out) == {
         "event": "chunk",
@@ -58,7 +68,7 @@ def test_an_event_is_one_line_of_json_with_level_time_and_origin(out: io.StringI
 
 def test_a_field_is_masked_by_its_name_at_any_depth(out: io.StringIO) -> None:
     get_logger("x").info(
-        "refreshed",
+        OwnEvent.LOGIN,
         access_token=CANARY,
         password=7,
         answer={"refresh_token": CANARY, "scope": "read", "more": [{"apiKey": CANARY}, (1, 2)]},
@@ -75,7 +85,7 @@ def test_a_field_is_masked_by_its_name_at_any_depth(out: io.StringIO) -> None:
 
 def test_a_secret_inside_a_text_is_masked(out: io.StringIO) -> None:
     get_logger("x").info(
-        f"GET /?access_token={CANARY}",
+        OwnEvent.LEAK,
         error=f"Bearer {CANARY}",
         tried=[f"password={CANARY}"],
         of={"url": f"https://u:{CANARY}@host/"},
@@ -99,14 +109,16 @@ def test_a_secret_inside_a_value_of_any_kind_is_masked(value: object, as_json: b
     stream = io.StringIO()
     configure(CLOCK, json=as_json, stream=stream)
 
-    get_logger("x").info("failed", error=value, tried=[value], of={"a": value})
+    get_logger("x").info(OwnEvent.FAILED, error=value, tried=[value], of={"a": value})
 
     assert CANARY not in stream.getvalue()
     assert stream.getvalue().count(MASK) == 3
 
 
 def test_a_value_that_json_does_not_know_is_told_by_its_repr(out: io.StringIO) -> None:
-    get_logger("x").info("chunk", day=date(2026, 3, 1), seen={7}, ratio=0.5, last=None, ok=True)
+    get_logger("x").info(
+        LogEvent.CHUNK, day=date(2026, 3, 1), seen={7}, ratio=0.5, last=None, ok=True
+    )
 
     event = only_line(out)
     assert (event["day"], event["seen"]) == ("datetime.date(2026, 3, 1)", "{7}")
@@ -114,7 +126,10 @@ def test_a_value_that_json_does_not_know_is_told_by_its_repr(out: io.StringIO) -
 
 
 def test_nothing_is_written_before_anybody_asked_for_it() -> None:
-    program = "from headgate.base.log import get_logger; get_logger('x').error('unasked')"
+    program = (
+        "from headgate.base.log import get_logger; from headgate.base.log_events import LogEvent; "
+        "get_logger('x').error(LogEvent.ROUND_FAILED)"
+    )
 
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
 
@@ -127,7 +142,7 @@ def test_a_foreign_text_cannot_begin_a_line_of_its_own(forged: str, as_json: boo
     stream = io.StringIO()
     configure(CLOCK, json=as_json, stream=stream)
 
-    get_logger("x").info("login", user=f"eve{forged}" + '{"event": "granted"}')
+    get_logger("x").info(OwnEvent.LOGIN, user=f"eve{forged}" + '{"event": "granted"}')
 
     assert len(stream.getvalue().splitlines()) == 1
 
@@ -136,7 +151,7 @@ def test_a_foreign_text_cannot_colour_the_terminal() -> None:
     stream = io.StringIO()
     configure(CLOCK, json=False, stream=stream)
 
-    get_logger("x").info("login", user="\x1b[2Jeve", of=["\x1b]0;x\x07"])
+    get_logger("x").info(OwnEvent.LOGIN, user="\x1b[2Jeve", of=["\x1b]0;x\x07"])
 
     assert "\x1b" not in stream.getvalue()
     assert "\x07" not in stream.getvalue()
@@ -148,7 +163,7 @@ def test_an_exception_is_told_with_its_traceback_in_one_line_and_without_secrets
     try:
         raise ValueError(f"refused: access_token={CANARY}\nand refresh_token={CANARY}")
     except ValueError:
-        get_logger("x").error("failed", exc_info=True)
+        get_logger("x").error(OwnEvent.FAILED, exc_info=True)
 
     event = only_line(out)
     assert CANARY not in out.getvalue()
@@ -161,7 +176,7 @@ def test_a_long_traceback_is_not_cut_short(out: io.StringIO) -> None:
     for number in range(30):
         error.add_note(f"note {number} " + "x" * 100)
 
-    get_logger("x").error("failed", exc_info=error)
+    get_logger("x").error(OwnEvent.FAILED, exc_info=error)
 
     assert "note 29" in only_line(out)["exception"]
 
@@ -181,9 +196,9 @@ def test_events_below_the_level_are_left_out(level: str, told: list[str]) -> Non
     configure(CLOCK, json=True, level=level, stream=stream)
     log = get_logger("x")
 
-    log.info("a")
-    log.warning("b")
-    log.error("c")
+    log.info(OwnEvent.LOGIN)
+    log.warning(OwnEvent.LOGIN)
+    log.error(OwnEvent.FAILED)
 
     assert [json.loads(line)["level"] for line in stream.getvalue().splitlines()] == told
 
@@ -192,7 +207,7 @@ def test_people_get_text_without_colours_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
     configure(CLOCK, json=False, stream=stream)
 
-    get_logger("x").info("chunk", job="job_1")
+    get_logger("x").info(LogEvent.CHUNK, job="job_1")
 
     assert "chunk" in stream.getvalue()
     assert "job=job_1" in stream.getvalue()
@@ -202,7 +217,7 @@ def test_people_get_text_without_colours_where_there_is_no_terminal() -> None:
 def test_events_go_to_stderr_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     configure(CLOCK, json=True)
 
-    get_logger("x").info("chunk")
+    get_logger("x").info(LogEvent.CHUNK)
 
     captured = capsys.readouterr()
     assert json.loads(captured.err)["event"] == "chunk"
@@ -214,21 +229,21 @@ def test_a_logger_made_before_the_configuration_follows_it() -> None:
     stream = io.StringIO()
     configure(CLOCK, json=True, stream=stream)
 
-    log.info("chunk")
+    log.info(LogEvent.CHUNK)
 
     assert only_line(stream)["event"] == "chunk"
 
 
 def test_a_logger_follows_a_second_configuration(out: io.StringIO) -> None:
     log = get_logger("x")
-    log.info("first")
+    log.info(OwnEvent.LOGIN)
     stream = io.StringIO()
     configure(CLOCK, json=True, stream=stream)
 
-    log.info("second")
+    log.info(OwnEvent.FAILED)
 
-    assert only_line(out)["event"] == "first"
-    assert only_line(stream)["event"] == "second"
+    assert only_line(out)["event"] == OwnEvent.LOGIN
+    assert only_line(stream)["event"] == OwnEvent.FAILED
 
 
 names = st.sampled_from(["job", "error", "answer", "exception"])

@@ -13,9 +13,9 @@ from headgate.flow.commit import (
     day_given_up,
     nothing_to_do,
 )
-from headgate.model.job import Job, Mode, Progress, Reason, Summary
+from headgate.model.job import Job, JobParams, Mode, Progress, Reason, Summary
 from headgate.model.record import ChunkEvent, Coverage, Record
-from headgate.model.states import DayStatus, JobState
+from headgate.model.states import DayStatus, JobEdge, JobState
 from headgate.ports.connector import Chunk, Refusal, WriteResult
 from headgate.ports.store import ChunkWork
 from tests.unit.values import make_job
@@ -42,7 +42,7 @@ def test_a_page_with_more_to_come_moves_the_cursor_and_keeps_the_claim() -> None
 
     made, work = chunk_done(paging(), chunk, slice_over=False)
 
-    assert made.edge.name == "advance"
+    assert made.edge.name is JobEdge.ADVANCE
     assert (made.after.cursor, made.after.steps) == ({"page": 2}, 1)
     assert made.after.summary == Summary(chunks=1, records=2)
     assert made.data == {"records": 2}
@@ -52,7 +52,7 @@ def test_a_page_with_more_to_come_moves_the_cursor_and_keeps_the_claim() -> None
 def test_at_the_end_of_its_slice_a_job_goes_back_in_line() -> None:
     made, _ = chunk_done(paging(), Chunk(cursor="p2"), slice_over=True)
 
-    assert made.edge.name == "rest"
+    assert made.edge.name is JobEdge.REST
     assert made.after.state is JobState.PENDING
 
 
@@ -196,8 +196,8 @@ def test_a_day_that_only_has_something_to_keep_is_held() -> None:
 
 
 def test_a_plan_leads_over_the_days_that_are_held() -> None:
-    plan = [["2026-01-03", "2026-01-03"], ["2026-01-01", "2026-01-01"]]
-    job = history("2026-01-03", params={"plan": plan})
+    plan = ((LAST, LAST), (FIRST, FIRST))
+    job = history("2026-01-03", params=JobParams(plan=plan))
 
     made, _ = chunk_done(job, Chunk(records=RECORDS), slice_over=False)
 
@@ -206,7 +206,7 @@ def test_a_plan_leads_over_the_days_that_are_held() -> None:
 
 
 def test_a_job_with_nothing_to_read_is_done() -> None:
-    job = replace(history("2026-01-03", params={"plan": []}), cursor=None)
+    job = replace(history("2026-01-03", params=JobParams(plan=())), cursor=None)
 
     made = nothing_to_do(job)
 
@@ -256,7 +256,7 @@ def test_a_day_with_records_is_held_and_the_day_before_comes_next() -> None:
 
     made, work = chunk_done(job, Chunk(records=RECORDS), slice_over=False)
 
-    assert made.edge.name == "advance"
+    assert made.edge.name is JobEdge.ADVANCE
     assert made.after.cursor == "2026-01-02"
     assert made.after.progress == Progress(done=1, total=3, at="2026-01-02")
     assert made.after.summary == Summary(chunks=1, records=2, days_held=1)

@@ -24,7 +24,7 @@ from headgate.flow.job_view import (
     view_of,
 )
 from headgate.model.forecast import Finish
-from headgate.model.job import Job, JobEvent, Reason, Summary
+from headgate.model.job import Job, JobEvent, JobParams, Reason, Summary
 from headgate.model.record import Coverage
 from headgate.model.states import JOB, DayStatus, JobState
 from tests.unit.values import NOW, make_job
@@ -52,7 +52,7 @@ def test_the_present_chunks_failures_and_the_last_try_are_told() -> None:
 
 
 def test_operators_are_told_the_error_its_cause_and_its_line() -> None:
-    told = view(error=ERROR, attempts=2, params={"limit": 7}).operator
+    told = view(error=ERROR, attempts=2, params=JobParams(limit=7)).operator
 
     assert told is not None
     assert told.error == Failure(
@@ -61,7 +61,7 @@ def test_operators_are_told_the_error_its_cause_and_its_line() -> None:
         cause="ValueError: char 0",
         raised_at="my_syncs/watch.py:7",
     )
-    assert (told.attempts, told.params) == (2, {"limit": 7})
+    assert (told.attempts, told.params) == (2, JobParams(limit=7))
     unhurt = view().operator
     assert unhurt is not None and unhurt.error is None
 

@@ -1,7 +1,7 @@
 """A request is checked whole before anything is written or announced."""
 
 import math
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, cast
 
 import pytest
@@ -22,7 +22,7 @@ from headgate.flow.submit import (
     JobRequest,
     submit,
 )
-from headgate.model.job import Lane, Mode, Progress, Reprocess
+from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.ports.connector import Batch, Chunk, ClientOptions, Context, Http
@@ -269,7 +269,7 @@ async def test_a_plain_request_becomes_a_job_at_the_beginning() -> None:
     assert (new.sync, new.source, new.mode) == ("everything", "fitbit", Mode.FULL)
     assert (new.user_id, new.connection_id) == ("user_1", "connection_1")
     assert (new.start_date, new.end_date, new.cursor) == (None, None, None)
-    assert (new.params, new.progress, new.delay) == ({}, Progress(), timedelta(0))
+    assert (new.params, new.progress, new.delay) == (JobParams(), Progress(), timedelta(0))
     assert new.key is None
     assert new.id.startswith("job_")
 
@@ -320,25 +320,25 @@ async def test_since_is_stored_in_utc() -> None:
 
     new = await accepted(replace(SINCE, since=since))
 
-    assert new.params == {"since": "2026-02-01T00:00:00+00:00"}
+    assert new.params == JobParams(since=datetime(2026, 2, 1, tzinfo=UTC))
 
 
 async def test_since_may_be_left_out() -> None:
     new = await accepted(replace(SINCE, since=None))
 
-    assert (new.mode, new.params) == (Mode.SINCE, {})
+    assert (new.mode, new.params) == (Mode.SINCE, JobParams())
 
 
 async def test_limit_and_options_are_stored_as_parameters() -> None:
     new = await accepted(replace(LIMIT, options={"color": "é", "deep": [1, {"x": None}]}))
 
-    assert new.params == {"limit": 10, "options": {"color": "é", "deep": [1, {"x": None}]}}
+    assert new.params == JobParams(limit=10, options={"color": "é", "deep": [1, {"x": None}]})
 
 
 async def test_options_up_to_the_limit_are_taken() -> None:
     options = {"x": "y" * (OPTIONS_BYTES_MAX - len('{"x":""}'))}
 
-    assert (await accepted(replace(REQUEST, options=options))).params == {"options": options}
+    assert (await accepted(replace(REQUEST, options=options))).params == JobParams(options=options)
 
 
 async def test_options_are_measured_in_bytes_not_in_letters() -> None:
@@ -351,7 +351,7 @@ async def test_options_are_measured_in_bytes_not_in_letters() -> None:
 async def test_a_text_that_only_speaks_of_a_nul_is_taken(text: str) -> None:
     new = await accepted(replace(REQUEST, options={"path": text}))
 
-    assert new.params == {"options": {"path": text}}
+    assert new.params == JobParams(options={"path": text})
 
 
 @pytest.mark.parametrize("mode", ["full", Mode.FULL])

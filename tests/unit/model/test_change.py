@@ -13,7 +13,7 @@ from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import EventKind, Job, Reason, Summary
 from headgate.model.lease import NOW as AT_ONCE
-from headgate.model.states import JOB, JobState
+from headgate.model.states import JOB, JobEdge, JobState
 from tests.unit.model.changes import (
     CONSTRUCTORS,
     COUNTED,
@@ -83,35 +83,35 @@ def test_every_constructor_is_exercised_here() -> None:
 @pytest.mark.parametrize(
     ("name", "edge", "reason", "event", "wake"),
     [
-        ("advance", "advance", Reason.WORKING, "chunk", None),
-        ("cut_short", "advance", Reason.WORKING, "chunk", None),
-        ("pass_probe_on", "pause", Reason.BREAKER, "paused", AT_ONCE),
-        ("rest", "rest", Reason.MORE, "chunk", AT_ONCE),
-        ("succeed", "succeed", Reason.DONE, "succeeded", None),
-        ("skip", "rest", Reason.MORE, "day_failed", AT_ONCE),
-        ("skip the last", "succeed", Reason.DONE_WITH_GAPS, "day_failed", None),
-        ("retry", "rest", Reason.RETRYING, "retry", timedelta(seconds=5)),
-        ("defer", "rest", Reason.RATE_LIMITED, "deferred", QUARTER),
-        ("open_breaker", "pause", Reason.BREAKER, "breaker_opened", HOUR),
-        ("fail", "fail", Reason.REFUSED, "failed", None),
-        ("release", "rest", Reason.RELEASED, "released", AT_ONCE),
-        ("rescue", "rest", Reason.RESCUED, "rescued", AT_ONCE),
-        ("give_up", "fail", Reason.CRASHES_SPENT, "failed", None),
-        ("thaw", "thaw", Reason.RECOVERING, "thawed", AT_ONCE),
-        ("thaw as a probe", "thaw", Reason.PROBE, "thawed", AT_ONCE),
-        ("ask_cancel", "ask_cancel", Reason.CANCEL_ASKED, "cancel_asked", LEASE),
-        ("cancel", "cancel", Reason.CANCELLED, "cancelled", None),
-        ("pause", "pause", Reason.OPERATOR, "paused", None),
-        ("ask_pause", "advance", Reason.WORKING, "pause_asked", None),
-        ("drop_pause", "advance", Reason.WORKING, "pause_dropped", None),
-        ("ask_rerun", "advance", Reason.WORKING, "rerun_asked", None),
-        ("wake_up", "wake", Reason.MORE, "woken", AT_ONCE),
-        ("keep_paused", "stay_paused", Reason.OPERATOR, "paused", None),
-        ("start_again", "retry", Reason.RETRY_NOW, "retry_now", AT_ONCE),
+        ("advance", JobEdge.ADVANCE, Reason.WORKING, EventKind.CHUNK, None),
+        ("cut_short", JobEdge.ADVANCE, Reason.WORKING, EventKind.CHUNK, None),
+        ("pass_probe_on", JobEdge.PAUSE, Reason.BREAKER, EventKind.PAUSED, AT_ONCE),
+        ("rest", JobEdge.REST, Reason.MORE, EventKind.CHUNK, AT_ONCE),
+        ("succeed", JobEdge.SUCCEED, Reason.DONE, EventKind.SUCCEEDED, None),
+        ("skip", JobEdge.REST, Reason.MORE, EventKind.DAY_FAILED, AT_ONCE),
+        ("skip the last", JobEdge.SUCCEED, Reason.DONE_WITH_GAPS, EventKind.DAY_FAILED, None),
+        ("retry", JobEdge.REST, Reason.RETRYING, EventKind.RETRY, timedelta(seconds=5)),
+        ("defer", JobEdge.REST, Reason.RATE_LIMITED, EventKind.DEFERRED, QUARTER),
+        ("open_breaker", JobEdge.PAUSE, Reason.BREAKER, EventKind.BREAKER_OPENED, HOUR),
+        ("fail", JobEdge.FAIL, Reason.REFUSED, EventKind.FAILED, None),
+        ("release", JobEdge.REST, Reason.RELEASED, EventKind.RELEASED, AT_ONCE),
+        ("rescue", JobEdge.REST, Reason.RESCUED, EventKind.RESCUED, AT_ONCE),
+        ("give_up", JobEdge.FAIL, Reason.CRASHES_SPENT, EventKind.FAILED, None),
+        ("thaw", JobEdge.THAW, Reason.RECOVERING, EventKind.THAWED, AT_ONCE),
+        ("thaw as a probe", JobEdge.THAW, Reason.PROBE, EventKind.THAWED, AT_ONCE),
+        ("ask_cancel", JobEdge.ASK_CANCEL, Reason.CANCEL_ASKED, EventKind.CANCEL_ASKED, LEASE),
+        ("cancel", JobEdge.CANCEL, Reason.CANCELLED, EventKind.CANCELLED, None),
+        ("pause", JobEdge.PAUSE, Reason.OPERATOR, EventKind.PAUSED, None),
+        ("ask_pause", JobEdge.ADVANCE, Reason.WORKING, EventKind.PAUSE_ASKED, None),
+        ("drop_pause", JobEdge.ADVANCE, Reason.WORKING, EventKind.PAUSE_DROPPED, None),
+        ("ask_rerun", JobEdge.ADVANCE, Reason.WORKING, EventKind.RERUN_ASKED, None),
+        ("wake_up", JobEdge.WAKE, Reason.MORE, EventKind.WOKEN, AT_ONCE),
+        ("keep_paused", JobEdge.STAY_PAUSED, Reason.OPERATOR, EventKind.PAUSED, None),
+        ("start_again", JobEdge.RETRY, Reason.RETRY_NOW, EventKind.RETRY_NOW, AT_ONCE),
     ],
 )
 def test_a_change_names_its_edge_reason_event_and_next_moment(
-    name: str, edge: str, reason: Reason, event: str, wake: timedelta | None
+    name: str, edge: JobEdge, reason: Reason, event: EventKind, wake: timedelta | None
 ) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
@@ -260,15 +260,17 @@ def test_asking_for_a_pause_and_taking_it_back_set_the_hold_and_nothing_else() -
     assert asked.after == dropped.after == BATTERED
 
 
-@pytest.mark.parametrize(("state", "edge"), [(JobState.PAUSED, "thaw"), (JobState.FAILED, "retry")])
+@pytest.mark.parametrize(
+    ("state", "edge"), [(JobState.PAUSED, JobEdge.THAW), (JobState.FAILED, JobEdge.RETRY)]
+)
 def test_starting_again_leaves_the_state_it_is_in_with_a_clean_sheet(
-    state: JobState, edge: str
+    state: JobState, edge: JobEdge
 ) -> None:
     job = make_job(state=state, error="x", attempts=1, crashes=4, pauses=3, cursor="page 4")
 
     made = change.start_again(job, Reason.RESUMED)
 
-    assert (made.edge.name, made.event) == (edge, "resumed")
+    assert (made.edge.name, made.event) == (edge, EventKind.RESUMED)
     assert counters(made.after) == CLEAN
     assert (made.after.error, made.after.cursor) == (None, "page 4")
 
@@ -341,7 +343,7 @@ def test_whatever_would_wait_or_pause_is_cancelled_instead(name: str) -> None:
     met = meet(made, JobState.CANCELLING, pause_requested=False)
 
     assert met is not None
-    assert met.edge.name == "cancel"
+    assert met.edge.name is JobEdge.CANCEL
     assert met.fences == made.fences
     assert not met.after.probe
 

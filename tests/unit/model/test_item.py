@@ -53,7 +53,7 @@ CONSTRUCTORS: dict[str, Callable[[Item], ItemChange]] = {
     "appear": lambda item: change.appear(item, "external_1"),
     "reset": change.reset,
 }
-CLAIMABLE = ITEM.edge("claim").sources
+CLAIMABLE = ITEM.claim.sources
 
 
 #: As many as a policy may allow.

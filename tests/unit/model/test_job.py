@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headgate.model.job import Mode, Progress
+from headgate.model.job import JobParams, Mode, Progress
 from tests.unit.values import make_job
 
 COUNTS = st.integers(min_value=0, max_value=10**9)
@@ -76,7 +76,7 @@ def test_a_history_job_without_a_cursor_reads_no_day() -> None:
 def test_a_history_job_reads_its_whole_range_unless_it_is_told_which_days() -> None:
     first, last = date(2026, 1, 1), date(2026, 1, 9)
     whole = make_job(mode=Mode.HISTORY, start_date=first, end_date=last)
-    some = replace(whole, params={"plan": [["2026-01-01", "2026-01-02"], ["2026-01-09"] * 2]})
+    some = replace(whole, params=JobParams(plan=((first, date(2026, 1, 2)), (last, last))))
 
     assert whole.plan == ((first, last),)
     assert some.plan == ((first, date(2026, 1, 2)), (last, last))

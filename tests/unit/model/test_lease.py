@@ -8,7 +8,7 @@ import pytest
 from headgate.model.item import Item, ItemChange
 from headgate.model.lease import NOW as AT_ONCE
 from headgate.model.lease import LeasedType, LockedRow
-from headgate.model.states import ITEM, ItemState
+from headgate.model.states import ITEM, ItemEdge, ItemState
 from tests.unit.model.test_item import make_item
 from tests.unit.values import NOW
 
@@ -23,7 +23,7 @@ CLAIMED = make_item(
 
 
 def released(**more: object) -> ItemChange:
-    to = ITEM.edge("release")
+    to = ITEM.edge(ItemEdge.RELEASE)
     after = msgspec.structs.replace(CLAIMED, state=to.target)
     return ItemChange(before=CLAIMED, after=after, edge=to, wake=AT_ONCE, fences=True, **more)  # type: ignore[arg-type]
 

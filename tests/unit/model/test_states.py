@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.model.states import CONNECTION, JOB, MACHINES, Edge, JobState, Machine, words
+from headgate.model.states import (
+    CONNECTION,
+    ITEM,
+    JOB,
+    MACHINES,
+    Edge,
+    ItemEdge,
+    JobEdge,
+    JobState,
+    Machine,
+    words,
+)
 
 #: As the design page draws them. The table may be told differently, but not lead elsewhere.
 JOB_CHANGES = {
@@ -49,6 +60,12 @@ class Light(StrEnum):
     DARK = "dark"
 
 
+class Turn(StrEnum):
+    GO = "go"
+    STOP = "stop"
+    GO_OUT = "go_out"
+
+
 LIGHT = Machine(
     name="light",
     states=Light,
@@ -56,9 +73,9 @@ LIGHT = Machine(
     initial=Light.RED,
     active=(Light.RED, Light.GREEN),
     edges=(
-        Edge("go", (Light.RED,), Light.GREEN, "the way is free"),
-        Edge("stop", (Light.GREEN,), Light.RED, "it is not"),
-        Edge("go out", (Light.BROKEN,), Light.DARK, "but nothing breaks it"),
+        Edge(Turn.GO, (Light.RED,), Light.GREEN, "the way is free"),
+        Edge(Turn.STOP, (Light.GREEN,), Light.RED, "it is not"),
+        Edge(Turn.GO_OUT, (Light.BROKEN,), Light.DARK, "but nothing breaks it"),
     ),
 )
 
@@ -82,7 +99,7 @@ def test_a_change_is_allowed_exactly_where_an_edge_leads(source: JobState, to: J
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_every_state_can_be_reached(machine: Machine[StrEnum]) -> None:
+def test_every_state_can_be_reached(machine: Machine[StrEnum, StrEnum]) -> None:
     assert machine.reachable() == set(machine.states)
 
 
@@ -91,7 +108,7 @@ def test_every_state_can_be_reached(machine: Machine[StrEnum]) -> None:
     [machine for machine in MACHINES if machine.terminal],
     ids=lambda machine: machine.name,
 )
-def test_every_active_state_can_come_to_an_end(machine: Machine[Any]) -> None:
+def test_every_active_state_can_come_to_an_end(machine: Machine[Any, Any]) -> None:
     for state in machine.active:
         from_there = Machine(
             name=machine.name,
@@ -105,17 +122,18 @@ def test_every_active_state_can_come_to_an_end(machine: Machine[Any]) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-def test_names_of_edges_are_unique_and_each_says_when(machine: Machine[Any]) -> None:
+def test_every_name_of_an_edge_is_given_once_and_each_says_when(machine: Machine[Any, Any]) -> None:
     names = [edge.name for edge in machine.edges]
 
-    assert len(names) == len(set(names))
+    every_name: type[StrEnum] = type(names[0])
+    assert names == list(every_name)
     assert all(edge.when and edge.sources for edge in machine.edges)
 
 
 def test_only_a_retry_leaves_a_terminal_state() -> None:
     leaving = {edge.name for edge in JOB.edges if set(edge.sources) & set(JOB.terminal)}
 
-    assert leaving == {"retry"}
+    assert leaving == {JobEdge.RETRY}
 
 
 def test_cancelled_success_and_failed_are_terminal() -> None:
@@ -123,8 +141,13 @@ def test_cancelled_success_and_failed_are_terminal() -> None:
 
 
 def test_an_edge_is_found_by_its_name() -> None:
-    assert JOB.edge("claim").sources == (JobState.PENDING,)
-    assert JOB.edge("claim").target is JobState.RUNNING
+    assert JOB.edge(JobEdge.CLAIM).sources == (JobState.PENDING,)
+    assert JOB.edge(JobEdge.CLAIM).target is JobState.RUNNING
+
+
+def test_a_worker_takes_a_thing_by_the_edge_into_its_claimed_states() -> None:
+    assert JOB.claim is JOB.edge(JobEdge.CLAIM)
+    assert ITEM.claim is ITEM.edge(ItemEdge.CLAIM)
 
 
 def test_a_state_without_a_way_to_it_is_not_reachable() -> None:

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason
-from headgate.model.states import JOB, JobState
+from headgate.model.states import JOB, JobEdge, JobState
 from tests.unit.model.changes import (
     CLAIMED,
     CONSTRUCTORS,
@@ -29,7 +29,7 @@ from tests.unit.model.changes import (
 from tests.unit.values import make_job
 
 #: Where a cancel or a pause that was asked meanwhile leads the holder's change elsewhere.
-REDIRECTS = ("advance", "rest", "pause")
+REDIRECTS = (JobEdge.ADVANCE, JobEdge.REST, JobEdge.PAUSE)
 
 
 class Walk(RuleBasedStateMachine):
@@ -101,7 +101,7 @@ def tried(before: Job, name: str, *, read: Job) -> Job | None:
     if name in ENDS_CHUNK:
         assert (after.cursor, after.summary) == (made.after.cursor, made.after.summary)
     if before.state in JOB.terminal:
-        assert made.edge.name == "retry"
+        assert made.edge.name is JobEdge.RETRY
     _check_redirect(before, made, after)
     return after
 
@@ -126,7 +126,7 @@ def _check_redirect(before: Job, made: JobChange, after: Job) -> None:
 
 
 def _runs_again(before: Job, made: JobChange) -> bool:
-    return before.rerun and before.state is JobState.RUNNING and made.edge.name == "succeed"
+    return before.rerun and before.state is JobState.RUNNING and made.edge.name is JobEdge.SUCCEED
 
 
 Walk.TestCase.settings = settings(stateful_step_count=40)

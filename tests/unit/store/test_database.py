@@ -9,6 +9,7 @@ from sqlalchemy import Connection, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
 
 from headgate.base.errors import NotFound, StoreError, StoreUnavailable
+from headgate.model.job import JobParams
 from headgate.store.sql.database import Operation, translate
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import jobs
@@ -92,7 +93,7 @@ async def test_a_refusal_says_what_was_broken_and_not_with_which_values(
 ) -> None:
     # Given a job whose every text is private
     private = {"user_id": "private user", "key": "private key", "connection_id": "private one"}
-    await submit_one(store, **private, params={"options": {"diary": "private thought"}})
+    await submit_one(store, **private, params=JobParams(options={"diary": "private thought"}))
 
     # When the database refuses something about it
     with pytest.raises(StoreError, match=says) as refused:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select, text, update
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import SchemaBehind, SchemaNewer, StoreError
-from headgate.model.job import Lane, Mode
+from headgate.model.job import JobParams, Lane, Mode
 from headgate.model.states import JOB, DayStatus, JobState, words
 from headgate.store.sql import schema
 from headgate.store.sql.database import Database
@@ -41,7 +41,7 @@ def row_in(state: str, **fields: Any) -> dict[str, Any]:
         "mode": Mode.FULL.value,
         "lane": Lane.COLD.value,
         "request_hash": "request",
-        "params": {},
+        "params": JobParams(),
         "state": state,
         "reason": "queued",
         "wake_at": START if state == JobState.PENDING else None,

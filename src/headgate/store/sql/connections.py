@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from headgate.base.errors import IllegalTransition, NotFound
 from headgate.model.connection import Connection, ConnectionReason, SealedCredentials
-from headgate.model.states import CONNECTION, ConnectionState
+from headgate.model.states import CONNECTION, ConnectionEdge, ConnectionState
 from headgate.ports.connections import NewConnection, Renewal, ResealedCredentials, SealedConnection
 from headgate.store.sql import removals
 from headgate.store.sql.moment import Moment
@@ -75,11 +75,11 @@ def reconnect(
         update(connections)
         .where(
             _is(connection_id, user_id),
-            connections.c.state.in_(CONNECTION.edge("reconnect").sources),
+            connections.c.state.in_(CONNECTION.edge(ConnectionEdge.RECONNECT).sources),
             _same_account(renewal.external_id),
         )
         .values(
-            state=CONNECTION.edge("reconnect").target,
+            state=CONNECTION.edge(ConnectionEdge.RECONNECT).target,
             reason=ConnectionReason.CONNECTED,
             error=None,
             external_id=func.coalesce(connections.c.external_id, renewal.external_id),
@@ -139,14 +139,14 @@ def pause(
     tx: Transaction, now: Moment, connection_id: str, *, user_id: str | None = None
 ) -> Connection:
     """Let it stand still."""
-    return _steer(tx, now, connection_id, user_id, "pause", ConnectionReason.OPERATOR)
+    return _steer(tx, now, connection_id, user_id, ConnectionEdge.PAUSE, ConnectionReason.OPERATOR)
 
 
 def resume(
     tx: Transaction, now: Moment, connection_id: str, *, user_id: str | None = None
 ) -> Connection:
     """Let it go on."""
-    return _steer(tx, now, connection_id, user_id, "resume", ConnectionReason.RESUMED)
+    return _steer(tx, now, connection_id, user_id, ConnectionEdge.RESUME, ConnectionReason.RESUMED)
 
 
 def _steer(
@@ -154,7 +154,7 @@ def _steer(
     now: Moment,
     connection_id: str,
     user_id: str | None,
-    edge_name: str,
+    edge_name: ConnectionEdge,
     reason: ConnectionReason,
 ) -> Connection:
     """Follow an edge by hand; one that was followed already is not followed again."""
@@ -228,7 +228,7 @@ def renew(
 ) -> Connection | None:
     """Store what the provider gave in exchange for these credentials."""
     # Refused meanwhile, by a worker that asked with the same credentials and came second.
-    edge = CONNECTION.edge("rescue")
+    edge = CONNECTION.edge(ConnectionEdge.RESCUE)
     rescued = connections.c.state.in_(edge.sources)
     statement = (
         update(connections)
@@ -257,7 +257,7 @@ def refuse(
     error: str,
 ) -> Connection | None:
     """These credentials are no good any more."""
-    edge = CONNECTION.edge("refuse")
+    edge = CONNECTION.edge(ConnectionEdge.REFUSE)
     statement = (
         update(connections)
         .where(_at_version(connection_id, version), connections.c.state.in_(edge.sources))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from headgate.model.item import Document, Item, ItemChange
+from headgate.model.states import ItemEdge
 from headgate.ports.items import ServedItem
 from headgate.store.sql import documents, item_counts, items
 from headgate.store.sql.documents import PackedDocument, pack
@@ -20,7 +21,8 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
 
     def prepare(self, change: ItemChange, payload: Document | None) -> PackedDocument | None:
         """Encode what was fetched."""
-        assert (change.edge.name == "succeed") == (payload is not None), "success is a document"
+        succeeds = change.edge.name is ItemEdge.SUCCEED
+        assert succeeds == (payload is not None), "success is a document"
         return None if payload is None else pack(payload)
 
     def settle_in(

@@ -124,7 +124,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         picked = due.cte("picked")
         now = instant(server=server)
         values = {
-            "state": self.kind.machine.edge("claim").target,
+            "state": self.kind.machine.claim.target,
             "token": self.table.c.token + literal_column("1"),
             "lease_until": instant(server=server, after="lease"),
             "worker": bindparam("by_worker"),

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from headgate.base.clock import Clock
 from headgate.base.encoding import from_json, to_json
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.store.sql.database import (
     LOCK_NOT_AVAILABLE,
@@ -171,10 +172,10 @@ class PostgresDatabase(Database):
             async with self._engine.connect() as connection:
                 ended = len((await connection.execute(_END_SILENT, binds)).all())
         except Exception as error:
-            _log.warning("locks_not_freed", error=describe_error(translate(error)))
+            _log.warning(LogEvent.LOCKS_NOT_FREED, error=describe_error(translate(error)))
             return 0
         if ended:
-            _log.warning("locks_freed", sessions=ended)
+            _log.warning(LogEvent.LOCKS_FREED, sessions=ended)
         return ended
 
     async def migrate(self, operation: Operation[T]) -> T:

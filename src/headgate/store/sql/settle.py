@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from headgate.base.errors import ActiveJobExists
 from headgate.model.change import JOBS, JobChange, LockedJob, count
 from headgate.model.job import Job
-from headgate.model.states import JobState
+from headgate.model.states import JobEdge, JobState
 from headgate.ports.store import ChunkWork
 from headgate.store.sql import coverage, events, high_water, queue, records
 from headgate.store.sql.leases import LeaseTable, RowUpdate
@@ -80,7 +80,7 @@ def _refuse_second_active(tx: Connection, change: JobChange) -> None:
 
     The unique index has the last word; this look says which job is in the way.
     """
-    if change.edge.name == "retry":
+    if change.edge.name is JobEdge.RETRY:
         other = active_job_of(tx, change.after.sync, change.after.connection_id)
         if other is not None:
             raise ActiveJobExists(other)

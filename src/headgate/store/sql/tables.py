@@ -34,7 +34,7 @@ from headgate.base.encoding import Json, JsonObject
 from headgate.model.api_key import Role
 from headgate.model.budget import Ledger
 from headgate.model.connection import ConnectionReason
-from headgate.model.job import Lane, Mode, Progress, Reason, Summary
+from headgate.model.job import JobParams, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import (
     ITEM,
     JOB,
@@ -69,7 +69,7 @@ def in_states(table: FromClause, *states: StrEnum) -> ColumnElement[bool]:
     return table.c.state.in_([literal_column(f"'{state.value}'") for state in states])
 
 
-def _leased(machine: Machine[Any]) -> CheckConstraint:
+def _leased(machine: Machine[Any, Any]) -> CheckConstraint:
     """What is claimed has a lease, and nothing else has one: an expired lease is always found."""
     claimed = (
         f"state IN ({_listed(machine.claimed)})"
@@ -101,7 +101,7 @@ jobs = Table(
     Column("lane", OneOf(Lane), nullable=False),
     Column("key", Text),
     Column("request_hash", Text, nullable=False),
-    Column("params", JsonOf[JsonObject](dict[str, object]), nullable=False),
+    Column("params", JsonOf[JobParams](JobParams), nullable=False),
     Column("start_date", Date),
     Column("end_date", Date),
     Column("state", OneOf(JobState), nullable=False),
@@ -440,7 +440,7 @@ items = Table(
         "next_attempt_at IS NOT NULL OR state NOT IN ('pending', 'deferred')", name="wakes"
     ),
     CheckConstraint(
-        f"next_attempt_at IS NULL OR state IN ({_listed(ITEM.edge('claim').sources)})",
+        f"next_attempt_at IS NULL OR state IN ({_listed(ITEM.claim.sources)})",
         name="claimable",
     ),
 )
@@ -448,7 +448,7 @@ items = Table(
 
 #: Waiting for a worker, or for its time. What has failed for good has no time to wait for.
 ELIGIBLE = and_(
-    in_states(items, *ITEM.edge("claim").sources),
+    in_states(items, *ITEM.claim.sources),
     items.c.external_id.is_not(None),
     items.c.next_attempt_at.is_not(None),
 )

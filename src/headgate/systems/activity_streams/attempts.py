@@ -1,6 +1,7 @@
 """What is logged of every attempt at an activity's streams: the fields that the design names."""
 
 from headgate import FetchAttempt, describe_error, get_logger
+from headgate.systems.activity_streams.log_events import StreamsLogEvent
 
 _log = get_logger(__name__)
 
@@ -10,7 +11,7 @@ def log_attempt(attempt: FetchAttempt) -> None:
     item, after, error = attempt.item, attempt.after, attempt.error
     attributes = {} if attempt.document is None else attempt.document.attributes
     _log.info(
-        "stream_fetch",
+        StreamsLogEvent.STREAM_FETCH,
         activity_id=item.id,
         athlete_id=item.user_id,
         status=after.state.value if after else "lost",

@@ -212,8 +212,7 @@ def _of_streams(item: Item) -> Item:
 
 def _lists(job: Job) -> bool:
     """Whether it looks for activities, and not only at those that events named."""
-    options = job.params.get("options")
-    return not (isinstance(options, dict) and options.get("listing") is False)
+    return job.params.options.get("listing") is not False
 
 
 def _by_name(counts: Mapping[ItemState, int]) -> dict[str, int]:

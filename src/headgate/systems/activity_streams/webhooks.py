@@ -25,6 +25,7 @@ from starlette.responses import Response
 
 from headgate import StoreUnavailable, get_logger, to_json
 from headgate.systems.activity_streams.events import StravaEvent
+from headgate.systems.activity_streams.log_events import StreamsLogEvent
 from headgate.systems.activity_streams.names import NAME
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.settings import ActivityStreamsSettings
@@ -81,7 +82,7 @@ async def handshake(request: Request, agreed: Enabled) -> Response:
     assert agreed.strava_verify_token is not None
     known = _equal(token, _text(agreed.strava_verify_token))
     if mode != "subscribe" or not known or len(challenge) > CHALLENGE_LENGTH_MAX:
-        _log.warning("webhook handshake refused", mode=mode[:20])
+        _log.warning(StreamsLogEvent.WEBHOOK_HANDSHAKE_REFUSED, mode=mode[:20])
         raise ProblemError("forbidden", "this is not the handshake that was agreed on")
     return _answer({"hub.challenge": challenge})
 
@@ -90,7 +91,7 @@ async def event(request: Request, app: TheApp, agreed: Enabled) -> Response:
     """Keep the event, and say so."""
     heard = await _read(request)
     if agreed.strava_subscription_id not in (None, heard.subscription_id):
-        _log.warning("webhook event refused", subscription=heard.subscription_id)
+        _log.warning(StreamsLogEvent.WEBHOOK_EVENT_REFUSED, subscription=heard.subscription_id)
         raise ProblemError("forbidden", "this is not the subscription that was agreed on")
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
@@ -98,7 +99,7 @@ async def event(request: Request, app: TheApp, agreed: Enabled) -> Response:
     except TimeoutError:
         raise StoreUnavailable("an event was not stored in time") from None
     _log.info(
-        "webhook event",
+        StreamsLogEvent.WEBHOOK_EVENT,
         object=heard.object_type,
         aspect=heard.aspect_type,
         connections=concerned.connections,

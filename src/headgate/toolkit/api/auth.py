@@ -9,6 +9,7 @@ from fastapi import Request
 
 from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret
 from headgate.flow.api_keys import ApiKeys
 from headgate.model.api_key import ApiKey, Role
@@ -54,7 +55,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     def denied(self, why: str) -> ProblemError:
         """The refusal, logged."""
-        _log.warning("access denied", key=self.key.id, role=self.key.role.value, why=why)
+        _log.warning(LogEvent.ACCESS_DENIED, key=self.key.id, role=self.key.role.value, why=why)
         return ProblemError("forbidden", why)
 
 
@@ -63,7 +64,7 @@ async def authenticate(request: Request, keys: ApiKeys) -> Caller:
     key = await keys.know(presented(request))
     if key is None:
         client = request.client.host if request.client is not None else None
-        _log.warning("authentication failed", client=client, method=request.method)
+        _log.warning(LogEvent.AUTHENTICATION_FAILED, client=client, method=request.method)
         raise ProblemError(
             "unauthorized",
             "the API key is missing or not valid",

@@ -15,6 +15,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.ports.idempotency import (
     IdempotencyStore,
     RequestInProgress,
@@ -105,7 +106,7 @@ class IdempotentRequests:
             status=response.status_code, headers=kept, body=bytes(response.body)
         )
         if not await self._store.finish(owner, key, begun, answered, keep=KEEP):
-            _log.warning("a request took so long that its key was given away", key_of=owner)
+            _log.warning(LogEvent.IDEMPOTENCY_KEY_LOST, key_of=owner)
 
 
 def _may_be_kept(response: Response) -> bool:

@@ -22,7 +22,7 @@ def model_of(struct: type[msgspec.Struct], example: object) -> type[BaseModel]:
 def make_model(
     name: str, doc: str | None, example: object, fields: Mapping[str, Any]
 ) -> type[BaseModel]:
-    """A model of these fields, each of which an answer always has."""
+    """A model of these fields."""
     sent: Any = from_json(to_json(example))
     config = ConfigDict(json_schema_extra={"examples": [sent]})
     return create_model(name, __doc__=doc, __config__=config, **fields)
@@ -30,7 +30,17 @@ def make_model(
 
 def fields_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     """What pydantic is told of each field of a struct."""
-    return {each.name: (_type(each.type), ...) for each in msgspec.structs.fields(struct)}
+    fields = msgspec.structs.fields(struct)
+    if not struct.__struct_config__.omit_defaults:
+        return {each.name: (_type(each.type), ...) for each in fields}
+    return {each.name: (_type(each.type), _default(each)) for each in fields}
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    """What a field that is left out of an answer stands for."""
+    if field.default_factory is not msgspec.NODEFAULT:
+        return Field(default_factory=field.default_factory)
+    return ... if field.default is msgspec.NODEFAULT else field.default
 
 
 @cache

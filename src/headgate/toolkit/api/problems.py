@@ -20,6 +20,7 @@ from starlette.responses import Response
 from headgate.base import errors
 from headgate.base.errors import HeadgateError
 from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error, redact
 from headgate.toolkit.links import LinkExpired, LinkInvalid
 
@@ -198,7 +199,7 @@ def answer(request: Request, error: Exception) -> ProblemResponse:
     kind = problem.kind
     if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error(
-            "request failed",
+            LogEvent.REQUEST_FAILED,
             route=_route(request),
             method=request.method,
             code=kind.code,

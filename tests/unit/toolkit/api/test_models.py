@@ -42,6 +42,23 @@ def test_a_model_has_the_fields_descriptions_and_words_of_its_struct() -> None:
     assert list(schema["$defs"]) == ["Leaf"]
 
 
+class Wishes(msgspec.Struct, omit_defaults=True):
+    """What is left out where nothing is wished."""
+
+    owner: str
+    height_m: int | None = None
+    names: Mapping[str, str] = {}
+
+
+def test_a_field_that_may_be_left_out_of_an_answer_is_not_required() -> None:
+    schema = model_of(Wishes, Wishes("ada")).model_json_schema()
+
+    assert schema["required"] == ["owner"]
+    assert list(schema["properties"]) == list(Wishes.__struct_fields__)
+    assert schema["properties"]["height_m"]["default"] is None
+    assert schema["examples"] == [{"owner": "ada"}]
+
+
 def test_the_example_is_what_is_sent() -> None:
     model = model_of(Tree, EXAMPLE)
     [example] = model.model_json_schema()["examples"]

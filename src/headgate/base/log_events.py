@@ -1,0 +1,75 @@
+"""The events that Headgate itself logs; `docs/reference/log-events.md` says what each means.
+
+Values are stable: people filter and alert by them. A system outside the engine has an enum of its
+own.
+"""
+
+from enum import StrEnum
+
+
+class LogEvent(StrEnum):
+    """What a line of the log is about."""
+
+    # Jobs and items.
+    #: One for each attempt at a chunk, whatever became of it.
+    CHUNK = "chunk"
+    #: One for each attempt at an item, whatever became of it.
+    ITEM_FETCH = "item_fetch"
+    ITEMS_NOT_RETURNED = "items_not_returned"
+    #: Other workers have them by now: this one was too slow to extend its leases.
+    CLAIMS_LOST = "claims_lost"
+    SLICE_FAILED = "slice_failed"
+    PROVIDER_RECOVERED = "provider_recovered"
+
+    # The worker process.
+    #: What was due was put right: leases that had run out, cool-downs that were over.
+    SWEPT = "swept"
+    #: A background service failed once, and goes on after a rest.
+    ROUND_FAILED = "round_failed"
+    STOPPED = "stopped"
+    #: The row of a worker that has stopped could not be removed.
+    PRESENCE_NOT_ENDED = "presence_not_ended"
+
+    # Budgets.
+    RATE_LIMITED = "rate_limited"
+    LIMITER_AWAY = "limiter_away"
+    LIMITER_BACK = "limiter_back"
+    #: The provider's own counts did not reach the limiter.
+    COUNTS_NOT_TOLD = "counts_not_told"
+    COUNTS_UNREADABLE = "counts_unreadable"
+    #: The limiter does not know that the provider refused a request by its limit.
+    REFUSAL_NOT_TOLD = "refusal_not_told"
+    SLOT_NOT_RETURNED = "slot_not_returned"
+
+    # Connections and credentials.
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"
+    NEEDS_REAUTH = "needs_reauth"
+    CREDENTIALS_RENEWED = "credentials_renewed"
+    CREDENTIALS_UNREADABLE = "credentials_unreadable"
+    #: The present access token is used while it is good.
+    RENEWAL_PUT_OFF = "renewal_put_off"
+    TOKENS_NOT_STORED = "tokens_not_stored"
+    #: Credentials were encrypted under the newest key.
+    REKEYED = "rekeyed"
+
+    # Requests to providers.
+    REQUEST = "request"
+    #: A request failed and is sent again.
+    REQUEST_AGAIN = "request_again"
+
+    # The database.
+    LOCKS_FREED = "locks_freed"
+    LOCKS_NOT_FREED = "locks_not_freed"
+    SIGNAL_CLOSE_FAILED = "signal_close_failed"
+
+    # The API and the pages.
+    API_KEY_MADE = "api_key_made"
+    API_KEY_REVOKED = "api_key_revoked"
+    AUTHENTICATION_FAILED = "authentication_failed"
+    ACCESS_DENIED = "access_denied"
+    #: The request took so long that another may have begun under its key.
+    IDEMPOTENCY_KEY_LOST = "idempotency_key_lost"
+    REQUEST_FAILED = "request_failed"
+    METRICS_FAILED = "metrics_failed"
+    NOT_HEALTHY = "not_healthy"
