@@ -47,12 +47,18 @@ from headgate.connectors.destination import ApiDestination
 from headgate.connectors.oauth import OAuth2, Rotation
 from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
+from headgate.flow.api_keys import ApiKeys
 from headgate.flow.backfill import BackfillRequest, Backfills
+from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.explain import explain_item, format_time
+from headgate.flow.items import Items, ItemStats
 from headgate.flow.job_view import JobStatus, JobView
+from headgate.flow.jobs import Jobs
+from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Sync
 from headgate.flow.submit import JobRequest
+from headgate.flow.users import Users
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
@@ -76,13 +82,16 @@ from headgate.model.states import ConnectionState, DayStatus, ItemState, JobStat
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
+from headgate.ports.auth import Auth
 from headgate.ports.connector import (
     Batch,
     Chunk,
+    ClientOptions,
     Context,
     Destination,
     File,
     Gate,
+    Http,
     Permit,
     Provider,
     Refusal,
@@ -100,9 +109,11 @@ __all__ = [
     "ActiveJobExists",
     "AddressRefused",
     "ApiDestination",
+    "ApiKeys",
     "ApiSource",
     "ApiToken",
     "App",
+    "Auth",
     "AuthExpired",
     "BackfillRequest",
     "Backfills",
@@ -110,8 +121,10 @@ __all__ = [
     "Budget",
     "BudgetSpent",
     "BudgetUse",
+    "Budgets",
     "Chunk",
     "ChunkEvent",
+    "ClientOptions",
     "Clock",
     "Collection",
     "Command",
@@ -142,6 +155,7 @@ __all__ = [
     "GrantRefused",
     "Headers",
     "HeadgateError",
+    "Http",
     "IllegalTransition",
     "InHeader",
     "InQuery",
@@ -149,6 +163,8 @@ __all__ = [
     "Item",
     "ItemRetryPolicy",
     "ItemState",
+    "ItemStats",
+    "Items",
     "Job",
     "JobCancelled",
     "JobEvent",
@@ -157,6 +173,7 @@ __all__ = [
     "JobState",
     "JobStatus",
     "JobView",
+    "Jobs",
     "Json",
     "JsonObject",
     "KeyReused",
@@ -182,6 +199,7 @@ __all__ = [
     "RateLimited",
     "Reason",
     "Record",
+    "Records",
     "Redirects",
     "Refusal",
     "Reprocess",
@@ -211,6 +229,7 @@ __all__ = [
     "Transient",
     "Transport",
     "UnknownSync",
+    "Users",
     "WindowUse",
     "WorkerSettings",
     "WriteResult",

@@ -55,7 +55,7 @@ def submit(environment: Environment, folder: Path, days: str = "2024-01-10") -> 
     told = headgate(
         environment, folder, "job", "submit", "slow", "--user", "u", "--connection", "c", *arguments
     )
-    job_id: str = json.loads(told)["job"]["id"]
+    job_id: str = json.loads(told)["id"]
     return job_id
 
 
@@ -129,7 +129,7 @@ def test_a_worker_keeps_to_its_lane(environment: Environment, tmp_path: Path) ->
     # Given a backfill that waits in the cold lane, and a worker for live work alone
     cold = submit(environment, tmp_path)
     asked = ("job", "submit", "slow", "--user", "u", "--connection", "live", "--json")
-    hot = json.loads(headgate(environment, tmp_path, *asked))["job"]["id"]
+    hot = json.loads(headgate(environment, tmp_path, *asked))["id"]
     with worker(environment, tmp_path, "--lane", "hot") as process:
         assert "working on hot as" in process.stderr.readline()
         while show(environment, tmp_path, hot)["state"] != "success":
@@ -172,7 +172,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
         "2024-01-14",
         "--json",
     )
-    job_id = json.loads(submitted)["job"]["id"]
+    job_id = json.loads(submitted)["id"]
     with worker(environment, tmp_path) as process:
         while show(environment, tmp_path, job_id)["state"] != "success":
             assert process.poll() is None
@@ -187,7 +187,7 @@ def test_the_example_of_a_shared_budget_runs_and_tells_what_it_spent(tmp_path: P
     environment = {**os.environ, "HEADGATE_APP": "examples.shared_budget:app"}
     environment["PYTHONPATH"] = str(ROOT)
     asked = ("job", "submit", "notes", "--user", "ada", "--connection", "ada-1", "--json")
-    job_id = json.loads(headgate(environment, tmp_path, *asked))["job"]["id"]
+    job_id = json.loads(headgate(environment, tmp_path, *asked))["id"]
 
     # When a worker has done its ten pages
     with worker(environment, tmp_path) as process:

@@ -84,7 +84,7 @@ def submit(
     loaded = load_app(app, None, needs_syncs=True, json=json)
     submitted, status = run(loaded, use, json=json)
     if json:
-        print_json({"job": status, "created": submitted.created})
+        print_json(status)
         return
     print_status(status)
     if not submitted.created:

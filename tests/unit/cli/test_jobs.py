@@ -56,14 +56,13 @@ def change_row(column: str, value: object) -> None:
 def test_submit_list_show_and_events_speak_json(headgate: Run) -> None:
     # Given a submitted job
     told = submit(headgate, "--key", "k")
-    assert told["created"] is True
-    job = told["job"]
+    job = told
     assert (job["state"], job["lane"], job["mode"]) == ("pending", "hot", "full")
     assert job["message"].startswith("Waiting for a worker, and none is running")
     assert job["operator"]["waits_for"] == "no worker is running"
 
     # Then the same key gives the same job, and each view tells of it
-    assert submit(headgate, "--key", "k") == {"created": False, "job": job}
+    assert submit(headgate, "--key", "k") == job
     listed = json.loads(headgate("job", "list", "--json").stdout)
     assert listed["next_cursor"] is None
     [line] = listed["data"]
@@ -84,14 +83,14 @@ def test_a_history_job_takes_days_and_options(headgate: Run) -> None:
         "2024-01-31",
         "--options",
         '{"clear": true}',
-    )["job"]
+    )
     assert (job["start_date"], job["end_date"], job["percent"]) == ("2024-01-01", "2024-01-31", 0)
     assert job["operator"]["params"] == {"options": {"clear": True}}
     assert job["lane"] == "cold"
 
 
 def test_pause_resume_retry_and_cancel_say_what_became_of_the_job(headgate: Run) -> None:
-    job_id = submit(headgate)["job"]["id"]
+    job_id = submit(headgate)["id"]
     for command, state in (
         ("pause", "paused"),
         ("resume", "pending"),
@@ -106,7 +105,7 @@ def test_pause_resume_retry_and_cancel_say_what_became_of_the_job(headgate: Run)
 
 
 def test_for_people_a_job_is_told_in_words(headgate: Run) -> None:
-    job_id = submit(headgate)["job"]["id"]
+    job_id = submit(headgate)["id"]
     shown = headgate("job", "show", job_id)
     assert "○ pending" in shown.stdout
     assert "Waiting for a worker, and none is running" in shown.stdout
@@ -118,7 +117,7 @@ def test_for_people_a_job_is_told_in_words(headgate: Run) -> None:
 
 
 def test_what_the_source_counted_is_shown_beside_what_the_engine_did(headgate: Run) -> None:
-    job_id = submit(headgate)["job"]["id"]
+    job_id = submit(headgate)["id"]
     change_row("summary", {"records": 2, "counts": {"skipped_content": 3000, "renamed": 1}})
 
     shown = headgate("job", "show", job_id)
@@ -131,7 +130,7 @@ def test_what_the_source_counted_is_shown_beside_what_the_engine_did(headgate: R
 
 
 def test_the_high_water_mark_is_shown(headgate: Run) -> None:
-    job_id = submit(headgate, "--mode", "since")["job"]["id"]
+    job_id = submit(headgate, "--mode", "since")["id"]
     assert "high water" not in headgate("job", "show", job_id).stdout
     change_row("high_water", "2026-01-03T00:00:00Z")
 

@@ -153,6 +153,7 @@ USER: dict[str, Any] = {"id": "user-abc", "plan": "premium"}
 PLAN: dict[str, Any] = {"plan": "premium"}
 BUDGET: dict[str, Any] = {
     "source": "watch",
+    "connection_id": None,
     "windows": [
         {
             "limit": "15min",

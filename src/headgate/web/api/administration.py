@@ -43,6 +43,7 @@ class BudgetDocument(BaseModel):
     model_config = shows(examples.BUDGET)
 
     source: str
+    connection_id: str | None = Field(description="null: of the whole application.")
     windows: list[WindowDocument]
     closed_until: datetime | None
     next_cold_at: datetime | None
