@@ -66,7 +66,7 @@ def test_an_installed_system_runs_from_the_command_line_alone(
 
         # When its sync has run, and its API was used
         asked = ("job", "submit", "reading-list", "--user", "ada", "--connection", "ada")
-        job = json.loads(run(*asked, "--json"))["job"]["id"]
+        job = json.loads(run(*asked, "--json"))["id"]
         run("backfill", "status", job, "--watch", "--timeout", str(SOON_S))
         call(f"{url}/v1/reading-list/shelf-ada-7/read", key, method="PUT")
         made = call(f"{url}/v1/reading-list/shelf-ada-7/link", key, method="POST")
