@@ -6,7 +6,7 @@ from datetime import datetime
 from pydantic import BaseModel, Field
 
 from headgate import App, Item, NotFound
-from headgate.toolkit.api.documents import shows
+from headgate.toolkit.api.documents import response_config
 
 from . import tables
 from .syncs import ARTICLES, NAME
@@ -17,7 +17,7 @@ EXAMPLE = {"id": "shelf-ada-7", "title": "On gates", "state": "success", "read_a
 class Article(BaseModel):
     """An article on somebody's list."""
 
-    model_config = shows(EXAMPLE)
+    model_config = response_config(EXAMPLE)
 
     id: str
     title: str

@@ -5,7 +5,7 @@ from pathlib import Path
 from fastapi import Request
 from fastapi.responses import Response
 
-from headgate.toolkit.pages.rendering import Pages, tagged
+from headgate.toolkit.pages.rendering import Pages, page_response
 from headgate.toolkit.pages.router import PageRouter
 from headgate.toolkit.site import Site
 
@@ -25,7 +25,7 @@ def pages(site: Site) -> PageRouter:
         served = await site.app.items.serve(link.id, user_id=link.user_id)
         [article] = await described(site.app, [served.item])
         text = "" if served.document is None else served.document.content().decode()
-        return tagged(request, rendered.render("article.html", article=article, text=text))
+        return page_response(request, rendered.render("article.html", article=article, text=text))
 
     router = PageRouter(rendered)
     router.add(f"{PATH}{{token}}", show, "GET", "HEAD")

@@ -15,19 +15,19 @@ from headgate.model.forecast import Forecast
 from headgate.model.job import Job, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.store import SubmitResult
-from headgate.toolkit.commands.linking import links, site_url
+from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import (
     FAILED,
     AppOption,
     DatabaseOption,
     JsonOption,
     load_app,
+    report_error,
     run,
-    told,
 )
 from headgate.toolkit.commands.output import messages, out, print_json, print_list
-from headgate.toolkit.commands.reading import day
-from headgate.toolkit.commands.watching import print_status, span_of, watch, watch_json
+from headgate.toolkit.commands.reading import parse_day
+from headgate.toolkit.commands.watching import print_status, span_text, watch, watch_json
 
 commands = typer.Typer(help="Import a user's past, day by day.", no_args_is_help=True)
 
@@ -72,8 +72,8 @@ def start(
             user_id=user,
             source=known.source.name,
             destination=None if known.destination is None else known.destination.name,
-            start=day("from", first),
-            end=day("to", last),
+            start=parse_day("from", first),
+            end=parse_day("to", last),
             sync=sync,
             reprocess=reprocess,
             connection_id=connection,
@@ -212,12 +212,12 @@ def link(
 ) -> None:
     """Print the address of an import's progress page; `headgate serve` answers it."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    signed = links(loaded, json=json)
+    signed = build_links(loaded, json=json)
 
     async def made(opened: App) -> str:
         job = await opened.jobs.get(job_id, user_id=user)
         lasts = timedelta(hours=hours)
-        return site_url() + signed.progress(job_id=job.id, user_id=job.user_id, ttl=lasts)
+        return site_url() + signed.progress_path(job_id=job.id, user_id=job.user_id, ttl=lasts)
 
     url = run(loaded, made, json=json)
     if json:
@@ -267,7 +267,7 @@ def _each(
                 await _acted(opened, await act(opened, one), json)
             except HeadgateError as error:
                 refused += 1
-                told(error, json=json)
+                report_error(error, json=json)
         return refused
 
     if run(loaded, use, json=json):
@@ -295,7 +295,7 @@ def _print_forecast(made: Forecast, *, json: bool) -> None:
     for each in made.requests:
         out.print(f"{each.least:,} to {each.most:,} requests to {each.provider}", markup=False)
     if made.finish is not None:
-        out.print(f"done {span_of(made.finish.earliest, made.finish.latest)}")
+        out.print(f"done {span_text(made.finish.earliest, made.finish.latest)}")
     for limit in made.left_for_live:
         out.print(
             f"leaves {limit.left:,} of every {limit.amount:,} ({limit.provider}, {limit.limit}) "

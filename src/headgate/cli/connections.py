@@ -13,8 +13,8 @@ from headgate.base.secret import Secret
 from headgate.flow.connect import LIST_MAX, VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.documents import connection_document, page_document
 from headgate.model.connection import Connection
-from headgate.toolkit.commands.linking import links, site_url
-from headgate.toolkit.commands.loading import AppOption, JsonOption, errors_told, load_app, run
+from headgate.toolkit.commands.linking import build_links, site_url
+from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, report_errors, run
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(help="Connect users' accounts, and steer that.", no_args_is_help=True)
@@ -39,12 +39,12 @@ def link(
 ) -> None:
     """Print a link on which a user connects an account; `headgate serve` answers it."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    signed = links(loaded, json=json)
+    signed = build_links(loaded, json=json)
 
     async def made(opened: App) -> str:
         _check_way(opened, source, user, ConnectBy.PAGE)
         await _check_again(opened, again, user)
-        return site_url() + signed.connect(source=source, user_id=user, connection_id=again)
+        return site_url() + signed.connect_path(source=source, user_id=user, connection_id=again)
 
     url = run(loaded, made, json=json)
     if json:
@@ -80,7 +80,7 @@ def add(
     """
     loaded = load_app(app, None, needs_syncs=True, json=json)
     # Whoever is asked for a token is not told afterwards that none was wanted.
-    with errors_told(json=json):
+    with report_errors(json=json):
         _check_way(loaded, source, user, ConnectBy.TOKEN)
         token = _read_token()
 

@@ -18,7 +18,7 @@ from headgate.toolkit.commands.output import (
     print_json,
     print_list,
 )
-from headgate.toolkit.commands.reading import day, json_object, moment
+from headgate.toolkit.commands.reading import parse_day, parse_json_object, parse_time
 from headgate.toolkit.commands.watching import print_status
 
 commands = typer.Typer(help="Submit, watch and steer jobs.", no_args_is_help=True)
@@ -67,14 +67,14 @@ def submit(
             connection_id=connection,
             destination_connection_id=destination_connection,
             mode=mode,
-            start=None if start is None else day("start_date", start),
-            end=None if end is None else day("end_date", end),
+            start=None if start is None else parse_day("start_date", start),
+            end=None if end is None else parse_day("end_date", end),
             reprocess=reprocess,
-            since=None if since is None else moment("since", since),
+            since=None if since is None else parse_time("since", since),
             limit=limit,
             lane=lane,
             key=key,
-            options={} if options is None else json_object("options", options),
+            options={} if options is None else parse_json_object("options", options),
             delay_s=delay,
         )
         submitted = await opened.jobs.start(wanted)

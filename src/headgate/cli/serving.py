@@ -11,7 +11,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.listening import address_of, listening
 from headgate.connectors.keys import KeyRing
 from headgate.flow.api_keys import LIST_MAX
-from headgate.toolkit.commands.http_server import asked_to_stop, build_site, http_server
+from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
 from headgate.toolkit.commands.linking import signing_keys
 from headgate.toolkit.commands.loading import (
     AppOption,
@@ -95,7 +95,7 @@ async def _serve(
             if with_worker:
                 await app.supervisor().run_until_asked(handle_signals=True)
             else:
-                await asked_to_stop()
+                await wait_for_stop()
 
 
 async def _has_keys(app: App) -> bool:

@@ -733,7 +733,7 @@ def test_a_link_opens_the_page_of_that_activity_and_nothing_else(tmp_path: Path)
         assert data.json()["downsampled"]["points"] == 1000
         token = path.removeprefix(ACTIVITY_PATH)
         assert (await anyone.get(f"/p/{token}")).status_code == 404
-        job = served.web.state.api.site.links.progress(job_id=ID, user_id="ada")
+        job = served.web.state.api.site.links.progress_path(job_id=ID, user_id="ada")
         assert (await anyone.get(job.replace("/p/", ACTIVITY_PATH))).status_code == 404
         assert (await anyone.get(path[:-1])).status_code == 404
         await world.clock.sleep(8 * 24 * 3600)

@@ -82,7 +82,7 @@ def open_page(open_page: OpenPage) -> OpenPage:
 
 def page_of(served: Rig) -> str:
     """The address of the activity's page."""
-    return served.url + ACTIVITY_PATH + served.links.page(ACTIVITY_LINK, ID, user_id="ada")
+    return served.url + ACTIVITY_PATH + served.links.page_token(ACTIVITY_LINK, ID, user_id="ada")
 
 
 async def described(app: App, **details: Any) -> None:

@@ -26,19 +26,19 @@ from headgate.systems.activity_streams.documents import (
 from headgate.systems.activity_streams.names import ACTIVITY_LINK, ACTIVITY_PATH
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.serving import Selection, selection, served
-from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api import responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import JobModel, LinkDocument, MakeLink, Name
-from headgate.toolkit.api.jobs import ACCEPTED, NOT_MODIFIED, accepted
+from headgate.toolkit.api.jobs import ACCEPTED, NOT_MODIFIED, accepted_response
 from headgate.toolkit.api.route import (
-    REPEATABLE,
+    IDEMPOTENT,
     IfNoneMatch,
     TheAdmin,
     TheApp,
     TheCaller,
     TheSite,
-    posts,
-    reads,
+    get_problems,
+    post_problems,
     router,
 )
 
@@ -73,7 +73,7 @@ TheActivities = Annotated[ActivityStreams, Depends(_activities)]
     operation_id="list_activities",
     summary="List a user's activities",
     response_model=ActivityPage,
-    responses=reads(),
+    responses=get_problems(),
 )
 async def list_activities(
     activities: TheActivities,
@@ -83,11 +83,11 @@ async def list_activities(
     after: Annotated[Name | None, Query(description="`next_cursor` of the page before.")] = None,
 ) -> Response:
     """In the order of their ids, each with where its streams stand."""
-    owner = caller.acting_for(user_id)
+    owner = caller.require_user(user_id)
     found = await activities.list(user_id=owner, limit=limit + 1, after=after)
     page = [line(each) for each in found[:limit]]
     more = page[-1].id if len(found) > limit else None
-    return answers.document(ActivityPage(data=page, next_cursor=more))
+    return responses.json_response(ActivityPage(data=page, next_cursor=more))
 
 
 @routes.get(
@@ -95,7 +95,7 @@ async def list_activities(
     operation_id="get_activity",
     summary="What is known of an activity",
     response_model=ActivityDocument,
-    responses={**NOT_MODIFIED, **reads("not_found")},
+    responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def get_activity(
     request: Request,
@@ -105,7 +105,9 @@ async def get_activity(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """With where its streams stand; those have a path of their own."""
-    return answers.polled(request, shown(await activities.find(activity_id, user_id=caller.owner)))
+    return responses.etag_response(
+        request, shown(await activities.find(activity_id, user_id=caller.owner))
+    )
 
 
 @routes.get(
@@ -121,7 +123,7 @@ async def get_activity(
             },
         },
         **NOT_MODIFIED,
-        **reads("not_found"),
+        **get_problems("not_found"),
     },
 )
 async def get_streams(
@@ -147,8 +149,8 @@ _SUBMITS = ("plan_required", "active_job_exists", "not_connected", "not_found")
     summary="Look for new activities now",
     status_code=202,
     response_model=JobModel,
-    dependencies=[REPEATABLE],
-    responses={**ACCEPTED, **posts(*_SUBMITS)},
+    dependencies=[IDEMPOTENT],
+    responses={**ACCEPTED, **post_problems(*_SUBMITS)},
 )
 async def sync(
     request: Request,
@@ -167,8 +169,8 @@ async def sync(
     summary="Fetch the streams of everything",
     status_code=202,
     response_model=JobModel,
-    dependencies=[REPEATABLE],
-    responses={**ACCEPTED, **posts(*_SUBMITS)},
+    dependencies=[IDEMPOTENT],
+    responses={**ACCEPTED, **post_problems(*_SUBMITS)},
 )
 async def backfill(
     request: Request,
@@ -189,9 +191,9 @@ async def _submitted(
     body: SyncActivities | None,
 ) -> Response:
     asked = body or SyncActivities()
-    user_id = caller.acting_for(asked.user_id)
+    user_id = caller.require_user(asked.user_id)
     submitted = await submit(user_id=user_id, connection_id=asked.connection_id)
-    return await accepted(request, app, caller, submitted.job)
+    return await accepted_response(request, app, caller, submitted.job)
 
 
 @routes.post(
@@ -199,8 +201,8 @@ async def _submitted(
     operation_id="make_activity_link",
     summary="A link to the page that shows an activity to its user",
     response_model=LinkDocument,
-    dependencies=[REPEATABLE],
-    responses=posts("not_found"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found"),
 )
 async def link(
     site: TheSite,
@@ -212,10 +214,10 @@ async def link(
     """Whoever has the link may look at the activity, without a login."""
     item = (await activities.find(activity_id, user_id=caller.owner)).item
     ttl = timedelta(hours=(body or MakeLink()).ttl_hours)
-    token = site.links.page(ACTIVITY_LINK, item.id, user_id=item.user_id, ttl=ttl)
+    token = site.links.page_token(ACTIVITY_LINK, item.id, user_id=item.user_id, ttl=ttl)
     made = site.links.open_page(ACTIVITY_LINK, token)
     url = f"{site.public_url}{ACTIVITY_PATH}{token}"
-    return answers.secret(LinkDocument(url=url, expires_at=made.expires_at))
+    return responses.secret_response(LinkDocument(url=url, expires_at=made.expires_at))
 
 
 # ---- operating ---------------------------------------------------------------------------------
@@ -224,7 +226,7 @@ async def link(
 async def _reset(caller: TheAdmin, activities: TheActivities, activity_id: ActivityId) -> Response:
     """With a clean sheet: whoever holds it is shut out, and what was fetched is fetched anew."""
     await activities.reset(activity_id)
-    return answers.document(shown(await activities.find(activity_id)))
+    return responses.json_response(shown(await activities.find(activity_id)))
 
 
 #: The second is the path of the specification.
@@ -237,8 +239,8 @@ for _path, _id in (
         operation_id=_id,
         summary="Fetch an activity's streams afresh",
         response_model=ActivityDocument,
-        dependencies=[REPEATABLE],
-        responses=posts("not_found", "illegal_transition", "conflict"),
+        dependencies=[IDEMPOTENT],
+        responses=post_problems("not_found", "illegal_transition", "conflict"),
     )(_reset)
 
 
@@ -247,7 +249,7 @@ for _path, _id in (
     operation_id="get_stream_stats",
     summary="How the streams of everybody stand",
     response_model=StreamStatsDocument,
-    responses=reads(),
+    responses=get_problems(),
 )
 async def stats(
     caller: TheAdmin,
@@ -255,7 +257,7 @@ async def stats(
     user_id: Annotated[Name | None, Query(description="With this user's progress.")] = None,
 ) -> Response:
     """By state, by failures, and how much of the provider's limits is used."""
-    return answers.document(counted(await activities.stats(user_id=user_id)))
+    return responses.json_response(counted(await activities.stats(user_id=user_id)))
 
 
 routes.include_router(webhooks.routes)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from headgate import Item, ItemState
 from headgate.systems.activity_streams.service import Activity, StreamStats
 from headgate.toolkit.api.budgets import WindowDocument
-from headgate.toolkit.api.documents import Name, Page, shows, takes
+from headgate.toolkit.api.documents import Name, Page, request_config, response_config
 
 
 class Hint(StrEnum):
@@ -96,7 +96,7 @@ _SYNC: dict[str, Any] = {"connection_id": _CONNECTION}
 class SyncActivities(BaseModel):
     """Whose activities."""
 
-    model_config = takes(_SYNC)
+    model_config = request_config(_SYNC)
 
     user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
     connection_id: Name | None = Field(
@@ -110,7 +110,7 @@ class SyncActivities(BaseModel):
 class ActivityLine(BaseModel):
     """An activity, as it stands in a list."""
 
-    model_config = shows(_LINE)
+    model_config = response_config(_LINE)
 
     id: str
     user_id: str
@@ -134,7 +134,7 @@ class ActivityLine(BaseModel):
 class ActivityDocument(ActivityLine):
     """An activity, with all that is known of it."""
 
-    model_config = shows(_ACTIVITY)
+    model_config = response_config(_ACTIVITY)
 
     details: dict[str, Any] | None = Field(description="As the provider tells it.")
 
@@ -142,7 +142,7 @@ class ActivityDocument(ActivityLine):
 class ActivityPage(Page[ActivityLine]):
     """Activities, in the order of their ids."""
 
-    model_config = shows({"data": [_LINE], "next_cursor": None})
+    model_config = response_config({"data": [_LINE], "next_cursor": None})
 
 
 class Downsampled(BaseModel):
@@ -157,7 +157,7 @@ class Downsampled(BaseModel):
 class StreamsDocument(BaseModel):
     """An activity's streams, or why there are none."""
 
-    model_config = shows(_STREAMS)
+    model_config = response_config(_STREAMS)
 
     activity_id: str
     status: ItemState
@@ -178,7 +178,7 @@ class StreamsDocument(BaseModel):
 class StreamStatsDocument(BaseModel):
     """How the streams of everybody stand."""
 
-    model_config = shows(_STATS)
+    model_config = response_config(_STATS)
 
     states: dict[ItemState, int]
     retries: dict[int, int] = Field(description="Of the failed: how many have failed so often.")

@@ -38,7 +38,7 @@ from headgate.toolkit.pages.rendering import (
     Pages,
     Tile,
     etag,
-    tagged,
+    page_response,
 )
 from headgate.toolkit.pages.router import PageRouter
 from headgate.toolkit.site import Site
@@ -130,9 +130,9 @@ class ActivityWebPage:
         shown = view(activity, streams.document, asked)
         main = self._pages.render("activity_main.html", view=shown, token=token)
         if request.headers.get(FRAGMENT_HEADER):
-            return tagged(request, main)
+            return page_response(request, main)
         page = self._pages.render("activity.html", view=shown, main=main, etag=etag(main))
-        return tagged(request, page)
+        return page_response(request, page)
 
     async def streams(self, request: Request) -> Response:
         """What the chart is drawn from."""

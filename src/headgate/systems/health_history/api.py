@@ -13,20 +13,26 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from headgate import App, BackfillRequest, Job, JobState, JobStatus, JobView, JsonObject
-from headgate.toolkit.api import examples
-from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Day, Name, shown, takes
-from headgate.toolkit.api.jobs import JOB_ID, NOT_MODIFIED, After, Limit, saying, started
+from headgate.toolkit.api.documents import Day, Name, request_config, status_for_caller
+from headgate.toolkit.api.jobs import (
+    JOB_ID,
+    NOT_MODIFIED,
+    After,
+    Limit,
+    rename_fields,
+    start_backfill,
+)
 from headgate.toolkit.api.models import fields_of, make_model
 from headgate.toolkit.api.route import (
-    REPEATABLE,
+    IDEMPOTENT,
     IfNoneMatch,
     JobKey,
     TheApp,
     TheCaller,
-    posts,
-    reads,
+    get_problems,
+    post_problems,
     router,
 )
 
@@ -83,7 +89,7 @@ MORE_NAMES = {"finish": "finish", "gaps": "gaps", "poll_after_s": "poll_after_s"
 class StartHistorical(BaseModel):
     """Which days of whose history, from where to where."""
 
-    model_config = takes(
+    model_config = request_config(
         {
             "source": "fitbit",
             "destination": "strava",
@@ -138,26 +144,28 @@ HistoricalPage = make_model(
     summary="Start a historical job",
     status_code=202,
     response_model=HistoricalJob,
-    dependencies=[REPEATABLE],
-    responses=posts("plan_required", "active_job_exists", "not_connected", "not_found"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("plan_required", "active_job_exists", "not_connected", "not_found"),
 )
 async def start(
     request: Request, app: TheApp, caller: TheCaller, key: JobKey, body: StartHistorical
 ) -> Response:
     """Store a job that reads each day of the range, the newest first."""
-    with saying(_ENGINE_WORDS):
+    with rename_fields(_ENGINE_WORDS):
         wanted = BackfillRequest(
-            user_id=caller.acting_for(body.userId),
+            user_id=caller.require_user(body.userId),
             source=body.source,
             destination=body.destination,
             start=body.startDate,
             end=body.endDate,
             key=key,
         )
-        job = await started(app, caller, wanted)
+        job = await start_backfill(app, caller, wanted)
     status = await app.jobs.status(job.id, user_id=job.user_id)
     location = {"Location": f"/jobs/{job.id}/status"}
-    return answers.polled(request, _shown(shown(status, caller)), status=202, headers=location)
+    return responses.etag_response(
+        request, _shown(status_for_caller(status, caller)), status=202, headers=location
+    )
 
 
 @routes.get(
@@ -165,7 +173,7 @@ async def start(
     operation_id="list_historical_jobs",
     summary="List jobs, the newest first",
     response_model=HistoricalPage,
-    responses=reads(),
+    responses=get_problems(),
 )
 async def list_jobs(
     app: TheApp,
@@ -175,9 +183,9 @@ async def list_jobs(
     after: After = None,
 ) -> Response:
     """A user's key lists that user's jobs, an admin's everybody's."""
-    jobs = await app.jobs.list(user_id=caller.looking_at(user_id), limit=limit + 1, before=after)
+    jobs = await app.jobs.list(user_id=caller.visible_user(user_id), limit=limit + 1, before=after)
     views = await app.jobs.views(jobs[:limit])
-    return answers.document(_page(views, views[-1].id if len(jobs) > limit else None))
+    return responses.json_response(_page(views, views[-1].id if len(jobs) > limit else None))
 
 
 @routes.get(
@@ -185,7 +193,7 @@ async def list_jobs(
     operation_id="get_historical_job_status",
     summary="How a job stands",
     response_model=HistoricalJob,
-    responses={**NOT_MODIFIED, **reads("not_found")},
+    responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def status(
     request: Request,
@@ -196,7 +204,7 @@ async def status(
 ) -> Response:
     """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
     found = await app.jobs.status(job_id, user_id=caller.owner)
-    return answers.polled(request, _shown(shown(found, caller)))
+    return responses.etag_response(request, _shown(status_for_caller(found, caller)))
 
 
 async def _steered(
@@ -204,7 +212,7 @@ async def _steered(
 ) -> Response:
     job = await steer(job_id, user_id=caller.owner)
     found = await app.jobs.status(job.id, user_id=caller.owner)
-    return answers.polled(request, _shown(shown(found, caller)))
+    return responses.etag_response(request, _shown(status_for_caller(found, caller)))
 
 
 @routes.post(
@@ -212,8 +220,8 @@ async def _steered(
     operation_id="retry_historical_job",
     summary="Retry now",
     response_model=HistoricalJob,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS, "active_job_exists"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS, "active_job_exists"),
 )
 async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
     """A paused or failed job is PENDING again at once. Offer it where `retryable` says so."""
@@ -225,8 +233,8 @@ async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJ
     operation_id="pause_historical_job",
     summary="Let a job stand still until it is resumed",
     response_model=HistoricalJob,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS),
 )
 async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
     """A running job stops at its next checkpoint."""
@@ -238,8 +246,8 @@ async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJ
     operation_id="resume_historical_job",
     summary="Let a paused job go on",
     response_model=HistoricalJob,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS),
 )
 async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
     """It goes on from where it stopped."""
@@ -251,8 +259,8 @@ async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: Their
     operation_id="cancel_historical_job",
     summary="End a job",
     response_model=HistoricalJob,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS),
 )
 async def cancel(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
     """What is imported stays."""

@@ -17,7 +17,7 @@ import typer
 
 from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus, SystemClock
 from headgate.systems.health_history.stage import DemoStage, staged
-from headgate.toolkit.commands.http_server import asked_to_stop, build_site, http_server
+from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
 from headgate.toolkit.commands.loading import (
     CONFIG,
     JsonOption,
@@ -32,7 +32,7 @@ from headgate.toolkit.commands.watching import (
     LOOK_EVERY_S,
     Screen,
     print_status,
-    span_of,
+    span_text,
 )
 
 USER, PLAN = "ada", "premium"
@@ -109,7 +109,7 @@ class _Show:
             await self._sum_up(status)
             if self._stays:
                 self._say("The page stays up; Ctrl-C ends it.")
-                await asked_to_stop()
+                await wait_for_stop()
         return 0 if status.state is JobState.SUCCESS else ENDED_BADLY
 
     def _asked(self) -> BackfillRequest:
@@ -142,7 +142,7 @@ class _Show:
             f"{each.least:,} to {each.most:,} requests to {each.provider}" for each in made.requests
         )
         assert made.finish is not None
-        when = span_of(made.finish.earliest, made.finish.latest)
+        when = span_text(made.finish.earliest, made.finish.latest)
         self._say(f"Forecast: {made.days:,} days, {requests}, done {when}.")
 
     @asynccontextmanager
@@ -173,7 +173,7 @@ class _Show:
         from headgate.toolkit.links import Links
 
         links = Links(self._stage.keys, self._app.clock)
-        return self._stage.public_url + links.progress(job_id=job.id, user_id=USER)
+        return self._stage.public_url + links.progress_path(job_id=job.id, user_id=USER)
 
     async def _sum_up(self, status: JobStatus) -> None:
         if self._quiet:

@@ -68,7 +68,7 @@ def test_without_a_name_it_is_made_of_the_systems_that_are_ready() -> None:
 @pytest.mark.parametrize(
     ("app", "database", "code", "said"),
     [
-        ("a:b", "sqlite:///x.db", USAGE, "leave one of the two out"),
+        ("a:b", "sqlite:///x.db", USAGE, "use either --app or --database"),
         ("nowhere", None, USAGE, "is not module:attribute"),
         ("nowhere_at_all:app", None, CONFIG, "nowhere_at_all"),
         (f"{HERE}:nothing", None, CONFIG, "nothing"),
@@ -136,7 +136,7 @@ def test_what_was_asked_for_is_returned_and_the_application_closed() -> None:
 
 
 def test_a_message_goes_to_stderr_unless_it_is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    loading.told(NotFound("there is no [job]"), json=False)
+    loading.report_error(NotFound("there is no [job]"), json=False)
 
     said = capsys.readouterr()
     assert said.out == "" and said.err == "error there is no [job]\n"
