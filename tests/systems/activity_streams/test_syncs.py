@@ -557,7 +557,7 @@ def test_what_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, missing: str)
         monkeypatch.setenv(name, value)
 
     with pytest.raises(InvalidInput, match=f"{missing}: is not set"):
-        system.configured()
+        system.with_settings()
 
 
 async def test_the_environment_says_who_we_are_at_strava(

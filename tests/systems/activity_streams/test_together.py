@@ -46,8 +46,8 @@ def shipped() -> tuple[System, System]:
     streams = ActivityStreamsSettings(**STRAVA_SETTINGS)
     health = HealthHistorySettings(**STRAVA_SETTINGS, **FITBIT_SETTINGS)
     return (
-        activity_streams.configured(streams, public_url=ORIGIN),
-        health_history.configured(health, public_url=ORIGIN),
+        activity_streams.with_settings(streams, public_url=ORIGIN),
+        health_history.with_settings(health, public_url=ORIGIN),
     )
 
 

@@ -605,7 +605,7 @@ def test_what_is_missing_in_the_environment_is_named(
         monkeypatch.setenv(name, value)
 
     with pytest.raises(InvalidInput, match=f"{missing}: is not set"):
-        system.configured()
+        system.with_settings()
 
 
 @pytest.mark.usefixtures("settled")
