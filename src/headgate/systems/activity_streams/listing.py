@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from headgate import Context, Lane, NewItem, Record
-from headgate.connectors.strava.activities import PER_PAGE, Listed, list_activities
+from headgate.connectors.strava.activities import PER_PAGE, StravaActivity, list_activities
 from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION, activity_id, details_id
 
 #: Where a list begins: athletes may be ahead of our clock, and so may Strava be.
@@ -17,7 +17,7 @@ _SECOND = timedelta(seconds=1)
 class ActivityListing(msgspec.Struct, frozen=True):
     """Some of an athlete's activities, the newest first."""
 
-    found: Sequence[Listed]
+    found: Sequence[StravaActivity]
     #: Where the next page begins; None: there is nothing older.
     before: datetime | None
 
@@ -36,7 +36,7 @@ async def read_page(ctx: Context, before: datetime | None) -> ActivityListing:
     return ActivityListing(found, _next(found, before))
 
 
-def _next(found: Sequence[Listed], before: datetime) -> datetime | None:
+def _next(found: Sequence[StravaActivity], before: datetime) -> datetime | None:
     if not found:
         return None
     # A second later than the last: another may have begun in the same one.
@@ -47,7 +47,7 @@ def _next(found: Sequence[Listed], before: datetime) -> datetime | None:
     return before - _SECOND if len(found) >= PER_PAGE else None
 
 
-def stream_item(ctx: Context, found: Listed, lane: Lane) -> NewItem:
+def stream_item(ctx: Context, found: StravaActivity, lane: Lane) -> NewItem:
     """What stands for the streams of an activity; without any to ask for it is unavailable."""
     return NewItem(
         id=activity_id(ctx.connection_id, found.id),
@@ -60,7 +60,7 @@ def stream_item(ctx: Context, found: Listed, lane: Lane) -> NewItem:
     )
 
 
-def activity_item(ctx: Context, found: Listed) -> NewItem:
+def activity_item(ctx: Context, found: StravaActivity) -> NewItem:
     """What stands for reading an activity in full."""
     own = activity_id(ctx.connection_id, found.id)
     return NewItem(

@@ -14,7 +14,7 @@ from datetime import timedelta
 import msgspec
 
 from headgate import ApiSource, Chunk, Context, Document, FetchedItems, Item, Lane, Retryable
-from headgate.connectors.strava.activities import listed, read_activity
+from headgate.connectors.strava.activities import parse_activity, read_activity
 from headgate.systems.activity_streams.backfill import Cursor, after_page, cursor_of, fetch_item
 from headgate.systems.activity_streams.listing import activity_item, read_page, stream_item
 from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION
@@ -63,7 +63,7 @@ class StravaLive(ApiSource):
         return Chunk(records=page.records, cursor=msgspec.to_builtins(after_page(page.before)))
 
     async def _read_activity(self, ctx: Context, item: Item) -> Document:
-        found = listed(await read_activity(ctx.http, str(item.external_id)))
+        found = parse_activity(await read_activity(ctx.http, str(item.external_id)))
         # Noted before the activity counts as read: whatever happens then, it is not lost.
         await ctx.items.register([stream_item(ctx, found, Lane.HOT)])
         return Document.of_json(found.data)
