@@ -46,9 +46,9 @@ from headgate.systems.activity_streams.names import (
     activity_id,
     details_id,
 )
-from headgate.systems.activity_streams.serving import CHANNELS, takes_gzip
+from headgate.systems.activity_streams.serving import CHANNELS, accepts_gzip
 from headgate.systems.activity_streams.settings import ActivityStreamsSettings
-from headgate.systems.activity_streams.splicing import spliced
+from headgate.systems.activity_streams.splicing import splice
 from headgate.systems.activity_streams.syncs import activity_streams
 from headgate.web.server import build
 from tests.connecting import BACK, Site, named_tokens, vault
@@ -392,7 +392,7 @@ def test_what_a_client_takes_is_what_it_says(said: str, taken: bool) -> None:
 
     scope = {"type": "http", "headers": [(b"accept-encoding", said.encode())]}
 
-    assert takes_gzip(Request(scope)) is taken
+    assert accepts_gzip(Request(scope)) is taken
 
 
 def test_an_answer_that_the_client_has_is_not_sent_again(tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ def test_documents_that_nothing_fits_around_are_served_too(
 
 @given(st.binary(max_size=400), st.binary(max_size=60_000), st.binary(max_size=50))
 def test_words_fit_around_any_document(head: bytes, text: bytes, tail: bytes) -> None:
-    whole = spliced(head, compressed(text), tail)
+    whole = splice(head, compressed(text), tail)
 
     assert gzip.decompress(compressed(text)) == text
     assert whole is not None
@@ -452,8 +452,8 @@ def test_words_fit_around_any_document(head: bytes, text: bytes, tail: bytes) ->
 
 @given(st.binary(max_size=2000))
 def test_what_is_not_flushed_is_left_alone(text: bytes) -> None:
-    assert spliced(b"head", gzip.compress(text, mtime=0), b"tail") is None
-    assert spliced(b"head", text, b"tail") is None
+    assert splice(b"head", gzip.compress(text, mtime=0), b"tail") is None
+    assert splice(b"head", text, b"tail") is None
 
 
 # ---- some of it --------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
-"""Activities under /v1, and what an operator does about their streams.
+"""The API for activities, under /v1/activities, and for operators of their streams.
 
-Whose an activity is, is part of every question that the store is asked: one that is another's is
-as if it were not there.
+Every query to the store names the user, so another user's activity is not found.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,13 +18,13 @@ from headgate.systems.activity_streams.documents import (
     StreamsDocument,
     StreamStatsDocument,
     SyncActivities,
-    counted,
-    line,
-    shown,
+    to_activity_document,
+    to_activity_line,
+    to_stats_document,
 )
 from headgate.systems.activity_streams.names import ACTIVITY_LINK, ACTIVITY_PATH
 from headgate.systems.activity_streams.service import ActivityStreams
-from headgate.systems.activity_streams.serving import Selection, selection, served
+from headgate.systems.activity_streams.serving import Selection, parse_selection, streams_response
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import JobModel, LinkDocument, MakeLink, Name
@@ -43,7 +42,7 @@ from headgate.toolkit.api.route import (
 )
 
 PAGE_MAX = 200
-#: A connection's id and a number; others are NotFound without a look.
+#: A connection's id and a number; an id of another form is NotFound without a query.
 ActivityId = Annotated[
     str,
     Path(
@@ -53,7 +52,7 @@ ActivityId = Annotated[
         description="The activity.",
     ),
 ]
-Selected = Annotated[Selection, Depends(selection)]
+Selected = Annotated[Selection, Depends(parse_selection)]
 
 routes = router("", "Activities")
 
@@ -82,10 +81,10 @@ async def list_activities(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many, at most.")] = 50,
     after: Annotated[Name | None, Query(description="`next_cursor` of the page before.")] = None,
 ) -> Response:
-    """In the order of their ids, each with where its streams stand."""
+    """Lists them in the order of their ids, each with the state of its streams."""
     owner = caller.require_user(user_id)
     found = await activities.list(user_id=owner, limit=limit + 1, after=after)
-    page = [line(each) for each in found[:limit]]
+    page = [to_activity_line(each) for each in found[:limit]]
     more = page[-1].id if len(found) > limit else None
     return responses.json_response(ActivityPage(data=page, next_cursor=more))
 
@@ -93,7 +92,7 @@ async def list_activities(
 @routes.get(
     "/v1/activities/{activity_id}",
     operation_id="get_activity",
-    summary="What is known of an activity",
+    summary="Get an activity",
     response_model=ActivityDocument,
     responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
@@ -104,22 +103,25 @@ async def get_activity(
     activity_id: ActivityId,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """With where its streams stand; those have a path of their own."""
+    """Shows its details and the state of its streams, which have a path of their own."""
     return responses.etag_response(
-        request, shown(await activities.find(activity_id, user_id=caller.owner))
+        request, to_activity_document(await activities.find(activity_id, user_id=caller.owner))
     )
 
 
 @routes.get(
     "/v1/activities/{activity_id}/streams",
     operation_id="get_activity_streams",
-    summary="An activity's streams, or why there are none",
+    summary="Get an activity's streams, or why there are none",
     response_model=StreamsDocument,
     responses={
         200: {
-            "description": "The activity is there; `status` says whether its streams are.",
+            "description": "The activity exists; `status` says whether its streams do.",
             "headers": {
-                "ETag": {"description": "Of this very answer.", "schema": {"type": "string"}}
+                "ETag": {
+                    "description": "The version of the document.",
+                    "schema": {"type": "string"},
+                }
             },
         },
         **NOT_MODIFIED,
@@ -134,11 +136,13 @@ async def get_streams(
     wanted: Selected,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """The whole is sent as it is stored where gzip is taken: to ask for less is not faster."""
-    return served(request, await activities.streams(activity_id, user_id=caller.owner), wanted)
+    """With gzip, all streams are sent as they are stored: selecting some is not faster."""
+    return streams_response(
+        request, await activities.streams(activity_id, user_id=caller.owner), wanted
+    )
 
 
-# ---- asking for more ---------------------------------------------------------------------------
+# ---- syncing -----------------------------------------------------------------------------------
 
 _SUBMITS = ("plan_required", "active_job_exists", "not_connected", "not_found")
 
@@ -159,14 +163,14 @@ async def sync(
     caller: TheCaller,
     body: Annotated[SyncActivities | None, Body()] = None,
 ) -> Response:
-    """Their streams are fetched with them, before all backfill."""
-    return await _submitted(request, app, caller, activities.sync_now, body)
+    """Their streams are fetched too, before those of any backfill."""
+    return await _submit(request, app, caller, activities.sync_now, body)
 
 
 @routes.post(
     "/v1/activities/backfill",
     operation_id="backfill_activities",
-    summary="Fetch the streams of everything",
+    summary="Fetch the streams of all activities",
     status_code=202,
     response_model=JobModel,
     dependencies=[IDEMPOTENT],
@@ -179,27 +183,27 @@ async def backfill(
     caller: TheCaller,
     body: Annotated[SyncActivities | None, Body()] = None,
 ) -> Response:
-    """The oldest first, with what live work leaves of the provider's limits."""
-    return await _submitted(request, app, caller, activities.backfill, body)
+    """The oldest come first, with what live work leaves of the provider's limits."""
+    return await _submit(request, app, caller, activities.backfill, body)
 
 
-async def _submitted(
+async def _submit(
     request: Request,
     app: App,
     caller: Caller,
     submit: Callable[..., Awaitable[SubmitResult]],
     body: SyncActivities | None,
 ) -> Response:
-    asked = body or SyncActivities()
-    user_id = caller.require_user(asked.user_id)
-    submitted = await submit(user_id=user_id, connection_id=asked.connection_id)
+    wanted = body or SyncActivities()
+    user_id = caller.require_user(wanted.user_id)
+    submitted = await submit(user_id=user_id, connection_id=wanted.connection_id)
     return await accepted_response(request, app, caller, submitted.job)
 
 
 @routes.post(
     "/v1/activities/{activity_id}/link",
     operation_id="make_activity_link",
-    summary="A link to the page that shows an activity to its user",
+    summary="Make a link to the page that shows an activity to its user",
     response_model=LinkDocument,
     dependencies=[IDEMPOTENT],
     responses=post_problems("not_found"),
@@ -224,12 +228,12 @@ async def link(
 
 
 async def _reset(caller: TheAdmin, activities: TheActivities, activity_id: ActivityId) -> Response:
-    """With a clean sheet: whoever holds it is shut out, and what was fetched is fetched anew."""
+    """Clears its attempts, takes it from the worker that claimed it, and fetches it again."""
     await activities.reset(activity_id)
-    return responses.json_response(shown(await activities.find(activity_id)))
+    return responses.json_response(to_activity_document(await activities.find(activity_id)))
 
 
-#: The second is the path of the specification.
+#: The second path is that of the specification.
 for _path, _id in (
     ("/v1/admin/activities/{activity_id}/reset-stream-fetch", "reset_activity_streams"),
     ("/admin/activities/{activity_id}/reset-stream-fetch", "reset_stream_fetch"),
@@ -247,17 +251,17 @@ for _path, _id in (
 @routes.get(
     "/v1/admin/streams/stats",
     operation_id="get_stream_stats",
-    summary="How the streams of everybody stand",
+    summary="Count the streams of all users, by state",
     response_model=StreamStatsDocument,
     responses=get_problems(),
 )
 async def stats(
     caller: TheAdmin,
     activities: TheActivities,
-    user_id: Annotated[Name | None, Query(description="With this user's progress.")] = None,
+    user_id: Annotated[Name | None, Query(description="Also count this user's streams.")] = None,
 ) -> Response:
-    """By state, by failures, and how much of the provider's limits is used."""
-    return responses.json_response(counted(await activities.stats(user_id=user_id)))
+    """Counts them by state and by failures, and shows the use of the provider's limits."""
+    return responses.json_response(to_stats_document(await activities.stats(user_id=user_id)))
 
 
 routes.include_router(webhooks.routes)

@@ -1,7 +1,7 @@
-"""The paths of the first specification, in its own spelling, for clients that were written to it.
+"""The paths of the first specification, in its own spelling, for clients written to it.
 
-It knows five words for a job's status. What else there is to tell comes along under our own names.
-All of it is a table of names over the one representation of a job.
+The specification has five words for a job's status. Further fields have our own names. The module
+is a table of names over the one representation of a job.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -44,14 +44,14 @@ routes = router("/jobs", "Historical jobs")
 
 
 class Status(StrEnum):
-    """The words of the specification, and one for what it does not speak of."""
+    """The specification's words for a status, and one more."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
-    #: Not FAILED: for that a client offers a retry, and a cancelled job cannot be retried.
+    #: Not FAILED: clients offer a retry for that, and a cancelled job cannot be retried.
     CANCELLED = "CANCELLED"
 
 
@@ -59,13 +59,13 @@ STATUS_OF = {
     JobState.PENDING: Status.PENDING,
     JobState.RUNNING: Status.RUNNING,
     JobState.PAUSED: Status.PAUSED,
-    # Its worker has it still: it may end as completed after all, and a client goes on polling.
+    # A worker still runs it: it may end as completed after all, so clients must go on polling.
     JobState.CANCELLING: Status.RUNNING,
     JobState.CANCELLED: Status.CANCELLED,
     JobState.SUCCESS: Status.COMPLETED,
     JobState.FAILED: Status.FAILED,
 }
-#: The specification's names for the fields of a job, and what else comes along under our own.
+#: The specification's names for the fields of a job, and further fields with our names.
 NAMES = {
     "jobId": "id",
     "userId": "user_id",
@@ -87,7 +87,7 @@ MORE_NAMES = {"finish": "finish", "gaps": "gaps", "poll_after_s": "poll_after_s"
 
 
 class StartHistorical(BaseModel):
-    """Which days of whose history, from where to where."""
+    """A job to start: whose history, which days, from which source to which destination."""
 
     model_config = request_config(
         {
@@ -105,19 +105,22 @@ class StartHistorical(BaseModel):
     endDate: Day
 
 
-def _line(job: JobView) -> JsonObject:
-    """A job in a list, in the specification's words."""
-    told = {theirs: getattr(job, ours) for theirs, ours in NAMES.items()}
-    return {**told, "status": STATUS_OF[job.state]}
+def _to_historical_line(job: JobView) -> JsonObject:
+    """Return a job in a list, in the specification's words."""
+    fields = {theirs: getattr(job, ours) for theirs, ours in NAMES.items()}
+    return {**fields, "status": STATUS_OF[job.state]}
 
 
-def _shown(status: JobStatus) -> JsonObject:
-    """How a job stands, in the specification's words."""
-    return {**_line(status), **{name: getattr(status, ours) for name, ours in MORE_NAMES.items()}}
+def _to_historical_job(status: JobStatus) -> JsonObject:
+    """Return a job's status, in the specification's words."""
+    return {
+        **_to_historical_line(status),
+        **{name: getattr(status, ours) for name, ours in MORE_NAMES.items()},
+    }
 
 
-def _page(jobs: Sequence[JobView], more: str | None) -> JsonObject:
-    return {"data": [_line(each) for each in jobs], "next_cursor": more}
+def _to_historical_page(jobs: Sequence[JobView], more: str | None) -> JsonObject:
+    return {"data": [_to_historical_line(each) for each in jobs], "next_cursor": more}
 
 
 _FIELDS = fields_of(JobStatus)
@@ -125,15 +128,21 @@ _LINE = {theirs: _FIELDS[ours] for theirs, ours in NAMES.items()} | {"status": (
 _WHOLE = _LINE | {theirs: _FIELDS[ours] for theirs, ours in MORE_NAMES.items()}
 
 HistoricalLine = make_model(
-    "HistoricalLine", "A job in a list, in the specification's words.", _line(examples.JOB), _LINE
+    "HistoricalLine",
+    "A job in a list, in the specification's words.",
+    _to_historical_line(examples.JOB),
+    _LINE,
 )
 HistoricalJob = make_model(
-    "HistoricalJob", "How a job stands, in the specification's words.", _shown(examples.JOB), _WHOLE
+    "HistoricalJob",
+    "A job's status, in the specification's words.",
+    _to_historical_job(examples.JOB),
+    _WHOLE,
 )
 HistoricalPage = make_model(
     "HistoricalPage",
     "Jobs, the newest first.",
-    _page([examples.JOB], None),
+    _to_historical_page([examples.JOB], None),
     {"data": (list[HistoricalLine], ...), "next_cursor": (str | None, ...)},  # type: ignore[valid-type]
 )
 
@@ -164,7 +173,7 @@ async def start(
     status = await app.jobs.status(job.id, user_id=job.user_id)
     location = {"Location": f"/jobs/{job.id}/status"}
     return responses.etag_response(
-        request, _shown(status_for_caller(status, caller)), status=202, headers=location
+        request, _to_historical_job(status_for_caller(status, caller)), status=202, headers=location
     )
 
 
@@ -182,16 +191,18 @@ async def list_jobs(
     limit: Limit = 50,
     after: After = None,
 ) -> Response:
-    """A user's key lists that user's jobs, an admin's everybody's."""
+    """A user's key lists that user's jobs, an admin's key those of all users."""
     jobs = await app.jobs.list(user_id=caller.visible_user(user_id), limit=limit + 1, before=after)
     views = await app.jobs.views(jobs[:limit])
-    return responses.json_response(_page(views, views[-1].id if len(jobs) > limit else None))
+    return responses.json_response(
+        _to_historical_page(views, views[-1].id if len(jobs) > limit else None)
+    )
 
 
 @routes.get(
     "/{jobId}/status",
     operation_id="get_historical_job_status",
-    summary="How a job stands",
+    summary="Get a job's status",
     response_model=HistoricalJob,
     responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
@@ -202,17 +213,17 @@ async def status(
     job_id: TheirJobId,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
+    """Poll after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
     found = await app.jobs.status(job_id, user_id=caller.owner)
-    return responses.etag_response(request, _shown(status_for_caller(found, caller)))
+    return responses.etag_response(request, _to_historical_job(status_for_caller(found, caller)))
 
 
-async def _steered(
-    request: Request, app: App, steer: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
+async def _control_job(
+    request: Request, app: App, control: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
 ) -> Response:
-    job = await steer(job_id, user_id=caller.owner)
+    job = await control(job_id, user_id=caller.owner)
     found = await app.jobs.status(job.id, user_id=caller.owner)
-    return responses.etag_response(request, _shown(status_for_caller(found, caller)))
+    return responses.etag_response(request, _to_historical_job(status_for_caller(found, caller)))
 
 
 @routes.post(
@@ -224,44 +235,44 @@ async def _steered(
     responses=post_problems(*_CONTROLS, "active_job_exists"),
 )
 async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """A paused or failed job is PENDING again at once. Offer it where `retryable` says so."""
-    return await _steered(request, app, app.jobs.retry_now, job_id, caller)
+    """A paused or failed job is PENDING again at once. Offer this only if `retryable` is true."""
+    return await _control_job(request, app, app.jobs.retry_now, job_id, caller)
 
 
 @routes.post(
     "/{jobId}/pause",
     operation_id="pause_historical_job",
-    summary="Let a job stand still until it is resumed",
+    summary="Pause a job until it is resumed",
     response_model=HistoricalJob,
     dependencies=[IDEMPOTENT],
     responses=post_problems(*_CONTROLS),
 )
 async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """A running job stops at its next checkpoint."""
-    return await _steered(request, app, app.jobs.pause, job_id, caller)
+    """A running job stops after its present chunk."""
+    return await _control_job(request, app, app.jobs.pause, job_id, caller)
 
 
 @routes.post(
     "/{jobId}/resume",
     operation_id="resume_historical_job",
-    summary="Let a paused job go on",
+    summary="Resume a paused job",
     response_model=HistoricalJob,
     dependencies=[IDEMPOTENT],
     responses=post_problems(*_CONTROLS),
 )
 async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """It goes on from where it stopped."""
-    return await _steered(request, app, app.jobs.resume, job_id, caller)
+    """The job goes on where it stopped."""
+    return await _control_job(request, app, app.jobs.resume, job_id, caller)
 
 
 @routes.post(
     "/{jobId}/cancel",
     operation_id="cancel_historical_job",
-    summary="End a job",
+    summary="Cancel a job",
     response_model=HistoricalJob,
     dependencies=[IDEMPOTENT],
     responses=post_problems(*_CONTROLS),
 )
 async def cancel(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
     """What is imported stays."""
-    return await _steered(request, app, app.jobs.cancel, job_id, caller)
+    return await _control_job(request, app, app.jobs.cancel, job_id, caller)
