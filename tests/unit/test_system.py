@@ -181,7 +181,7 @@ def test_two_systems_with_a_sync_of_one_name_are_refused() -> None:
     syncs = [Sync(name="same", source=Shop())]
     systems = [System(name=name, title="T", syncs=syncs) for name in ("one", "two")]
 
-    with pytest.raises(InvalidInput, match="two systems are called 'same'"):
+    with pytest.raises(InvalidInput, match="two are called 'same'"):
         App("sqlite:///never.db", systems=systems)
 
 
