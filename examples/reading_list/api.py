@@ -11,7 +11,7 @@ from headgate.toolkit.api.documents import LinkDocument, Name, Page, response_co
 from headgate.toolkit.api.jobs import NOT_MODIFIED, After, Limit
 
 from . import tables
-from .articles import EXAMPLE, Article, described, found, listed
+from .articles import EXAMPLE, Article, articles_of, describe_articles, find_article
 from .pages import LINK, PATH
 
 ArticleId = Annotated[Name, Path(description="The article.")]
@@ -42,7 +42,7 @@ async def list_articles(
     if_none_match: api.IfNoneMatch = None,
 ) -> Response:
     """In the order of their ids, each with whether it was read."""
-    articles = await listed(app, caller.require_user(user_id), limit=limit + 1, after=after)
+    articles = await articles_of(app, caller.require_user(user_id), limit=limit + 1, after=after)
     more = articles[limit - 1].id if len(articles) > limit else None
     return responses.etag_response(request, ArticlePage(data=articles[:limit], next_cursor=more))
 
@@ -56,9 +56,9 @@ async def list_articles(
 )
 async def mark_read(app: api.TheApp, caller: api.TheCaller, article_id: ArticleId) -> Response:
     """The first time counts."""
-    item, now = await found(app, article_id, caller.owner), app.clock.now()
+    item, now = await find_article(app, article_id, caller.owner), app.clock.now()
     await app.write(lambda tx: tables.mark(tx, item.user_id, item.id, now))
-    return responses.json_response((await described(app, [item]))[0])
+    return responses.json_response((await describe_articles(app, [item]))[0])
 
 
 @routes.post(
@@ -71,7 +71,7 @@ async def mark_read(app: api.TheApp, caller: api.TheCaller, article_id: ArticleI
 )
 async def link(site: api.TheSite, caller: api.TheCaller, article_id: ArticleId) -> Response:
     """Whoever has the link may read the article, without a login."""
-    item = await found(site.app, article_id, caller.owner)
+    item = await find_article(site.app, article_id, caller.owner)
     token = site.links.page_token(LINK, item.id, user_id=item.user_id)
     ends = site.links.open_page(LINK, token).expires_at
     return responses.secret_response(
