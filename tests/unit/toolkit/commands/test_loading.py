@@ -102,7 +102,7 @@ def test_a_wrong_setting_is_told_by_its_variable(
 def test_an_unknown_database_is_told_by_its_field(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
         load_app(None, "mysql://x/y", needs_syncs=False)
-    assert "database: mysql is not known" in capsys.readouterr().err
+    assert "database: mysql is not supported" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
