@@ -104,10 +104,10 @@ class HttpClient:
         page: NextPage | None = paging.first()
         seen: set[str] = set()
         while page is not None:
-            prepared = to_json([page.url, dict(page.params)])
-            if prepared in seen or len(seen) >= PAGES_MAX:
+            page_key = to_json([page.url, dict(page.params)])
+            if page_key in seen or len(seen) >= PAGES_MAX:
                 raise Malformed(f"the pages of {without_query(self._url(path))} go in circles")
-            seen.add(prepared)
+            seen.add(page_key)
             if page.url is None:
                 response = await self.get(path, {**(params or {}), **page.params}, **options)
             else:

@@ -72,20 +72,20 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        came = 0
+        bytes_read = 0
 
-        async def counted() -> Message:
-            nonlocal came
+        async def receive_counted() -> Message:
+            nonlocal bytes_read
             message = await receive()
-            came += len(message.get("body", b""))
-            if came > self._bytes_max:
+            bytes_read += len(message.get("body", b""))
+            if bytes_read > self._bytes_max:
                 raise self._too_large()
             return message
 
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared[:20]) > self._bytes_max:
             raise self._too_large()
-        await self._app(scope, counted, send)
+        await self._app(scope, receive_counted, send)
 
     def _too_large(self) -> ProblemError:
         return ProblemError(
