@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 import aiohttp
 
 import headgate
-from headgate.connectors.rates import listed
+from headgate.connectors.rates import read_list
 
 STRAVA = os.environ.get("STRAVA_URL", "http://127.0.0.1:8001")
 BACK = "http://127.0.0.1:8080/connected"
@@ -51,7 +51,7 @@ strava = Activities(
         headgate.Limit(1000, per="day", only="read"),
     ],
     # What Strava counts itself, in the headers of every answer.
-    counts=listed("X-ReadRateLimit-Usage", ("read 15min", "read day")),
+    counts=read_list("X-ReadRateLimit-Usage", ("read 15min", "read day")),
 )
 
 app = headgate.App("sqlite:///strava.db", syncs=[headgate.Sync(name="activities", source=strava)])

@@ -23,7 +23,7 @@ from headgate import (
 )
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.keys import KeyRing, new_entry
-from headgate.connectors.rates import listed, together
+from headgate.connectors.rates import read_all, read_list
 from headgate.connectors.vault import AesVault
 from headgate.flow.sealing import seal, unseal
 from headgate.model.connection import Tokens
@@ -94,9 +94,9 @@ def strava_source(auth: OAuth2 | None = None, **api: Any) -> Activities:
             Limit(100, per="15min", only="read", reserve=20),
             Limit(1000, per="day", only="read"),
         ],
-        counts=together(
-            listed("X-RateLimit-Usage", ("15min", "day")),
-            listed("X-ReadRateLimit-Usage", ("read 15min", "read day")),
+        counts=read_all(
+            read_list("X-RateLimit-Usage", ("15min", "day")),
+            read_list("X-ReadRateLimit-Usage", ("read 15min", "read day")),
         ),
         **api,
     )

@@ -254,7 +254,7 @@ class _Days:
         activity = self._sandbox.world.add(NewActivity())
         now_s = self._clock.now().timestamp()
         self._events[activity_id(self._connection.id, activity.id)] = now_s
-        await self._streams.heard(
+        await self._streams.handle_event(
             StravaEvent(
                 object_type="activity",
                 object_id=activity.id,

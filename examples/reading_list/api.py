@@ -7,11 +7,11 @@ from starlette.responses import Response
 
 from headgate.toolkit.api import responses
 from headgate.toolkit.api import route as api
-from headgate.toolkit.api.documents import LinkDocument, Name, Page, shows
+from headgate.toolkit.api.documents import LinkDocument, Name, Page, response_config
 from headgate.toolkit.api.jobs import NOT_MODIFIED, After, Limit
 
 from . import tables
-from .articles import EXAMPLE, Article, described, found, listed
+from .articles import EXAMPLE, Article, articles_of, describe_articles, find_article
 from .pages import LINK, PATH
 
 ArticleId = Annotated[Name, Path(description="The article.")]
@@ -22,7 +22,7 @@ routes = api.router("/v1/reading-list", "Reading list")
 class ArticlePage(Page[Article]):
     """Articles in the order of their ids."""
 
-    model_config = shows({"data": [EXAMPLE], "next_cursor": None})
+    model_config = response_config({"data": [EXAMPLE], "next_cursor": None})
 
 
 @routes.get(
@@ -30,7 +30,7 @@ class ArticlePage(Page[Article]):
     operation_id="list_articles_to_read",
     summary="List what is on a reading list",
     response_model=ArticlePage,
-    responses={**NOT_MODIFIED, **api.reads()},
+    responses={**NOT_MODIFIED, **api.get_problems()},
 )
 async def list_articles(
     request: Request,
@@ -42,9 +42,9 @@ async def list_articles(
     if_none_match: api.IfNoneMatch = None,
 ) -> Response:
     """In the order of their ids, each with whether it was read."""
-    articles = await listed(app, caller.acting_for(user_id), limit=limit + 1, after=after)
+    articles = await articles_of(app, caller.require_user(user_id), limit=limit + 1, after=after)
     more = articles[limit - 1].id if len(articles) > limit else None
-    return responses.polled(request, ArticlePage(data=articles[:limit], next_cursor=more))
+    return responses.etag_response(request, ArticlePage(data=articles[:limit], next_cursor=more))
 
 
 @routes.put(
@@ -52,13 +52,13 @@ async def list_articles(
     operation_id="mark_article_read",
     summary="Mark an article as read",
     response_model=Article,
-    responses=api.writes("not_found"),
+    responses=api.write_problems("not_found"),
 )
 async def mark_read(app: api.TheApp, caller: api.TheCaller, article_id: ArticleId) -> Response:
     """The first time counts."""
-    item, now = await found(app, article_id, caller.owner), app.clock.now()
+    item, now = await find_article(app, article_id, caller.owner), app.clock.now()
     await app.write(lambda tx: tables.mark(tx, item.user_id, item.id, now))
-    return responses.document((await described(app, [item]))[0])
+    return responses.json_response((await describe_articles(app, [item]))[0])
 
 
 @routes.post(
@@ -66,12 +66,14 @@ async def mark_read(app: api.TheApp, caller: api.TheCaller, article_id: ArticleI
     operation_id="make_article_link",
     summary="A link to the page that shows an article",
     response_model=LinkDocument,
-    dependencies=[api.REPEATABLE],
-    responses=api.posts("not_found"),
+    dependencies=[api.IDEMPOTENT],
+    responses=api.post_problems("not_found"),
 )
 async def link(site: api.TheSite, caller: api.TheCaller, article_id: ArticleId) -> Response:
     """Whoever has the link may read the article, without a login."""
-    item = await found(site.app, article_id, caller.owner)
-    token = site.links.page(LINK, item.id, user_id=item.user_id)
+    item = await find_article(site.app, article_id, caller.owner)
+    token = site.links.page_token(LINK, item.id, user_id=item.user_id)
     ends = site.links.open_page(LINK, token).expires_at
-    return responses.secret(LinkDocument(url=f"{site.public_url}{PATH}{token}", expires_at=ends))
+    return responses.secret_response(
+        LinkDocument(url=f"{site.public_url}{PATH}{token}", expires_at=ends)
+    )

@@ -6,7 +6,7 @@ from datetime import datetime
 from pydantic import BaseModel, Field
 
 from headgate import App, Item, NotFound
-from headgate.toolkit.api.documents import shows
+from headgate.toolkit.api.documents import response_config
 
 from . import tables
 from .syncs import ARTICLES, NAME
@@ -17,7 +17,7 @@ EXAMPLE = {"id": "shelf-ada-7", "title": "On gates", "state": "success", "read_a
 class Article(BaseModel):
     """An article on somebody's list."""
 
-    model_config = shows(EXAMPLE)
+    model_config = response_config(EXAMPLE)
 
     id: str
     title: str
@@ -25,23 +25,25 @@ class Article(BaseModel):
     read_at: datetime | None
 
 
-async def listed(app: App, user_id: str, *, limit: int, after: str | None = None) -> list[Article]:
-    """A user's articles in the order of their ids, those after the id `after`."""
-    return await described(
+async def articles_of(
+    app: App, user_id: str, *, limit: int, after: str | None = None
+) -> list[Article]:
+    """Return a user's articles in the order of their ids, after the id `after`."""
+    return await describe_articles(
         app, await app.items.list(ARTICLES, user_id=user_id, limit=limit, after=after)
     )
 
 
-async def found(app: App, article_id: str, user_id: str | None) -> Item:
-    """What stands for an article; NotFound where it is not there or not theirs."""
+async def find_article(app: App, article_id: str, user_id: str | None) -> Item:
+    """Return the item of an article; raises NotFound if it does not exist or is another user's."""
     item = await app.items.get(article_id, user_id=user_id)
     if item.collection != ARTICLES:
         raise NotFound(f"there is no article {article_id!r}")
     return item
 
 
-async def described(app: App, items: Sequence[Item]) -> list[Article]:
-    """The articles of one user that these items stand for."""
+async def describe_articles(app: App, items: Sequence[Item]) -> list[Article]:
+    """Return the articles of these items, which are of one user."""
     if not items:
         return []
     ids, shelves = [each.id for each in items], sorted({each.connection_id for each in items})

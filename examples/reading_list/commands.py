@@ -17,15 +17,15 @@ def reading_list(
     json: JsonOption = False,
 ) -> None:
     """List what a user saved to read later, and what of it they have read."""
-    # Here: whoever only asks for help is not to wait for it.
-    from .articles import listed
+    # Imported here, so that `--help` stays quick.
+    from .articles import articles_of
 
     loaded = load_app(app, database, needs_syncs=True, json=json)
-    found = run(loaded, lambda opened: listed(opened, user, limit=LIST_MAX), json=json)
+    articles = run(loaded, lambda opened: articles_of(opened, user, limit=LIST_MAX), json=json)
     if json:
-        print_json({"data": [each.model_dump(mode="json") for each in found]})
+        print_json({"data": [each.model_dump(mode="json") for each in articles]})
         return
-    for each in found:
+    for each in articles:
         out.print(each.id, each.state, "read" if each.read_at else "-", each.title, markup=False)
-    if not found:
+    if not articles:
         messages.print(f"nothing is on the list of {user}", markup=False)

@@ -5,11 +5,11 @@ from pathlib import Path
 from fastapi import Request
 from fastapi.responses import Response
 
-from headgate.toolkit.pages.rendering import Pages, tagged
+from headgate.toolkit.pages.rendering import Pages, page_response
 from headgate.toolkit.pages.router import PageRouter
 from headgate.toolkit.site import Site
 
-from .articles import described
+from .articles import describe_articles
 
 #: What links to an article's page are for, and where that page is.
 LINK, PATH = "article", "/reading/"
@@ -23,9 +23,9 @@ def pages(site: Site) -> PageRouter:
         # A link that is no good raises, and so does one to what is gone: the router answers both.
         link = site.links.open_page(LINK, request.path_params["token"])
         served = await site.app.items.serve(link.id, user_id=link.user_id)
-        [article] = await described(site.app, [served.item])
+        [article] = await describe_articles(site.app, [served.item])
         text = "" if served.document is None else served.document.content().decode()
-        return tagged(request, rendered.render("article.html", article=article, text=text))
+        return page_response(request, rendered.render("article.html", article=article, text=text))
 
     router = PageRouter(rendered)
     router.add(f"{PATH}{{token}}", show, "GET", "HEAD")

@@ -1,6 +1,6 @@
 """The composition root: the only place that picks a clock, a database and a signal.
 
-An `App` is what an application holds: it submits jobs, asks about them, and runs workers.
+An application works with one `App`: it submits jobs, reads their status, and runs workers.
 """
 
 import os
@@ -49,8 +49,8 @@ from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
 from headgate.system import System
 
-# SQLAlchemy and the settings take longer to load than all the rest together: whoever needs them
-# imports them where they are used.
+# SQLAlchemy and the settings take longer to load than all the rest together, so they are imported
+# where they are used.
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 class App:
-    """Headgate on one database, with the systems and the syncs that an application declares."""
+    """Headgate on one database, with the systems and syncs that an application declares."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class App:
     ) -> None:
         """Use the database at that address: `sqlite:///file.db` or `postgresql://…`.
 
-        `systems` bring syncs, tables, routes and commands; `syncs` are those of no system.
-        Budgets are kept in it too, or in the Redis at the address `redis`. `entitlement` says which
-        plans include what, such as `headgate.paid_history`. Users' credentials are encrypted by
-        `vault`, else with the keys in the settings. A test or a simulation hands in a database, a
-        transport, a signal, a clock and randomness of its own.
+        `systems` bring syncs, tables, routes and commands; `syncs` are further syncs, of no system.
+        Budgets are counted in the database, or in the Redis at the address `redis`. `entitlement`
+        decides what a user's plan includes, such as `headgate.paid_history`. `vault` encrypts the
+        credentials of users; by default the keys in the settings do. A test or a simulation passes
+        its own database, transport, signal, clock and randomness.
         """
         from headgate.store.sql.api_keys import SqlApiKeys
         from headgate.store.sql.connect_attempts import SqlConnectAttempts
@@ -98,15 +98,15 @@ class App:
         self.rng = rng or system_random()
         self._ids = UlidIds(self.clock, self.rng)
         self._worker_settings = worker or WorkerSettings()
-        #: Names this process wherever it holds something.
+        #: The name of this process, on its claims and leases.
         self.name = self._ids.new(f"{socket.gethostname()}-{os.getpid()}")
         self._database = (
             open_database(database, self.clock) if isinstance(database, str) else database
         )
-        #: By their names.
-        self.systems = _by_name(systems)
-        #: What is declared: syncs, and by their names providers, budgets and collections.
-        self.registry = registry = _registry(self.systems.values(), syncs)
+        #: The systems by name.
+        self.systems = _configure_systems(systems)
+        #: What the application declares: syncs, providers, budgets and collections.
+        self.registry = registry = _build_registry(self.systems.values(), syncs)
         self._store = SqlStore(self._database, registry.names)
         self._items = SqlItems(self._database)
         self._connections = SqlConnections(self._database)
@@ -114,16 +114,16 @@ class App:
         self._api_keys = SqlApiKeys(self._database)
         self._limiter: Limiter = SqlLimiter(self._database)
         if redis is not None:
-            with _of_extra("redis", "redis"):
+            with _needs_extra("redis", "redis"):
                 from headgate.limits.redis import RedisLimiter
             memory = SqlLimiterMemory(self._database, "redis")
             self._limiter = RedisLimiter(redis, memory, self.clock, self._ids)
-        #: Why it cannot be opened.
+        #: Why the application cannot be opened, if it cannot.
         self._unready: InvalidInput | None = None
-        #: The transport that is ours to close.
+        #: The transport, if this object opened it and has to close it.
         self._own_transport: Transport | None = None
         try:
-            vault = vault or _vault(registry)
+            vault = vault or _open_vault(registry)
             transport = transport or self._open_transport(registry)
         except InvalidInput as error:
             self._unready = error
@@ -131,7 +131,7 @@ class App:
         self.measurements = measurements = Measurements(registry)
         self._runtime = Runtime(
             store=self._store,
-            signal=signal or _signal(self._database, self.clock, origin=self.name),
+            signal=signal or _open_signal(self._database, self.clock, origin=self.name),
             clock=self.clock,
             ids=self._ids,
             rng=self.rng,
@@ -152,19 +152,19 @@ class App:
         )
 
     def _open_transport(self, registry: Registry) -> Transport | None:
-        self._own_transport = _transport(registry)
+        self._own_transport = _open_transport(registry)
         return self._own_transport
 
     def _credentials(self, vault: Vault | None, transport: Transport | None) -> Credentials | None:
         if vault is None or transport is None:
             return None
-        around = AuthContext(transport=transport, clock=self.clock, rng=self.rng)
-        return Credentials(self._connections, vault, around, self._ids)
+        context = AuthContext(transport=transport, clock=self.clock, rng=self.rng)
+        return Credentials(self._connections, vault, context, self._ids)
 
     async def open(self) -> None:
-        """Connect, bring an embedded database up to date, begin to listen.
+        """Connect to the database, migrate it if it is a SQLite file, and listen for signals.
 
-        Refuses to, where sources need keys and there are none, or none that are any good.
+        Raises InvalidInput if a source needs encryption keys and there are no valid ones.
         """
         from headgate.store.sql import schema
 
@@ -175,10 +175,10 @@ class App:
         await self._runtime.signal.start()
 
     async def migrate(self) -> "Mapping[str, tuple[str | None, str]]":
-        """Bring the tables of Headgate and of every system up to date.
+        """Migrate the tables of Headgate and of every system.
 
-        Returns the revisions before and after, by whose tables they are. SQLite files do this by
-        themselves when they are opened; the application need not be open.
+        Returns the revisions before and after, by the owner of the tables. The application need
+        not be open. A SQLite file is migrated whenever it is opened.
         """
         from headgate.store.sql import schema
 
@@ -188,17 +188,17 @@ class App:
     def _schemas(self) -> "Sequence[Schema]":
         from headgate.store.sql.schema import ENGINE, schema_of
 
-        found = [ENGINE]
+        schemas = [ENGINE]
         for system in self.systems.values():
             if system.tables is not None:
                 tables = load(system.tables, field=f"{system.name}.tables")
                 module = sys.modules[system.tables.partition(":")[0]]
                 migrations = Path(str(module.__file__)).parent / "migrations"
-                found.append(schema_of(system.name, tables, migrations))
-        return found
+                schemas.append(schema_of(system.name, tables, migrations))
+        return schemas
 
     async def close(self) -> None:
-        """Let go of everything; safe to call twice."""
+        """Close all connections; safe to call twice."""
         await self._runtime.signal.stop()
         if self._runtime.credentials is not None:
             await self._runtime.credentials.close()
@@ -208,7 +208,7 @@ class App:
         await self._database.close()
 
     async def __aenter__(self) -> Self:
-        """Open."""
+        """Open the application."""
         try:
             await self.open()
         except BaseException:
@@ -222,12 +222,12 @@ class App:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
+        """Close the application."""
         await self.close()
 
     @property
     def jobs(self) -> Jobs:
-        """Jobs: submitting, following and steering them."""
+        """Jobs: submit, follow and control them."""
         return Jobs(self._runtime, self._connections)
 
     @property
@@ -237,32 +237,32 @@ class App:
 
     @property
     def records(self) -> Records:
-        """Records that Headgate keeps, and which days are covered."""
+        """The stored records, and which days are covered."""
         return Records(self._runtime)
 
     @property
     def budgets(self) -> Budgets:
-        """How the declared budgets stand."""
+        """The use of the declared budgets."""
         return Budgets(self._runtime)
 
     @property
     def users(self) -> Users:
-        """What is known of users."""
+        """Users and their plans."""
         return Users(self._runtime)
 
     @property
     def api_keys(self) -> ApiKeys:
-        """Who may call the HTTP API."""
+        """The keys for the HTTP API."""
         return ApiKeys(self._api_keys, self._runtime)
 
     @property
     def backfills(self) -> Backfills:
-        """Imports of a user's past: forecasting, starting and following them."""
+        """Backfills of a user's history: forecast and start them."""
         return Backfills(self._runtime, self._connections)
 
     @property
     def connections(self) -> Connections:
-        """Users' connections to providers: making, pausing, removing them."""
+        """Users' connections to providers: make, pause and remove them."""
         rt = self._runtime
         return Connections(
             self._connections, self._attempts, rt.credentials, rt.registry, self._items
@@ -270,13 +270,13 @@ class App:
 
     @property
     def idempotency(self) -> IdempotencyStore:
-        """Requests to the HTTP API that came with a key, and their answers."""
+        """The responses to API requests with an idempotency key."""
         from headgate.store.sql.idempotency import SqlIdempotency
 
         return SqlIdempotency(self._database)
 
     async def workers(self) -> Sequence[Worker]:
-        """The worker processes that are alive, and what each can run."""
+        """Return the worker processes that are alive, and what each can run."""
         return await self._store.live_workers()
 
     # ---- a system's own tables -----------------------------------------------------------------
@@ -288,29 +288,29 @@ class App:
     async def write(self, operation: "Callable[[Connection], T]") -> T:
         """Run a system's own changes in one transaction: `operation(connection)`.
 
-        It may run again after a failure, and on SQLite it shares its transaction's commit with
-        others: it must do nothing but talk to the database.
+        The operation may run again after a failure, and on SQLite it shares its commit with
+        others, so it must do nothing but talk to the database.
         """
         return await self._database.write(operation)
 
     async def erase_from_systems(self, user_id: str) -> None:
-        """Have every system erase what it keeps of a user in its own tables; safe to repeat."""
+        """Let every system erase a user from its own tables; safe to repeat."""
         for system in self.systems.values():
             if system.erase is not None:
                 await load(system.erase, field=f"{system.name}.erase")(self, user_id)
 
     async def ping(self) -> None:
-        """Raise StoreUnavailable where the database does not answer."""
+        """Raise StoreUnavailable if the database does not respond."""
         await self._database.ping()
 
     async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> RekeyResult:
-        """Put every connection's credentials under the newest key; safe to stop and to repeat."""
-        known = self._runtime.credentials
-        vault = _vault_of(_settings()) if known is None else known.vault
+        """Encrypt all credentials with the newest key; safe to stop and to repeat."""
+        credentials = self._runtime.credentials
+        vault = _vault_from(_load_settings()) if credentials is None else credentials.vault
         return await rekey(self._connections, vault, progress=progress)
 
     def supervisor(self, lanes: Sequence[Lane] = tuple(Lane)) -> Supervisor:
-        """A worker on these lanes for this process; `run_until_asked` runs it."""
+        """Return a worker for these lanes; `run_until_asked` runs it."""
         sizes = self._worker_settings.lanes
         settings = msgspec.structs.replace(
             self._worker_settings, lanes={lane: sizes[lane] for lane in sizes if lane in lanes}
@@ -318,21 +318,21 @@ class App:
         return Supervisor(self._runtime, settings, worker=self.name)
 
 
-def _by_name(systems: Iterable[System]) -> Mapping[str, System]:
-    """The systems, with their settings and syncs; two of one name are refused."""
-    found: dict[str, System] = {}
+def _configure_systems(systems: Iterable[System]) -> Mapping[str, System]:
+    """Return the systems by name, with their settings and syncs; names must be unique."""
+    by_name: dict[str, System] = {}
     for each in systems:
-        if each.name in found:
-            raise InvalidInput("systems", f"two are called {each.name!r}")
+        if each.name in by_name:
+            raise InvalidInput("systems", f"two systems are called {each.name!r}")
         if isinstance(each.syncs, str):
-            each = each.configured(public_url=_settings().site_url)
+            each = each.with_settings(public_url=_load_settings().site_url)
         elif each.settings is not None and each.configuration is None:
-            each = each.configured()
-        found[each.name] = each
-    return found
+            each = each.with_settings()
+        by_name[each.name] = each
+    return by_name
 
 
-def _registry(systems: Iterable[System], syncs: Iterable[Sync]) -> Registry:
+def _build_registry(systems: Iterable[System], syncs: Iterable[Sync]) -> Registry:
     declared, collections = list(syncs), list[Collection]()
     for system in systems:
         assert not isinstance(system.syncs, str), "a system in an application is configured"
@@ -342,7 +342,7 @@ def _registry(systems: Iterable[System], syncs: Iterable[Sync]) -> Registry:
 
 
 def open_database(address: str, clock: Clock) -> "Database":
-    """The database at an address, not yet connected."""
+    """Return the database at an address, not yet connected."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 
@@ -360,44 +360,44 @@ def open_database(address: str, clock: Clock) -> "Database":
 
             return SqliteDatabase(Path(url.database), clock)
         case "postgresql":
-            with _of_extra("database", "postgres"):
+            with _needs_extra("database", "postgres"):
                 from headgate.store.sql.postgres import PostgresDatabase
 
-                # Inside: SQLAlchemy imports the driver only when it is given the address.
+                # Inside the block: SQLAlchemy imports the driver only here.
                 return PostgresDatabase(address, clock)
             raise AssertionError("unreachable")
         case other:
-            raise InvalidInput("database", f"{other} is not known; use sqlite or postgresql")
+            raise InvalidInput("database", f"{other} is not supported; use sqlite or postgresql")
 
 
-def _vault(registry: Registry) -> Vault | None:
-    """With the keys in the settings, where a source has users' credentials to keep."""
+def _open_vault(registry: Registry) -> Vault | None:
+    """Return a vault with the keys of the settings, if a source needs users' credentials."""
     if not registry.auths:
         return None
-    return _vault_of(_settings())
+    return _vault_from(_load_settings())
 
 
-def _vault_of(settings: "Settings") -> Vault:
+def _vault_from(settings: "Settings") -> Vault:
     keys = settings.key_ring()
-    with _of_extra("syncs", "http"):
+    with _needs_extra("syncs", "http"):
         from headgate.connectors.vault import AesVault
     return AesVault(keys)
 
 
-def _transport(registry: Registry) -> Transport | None:
-    """Over the network, where a source has an API there."""
+def _open_transport(registry: Registry) -> Transport | None:
+    """Return a transport over the network, if a source or destination has an HTTP API."""
     providers = [end for sync in registry for end in sync.ends if isinstance(end, Provider)]
     if not providers:
         return None
     ports = frozenset(port for each in providers for port in each.ports)
-    rules = AddressRules(private=_settings().networks(), ports=ports | {HTTPS_PORT})
-    with _of_extra("syncs", "http"):
+    rules = AddressRules(private=_load_settings().networks(), ports=ports | {HTTPS_PORT})
+    with _needs_extra("syncs", "http"):
         from headgate.connectors.aiohttp_transport import AiohttpTransport
     return AiohttpTransport(rules)
 
 
-def _settings() -> "Settings":
-    # An app whose sources have no API needs none.
+def _load_settings() -> "Settings":
+    # Imported here: an app whose sources have no HTTP API needs no settings.
     from pydantic import ValidationError
 
     from headgate.settings import Settings
@@ -411,15 +411,15 @@ def _settings() -> "Settings":
 
 
 @contextmanager
-def _of_extra(field: str, extra: str) -> Iterator[None]:
-    """What is imported in here is an extra: where it is missing, say what asks for it."""
+def _needs_extra(field: str, extra: str) -> Iterator[None]:
+    """Turn a failed import in the block into a message that names the extra to install."""
     try:
         yield
     except ImportError as error:
         raise InvalidInput(field, f"{error.name} is missing: install headgate[{extra}]") from None
 
 
-def _signal(database: "Database", clock: Clock, *, origin: str) -> Signal:
+def _open_signal(database: "Database", clock: Clock, *, origin: str) -> Signal:
     from headgate.store.sql.sqlite import SqliteDatabase
 
     if isinstance(database, SqliteDatabase):

@@ -1,7 +1,7 @@
-"""The systems that are installed, which of them are chosen, and what keeps one from starting.
+"""Finds the installed systems, which of them are chosen, and what each lacks to start.
 
-Systems that ship with Headgate and those of others are found alike: through the entry points of the
-group `headgate.systems`, each of which names a `System`.
+Systems of Headgate and of others are found in the same way: by the entry points of the group
+`headgate.systems`, each of which names a `System`.
 """
 
 from collections.abc import Sequence
@@ -23,23 +23,23 @@ GROUP = "headgate.systems"
 
 
 class InstalledSystem(msgspec.Struct, frozen=True, kw_only=True):
-    """A system that was found, and whether it can be started."""
+    """An installed system, and whether it can be started."""
 
     name: str
-    #: What it comes from: the distribution's name and version.
+    #: The name and version of the distribution that contains it.
     origin: str
     #: The address that its entry point names.
     address: str
     #: None where its code fails, which `lacks` tells.
     system: System | None
-    #: Whether the settings ask for it.
+    #: Whether the settings choose it.
     chosen: bool = True
-    #: What it lacks, by the name of the variable; it starts where there is nothing.
+    #: What it lacks to start, by the name of the variable.
     lacks: dict[str, str] = {}
 
     @property
     def ready(self) -> bool:
-        """Whether it is started."""
+        """Whether the system can be started."""
         return self.system is not None and self.chosen and not self.lacks
 
 
@@ -49,7 +49,7 @@ def installed_systems() -> Sequence[InstalledSystem]:
     found: dict[str, InstalledSystem] = {}
     for each in entries:
         if each.name not in found:
-            found[each.name] = _imported(each)
+            found[each.name] = _import_system(each)
         elif each.value != found[each.name].address:
             found[each.name] = _claimed_twice(found[each.name], each)
     return list(found.values())
@@ -64,33 +64,33 @@ def _origin(entry: EntryPoint) -> str:
     return "" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
-def _imported(entry: EntryPoint) -> InstalledSystem:
-    lacks, found = {}, None
+def _import_system(entry: EntryPoint) -> InstalledSystem:
+    lacks, system = {}, None
     try:
-        found = entry.load()
+        system = entry.load()
     # Whatever a stranger's module raises, or even tries to exit: Headgate's own commands are to
     # work all the same.
     except (Exception, SystemExit) as error:
-        lacks = {entry.value: f"cannot be imported: {_said(error)}"}
-    if found is not None and (not isinstance(found, System) or found.name != entry.name):
-        lacks, found = {entry.value: f"is not the headgate.System {entry.name!r}"}, None
+        lacks = {entry.value: f"cannot be imported: {_error_text(error)}"}
+    if system is not None and (not isinstance(system, System) or system.name != entry.name):
+        lacks, system = {entry.value: f"is not the headgate.System {entry.name!r}"}, None
     return InstalledSystem(
-        name=entry.name, origin=_origin(entry), address=entry.value, system=found, lacks=lacks
+        name=entry.name, origin=_origin(entry), address=entry.value, system=system, lacks=lacks
     )
 
 
 def examine_systems(settings: "Settings") -> Sequence[InstalledSystem]:
-    """Every installed system, with whether the settings choose it and what it lacks."""
-    found = installed_systems()
+    """Return every installed system, whether the settings choose it, and what it lacks."""
+    installed = installed_systems()
     wanted = settings.system_names()
-    unknown = set(wanted or ()) - {each.name for each in found}
+    unknown = set(wanted or ()) - {each.name for each in installed}
     if unknown:
-        there_are = ", ".join(each.name for each in found) or "none"
+        names = ", ".join(each.name for each in installed) or "none"
         raise InvalidInput(
             "HEADGATE_SYSTEMS",
-            f"{', '.join(sorted(unknown))} is not installed; there are: {there_are}",
+            f"{', '.join(sorted(unknown))} is not installed; installed are: {names}",
         )
-    return _without_clashes([_examined(each, settings, wanted) for each in found])
+    return _without_clashes([_examine(each, settings, wanted) for each in installed])
 
 
 def _without_clashes(found: Sequence[InstalledSystem]) -> Sequence[InstalledSystem]:
@@ -111,7 +111,7 @@ def _without_clashes(found: Sequence[InstalledSystem]) -> Sequence[InstalledSyst
     return kept
 
 
-def _examined(
+def _examine(
     each: InstalledSystem, settings: "Settings", wanted: Sequence[str] | None
 ) -> InstalledSystem:
     chosen = wanted is None or each.name in wanted
@@ -124,16 +124,16 @@ def _examined(
         lacks = settings_problems(each.system)
         if lacks:
             return msgspec.structs.replace(each, lacks=lacks)
-        system = each.system.configured(public_url=settings.site_url)
+        system = each.system.with_settings(public_url=settings.site_url)
         lacks = _missing_keys(system, settings)
-    # A stranger's module again: one system that cannot be started keeps no other from it.
+    # Foreign code again: one system that fails must not keep the others from starting.
     except Exception as error:
-        lacks = {each.name: f"cannot be started: {_said(error)}"}
+        lacks = {each.name: f"cannot be started: {_error_text(error)}"}
         return msgspec.structs.replace(each, system=None, lacks=lacks)
     return msgspec.structs.replace(each, system=system, lacks=lacks)
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """What went wrong, in a line; where Headgate or the import itself says it, that is enough."""
     if isinstance(error, ImportError | HeadgateError):
         return redact(str(error))
@@ -141,7 +141,7 @@ def _said(error: BaseException) -> str:
 
 
 def _missing_keys(system: System, settings: "Settings") -> dict[str, str]:
-    """Users' credentials are kept encrypted, so a system whose users sign in needs a key."""
+    """Return the missing encryption key, if users of the system sign in at a provider."""
     assert not isinstance(system.syncs, str)
     if not any(auth_of(end) for sync in system.syncs for end in sync.ends):
         return {}

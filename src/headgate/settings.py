@@ -1,6 +1,7 @@
-"""Settings, from the environment and from files. What is said on the command line comes first.
+"""The settings of Headgate, from the environment and from files.
 
-Then `HEADGATE_*` variables, then `headgate.toml`, then `[tool.headgate]` in `pyproject.toml`.
+In the order of precedence: options of a command, `HEADGATE_*` variables, `headgate.toml`,
+`[tool.headgate]` in `pyproject.toml`.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ _WORKER = WorkerSettings()
 
 
 class Settings(BaseSettings):
-    """What an operator may set."""
+    """Everything that an operator can set."""
 
     model_config = SettingsConfigDict(
         env_prefix="HEADGATE_",
@@ -39,25 +40,25 @@ class Settings(BaseSettings):
         extra="forbid",
     )
 
-    # These two may hold a password: they are not shown.
-    #: Where jobs are kept: `sqlite:///file.db` or `postgresql://user@host/name`.
+    # These two may contain a password, so they are not printed.
+    #: The database with the jobs: `sqlite:///file.db` or `postgresql://user@host/name`.
     database: str = Field(default="sqlite:///headgate.db", repr=False)
-    #: Where budgets are counted: `redis://host:6379/0`; in the database where it is not set.
+    #: The Redis that counts budgets: `redis://host:6379/0`; by default the database counts them.
     redis: str | None = Field(default=None, repr=False)
-    #: Where the application declares its syncs: `module:attribute`.
+    #: The `App` to run: `module:attribute`.
     app: str | None = None
-    #: The installed systems to start, by name and with commas between; without it, every one that
-    #: has the settings it needs. Not used together with `app`.
+    #: The names of the systems to start, separated by commas; by default every installed system
+    #: that has the settings it needs. Not used together with `app`.
     systems: str | None = None
-    #: Only users with a plan that is not `free` may import history.
+    #: Whether only users with a plan other than `free` may import history.
     paid_history: bool = False
-    #: What credentials are encrypted with: `id:base64,id:base64`, the newest key first.
+    #: The keys that encrypt credentials: `id:base64,id:base64`, the newest first.
     keys: SecretStr | None = None
-    #: The same in a file that only its owner can read.
+    #: The same keys in a file that only its owner can read.
     key_file: Path | None = None
-    #: Networks that may be called though they are not public: `127.0.0.0/8, ::1/128`.
+    #: Private networks that providers may be in: `127.0.0.0/8, ::1/128`.
     private_networks: str | None = None
-    #: Where `headgate serve` listens, and what others call it: `https://sync.example`.
+    #: The address that `headgate serve` listens on, and the URL that users reach it by.
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65_535)
     public_url: str | None = Field(default=None, pattern=r"^https?://[^/?#\s]+/?$")
@@ -72,7 +73,7 @@ class Settings(BaseSettings):
     keep_events_days: float = Field(default=_WORKER.keep_events.days, gt=0)
 
     def worker(self) -> WorkerSettings:
-        """The part that a worker takes."""
+        """Return the settings of a worker."""
         return WorkerSettings(
             lanes={
                 Lane.HOT: LaneSize(concurrency=self.hot_concurrency, slice_s=self.hot_slice_s),
@@ -84,28 +85,28 @@ class Settings(BaseSettings):
         )
 
     def key_ring(self) -> KeyRing:
-        """The keys for credentials; InvalidInput where they are missing or no good."""
+        """Return the encryption keys; raises InvalidInput if they are missing or not valid."""
         if self.key_file is None:
             keys = self.keys or SecretStr("")
             return KeyRing.parse(Secret(keys.get_secret_value()))
         if self.keys is not None:
-            raise InvalidInput("keys", "are set, and a key_file too; leave one of the two out")
+            raise InvalidInput("keys", "keys and key_file are both set; leave one of the two out")
         return KeyRing.read(self.key_file)
 
     def system_names(self) -> Sequence[str] | None:
-        """The systems that are asked for by name; None: every one."""
+        """Return the names of the chosen systems; None: all."""
         if self.systems is None:
             return None
         return [name.strip() for name in self.systems.split(",") if name.strip()]
 
     @property
     def site_url(self) -> str:
-        """What users' browsers call the pages."""
+        """The URL by which users' browsers reach the pages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (self.public_url or f"http://{host}:{self.port}").rstrip("/")
 
     def networks(self) -> tuple[Network, ...]:
-        """The networks that may be called besides the public one."""
+        """Return the private networks that may be called."""
         return parse_networks(self.private_networks or "")
 
     @classmethod
@@ -117,7 +118,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The order in which the sources are asked."""
+        """Return the sources of settings, by precedence."""
         return (
             init_settings,
             env_settings,

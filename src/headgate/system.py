@@ -1,7 +1,7 @@
-"""A system as one value: its syncs, and all that it adds to the database, the API and the CLI.
+"""`System`, the value that describes a system: its syncs, tables, routes, pages and commands.
 
-What would load a web framework or a driver is given by its address, `module:attribute`, and
-imported by whoever needs it: importing a system stays cheap.
+Parts that would load a web framework or a driver are named by their address, `module:attribute`,
+and imported when they are used, so importing a system stays cheap.
 """
 
 import re
@@ -15,7 +15,7 @@ from headgate.base.lazy import load
 from headgate.flow.registry import Collection, Sync
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
-#: Part of the names of its tables.
+#: The name is part of the names of the system's tables.
 NAME_LENGTH_MAX = 40
 
 
@@ -23,24 +23,24 @@ class Command(msgspec.Struct, frozen=True):
     """A command, or a group of commands, of `headgate`."""
 
     name: str
-    #: Of a function with Typer's parameters, or of a `typer.Typer`.
+    #: The address of a function with Typer's parameters, or of a `typer.Typer`.
     address: str
-    #: One sentence for the list of commands: the first paragraph of its own help.
+    #: One sentence for the list of commands: the first paragraph of the command's help.
     help: str
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that one system brings to an application."""
+    """Everything that a system adds to an application."""
 
     #: Lower case with hyphens: "daily-check-ins".
     name: str
-    #: What people call it.
+    #: The name that people read.
     title: str
     #: The syncs; or the address of a function `(settings, public_url) -> Sequence[Sync]`.
     syncs: Sequence[Sync] | str = ()
-    #: Collections of items beside those that its syncs declare.
+    #: Collections of items besides those that its syncs declare.
     collections: Sequence[Collection] = ()
-    #: The address of the `MetaData` of its own tables; their migrations lie beside that module.
+    #: The address of the `MetaData` of its tables; the migrations are next to that module.
     tables: str | None = None
     #: The address of an `APIRouter`; see `headgate.toolkit.api`.
     routes: str | None = None
@@ -51,13 +51,13 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     metrics: str | None = None
     #: The address of its settings: a class made with `pydantic-settings`.
     settings: str | None = None
-    #: The address of a function `async (app, user_id) -> None` that erases what it keeps of a user.
+    #: The address of a function `async (app, user_id) -> None` that erases a user's data.
     erase: str | None = None
-    #: Its settings, once they are known.
+    #: The settings, once they are loaded.
     configuration: Any = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be told apart or shown, naming the field."""
+        """Refuse a name that does not fit, or an empty title."""
         if not _NAME.fullmatch(self.name) or len(self.name) > NAME_LENGTH_MAX:
             raise InvalidInput(
                 "system.name",
@@ -65,7 +65,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
                 f"of at most {NAME_LENGTH_MAX} characters",
             )
         if not self.title:
-            raise InvalidInput(f"{self.name}.title", "say what people call it")
+            raise InvalidInput(f"{self.name}.title", "must be the name that people read")
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -86,11 +86,11 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
             self, syncs=tuple(syncs), settings=None, configuration=configuration
         )
 
-    def configured(self, configuration: Any = None, *, public_url: str = "") -> "System":
-        """The same with its settings and its syncs; from the environment, unless they are given.
+    def with_settings(self, configuration: Any = None, *, public_url: str = "") -> "System":
+        """Return a copy with its settings and syncs; the default is settings from the environment.
 
-        `public_url` is where users' browsers reach the application. Raises InvalidInput, naming the
-        setting, where one is missing or wrong.
+        `public_url` is the address by which users' browsers reach the application. Raises
+        InvalidInput with the setting's name if one is missing or wrong.
         """
         if configuration is None:
             configuration = self.configuration
@@ -103,7 +103,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_settings(system: System) -> Any:
-    """A system's settings from the environment; InvalidInput for the first that is wrong."""
+    """Load a system's settings from the environment; InvalidInput names the first wrong one."""
     problems = settings_problems(system)
     if problems:
         name, problem = next(iter(problems.items()))
@@ -113,7 +113,7 @@ def load_settings(system: System) -> Any:
 
 
 def settings_problems(system: System) -> dict[str, str]:
-    """What is wrong with a system's settings, by the variable's name; empty where nothing is."""
+    """Return what is wrong with a system's settings, by the name of the variable."""
     if system.settings is None:
         return {}
     from pydantic import ValidationError

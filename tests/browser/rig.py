@@ -80,7 +80,7 @@ class Rig:
 
     def page_of(self, job_id: str, *, user_id: str = USER, **more: Any) -> str:
         """The address of a job's page."""
-        return self.url + self.links.progress(job_id=job_id, user_id=user_id, **more)
+        return self.url + self.links.progress_path(job_id=job_id, user_id=user_id, **more)
 
 
 @asynccontextmanager

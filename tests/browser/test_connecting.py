@@ -67,7 +67,7 @@ async def served(file: Path, at_strava: str) -> AsyncIterator[Rig]:
 async def connected(served: Rig, open_page: OpenPage) -> str:
     """Connect an account by a link; the connection's id."""
     page = await open_page()
-    await page.goto(served.url + served.links.connect(source="strava", user_id=USER))
+    await page.goto(served.url + served.links.connect_path(source="strava", user_id=USER))
     await expect(page.get_by_role("heading")).to_have_text("Strava is connected")
     await picture(page, "connected")
     [connection] = await served.app.connections.of_user(USER)
@@ -148,21 +148,21 @@ async def test_an_answer_in_another_browser_is_not_taken(served: Rig, open_page:
     # Given the address that a provider sent somebody else's browser back to
     page = await open_page()
     async with page.expect_request(f"{served.url}/connected/strava*") as back:
-        await page.goto(served.url + served.links.connect(source="strava", user_id=USER))
+        await page.goto(served.url + served.links.connect_path(source="strava", user_id=USER))
     address = (await back.value).url
 
     other = await open_page()
     await other.goto(address)
 
-    await expect(other.get_by_role("heading")).to_have_text("That took too long")
+    await expect(other.get_by_role("heading")).to_have_text("Signing in was not finished")
     await expect(other.get_by_role("link")).to_have_count(0)
     await picture(other, "stale")
 
 
 async def test_a_link_of_another_kind_opens_nothing(served: Rig, open_page: OpenPage) -> None:
-    connect = served.links.connect(source="strava", user_id=USER)
+    connect = served.links.connect_path(source="strava", user_id=USER)
     page = await open_page()
     answer = await page.goto(f"{served.url}/p/{connect.removeprefix(CONNECT_PATH)}")
     assert answer is not None and answer.status == 404
-    await expect(page.get_by_role("heading")).to_have_text("There is nothing here")
+    await expect(page.get_by_role("heading")).to_have_text("This link does not work")
     await picture(page, "not-found")

@@ -491,7 +491,7 @@ def test_an_app_whose_users_have_credentials_does_not_start_without_good_keys(
 
     async def main(world: World) -> None:
         for keys, problem in (
-            (None, "none is set; make one with `headgate keys new`"),
+            (None, "no key is set; make one with `headgate keys new`"),
             ("k1:AAAA", "has 3 bytes, and needs 32"),
             ("k1:" + "A" * 43 + "=", "not random"),
         ):

@@ -20,7 +20,7 @@ ENDED = (JobState.SUCCESS, JobState.FAILED, JobState.CANCELLED)
 
 def reading_list() -> System:
     """The example, as it is configured here."""
-    return example.configured(ReadingListSettings(shelf_url=SHELF), public_url=ORIGIN)
+    return example.with_settings(ReadingListSettings(shelf_url=SHELF), public_url=ORIGIN)
 
 
 class Place(Served):

@@ -120,11 +120,11 @@ async def test_a_link_opens_the_page_of_one_article_with_its_static_file(place: 
     assert "This is the text of article 7." in page.text and "Not read yet" in page.text
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert file.status_code == 200 and ".article" in file.text
-    assert spoilt.status_code == 404 and "There is nothing here" in spoilt.text
+    assert spoilt.status_code == 404 and "This link does not work" in spoilt.text
 
 
 async def test_a_link_of_another_kind_does_not_open_the_page(place: Place) -> None:
-    token = place.web.state.api.site.links.page("activity", "shelf-ada-7", user_id="ada")
+    token = place.web.state.api.site.links.page_token("activity", "shelf-ada-7", user_id="ada")
     async with place.browser() as browser:
         assert (await browser.get(f"/reading/{token}")).status_code == 404
 

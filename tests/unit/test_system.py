@@ -96,7 +96,7 @@ def test_settings_come_from_the_environment_and_syncs_from_them(
 ) -> None:
     set_env(monkeypatch, GOOD)
 
-    made = shop().configured(public_url="https://here.test")
+    made = shop().with_settings(public_url="https://here.test")
 
     assert isinstance(made.configuration, ShopSettings)
     assert not isinstance(made.syncs, str)
@@ -108,37 +108,37 @@ def test_settings_come_from_the_environment_and_syncs_from_them(
 def test_settings_that_are_given_go_before_the_environment() -> None:
     given = ShopSettings(url="https://given.test", key=SecretStr("k"))
 
-    assert shop().configured(given).configuration is given
+    assert shop().with_settings(given).configuration is given
 
 
 def test_configuring_twice_keeps_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     set_env(monkeypatch, GOOD)
-    first = shop().configured()
+    first = shop().with_settings()
 
-    assert first.configured() == first
+    assert first.with_settings() == first
 
 
 def test_syncs_that_are_values_get_their_settings_too(monkeypatch: pytest.MonkeyPatch) -> None:
     set_env(monkeypatch, GOOD)
 
-    made = shop(syncs=[Sync(name="own", source=Shop())]).configured()
+    made = shop(syncs=[Sync(name="own", source=Shop())]).with_settings()
 
     assert isinstance(made.configuration, ShopSettings)
     assert [each.name for each in made.syncs if isinstance(each, Sync)] == ["own"]
 
 
 def test_a_system_without_settings_needs_none() -> None:
-    made = shop(settings=None, syncs=f"{HERE}:bare_syncs").configured(public_url="https://here")
+    made = shop(settings=None, syncs=f"{HERE}:bare_syncs").with_settings(public_url="https://here")
 
     assert made.configuration is None
     assert settings_problems(made) == {}
-    assert shop(settings=None, syncs=()).configured().syncs == ()
+    assert shop(settings=None, syncs=()).with_settings().syncs == ()
 
 
 def test_what_is_missing_is_told_by_the_variables_name() -> None:
     assert settings_problems(shop()) == {"SHOP_URL": "is not set", "SHOP_KEY": "is not set"}
     with pytest.raises(InvalidInput, match="SHOP_URL: is not set"):
-        shop().configured()
+        shop().with_settings()
 
 
 def test_what_is_wrong_is_told_without_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_an_address_that_leads_nowhere_names_its_field(
     set_env(monkeypatch, GOOD)
 
     with pytest.raises(InvalidInput, match=rf"^shop\.{field}: json has no 'nothing'"):
-        shop(**{field: "json:nothing"}).configured()
+        shop(**{field: "json:nothing"}).with_settings()
 
 
 # ---- in an application -------------------------------------------------------------------------

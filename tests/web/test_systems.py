@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from headgate import InvalidInput, System
 from headgate.connectors.keys import KeyRing
-from headgate.toolkit.api.route import reads, router
+from headgate.toolkit.api.route import get_problems, router
 from headgate.web.server import build
 from tests.worlds import World, in_world
 
@@ -30,13 +30,13 @@ async def hook() -> str:
     return "hook"
 
 
-@taken.get("", responses=reads())
+@taken.get("", responses=get_problems())
 async def list_mine() -> str:
     """At a path of Headgate's own."""
     return "mine"
 
 
-@named_alike.get("", operation_id="list_jobs", responses=reads())
+@named_alike.get("", operation_id="list_jobs", responses=get_problems())
 async def list_others() -> str:
     """Under an id of Headgate's own."""
     return "others"

@@ -129,7 +129,7 @@ def test_each_way_to_connect_says_which_is_the_other(tmp_path: Path) -> None:
         page = await refused(PATH, source="strava", token=TOKEN)
         assert page.endswith("ask POST /v1/connections for a link to it")
         token = await refused("/v1/connections", source="notes")
-        assert token.endswith("hand the token over to POST /v1/connections/tokens")
+        assert token.endswith("send the token to POST /v1/connections/tokens")
         # Neither of the two: one that is not there, and one that asks for nobody's leave.
         for source in ("nowhere", "open-data"):
             for path, more in ((PATH, {"token": TOKEN}), ("/v1/connections", {})):

@@ -1,1 +1,1 @@
-"""The command line: one short function per command, each a thin cover over `App`."""
+"""The command line: one short function per command, each a thin layer over `App`."""

@@ -1,4 +1,4 @@
-"""`headgate api-key …`: make, list and revoke the keys that the HTTP API asks for."""
+"""`headgate api-key …`: make, list and revoke the keys for the HTTP API."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -13,22 +13,22 @@ from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOpt
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
-    help="Make, list and revoke the keys that the HTTP API asks for.", no_args_is_help=True
+    help="Make, list and revoke the keys for the HTTP API.", no_args_is_help=True
 )
 
 
 @commands.command()
 def new(
-    name: Annotated[str, typer.Argument(help="What it is for, in your own words.")],
-    user: Annotated[str | None, typer.Option("--user", "-u", help="Whose jobs it sees.")] = None,
+    name: Annotated[str, typer.Argument(help="What the key is for, in your own words.")],
+    user: Annotated[str | None, typer.Option("--user", "-u", help="The user it acts for.")] = None,
     role: Annotated[
-        Role, typer.Option(help="reader: look; user: act; admin: for everybody, without --user.")
+        Role, typer.Option(help="reader: read only; user: act; admin: for all users, no --user.")
     ] = Role.USER,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a key. It is printed, once, and kept nowhere."""
+    """Make an API key. It is printed once; only its hash is stored."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> tuple[ApiKey, Secret]:
@@ -38,10 +38,10 @@ def new(
     if json:
         print_json({**_fields(key), "key": token.reveal()})
         return
-    # On one line, whatever the width: it is to be copied.
+    # On one line, whatever the width, so that it can be copied.
     out.print(token.reveal(), markup=False, soft_wrap=True)
     messages.print(
-        f"next: send it as `Authorization: Bearer …`; take it back with "
+        f"next: send it as `Authorization: Bearer …`; revoke it with "
         f"headgate api-key revoke {key.id}",
         markup=False,
     )
@@ -55,7 +55,7 @@ def list_keys(
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the keys, without what is secret about them."""
+    """List the API keys; the secret part is not stored, so it is not shown."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> Sequence[ApiKey]:
@@ -66,8 +66,10 @@ def list_keys(
         print_json({"data": [_fields(key) for key in keys]})
         return
     for key in keys:
-        state = "good" if key.revoked_at is None else f"revoked {key.revoked_at:%Y-%m-%d %H:%M} UTC"
-        fields = (key.id, key.role.value, key.user_id or "everybody", state, key.name)
+        state = (
+            "valid" if key.revoked_at is None else f"revoked {key.revoked_at:%Y-%m-%d %H:%M} UTC"
+        )
+        fields = (key.id, key.role.value, key.user_id or "all users", state, key.name)
         out.print("\t".join(fields), markup=False)
 
 
@@ -78,7 +80,7 @@ def revoke(
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take a key back: from now on it opens nothing."""
+    """Revoke an API key: from now on every request with it is refused."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> ApiKey:
@@ -88,7 +90,7 @@ def revoke(
     if json:
         print_json(_fields(key))
     else:
-        out.print(f"the key {key.id} is revoked", markup=False)
+        out.print(f"the API key {key.id} is revoked", markup=False)
 
 
 def _fields(key: ApiKey) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`headgate backfill …`: forecast, start, follow and steer imports of a user's past."""
+"""`headgate backfill …`: forecast, start, follow and control backfills of a user's history."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,65 +16,67 @@ from headgate.model.forecast import Forecast
 from headgate.model.job import Job, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.store import SubmitResult
-from headgate.toolkit.commands.linking import links, site_url
+from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import (
     FAILED,
     AppOption,
     DatabaseOption,
     JsonOption,
     load_app,
+    report_error,
     run,
-    told,
 )
 from headgate.toolkit.commands.output import messages, out, print_json, print_list
-from headgate.toolkit.commands.reading import day
-from headgate.toolkit.commands.watching import print_status, span_of, watch, watch_json
+from headgate.toolkit.commands.reading import parse_day
+from headgate.toolkit.commands.watching import print_status, span_text, watch, watch_json
 
-commands = typer.Typer(help="Import a user's past, day by day.", no_args_is_help=True)
+commands = typer.Typer(help="Import a user's history, day by day.", no_args_is_help=True)
 
 JobArgument = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB")]
 JobsArgument = Annotated[
-    list[str], typer.Argument(help="Jobs' ids; - reads them from stdin.", metavar="JOB...")
+    list[str], typer.Argument(help="The jobs' ids; - reads them from stdin.", metavar="JOB...")
 ]
-UserOption = Annotated[str | None, typer.Option("--user", help="Only this user's.")]
-WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Follow it until it ends.")]
+UserOption = Annotated[str | None, typer.Option("--user", help="Only jobs of this user.")]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Follow the job until it ends.")]
 TimeoutOption = Annotated[
-    float | None, typer.Option("--timeout", help="Stop watching after so many seconds.", min=0)
+    float | None, typer.Option("--timeout", help="Stop following after this many seconds.", min=0)
 ]
 
 
 @commands.command()
 def start(
     sync: Annotated[str, typer.Argument(help="The sync to run, such as health-history.")],
-    user: Annotated[str, typer.Option("--user", help="Whose data it is.")],
+    user: Annotated[str, typer.Option("--user", help="The user whose data is read.")],
     first: Annotated[str, typer.Option("--from", help="The first day.")],
     last: Annotated[str, typer.Option("--to", help="The last day.")],
     reprocess: Annotated[
-        Reprocess, typer.Option(help="Which days to read again, beside those never read.")
+        Reprocess, typer.Option(help="Which days to read again, besides those never read.")
     ] = Reprocess.FAILED,
     connection: Annotated[
-        str | None, typer.Option(help="Where the user has several: the source's.")
+        str | None, typer.Option(help="The connection to the source, if the user has several.")
     ] = None,
     destination_connection: Annotated[
-        str | None, typer.Option(help="Where the user has several: the destination's.")
+        str | None, typer.Option(help="The connection to the destination, if there are several.")
     ] = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only forecast; start nothing.")
+    ] = False,
     follow: WatchOption = False,
     timeout: TimeoutOption = None,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Start an import, or say what it would cost."""
+    """Start a backfill, or forecast what it would cost."""
 
-    def asked(opened: App) -> BackfillRequest:
+    def request(opened: App) -> BackfillRequest:
         known = opened.registry.get(sync)
         return BackfillRequest(
             user_id=user,
             source=known.source.name,
             destination=None if known.destination is None else known.destination.name,
-            start=day("from", first),
-            end=day("to", last),
+            start=parse_day("from", first),
+            end=parse_day("to", last),
             sync=sync,
             reprocess=reprocess,
             connection_id=connection,
@@ -84,15 +86,15 @@ def start(
 
     loaded = load_app(app, None, needs_syncs=True, json=json)
     if dry_run:
-        made = run(loaded, lambda opened: opened.backfills.forecast(asked(opened)), json=json)
-        _print_forecast(made, json=json)
+        forecast = run(loaded, lambda opened: opened.backfills.forecast(request(opened)), json=json)
+        _print_forecast(forecast, json=json)
         return
 
     async def begin(opened: App) -> tuple[SubmitResult, int]:
-        submitted = await opened.backfills.start(asked(opened))
+        submitted = await opened.backfills.start(request(opened))
         if not json and not submitted.created:
-            messages.print("the key was used before: this is the job it made")
-        return submitted, await _tell(
+            messages.print("the key was used before: this is the job it started then")
+        return submitted, await _print_status(
             opened, submitted.job.id, None, follow=follow, timeout_s=timeout, json=json
         )
 
@@ -112,31 +114,33 @@ def status(
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say how an import stands; with --watch, until it ends."""
+    """Show a backfill's status; with --watch, until it ends."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def tell(opened: App) -> int:
-        return await _tell(opened, job_id, user, follow=follow, timeout_s=timeout, json=json)
+    async def show(opened: App) -> int:
+        return await _print_status(
+            opened, job_id, user, follow=follow, timeout_s=timeout, json=json
+        )
 
-    raise typer.Exit(run(loaded, tell, json=json))
+    raise typer.Exit(run(loaded, show, json=json))
 
 
 @commands.command("list")
 def list_backfills(
     user: UserOption = None,
-    sync: Annotated[str | None, typer.Option(help="Only this sync's.")] = None,
+    sync: Annotated[str | None, typer.Option(help="Only jobs of this sync.")] = None,
     state: Annotated[list[JobState] | None, typer.Option(help="Only these states.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=LIST_MAX - 1)] = 20,
-    before: Annotated[str | None, typer.Option(help="Older than this job.")] = None,
+    limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=LIST_MAX - 1)] = 20,
+    before: Annotated[str | None, typer.Option(help="Only jobs older than this one.")] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List imports, newest first."""
+    """List backfills, newest first."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def find(opened: App) -> Sequence[JobView]:
-        found = await opened.jobs.list(
+        jobs = await opened.jobs.list(
             user_id=user,
             sync=sync,
             mode=Mode.HISTORY,
@@ -144,9 +148,9 @@ def list_backfills(
             limit=limit + 1,
             before=before,
         )
-        return await opened.jobs.views(found)
+        return await opened.jobs.views(jobs)
 
-    none = "no imports; start one with: headgate backfill start --help"
+    none = "no backfills; to start one, see: headgate backfill start --help"
     print_list(run(loaded, find, json=json), limit=limit, json=json, none=none)
 
 
@@ -158,8 +162,8 @@ def retry(
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Try paused or failed imports again now, from where they stopped."""
-    _each(
+    """Retry paused or failed backfills now; they go on where they stopped."""
+    _control_each(
         app, database, json, job_ids, lambda opened, one: opened.jobs.retry_now(one, user_id=user)
     )
 
@@ -172,8 +176,10 @@ def pause(
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Pause imports until they are resumed; a running one stops at its next checkpoint."""
-    _each(app, database, json, job_ids, lambda opened, one: opened.jobs.pause(one, user_id=user))
+    """Pause backfills until they are resumed; a running one stops after its present chunk."""
+    _control_each(
+        app, database, json, job_ids, lambda opened, one: opened.jobs.pause(one, user_id=user)
+    )
 
 
 @commands.command()
@@ -184,8 +190,10 @@ def resume(
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let paused imports go on from where they stopped."""
-    _each(app, database, json, job_ids, lambda opened, one: opened.jobs.resume(one, user_id=user))
+    """Resume paused backfills; they go on where they stopped."""
+    _control_each(
+        app, database, json, job_ids, lambda opened, one: opened.jobs.resume(one, user_id=user)
+    )
 
 
 @commands.command()
@@ -196,8 +204,10 @@ def cancel(
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Cancel imports; what they brought stays."""
-    _each(app, database, json, job_ids, lambda opened, one: opened.jobs.cancel(one, user_id=user))
+    """Cancel backfills; what they imported stays."""
+    _control_each(
+        app, database, json, job_ids, lambda opened, one: opened.jobs.cancel(one, user_id=user)
+    )
 
 
 @commands.command()
@@ -205,29 +215,29 @@ def link(
     job_id: JobArgument,
     user: UserOption = None,
     hours: Annotated[
-        float, typer.Option(help="How long it is good for.", min=0.1, max=2160)
+        float, typer.Option(help="How long the link is valid.", min=0.1, max=2160)
     ] = 168.0,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the address of an import's progress page; `headgate serve` answers it."""
+    """Print a link to a backfill's progress page, which `headgate serve` shows."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    signed = links(loaded, json=json)
+    signed = build_links(loaded, json=json)
 
-    async def made(opened: App) -> str:
+    async def make(opened: App) -> str:
         job = await opened.jobs.get(job_id, user_id=user)
-        lasts = timedelta(hours=hours)
-        return site_url() + signed.progress(job_id=job.id, user_id=job.user_id, ttl=lasts)
+        ttl = timedelta(hours=hours)
+        return site_url() + signed.progress_path(job_id=job.id, user_id=job.user_id, ttl=ttl)
 
-    url = run(loaded, made, json=json)
+    url = run(loaded, make, json=json)
     if json:
         print_json({"url": url})
     else:
         out.print(url, markup=False, soft_wrap=True)
 
 
-async def _tell(
+async def _print_status(
     opened: App,
     job_id: str,
     user: str | None,
@@ -240,42 +250,42 @@ async def _tell(
     if follow:
         follower = watch_json if json else watch
         code = await follower(opened, job_id, user_id=user, timeout_s=timeout_s)
-    standing = await opened.jobs.status(job_id, user_id=user)
+    status = await opened.jobs.status(job_id, user_id=user)
     if not json:
-        print_status(standing)
+        print_status(status)
     elif not follow:
-        print_json(standing)
+        print_json(status)
     return code
 
 
-def _each(
+def _control_each(
     app: str | None,
     database: str | None,
     json: bool,
     job_ids: list[str],
     act: Callable[[App, str], Awaitable[Job]],
 ) -> None:
-    """Do the same to several jobs, one after another; those that refuse do not stop the rest."""
+    """Do the same to several jobs, one after another; an error of one does not stop the rest."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    wanted = [one for each in job_ids for one in (_lines() if each == "-" else [each])]
+    wanted = [one for each in job_ids for one in (_read_lines() if each == "-" else [each])]
 
     async def use(opened: App) -> int:
         if not wanted:
-            raise InvalidInput("job", "stdin named none")
+            raise InvalidInput("job", "stdin contained no job id")
         refused = 0
         for one in wanted:
             try:
-                await _acted(opened, await act(opened, one), json)
+                await _print_acted(opened, await act(opened, one), json)
             except HeadgateError as error:
                 refused += 1
-                told(error, json=json)
+                report_error(error, json=json)
         return refused
 
     if run(loaded, use, json=json):
         raise typer.Exit(FAILED)
 
 
-async def _acted(opened: App, job: Job, json: bool) -> None:
+async def _print_acted(opened: App, job: Job, json: bool) -> None:
     status = await opened.jobs.status(job.id)
     if json:
         print_json(status)
@@ -283,24 +293,24 @@ async def _acted(opened: App, job: Job, json: bool) -> None:
         out.print(f"{status.id}  {status.message}", markup=False)
 
 
-def _lines() -> list[str]:
+def _read_lines() -> list[str]:
     return [line.strip() for line in sys.stdin if line.strip()]
 
 
-def _print_forecast(made: Forecast, *, json: bool) -> None:
+def _print_forecast(forecast: Forecast, *, json: bool) -> None:
     if json:
-        print_json(made)
+        print_json(forecast)
         return
-    held = f"; {made.days_held:,} of the range are held already" if made.days_held else ""
-    out.print(f"{made.days:,} days to read{held}")
-    for each in made.requests:
+    done = f"; {forecast.days_held:,} are imported already" if forecast.days_held else ""
+    out.print(f"{forecast.days:,} days to read{done}")
+    for each in forecast.requests:
         out.print(f"{each.least:,} to {each.most:,} requests to {each.provider}", markup=False)
-    if made.finish is not None:
-        out.print(f"done {span_of(made.finish.earliest, made.finish.latest)}")
-    for limit in made.left_for_live:
+    if forecast.finish is not None:
+        out.print(f"done {span_text(forecast.finish.earliest, forecast.finish.latest)}")
+    for limit in forecast.left_for_live:
         out.print(
             f"leaves {limit.left:,} of every {limit.amount:,} ({limit.provider}, {limit.limit}) "
             "for live work",
             markup=False,
         )
-    messages.print("nothing was started; leave out --dry-run to start it")
+    messages.print("nothing was started; to start it, run this without --dry-run")

@@ -19,9 +19,9 @@ _BAR_WIDTH = 20
 
 
 def budget(
-    source: Annotated[str | None, typer.Argument(help="Only this provider's.")] = None,
+    source: Annotated[str | None, typer.Argument(help="Only this provider's budget.")] = None,
     connection: Annotated[
-        str | None, typer.Option("--connection", help="With what is counted for this connection.")
+        str | None, typer.Option("--connection", help="Include this connection's own limits.")
     ] = None,
     app: AppOption = None,
     json: JsonOption = False,
@@ -29,16 +29,16 @@ def budget(
     """Show what is left of the providers' budgets."""
 
     async def use(opened: App) -> tuple[Sequence[BudgetUse], datetime]:
-        found = await opened.budgets.use(source, connection_id=connection)
-        return found, opened.clock.now()
+        uses = await opened.budgets.use(source, connection_id=connection)
+        return uses, opened.clock.now()
 
-    found, now = run(load_app(app, None, needs_syncs=True, json=json), use, json=json)
+    uses, now = run(load_app(app, None, needs_syncs=True, json=json), use, json=json)
     if json:
-        print_json({"data": msgspec.to_builtins(found, str_keys=True)})
+        print_json({"data": msgspec.to_builtins(uses, str_keys=True)})
         return
-    if not found:
+    if not uses:
         messages.print("no source of this app declares a budget")
-    for each in found:
+    for each in uses:
         _print(each, now)
 
 
@@ -50,7 +50,7 @@ def _print(use: BudgetUse, now: datetime) -> None:
     table.add_column()
     for window in use.windows:
         table.add_row(Text(window.limit, style="cyan"), _bar(window, now))
-        table.add_row("", Text(_who(window), style="dim"))
+        table.add_row("", Text(_spenders_text(window), style="dim"))
     out.print(table)
     for line in _lines(use, now):
         out.print(line, markup=False)
@@ -67,33 +67,33 @@ def _bar(window: WindowUse, now: datetime) -> Text:
     )
 
 
-def _who(window: WindowUse) -> str:
+def _spenders_text(window: WindowUse) -> str:
     if window.unknown:
-        return "what was used before is not known: the next answer from the provider will tell"
-    told = [f"live {window.hot:,}", f"backfill {window.cold:,}"]
+        return "the use so far is not known; the provider's next response will say"
+    parts = [f"live {window.hot:,}", f"backfill {window.cold:,}"]
     if window.retries:
-        told.append(f"retries among them {window.retries:,}")
+        parts.append(f"retries among them {window.retries:,}")
     if window.reserved:
-        told.append(f"kept for live work {window.reserved:,}")
+        parts.append(f"reserved for live work {window.reserved:,}")
     if window.theirs is not None:
-        told.append(f"by the provider's own count {window.theirs:,}")
-    return " · ".join(told)
+        parts.append(f"by the provider's own count {window.theirs:,}")
+    return " · ".join(parts)
 
 
 def _lines(use: BudgetUse, now: datetime) -> list[str]:
     lines = []
     if use.closed_until is not None:
         wait = span((use.closed_until - now).total_seconds())
-        lines.append(f"closed: the provider answered 429; opens again in {wait}")
+        lines.append(f"closed: the provider answered 429; requests go on in {wait}")
     if use.next_cold_at is not None:
         wait = span((use.next_cold_at - now).total_seconds())
-        lines.append(f"backfill's next request is due in {wait}")
+        lines.append(f"the next backfill request is due in {wait}")
     if use.slots is not None:
-        lines.append(f"requests under way: {use.slots_used} of {use.slots}")
+        lines.append(f"requests at the same time: {use.slots_used} of {use.slots}")
     refused = use.refused_24h
     lines.append(
         f"last 24 hours: 429 from the provider {use.answers_429_24h}"
-        f" · backfill yielded {refused['reserve']} · paced {refused['pace']}"
-        f" · spent {refused['spent']} · no slot {refused['slots']}"
+        f" · we refused: for the reserve {refused['reserve']} · for the pace {refused['pace']}"
+        f" · budget spent {refused['spent']} · no free slot {refused['slots']}"
     )
     return lines

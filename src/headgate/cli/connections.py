@@ -1,4 +1,4 @@
-"""`headgate connection …`: users' links to providers."""
+"""`headgate connection …`: connect users' accounts at providers; list, pause and remove them."""
 
 import sys
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ from headgate.base.secret import Secret
 from headgate.flow.connect import LIST_MAX, VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.documents import connection_document, page_document
 from headgate.model.connection import Connection
-from headgate.toolkit.commands.linking import links, site_url
-from headgate.toolkit.commands.loading import AppOption, JsonOption, errors_told, load_app, run
+from headgate.toolkit.commands.linking import build_links, site_url
+from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, report_errors, run
 from headgate.toolkit.commands.output import messages, out, print_json
 
-commands = typer.Typer(help="Connect users' accounts, and steer that.", no_args_is_help=True)
+commands = typer.Typer(help="Connect users' accounts; list, pause, remove.", no_args_is_help=True)
 
-#: One more is asked for, to know whether there are more.
+#: One less than the store's limit: one more is read, to know whether there are more.
 PAGE_MAX = LIST_MAX - 1
 
 SourceArgument = Annotated[str, typer.Argument(help="The provider's name.", metavar="SOURCE")]
 ConnectionArgument = Annotated[str, typer.Argument(help="The connection's id.", metavar="ID")]
-UserOption = Annotated[str, typer.Option("--user", help="Whose it is.")]
+UserOption = Annotated[str, typer.Option("--user", help="The user of the connection.")]
 
 
 @commands.command()
@@ -37,16 +37,16 @@ def link(
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print a link on which a user connects an account; `headgate serve` answers it."""
+    """Print a link by which a user connects an account, while `headgate serve` runs."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    signed = links(loaded, json=json)
+    signed = build_links(loaded, json=json)
 
-    async def made(opened: App) -> str:
+    async def make(opened: App) -> str:
         _check_way(opened, source, user, ConnectBy.PAGE)
         await _check_again(opened, again, user)
-        return site_url() + signed.connect(source=source, user_id=user, connection_id=again)
+        return site_url() + signed.connect_path(source=source, user_id=user, connection_id=again)
 
-    url = run(loaded, made, json=json)
+    url = run(loaded, make, json=json)
     if json:
         print_json({"url": url})
     else:
@@ -61,7 +61,7 @@ def add(
     account: Annotated[
         str | None,
         typer.Option(
-            help="What the provider calls the account: the same again gets the new token.",
+            help="The provider's id of the account; if it is connected already, it gets the token.",
             metavar="EXTERNAL_ID",
         ),
     ] = None,
@@ -71,33 +71,33 @@ def add(
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Connect an account by a token that its user copied from the provider.
+    """Connect an account with a token that its user copied from the provider.
 
-    The token is read from stdin, or asked for in a terminal without showing it.
+    The token is read from stdin; in a terminal you are asked for it, and it is not shown.
 
-    No argument and no option takes it: those stay in the shell's history, and show in the list of
-    processes.
+    It is not an argument or an option, because those stay in the shell's history and are visible
+    in the list of processes.
     """
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    # Whoever is asked for a token is not told afterwards that none was wanted.
-    with errors_told(json=json):
+    # Check first: nobody should type a token only to learn that none is needed.
+    with report_errors(json=json):
         _check_way(loaded, source, user, ConnectBy.TOKEN)
         token = _read_token()
 
-    async def connected(opened: App) -> Connection:
+    async def connect(opened: App) -> Connection:
         await _check_again(opened, again, user)
         return await opened.connections.connect_with_token(
             source, token, user_id=user, external_id=account, connection_id=again
         )
 
-    _told(run(loaded, connected, json=json), json)
+    _print_result(run(loaded, connect, json=json), json)
 
 
 @commands.command("list")
 def list_connections(
     user: UserOption,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=PAGE_MAX)] = 50,
-    after: Annotated[str | None, typer.Option(help="Go on after this id.")] = None,
+    limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=PAGE_MAX)] = 50,
+    after: Annotated[str | None, typer.Option(help="Only ids after this one.")] = None,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -123,25 +123,29 @@ def list_connections(
 def pause(
     connection_id: ConnectionArgument, app: AppOption = None, json: JsonOption = False
 ) -> None:
-    """Let a connection's jobs wait until it is resumed."""
+    """Pause a connection: its jobs wait until it is resumed."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    _told(run(loaded, lambda opened: opened.connections.pause(connection_id), json=json), json)
+    _print_result(
+        run(loaded, lambda opened: opened.connections.pause(connection_id), json=json), json
+    )
 
 
 @commands.command()
 def resume(
     connection_id: ConnectionArgument, app: AppOption = None, json: JsonOption = False
 ) -> None:
-    """Let a connection's jobs go on."""
+    """Resume a connection: its jobs go on."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    _told(run(loaded, lambda opened: opened.connections.resume(connection_id), json=json), json)
+    _print_result(
+        run(loaded, lambda opened: opened.connections.resume(connection_id), json=json), json
+    )
 
 
 @commands.command()
 def remove(
     connection_id: ConnectionArgument, app: AppOption = None, json: JsonOption = False
 ) -> None:
-    """Forget a connection with its credentials and its items; imported records stay."""
+    """Remove a connection with its credentials and its items; imported records stay."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
     run(loaded, lambda opened: opened.connections.remove(connection_id), json=json)
     if json:
@@ -154,26 +158,30 @@ def remove(
 
 
 def _read_token() -> Secret:
-    """What comes on stdin, or is typed unseen; without the spaces and the newline around it."""
+    """Read the token from stdin or from a hidden prompt, without surrounding whitespace."""
     if sys.stdin.isatty():
-        # Not Typer's own prompt: that shows its text before it stops showing what is typed.
+        # Not Typer's prompt: it prints its text before it turns the echo off.
         return Secret(getpass("token: ", stream=sys.stderr).strip())
-    # As bytes: what cannot be decoded is refused as any other token that is none, and not quoted.
+    # As bytes: text that cannot be decoded is refused as any bad token is, and is not quoted.
     piped = sys.stdin.buffer.read(VALUE_LENGTH_MAX + 1000).decode(errors="replace").strip()
     if not piped:
-        raise InvalidInput("token", "nothing came on stdin: pipe it in, or run this in a terminal")
+        raise InvalidInput("token", "stdin was empty: pipe the token in, or run this in a terminal")
     return Secret(piped)
 
 
 def _check_way(app: App, source: str, user: str, wanted: ConnectBy) -> None:
-    """Refuse a source that is connected in the other way, and say by which command."""
+    """Refuse a source that is connected in the other way, and name the command for it."""
     way = app.connections.connects_by(source)
     if way is wanted:
         return
     if way is ConnectBy.PAGE:
-        problem = f"on a page, not by a token; use: headgate connection link {source} --user {user}"
+        problem = (
+            f"on a page, not with a token; use: headgate connection link {source} --user {user}"
+        )
     else:
-        problem = f"by a token, not on a page; use: headgate connection add {source} --user {user}"
+        problem = (
+            f"with a token, not on a page; use: headgate connection add {source} --user {user}"
+        )
     raise InvalidInput("source", f"{source!r} is connected {problem}")
 
 
@@ -186,7 +194,7 @@ async def _check_again(app: App, again: str | None, user: str) -> None:
         raise NotFound(f"{error}; see: headgate connection list --user {user}") from None
 
 
-def _told(connection: Connection, json: bool) -> None:
+def _print_result(connection: Connection, json: bool) -> None:
     if json:
         print_json(connection_document(connection))
     else:
@@ -194,6 +202,6 @@ def _told(connection: Connection, json: bool) -> None:
 
 
 def _print(connection: Connection) -> None:
-    account = connection.external_id or "(account not told)"
+    account = connection.external_id or "(account not known)"
     fields = (connection.id, connection.state.value, connection.source, account)
     out.print("  ".join(fields), markup=False)

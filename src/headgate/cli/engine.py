@@ -9,7 +9,7 @@ import typer
 from headgate.app import App
 from headgate.base import event_loop
 from headgate.base.errors import HeadgateError
-from headgate.cli.metrics import PORT_MAX, metrics_page, showing
+from headgate.cli.metrics import PORT_MAX, metrics_page, serve_metrics
 from headgate.model.job import Lane
 from headgate.toolkit.commands.loading import (
     AppOption,
@@ -24,7 +24,7 @@ from headgate.toolkit.commands.output import messages, out, print_json
 
 
 class Lanes(StrEnum):
-    """Which lanes a worker works on."""
+    """The lanes that a worker works on."""
 
     HOT = "hot"
     COLD = "cold"
@@ -33,20 +33,20 @@ class Lanes(StrEnum):
 
 def worker(
     lane: Annotated[
-        Lanes, typer.Option(help="Live work, backfill, or both.", case_sensitive=False)
+        Lanes, typer.Option(help="hot: live work; cold: backfills.", case_sensitive=False)
     ] = Lanes.ALL,
     metrics_port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=PORT_MAX, help="Show metrics there, on this machine alone; 0: a free port."
+            min=0, max=PORT_MAX, help="Serve metrics on this port of 127.0.0.1; 0: any free port."
         ),
     ] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Work on jobs until told to stop.
+    """Work on jobs until Ctrl-C or SIGTERM.
 
-    Ctrl-C or SIGTERM finishes the chunks under way, within HEADGATE_GRACE_S; a second one hands
+    The first signal lets running chunks finish, for at most HEADGATE_GRACE_S; a second one gives
     them back at once. Nothing is lost either way.
     """
     loaded = load_app(app, database, needs_syncs=True)
@@ -57,7 +57,7 @@ def worker(
         supervisor = opened.supervisor(lanes)
         on = " and ".join(each.value for each in lanes)
         messages.print(f"working on {on} as {opened.name}; Ctrl-C stops", markup=False)
-        async with showing(page, metrics_port):
+        async with serve_metrics(page, metrics_port):
             await supervisor.run_until_asked(handle_signals=True)
 
     run(loaded, work)
@@ -69,24 +69,24 @@ def migrate(
     """Bring a database's tables up to date. SQLite files do this by themselves."""
     loaded = load_app(app, database, needs_syncs=False, tell=True, json=json)
 
-    async def bring_up_to_date() -> Mapping[str, tuple[str | None, str]]:
+    async def upgrade() -> Mapping[str, tuple[str | None, str]]:
         try:
             return await loaded.migrate()
         finally:
             await loaded.close()
 
     try:
-        done = event_loop.run(bring_up_to_date())
+        revisions = event_loop.run(upgrade())
     except HeadgateError as error:
         fail(str(error), code=exit_code(error), json=json, kind=type(error).__name__)
     if json:
-        shown = {
+        document = {
             name: {"before": before, "after": after, "changed": before != after}
-            for name, (before, after) in done.items()
+            for name, (before, after) in revisions.items()
         }
-        print_json(shown)
+        print_json(document)
         return
-    for name, (before, after) in done.items():
+    for name, (before, after) in revisions.items():
         if before == after:
             out.print(f"{name}: already up to date (revision {after})")
         else:

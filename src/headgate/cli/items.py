@@ -1,4 +1,4 @@
-"""`headgate items …`: how items stand, which are stuck, and setting them going again."""
+"""`headgate items …`: count items by state, list them, and reset those that are stuck."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,13 +30,13 @@ from headgate.toolkit.commands.loading import (
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
-    help="See how things that are fetched one by one stand, and reset them.", no_args_is_help=True
+    help="Count, list and reset items, which are fetched one by one.", no_args_is_help=True
 )
 
-#: One more is asked for, to know whether there are more.
+#: One less than the store's limit: one more is read, to know whether there are more.
 PAGE_MAX = LIST_MAX - 1
 
-#: Not colour alone: every state has its word, and a mark that reads without colour.
+#: The mark and colour of each state; the word and the mark make sense without the colour.
 _MARKS = {
     ItemState.PENDING: ("○", "cyan"),
     ItemState.FETCHING: ("▶", "blue"),
@@ -50,17 +50,19 @@ _MARKS = {
 @commands.command()
 def stats(
     collection: Annotated[str | None, typer.Option(help="Only of this collection.")] = None,
-    user: Annotated[str | None, typer.Option("--user", help="With this user's progress.")] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Also count this user's items.")
+    ] = None,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Count them, for each collection: by state and by failures; and what limits leave."""
+    """Count the items of each collection by state and by failures, and show the limits."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    found = run(loaded, lambda opened: _stats(opened, collection, user), json=json)
+    counted = run(loaded, lambda opened: _stats(opened, collection, user), json=json)
     if json:
-        print_json(from_json(msgspec.json.encode(found)))
+        print_json(from_json(msgspec.json.encode(counted)))
         return
-    for each in found.collections:
+    for each in counted.collections:
         out.print(Text(f"{each.title} ({each.name})", style="bold"))
         _print_counts(each.states)
         for line in _lines(each):
@@ -68,21 +70,21 @@ def stats(
         if each.of_user is not None:
             out.print(Text(f"of {user}", style="bold"))
             _print_counts(each.of_user)
-    for source, windows in found.windows.items():
+    for source, windows in counted.windows.items():
         for window in windows:
             out.print(f"{source} {_window(window)}", markup=False)
 
 
 class _Stats(msgspec.Struct, frozen=True):
     collections: Sequence[ItemStats]
-    #: By the provider; empty while the limiter is away.
+    #: By provider; empty while the limiter cannot be reached.
     windows: Mapping[str, Sequence[WindowUse]]
 
 
 async def _stats(app: App, collection: str | None, user_id: str | None) -> _Stats:
     declared = app.registry.collections
     if not declared:
-        raise InvalidInput("syncs", "none of them declares a collection of items")
+        raise InvalidInput("syncs", "no sync of this app declares a collection of items")
     uses = [await app.budgets.find(source) for source in app.registry.budgets]
     wanted = declared if collection is None else [collection]
     return _Stats(
@@ -105,7 +107,7 @@ def _lines(found: ItemStats) -> list[str]:
     if found.retries:
         failed = sorted(found.retries.items())
         tries = " · ".join(f"{count:,} after {tries}" for tries, count in failed)
-        lines.append(f"failed, by tries: {tries}")
+        lines.append(f"failed, by attempts: {tries}")
     stuck = f"stuck until they are reset: {found.stuck:,}"
     if found.stuck:
         stuck += f"; see headgate items list --collection {found.name} --state failed"
@@ -114,8 +116,8 @@ def _lines(found: ItemStats) -> list[str]:
 
 def _window(use: WindowUse) -> str:
     return (
-        f"{use.limit}: {use.used:,} of {use.amount:,} used, {use.reserved:,} kept for live work; "
-        f"resets at {format_time(use.resets_at)}"
+        f"{use.limit}: {use.used:,} of {use.amount:,} used, "
+        f"{use.reserved:,} reserved for live work; resets at {format_time(use.resets_at)}"
     )
 
 
@@ -123,14 +125,14 @@ def _window(use: WindowUse) -> str:
 def list_items(
     collection: Annotated[str | None, typer.Option(help="Only of this collection.")] = None,
     state: Annotated[list[ItemState] | None, typer.Option(help="Only these states.")] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Only this user's.")] = None,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=PAGE_MAX)] = 50,
-    after: Annotated[str | None, typer.Option(help="Go on after this id.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only items of this user.")] = None,
+    limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=PAGE_MAX)] = 50,
+    after: Annotated[str | None, typer.Option(help="Only ids after this one.")] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List them, in the order of their ids."""
+    """List items, in the order of their ids."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
     found = run(
         loaded,
@@ -151,11 +153,11 @@ def list_items(
 
 @commands.command()
 def reset(
-    item_ids: Annotated[list[str], typer.Argument(help="Their ids.", metavar="ITEM…")],
+    item_ids: Annotated[list[str], typer.Argument(help="The items' ids.", metavar="ITEM…")],
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Fetch them afresh, with a clean sheet; whoever holds one is shut out."""
+    """Fetch items afresh: clear their attempts, and take them from workers that claimed them."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
 
     async def use(opened: App) -> tuple[list[Item], dict[str, str]]:
@@ -181,11 +183,11 @@ def reset(
 
 
 def _print_items(found: Sequence[Item]) -> None:
-    """A table of items; plain and untruncated when piped."""
+    """Print a table of items; plain and untruncated when piped."""
     if not out.is_terminal:
         for item in found:
             fields = (item.id, item.collection, item.state.value, item.user_id)
-            tried = (str(item.retry_count), _when(item), item.error or "")
+            tried = (str(item.retry_count), _next_try_text(item), item.error or "")
             sys.stdout.write("\t".join((*fields, *tried)) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -198,13 +200,13 @@ def _print_items(found: Sequence[Item]) -> None:
             _state_text(item.state),
             Text(item.user_id),
             str(item.retry_count),
-            _when(item),
+            _next_try_text(item),
             Text(item.error or ""),
         )
     out.print(table)
 
 
-def _when(item: Item) -> str:
+def _next_try_text(item: Item) -> str:
     if item.next_attempt_at is not None:
         return format_time(item.next_attempt_at)
     return "when it is reset" if item.stuck else ""

@@ -1,4 +1,4 @@
-"""`headgate keys …`: make a key for users' credentials, and put old credentials under it."""
+"""`headgate keys …`: make an encryption key, and encrypt stored credentials with it again."""
 
 import os
 from collections.abc import Iterator
@@ -29,19 +29,19 @@ from headgate.toolkit.commands.loading import (
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
-    help="Make and rotate the keys that credentials are encrypted with.", no_args_is_help=True
+    help="Make and rotate the keys that encrypt users' credentials.", no_args_is_help=True
 )
 
 
 @commands.command()
 def new(
-    key_id: Annotated[str | None, typer.Option("--id", help="What to call it.")] = None,
+    key_id: Annotated[str | None, typer.Option("--id", help="The name of the key.")] = None,
     file: Annotated[
-        Path | None, typer.Option(help="Put it first in this key file, made if need be.")
+        Path | None, typer.Option(help="Write it as the first key of this file; create the file.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a key. Without --file it is printed, once, and kept nowhere."""
+    """Make an encryption key. Without --file it is printed once, and stored nowhere."""
     try:
         made, entry = new_entry(system_random(), SystemClock().now(), key_id)
         if file is not None:
@@ -74,10 +74,10 @@ def new(
 def rotate(
     app: AppOption = None, database: DatabaseOption = None, json: JsonOption = False
 ) -> None:
-    """Put every connection's credentials under the newest key.
+    """Encrypt every connection's credentials with the newest key.
 
-    It can be stopped at any moment and run again, and runs beside workers. An old key may be
-    removed once every worker knows the new one and this finds nothing left.
+    You can stop it at any time and run it again, and workers may run meanwhile. Remove an old key
+    when every worker has the new one and this command reports that none are left.
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
@@ -85,26 +85,28 @@ def rotate(
         with _bar(quiet=json) as progress:
             return await opened.rotate_keys(progress=progress)
 
-    told = run(loaded, use, json=json)
+    result = run(loaded, use, json=json)
     if json:
         print_json(
             {
-                "key": told.key_id,
-                "resealed": told.resealed,
-                "unreadable": told.unreadable,
-                "left": told.left,
-                "by_key": told.by_key,
+                "key": result.key_id,
+                "resealed": result.resealed,
+                "unreadable": result.unreadable,
+                "left": result.left,
+                "by_key": result.by_key,
             }
         )
     else:
-        out.print(f"{told.resealed:,} put under the key {told.key_id}; {told.left:,} left")
-        if told.unreadable:
+        out.print(
+            f"{result.resealed:,} encrypted with the key {result.key_id}; {result.left:,} left"
+        )
+        if result.unreadable:
             messages.print(
-                f"{told.unreadable:,} cannot be read with the keys that are set: set the missing "
-                "key again, or have those users connect again",
+                f"{result.unreadable:,} cannot be decrypted with the keys that are set: set the "
+                "missing key again, or let those users connect again",
                 markup=False,
             )
-    if told.left:
+    if result.left:
         raise typer.Exit(FAILED)
 
 
@@ -120,13 +122,13 @@ def _bar(*, quiet: bool) -> Iterator[rekey.Progress]:
 
 
 def _put_first(file: Path, key_id: str, entry: str) -> None:
-    """Write the key before those that are there; the file is replaced whole, or not at all."""
+    """Write the key before the existing ones; the file is replaced as a whole, or not at all."""
     before = read_key_file(file).reveal() if file.exists() else ""
     if any(line.strip().startswith(f"{key_id}:") for line in before.replace(",", "\n").split("\n")):
         raise InvalidInput("id", f"{key_id!r} is in {file} already")
     beside = file.with_name(f"{file.name}.new")
     try:
-        # Made for its owner alone from the beginning, not opened up and then closed.
+        # Only its owner can read the file from the moment it exists.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with os.fdopen(os.open(beside, flags, 0o600), "w", encoding="ascii") as out_file:
             out_file.write(f"{entry}\n{before}")

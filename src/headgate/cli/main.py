@@ -8,7 +8,7 @@ from headgate import Command, __version__
 from headgate.discovery import installed_systems
 from headgate.toolkit.commands.lazy import LazyGroup
 
-#: Add a line for a new one. A test compares each with its own help.
+#: The commands; add a line for a new one. A test compares each text with the command's help.
 COMMANDS = (
     Command(
         "budget", "headgate.cli.budgets:budget", "Show what is left of the providers' budgets."
@@ -21,44 +21,44 @@ COMMANDS = (
     Command(
         "sandbox",
         "headgate.cli.sandboxes:sandbox",
-        "Run a provider that behaves as the real one does, with its limits and its faults.",
+        "Run an emulated provider, with the limits and faults of the real one.",
     ),
     Command(
         "serve",
         "headgate.cli.serving:serve",
-        "Serve the HTTP API and the progress pages until told to stop.",
+        "Serve the HTTP API and the pages until Ctrl-C or SIGTERM.",
     ),
     Command(
         "openapi", "headgate.cli.serving:openapi", "Print the OpenAPI document of the HTTP API."
     ),
-    Command("worker", "headgate.cli.engine:worker", "Work on jobs until told to stop."),
+    Command("worker", "headgate.cli.engine:worker", "Work on jobs until Ctrl-C or SIGTERM."),
     Command(
         "migrate",
         "headgate.cli.engine:migrate",
         "Bring a database's tables up to date. SQLite files do this by themselves.",
     ),
-    Command("job", "headgate.cli.jobs:commands", "Submit, watch and steer jobs."),
-    Command("backfill", "headgate.cli.backfills:commands", "Import a user's past, day by day."),
+    Command("job", "headgate.cli.jobs:commands", "Submit, follow and control jobs."),
+    Command("backfill", "headgate.cli.backfills:commands", "Import a user's history, day by day."),
     Command(
         "items",
         "headgate.cli.items:commands",
-        "See how things that are fetched one by one stand, and reset them.",
+        "Count, list and reset items, which are fetched one by one.",
     ),
     Command(
         "connection",
         "headgate.cli.connections:commands",
-        "Connect users' accounts, and steer that.",
+        "Connect users' accounts; list, pause, remove.",
     ),
-    Command("user", "headgate.cli.users:commands", "Say which plan a user has."),
+    Command("user", "headgate.cli.users:commands", "Show or set a user's plan."),
     Command(
         "keys",
         "headgate.cli.keys:commands",
-        "Make and rotate the keys that credentials are encrypted with.",
+        "Make and rotate the keys that encrypt users' credentials.",
     ),
     Command(
         "api-key",
         "headgate.cli.api_keys:commands",
-        "Make, list and revoke the keys that the HTTP API asks for.",
+        "Make, list and revoke the keys for the HTTP API.",
     ),
 )
 
@@ -67,7 +67,7 @@ class Commands(LazyGroup):
     """Headgate's own commands, and those of the installed systems."""
 
     def __init__(self, **settings: Any) -> None:
-        """A group, as Typer makes it, of all of them."""
+        """Add the commands of the table and of every system."""
         super().__init__(**settings)
         self.describe(COMMANDS)
         for each in installed_systems():
@@ -90,15 +90,15 @@ def main() -> None:
     cli()
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"headgate {__version__}")
         raise typer.Exit
 
 
 @cli.callback(invoke_without_command=True)
 def options(
-    # Eager: nothing else is looked at, and so nothing else is loaded.
+    # Eager: it runs before anything else is parsed or loaded.
     version: Annotated[
         bool,
         typer.Option(

@@ -1,4 +1,4 @@
-"""Showing what a worker process measures, on this machine alone."""
+"""Serves the metrics of a worker process, on this machine only."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,16 +13,16 @@ from headgate.toolkit.commands.output import messages
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-#: There is no key to ask for, so nobody else may reach it.
+#: The page needs no API key, so only this machine may reach it.
 HOST = "127.0.0.1"
 PORT_MAX = 65535
 STOP_S = 1
 
 
 def metrics_page(app: App) -> "ASGIApp":
-    """The page of what this process measures, or a message that names what is to be installed."""
+    """Return the metrics page of this process, or end with a message about what to install."""
     try:
-        # What serves it is looked for now, not when the worker already works.
+        # Fail now if the server is not installed, not when the worker already works.
         import uvicorn as uvicorn
 
         from headgate.web.process_metrics import process_page
@@ -32,8 +32,8 @@ def metrics_page(app: App) -> "ASGIApp":
 
 
 @asynccontextmanager
-async def showing(page: "ASGIApp | None", port: int | None) -> AsyncIterator[None]:
-    """Serve the page, where there is one, for the length of a block, and say where."""
+async def serve_metrics(page: "ASGIApp | None", port: int | None) -> AsyncIterator[None]:
+    """Serve the page, if there is one, for the length of a block, and print its address."""
     if page is None or port is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""`headgate sandbox`: an emulated provider on this machine, to develop and test against."""
+"""`headgate sandbox`: runs an emulated provider on this machine, for development and tests."""
 
 from typing import Annotated
 
@@ -12,14 +12,14 @@ from headgate.toolkit.commands.loading import USAGE, fail
 
 def sandbox(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(sorted(SANDBOXES))}.")],
-    port: Annotated[int, typer.Option(help="Where it listens; 0 picks a free port.")] = 8001,
+    port: Annotated[int, typer.Option(help="The port to listen on; 0: any free port.")] = 8001,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal data.")] = 1,
-    users: Annotated[int, typer.Option(help="How many people it knows.")] = 1,
-    records: Annotated[int, typer.Option(help="How much each of them has.")] = 700,
+    users: Annotated[int, typer.Option(help="How many users the provider has.")] = 1,
+    records: Annotated[int, typer.Option(help="How many records each user has.")] = 700,
 ) -> None:
-    """Run a provider that behaves as the real one does, with its limits and its faults.
+    """Run an emulated provider, with the limits and faults of the real one.
 
-    It listens on the loopback address alone, and forgets everything when it stops.
+    It listens on the loopback address only, and forgets everything when it stops.
     """
     try:
         serve(name, port, seed=seed, users=users, records=records)

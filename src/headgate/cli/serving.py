@@ -1,4 +1,4 @@
-"""`headgate serve` and `headgate openapi`: the HTTP API and the pages."""
+"""`headgate serve` and `headgate openapi`: serve the HTTP API and the pages, and describe them."""
 
 import os
 from ipaddress import ip_address
@@ -11,7 +11,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.listening import address_of, listening
 from headgate.connectors.keys import KeyRing
 from headgate.flow.api_keys import LIST_MAX
-from headgate.toolkit.commands.http_server import asked_to_stop, build_site, http_server
+from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
 from headgate.toolkit.commands.linking import signing_keys
 from headgate.toolkit.commands.loading import (
     AppOption,
@@ -29,22 +29,24 @@ STOP_S = 10
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Where to listen. [env: HEADGATE_HOST]")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on. [env: HEADGATE_HOST]")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(help="The port; 0 takes a free one. [env: HEADGATE_PORT]")
+        int | None, typer.Option(help="The port; 0: any free port. [env: HEADGATE_PORT]")
     ] = None,
     with_worker: Annotated[
-        bool, typer.Option("--with-worker", help="Work on jobs in the same process.")
+        bool, typer.Option("--with-worker", help="Also work on jobs in this process.")
     ] = False,
     app: AppOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Serve the HTTP API and the progress pages until told to stop.
+    """Serve the HTTP API and the pages until Ctrl-C or SIGTERM.
 
-    It listens on this machine alone unless told otherwise, and on a public address only where there
-    are API keys: make one with `headgate api-key new`.
+    By default it listens on this machine only. A public address needs an API key first: make one
+    with `headgate api-key new`.
     """
-    # What is said here goes for everything that is loaded: redirects come back to the same address.
+    # Everything that is loaded reads these: redirects must come back to the same address.
     for name, value in (("HEADGATE_HOST", host), ("HEADGATE_PORT", port)):
         if value is not None:
             os.environ[name] = str(value)
@@ -63,7 +65,7 @@ def openapi(app: AppOption = None, database: DatabaseOption = None) -> None:
     from headgate.base.secret import Secret
     from headgate.connectors.keys import new_entry
 
-    # The document does not depend on the keys, so none need to be set to print it.
+    # The document does not depend on the keys, so a throw-away key will do.
     _, entry = new_entry(Random(0), SystemClock().now(), "document")
     loaded = load_app(app, database, needs_syncs=False)
     print_json(build_site(loaded, KeyRing.parse(Secret(entry.reveal())), "/").openapi())
@@ -76,13 +78,13 @@ async def _serve(
     if not _is_loopback(host) and not await _has_keys(app):
         raise InvalidInput(
             "host",
-            f"{host} may be reached by others, and there is no API key yet; "
+            f"others can reach {host}, and there is no API key yet; "
             "make one with: headgate api-key new operator --role admin",
         )
     if not _is_loopback(host) and settings.public_url is None:
         raise InvalidInput(
             "public_url",
-            f"{host} may be reached by others: say what they call it, such as "
+            f"others can reach {host}: set the address that they use, such as "
             "HEADGATE_PUBLIC_URL=https://sync.example",
         )
     with listening(host, port) as listener:
@@ -95,7 +97,7 @@ async def _serve(
             if with_worker:
                 await app.supervisor().run_until_asked(handle_signals=True)
             else:
-                await asked_to_stop()
+                await wait_for_stop()
 
 
 async def _has_keys(app: App) -> bool:

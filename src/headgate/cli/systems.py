@@ -1,4 +1,4 @@
-"""`headgate systems`: which systems are installed, and whether they start."""
+"""`headgate systems`: lists the installed systems, and whether each can start."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ _MARKS = {
 def systems(json: JsonOption = False) -> None:
     """List the installed systems, and what each lacks.
 
-    Those that are ready run together in `headgate serve --with-worker`. HEADGATE_SYSTEMS chooses
-    some of them by name, with commas between; without it every one that is ready is started.
+    `headgate serve --with-worker` runs all systems that are ready. To choose some, set
+    HEADGATE_SYSTEMS to their names, separated by commas.
     """
     settings = load_settings(json=json)
     try:

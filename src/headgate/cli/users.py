@@ -1,4 +1,4 @@
-"""`headgate user …`: which plan a user has."""
+"""`headgate user …`: shows or sets a user's plan."""
 
 from typing import Annotated
 
@@ -8,20 +8,20 @@ from headgate.app import App
 from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
 from headgate.toolkit.commands.output import out, print_json
 
-commands = typer.Typer(help="Say which plan a user has.", no_args_is_help=True)
+commands = typer.Typer(help="Show or set a user's plan.", no_args_is_help=True)
 
 
 @commands.command()
 def plan(
     user: Annotated[str, typer.Argument(help="The user's id.")],
     to: Annotated[
-        str | None, typer.Argument(help="The plan to give them; without, show it.", metavar="PLAN")
+        str | None, typer.Argument(help="The new plan; without it, show the plan.", metavar="PLAN")
     ] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a user's plan, or give them one, such as premium."""
+    """Show a user's plan, or set it, for example to premium."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> str | None:

@@ -1,1 +1,1 @@
-"""What connectors stand on: the HTTP client, the ways to authenticate, and the vault."""
+"""What connectors are built on: the HTTP client, authentication, paging, and the vault."""

@@ -1,8 +1,8 @@
-"""Which addresses may be called: the table against requests that are meant to reach inwards.
+"""Decides which addresses may be called: the protection against server-side request forgery.
 
-An address is judged as a number, after a name was resolved, never as it was written: `127.1`,
-`0x7f000001` and a name that points to loopback are all the same number. What carries another
-address inside it is judged by that one.
+An address is judged as a number, after its name was resolved, never as it was written: `127.1`,
+`0x7f000001` and a name that points to loopback are all the same number. An address that contains
+another one is judged by the inner one.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ Network = IPv4Network | IPv6Network
 
 HTTPS_PORT = 443
 
-#: Everything of the IPv4 space that is not on the public network, by what it is.
+#: The IPv4 networks that are not public, and what each is.
 _DENIED_4 = {
     "0.0.0.0/8": "this network",
     "10.0.0.0/8": "private",
@@ -45,7 +45,7 @@ _DENIED_4 = {
     "240.0.0.0/4": "reserved, with broadcast",
 }
 
-#: Of IPv6 only this is the public network; of it, these are not.
+#: The public IPv6 network, and the parts of it that are not public.
 _PUBLIC_6 = IPv6Network("2000::/3")
 _DENIED_6 = {
     "2001::/32": "Teredo",
@@ -55,7 +55,7 @@ _DENIED_6 = {
     "3fff::/20": "documentation",
 }
 
-#: An IPv4 address stands in the last four bytes of these.
+#: Addresses in these networks contain an IPv4 address in their last four bytes.
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
@@ -67,50 +67,50 @@ def _table(denied: dict[str, str]) -> list[tuple[Network, str]]:
 _TABLE_4, _TABLE_6 = _table(_DENIED_4), _table(_DENIED_6)
 
 
-def what_it_is(address: Address) -> str | None:
-    """What kind of address it is that must not be called; None for one on the public network."""
-    address = unwrapped(address)
+def denied_reason(address: Address) -> str | None:
+    """Return why an address must not be called; None for a public one."""
+    address = unwrap(address)
     if isinstance(address, IPv6Address) and address not in _PUBLIC_6:
         return "not on the public IPv6 network"
     table = _TABLE_4 if isinstance(address, IPv4Address) else _TABLE_6
     return next((what for network, what in table if address in network), None)
 
 
-def unwrapped(address: Address) -> Address:
-    """The IPv4 address inside a mapped or translated IPv6 one; any other as it is."""
+def unwrap(address: Address) -> Address:
+    """Return the IPv4 address inside a mapped or translated IPv6 one; any other unchanged."""
     if isinstance(address, IPv6Address) and (address in _MAPPED or address in _NAT64):
         return IPv4Address(int(address) & 0xFFFF_FFFF)
     return address
 
 
 class AddressRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a transport may call: the public network by https, and what is allowed besides."""
+    """What a transport may call: the public network by https, and the networks allowed besides."""
 
-    #: Networks that may be called although they are not public, by plain http too: a sandbox on
-    #: loopback, a provider inside one's own network.
+    #: Private networks that may be called, by plain http too: a sandbox on loopback, a provider
+    #: inside one's own network.
     private: tuple[Network, ...] = ()
     #: The ports that may be called on the public network.
     ports: frozenset[int] = frozenset({HTTPS_PORT})
 
     def refusal(self, scheme: str, address: str, port: int) -> str | None:
-        """Why it must not be called; None where it may."""
+        """Return why an address must not be called; None if it may."""
         try:
-            number = unwrapped(ip_address(address))
+            number = unwrap(ip_address(address))
         except ValueError:
-            return "it is no address"
+            return "it is not an IP address"
         if any(number in network for network in self.private):
             return None
-        if (what := what_it_is(number)) is not None:
+        if (what := denied_reason(number)) is not None:
             return f"its address is {what}"
         if scheme != "https":
             return "only https goes over the public network"
         if port not in self.ports:
-            return f"port {port} is not among those that may be called"
+            return f"port {port} is not one of the declared ports"
         return None
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """Networks as `127.0.0.0/8, ::1/128`."""
+    """Parse networks written as `127.0.0.0/8, ::1/128`."""
     return tuple(_network(each) for each in _words(text))
 
 

@@ -1,9 +1,8 @@
-"""Requests over the network, by aiohttp.
+"""The transport that sends requests over the network, with aiohttp.
 
-A name is resolved once for a connection; every address it has is checked, and the connection goes
-to an address that was checked, under the name that was asked for (Host, SNI, certificate). Proxies
-and cookies are ignored, redirects are left to the client, bodies are unpacked here, within the
-limit.
+A name is resolved once for a connection. All its addresses are checked, and the connection goes to
+a checked address, under the requested name (Host, SNI, certificate). Proxies and cookies are
+ignored, the client follows redirects, and bodies are decompressed here, within the limit.
 """
 
 import asyncio
@@ -24,12 +23,12 @@ from headgate.ports.transport import Headers, Request, Response
 CONNECTIONS_MAX = 100
 PIECE_BYTES = 64 * 1024
 
-#: The addresses that a name has.
+#: Returns the addresses of a name.
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
-async def by_system(host: str, port: int) -> Sequence[str]:
-    """Ask the machine's own resolver."""
+async def resolve_by_system(host: str, port: int) -> Sequence[str]:
+    """Resolve a name with the machine's own resolver."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
@@ -42,24 +41,23 @@ class AiohttpTransport:
         self,
         rules: AddressRules | None = None,
         *,
-        resolve: Resolve = by_system,
+        resolve: Resolve = resolve_by_system,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Call what `rules` allow; `tls` trusts other authorities than the system's."""
+        """Call only what `rules` allow; `tls` replaces the system's trusted authorities."""
         self._rules = rules or AddressRules()
         self._resolve = resolve
         self._tls = tls
-        # By scheme, because what an address may be depends on it, and a connection that was made
-        # for one must not serve the other.
+        # By scheme: the rules depend on it, so a connection of one must not serve the other.
         self._sessions: dict[str, aiohttp.ClientSession] = {}
 
     async def send(self, request: Request) -> Response:
-        """The provider's answer."""
+        """Send the request, and return the provider's response."""
         origin = origin_of(request.url)
         url = URL(request.url, encoded=True)
         if (url.raw_host or "").lower() != origin.host or url.port != origin.port:
-            raise AddressRefused(f"{origin} must not be called: it can be read in two ways")
-        # A name is judged when it is resolved; what is an address already is not resolved.
+            raise AddressRefused(f"{origin} must not be called: two parsers read it differently")
+        # A name is checked when it is resolved; an address is never resolved, so check it here.
         if _is_address(origin.host):
             _check(self._rules, origin.scheme, origin.host, origin.port, name=origin.host)
         try:
@@ -68,7 +66,7 @@ class AiohttpTransport:
             seconds = request.patience.total_s
             raise Transient(f"{origin} did not answer within {seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            # Not the error itself: it quotes the request.
+            # Without the error's text: it quotes the request, which may hold secrets.
             raise Transient(f"{origin} could not be reached: {type(error).__name__}") from None
 
     async def _exchange(self, origin: Origin, url: URL, request: Request) -> Response:
@@ -90,7 +88,7 @@ class AiohttpTransport:
                 async for piece in answer.content.iter_chunked(PIECE_BYTES):
                     body.add(piece)
             except BaseException:
-                # The rest is not read, so the connection cannot be used again.
+                # The rest of the body was not read, so the connection cannot be used again.
                 answer.close()
                 raise
             return Response(
@@ -112,7 +110,7 @@ class AiohttpTransport:
             session = self._sessions[scheme] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     resolver=_CheckedResolver(scheme, self._rules, self._resolve),
-                    # What was checked once may point elsewhere later; so it is checked each time.
+                    # A name may point elsewhere later, so it is resolved and checked each time.
                     use_dns_cache=False,
                     ssl=self._tls or True,
                     limit=CONNECTIONS_MAX,
@@ -125,7 +123,7 @@ class AiohttpTransport:
 
 
 class _CheckedResolver(AbstractResolver):
-    """Gives addresses only where every one of them may be called."""
+    """Resolves a name only if all its addresses may be called."""
 
     def __init__(self, scheme: str, rules: AddressRules, resolve: Resolve) -> None:
         self._scheme = scheme
@@ -153,7 +151,7 @@ class _CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the resolver has no resources."""
 
 
 def _check(rules: AddressRules, scheme: str, address: str, port: int, *, name: str) -> None:
@@ -163,5 +161,5 @@ def _check(rules: AddressRules, scheme: str, address: str, port: int, *, name: s
 
 
 def _is_address(host: str) -> bool:
-    # `origin_of` has refused every other spelling of a number.
+    # `origin_of` has refused every other spelling of an address.
     return ":" in host or host.replace(".", "").isdigit()

@@ -1,7 +1,7 @@
-"""What a provider's answer means: from a status and a body to an error by consequence, or none.
+"""Classifies a provider's response: as success, as throttled, or as an error by its consequence.
 
-A connector's own classifier is asked first, because providers hide errors in 200s and 403s; where
-it says nothing, the status decides.
+A connector's own classifier comes first, because providers hide errors in 200s and 403s; where it
+returns None, the status decides.
 """
 
 import math
@@ -21,7 +21,7 @@ from headgate.base.errors import (
 )
 from headgate.ports.transport import Headers, Response, without_query
 
-#: A provider that says "come back in a year", or "a second ago", is understood as this.
+#: Bounds of Retry-After: a provider may say "in a year", or "a second ago".
 RETRY_AFTER_S_MAX = 24 * 3600.0
 RETRY_AFTER_S_MIN = 1.0
 
@@ -29,52 +29,52 @@ _TOO_EARLY, _TIME_OUT, _TOO_MANY = 425, 408, 429
 
 
 class Throttled(msgspec.Struct, frozen=True):
-    """The provider's limit is spent, whatever status it says so with."""
+    """The verdict that the provider's limit is spent, whatever the status says."""
 
-    #: Where the answer says for how long.
+    #: How long to wait, if the response says it.
     retry_after_s: float | None = None
 
 
 Verdict = SourceError | Throttled | None
-#: What a connector knows of an answer; None leaves it to the status. AuthExpired makes the client
-#: renew the credentials and try once more; Transient makes it try again a few times.
+#: A connector's own classifier; None leaves it to the status. AuthExpired makes the client renew
+#: the credentials and try once more; Transient makes it retry a few times.
 Classify = Callable[[Response], Verdict]
 
 
-def by_status(response: Response, *, not_found: type[SourceError] = Terminal) -> Verdict:
-    """What the status says by itself. `not_found`: what a 404 means to this connector."""
-    status, told = response.status, f"{without_query(response.url)} said {response.status}"
+def classify_status(response: Response, *, not_found: type[SourceError] = Terminal) -> Verdict:
+    """Classify a response by its status; `not_found` is the error for a 404."""
+    status, problem = response.status, f"{without_query(response.url)} said {response.status}"
     match status:
         case _ if 200 <= status < 300:
             return None
         case 401:
-            return AuthExpired(f"{told}: the credentials are not accepted")
+            return AuthExpired(f"{problem}: the credentials are not accepted")
         case 403:
-            return Forbidden(f"{told}: access is refused")
+            return Forbidden(f"{problem}: access is refused")
         case 404 | 410:
-            return not_found(f"{told}: there is nothing here")
+            return not_found(f"{problem}: there is nothing here")
         case _ if status == _TOO_MANY:
             return Throttled()
         case _ if status in (_TIME_OUT, _TOO_EARLY) or status >= 500:
-            return Transient(told)
+            return Transient(problem)
         case _ if 300 <= status < 400:
-            # A page to log in, or to wait: it may pass. Where it leads to is not ours to tell.
-            return Malformed(f"{told}: it redirects, and this connector does not follow")
+            # Perhaps a page to log in or to wait, so it may pass. The target may hold a secret.
+            return Malformed(f"{problem}: it redirects, and this connector does not follow")
         case _:
-            return Terminal(f"{told}: the request is not accepted")
+            return Terminal(f"{problem}: the request is not accepted")
 
 
 def retry_after_s(headers: Headers, now: datetime) -> float | None:
-    """How long the provider asks to wait, as seconds or as a date; None where it does not say.
+    """Return how long the provider asks to wait; None if it does not say.
 
-    A date is compared with the provider's own clock, where the answer tells it: ours may be wrong.
+    A date is compared with the provider's own clock, if the response has it: ours may be wrong.
     """
-    said = (headers.get("retry-after") or "").strip()
-    if not said:
+    value = (headers.get("retry-after") or "").strip()
+    if not value:
         return None
-    seconds = _as_seconds(said)
+    seconds = _as_seconds(value)
     if seconds is None:
-        until = _as_date(said)
+        until = _as_date(value)
         if until is None:
             return None
         seconds = (until - (_as_date(headers.get("date") or "") or now)) / timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""What an API is like, as data: where it is, how it errs and counts, how patient we are with it."""
+"""`Api`, the description of a provider's HTTP API: address, errors, counts, time-outs, retries."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -13,24 +13,24 @@ from headgate.connectors.urls import Origin, origin_of
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.transport import Timeouts
 
-#: How often a request is tried within one chunk; what fails more often fails the chunk, and the
-#: job's own, far more patient policy decides.
+#: Attempts of a request within one chunk. After that the chunk fails, and the job's own, far more
+#: patient policy decides.
 TRIES_MAX = 3
-#: Between two tries: half a second, then a whole one, with the upper half drawn at random.
+#: The pause between attempts: half a second, then one, with the upper half drawn at random.
 PAUSES = RetryPolicy(backoff_s=0.5, backoff_factor=2.0, backoff_s_max=8.0)
 
 
 class Redirects(msgspec.Struct, frozen=True, kw_only=True):
-    """Where redirects may lead to. Without this, none is followed."""
+    """The hosts that redirects may lead to. Without it, no redirect is followed."""
 
     #: Hosts with their ports, as patterns: `peer-*.api.roamresearch.com:3001`.
     hosts: tuple[str, ...]
-    #: Send the credentials there too. Else they stay with the host they were meant for.
+    #: Whether to send the credentials there too.
     keep_auth: bool = False
 
 
 class ApiOptions(TypedDict, total=False):
-    """What an `Api` may be told besides its address; see there."""
+    """The fields of `Api` besides its address; see there."""
 
     headers: Mapping[str, str]
     classify: Classify | None
@@ -44,28 +44,28 @@ class ApiOptions(TypedDict, total=False):
 
 
 class Api(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's API."""
+    """The HTTP API of one provider."""
 
-    #: What paths are under: `https://www.strava.com/api/v3`.
+    #: The prefix of every path: `https://www.strava.com/api/v3`.
     base_url: str
     #: Sent with every request.
     headers: Mapping[str, str] = {}
-    #: What the provider's answers mean, where their status does not say.
+    #: Classifies responses whose status does not say enough.
     classify: Classify | None = None
-    #: What a 404 means, unless a request says otherwise.
+    #: The error for a 404, unless a request names another.
     not_found: type[SourceError] = Terminal
-    #: Reads the provider's own counts from an answer's headers.
+    #: Reads the provider's own counts from the headers of a response.
     counts: Counts | None = None
     redirects: Redirects | None = None
-    #: Other hosts that links in answers may lead to, as patterns like those of redirects. They are
-    #: sent the credentials.
+    #: Other hosts that links in responses may lead to, as patterns like those of redirects. They
+    #: get the credentials too.
     hosts: tuple[str, ...] = ()
     patience: Timeouts = Timeouts()
     tries_max: int = TRIES_MAX
     pauses: RetryPolicy = PAUSES
 
     def __post_init__(self) -> None:
-        """Refuse what could never work."""
+        """Refuse fields that could never work."""
         origin_of(self.base_url)
         if "?" in self.base_url or "#" in self.base_url:
             raise InvalidInput("base_url", "must be without a query and a fragment")
@@ -76,22 +76,22 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def origin(self) -> Origin:
-        """Who is called."""
+        """The origin of the API."""
         return origin_of(self.base_url)
 
     @property
     def ports(self) -> frozenset[int]:
-        """Every port that it is declared to use."""
+        """Every port that the API is declared to use."""
         redirects = self.redirects.hosts if self.redirects else ()
         named = [each.rpartition(":")[2] for each in (*self.hosts, *redirects) if ":" in each]
         return frozenset([self.origin.port, *(int(port) for port in named if port.isdigit())])
 
     def allows(self, origin: Origin) -> bool:
-        """Whether a request, with credentials, may go there."""
+        """Whether a request with credentials may go to an origin."""
         return origin == self.origin or self._is_of(self.hosts, origin)
 
     def allows_redirect(self, origin: Origin) -> bool:
-        """Whether a redirect may lead there."""
+        """Whether a redirect may lead to an origin."""
         return self.redirects is not None and (
             self.allows(origin) or self._is_of(self.redirects.hosts, origin)
         )
@@ -103,10 +103,10 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def matches(pattern: str, origin: Origin) -> bool:
-    """Whether a host pattern is meant for an origin; one without a port means the scheme's own.
+    """Whether a host pattern matches an origin; without a port it means the scheme's default.
 
-    A star stands for a part of one name between two dots: else `a-*.example` would also be meant
-    for `a-1.evil.example`.
+    A star matches a part of one name between two dots: else `a-*.example` would also match
+    `a-1.evil.example`.
     """
     host, colon, port = pattern.lower().rpartition(":")
     if not colon:
@@ -115,5 +115,5 @@ def matches(pattern: str, origin: Origin) -> bool:
 
 
 def _names_match(pattern: str, host: str) -> bool:
-    wanted, there = pattern.split("."), host.split(".")
-    return len(wanted) == len(there) and all(map(fnmatchcase, there, wanted))
+    patterns, names = pattern.split("."), host.split(".")
+    return len(patterns) == len(names) and all(map(fnmatchcase, names, patterns))

@@ -1,8 +1,8 @@
-"""Requests to applications in the same process: how sandboxes are called under a virtual clock.
+"""The transport that calls ASGI applications in this process: sandboxes under a virtual clock.
 
-No threads and no sockets, and the only time is the injected clock's. The application runs in a
-context of its own, as a provider does on machines of its own: when a simulated client dies, what it
-had asked for is still done.
+There are no threads and no sockets, and time is the injected clock's. The application runs in a
+context of its own, as a real provider runs on its own machines: when a simulated client dies, its
+requests are still carried out.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ Application = Callable[
 
 
 class AsgiTransport:
-    """Calls ASGI applications by the origin they stand for."""
+    """Calls ASGI applications by the origins that they represent."""
 
     def __init__(
         self, apps: Mapping[str, Application], clock: Clock, *, latency_s: float = 0.0
     ) -> None:
-        """Serve origins such as `https://www.strava.com`; `latency_s` is there and back."""
+        """Map origins such as `https://www.strava.com` to apps; `latency_s` is the round trip."""
         self._apps = {str(origin_of(url)): app for url, app in apps.items()}
         self._clock = clock
         self._latency_s = latency_s
         self._running: set[asyncio.Task[None]] = set()
 
     async def send(self, request: Request) -> Response:
-        """Call the application, and wait for its whole answer."""
+        """Call the application, and wait for its whole response."""
         origin = origin_of(request.url)
         app = self._apps.get(str(origin))
         if app is None:
@@ -64,7 +64,7 @@ class AsgiTransport:
             exchange.hang_up()
 
     async def close(self) -> None:
-        """End what applications are still doing for clients that have left."""
+        """Cancel the requests whose clients have left."""
         running = list(self._running)
         for task in running:
             task.cancel()
@@ -78,7 +78,7 @@ class AsgiTransport:
 
 
 class _Exchange:
-    """One request and its answer, as ASGI has them."""
+    """One request and its response, in ASGI's messages."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -91,7 +91,7 @@ class _Exchange:
         self._body: Body | None = None
 
     async def run(self, app: Application) -> None:
-        """Let the application answer; what it raises is for whoever waits, if anybody does."""
+        """Run the application; an error goes to the waiting client, if there is one."""
         try:
             await app(self._scope(), self._receive, self._send)
         except Exception as error:
@@ -100,15 +100,15 @@ class _Exchange:
             self._fail(Transient("the provider closed the connection without an answer"))
 
     def hang_up(self) -> None:
-        """The client leaves."""
+        """Tell the application that the client has left."""
         if not self._left.done():
             self._left.set_result(None)
-        # Nobody will look at it any more, be it an answer or an error.
+        # Nobody reads the result any more; asyncio would warn about an unread error.
         if not self.answered.cancel() and not self.answered.cancelled():
             self.answered.exception()
 
     def response(self) -> Response:
-        """The whole answer."""
+        """Return the whole response."""
         assert self._status is not None and self._body is not None
         return Response(
             status=self._status,
@@ -153,7 +153,7 @@ class _Exchange:
             named = [(name.decode(), value.decode()) for name, value in message.get("headers", [])]
             self._headers = Headers(named)
             return
-        assert message["type"] == "http.response.body", f"what is a {message['type']}?"
+        assert message["type"] == "http.response.body", f"unexpected message {message['type']}"
         try:
             if self._body is None:
                 packed = self._headers.get("content-encoding") or ""

@@ -1,4 +1,4 @@
-"""Where a token goes in a request, and tokens that a user hands over and nobody renews."""
+"""Where a token goes in a request, and `ApiToken` for tokens that users copy from a provider."""
 
 import msgspec
 
@@ -9,23 +9,23 @@ from headgate.ports.auth import Auth, AuthContext, TokenPlacement, one_line
 
 
 class InHeader(msgspec.Struct, frozen=True):
-    """In a header: `Authorization: Bearer …`."""
+    """Puts the token in a header: `Authorization: Bearer …`."""
 
     name: str = "Authorization"
     scheme: str = "Bearer"
 
     def place(self, access: Secret) -> TokenPlacement:
-        """The header with the token."""
+        """Return the header with the token."""
         return TokenPlacement(headers={self.name: f"{self.scheme} {one_line(access)}".strip()})
 
 
 class InQuery(msgspec.Struct, frozen=True):
-    """In the address, for providers that know no other way. It is kept out of logs and errors."""
+    """Puts the token in the URL, if the provider wants it so. Logs and errors omit it."""
 
     name: str = "oauth_token"
 
     def place(self, access: Secret) -> TokenPlacement:
-        """The parameter with the token."""
+        """Return the parameter with the token."""
         return TokenPlacement(params={self.name: one_line(access)})
 
 
@@ -39,27 +39,27 @@ class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def refreshes(self) -> bool:
-        """It lives until the user ends it."""
+        """False: the token is valid until the user revokes it."""
         return False
 
     @property
     def refresh_margin_s(self) -> float:
-        """It has no end to be ahead of."""
+        """Zero: the token does not expire."""
         return 0.0
 
     @property
     def ports(self) -> frozenset[int]:
-        """It calls nobody."""
+        """Empty: there is no token endpoint to call."""
         return frozenset()
 
     def merged(self, other: Auth) -> "ApiToken | None":
-        """It has no scopes: one token serves all who declare the same."""
+        """Return this, if both are the same: a token has no scopes to merge."""
         return self if self == other else None
 
     def placed(self, access: Secret) -> TokenPlacement:
-        """The token as a request carries it."""
+        """Return the token's place in a request."""
         return self.placement.place(access)
 
     async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
-        """There is nothing to renew it with."""
-        raise AuthExpired("a token that was handed over is not renewed")
+        """Raise AuthExpired: the token cannot be renewed."""
+        raise AuthExpired("a token that was copied from the provider cannot be renewed")

@@ -1,11 +1,10 @@
 """The HTTP client behind `ctx.http`: the only way to spend a provider's budget.
 
-Every attempt asks the gate first, retries and redirects included, and holds its place only while
-it is on its way. A transient failure is tried again a few times on the spot; a refused token is
-renewed once; everything else is told by consequence, for the job's policy to decide.
+Every attempt, retries and redirects included, first gets a permit from the gate, and holds it only
+while the request runs. A transient failure is retried a few times at once; a refused token is
+renewed once; every other failure is an error by consequence, and the job's policy decides.
 
-Nothing it says carries a secret: addresses are told without their query, and never a header or a
-body.
+Logs and errors contain no secrets: a URL without its query, and never a header or a body.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -31,25 +30,25 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.connectors import multipart
-from headgate.connectors.answers import Throttled, Verdict, by_status, retry_after_s
+from headgate.connectors.answers import Throttled, Verdict, classify_status, retry_after_s
 from headgate.connectors.api import Api
 from headgate.connectors.rates import read_safely
-from headgate.connectors.urls import Origin, joined, origin_of, redirected
+from headgate.connectors.urls import Origin, join_url, origin_of, resolve_location
 from headgate.policy.retry import backoff
 from headgate.ports.auth import TokenPlacement
 from headgate.ports.connector import ClientOptions, NextPage, Paging, Permit, RequestOptions
 from headgate.ports.transport import Headers, Request, Response, without_query
 
-#: Hops that one request may make.
+#: Redirects that one request may follow.
 REDIRECTS_MAX = 3
-#: Pages that one list may have; a provider that has more goes in circles.
+#: Pages that one list may have; with more, the provider likely repeats itself.
 PAGES_MAX = 10_000
-#: A wait that a busy provider asks for is waited out on the spot up to this, within a chunk.
+#: The longest Retry-After that is waited out within a chunk.
 RETRY_AFTER_S_PATIENCE = 20.0
 
 _AGENT = "headgate"
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
-#: These keep the method and the body; the others turn into a GET.
+#: These redirects keep the method and the body; the others become a GET.
 _KEEP_METHOD = frozenset({307, 308})
 _REDIRECT = frozenset({301, 302, 303, 307, 308})
 
@@ -58,8 +57,8 @@ Params = Mapping[str, object]
 _log = get_logger(__name__)
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A request before it has its credentials."""
+class _PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request without its credentials."""
 
     method: str
     url: str
@@ -72,27 +71,27 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
         return self.method in _IDEMPOTENT or self.options.get("repeatable", False)
 
     def __repr__(self) -> str:
-        return f"_Asked({self.method} {without_query(self.url)})"
+        return f"_PreparedRequest({self.method} {without_query(self.url)})"
 
 
 class HttpClient:
-    """One provider's API for one chunk of one job."""
+    """The HTTP client of one provider, for one chunk of one job."""
 
     def __init__(self, api: Api, way: ClientOptions) -> None:
-        """Call `api` on that way."""
+        """Call `api` with these options."""
         self._api = api
-        self._way = way
+        self._client_options = way
 
     async def get(
         self, path: str, params: Params | None = None, **options: Unpack[RequestOptions]
     ) -> Response:
-        """Read something."""
+        """Send a GET."""
         return await self.request("GET", path, params, **options)
 
     async def post(
         self, path: str, params: Params | None = None, **options: Unpack[RequestOptions]
     ) -> Response:
-        """Send something."""
+        """Send a POST."""
         return await self.request("POST", path, params, **options)
 
     async def pages(
@@ -103,19 +102,19 @@ class HttpClient:
         paging: Paging,
         **options: Unpack[RequestOptions],
     ) -> AsyncIterator[Response]:
-        """Read a list page by page."""
+        """Yield a list's pages, one response each."""
         page: NextPage | None = paging.first()
         seen: set[str] = set()
         while page is not None:
-            asked = to_json([page.url, dict(page.params)])
-            if asked in seen or len(seen) >= PAGES_MAX:
+            page_key = to_json([page.url, dict(page.params)])
+            if page_key in seen or len(seen) >= PAGES_MAX:
                 raise Malformed(f"the pages of {without_query(self._url(path))} go in circles")
-            seen.add(asked)
+            seen.add(page_key)
             if page.url is None:
                 response = await self.get(path, {**(params or {}), **page.params}, **options)
             else:
-                # The address has its parameters already.
-                url = redirected(self._url(path), page.url)
+                # The URL of the next page has its parameters already.
+                url = resolve_location(self._url(path), page.url)
                 response = await self.get(url, page.params, **options)
             yield response
             page = paging.after(response, page)
@@ -127,166 +126,179 @@ class HttpClient:
         params: Params | None = None,
         **options: Unpack[RequestOptions],
     ) -> Response:
-        """Send a request, again where that may help."""
-        asked = self._asked(method.upper(), path, params, options)
+        """Send a request, and retry it if that may help."""
+        prepared = self._prepare(method.upper(), path, params, options)
         failures, renewed, sent_before = 0, False, False
         while True:
             try:
-                return await self._follow(asked, retry=sent_before)
+                return await self._follow(prepared, retry=sent_before)
             except (GrantRefused, CredentialsUnreadable, ScopeMissing):
                 raise
             except AuthExpired as error:
-                if self._way.access is None:
+                if self._client_options.access is None:
                     raise
                 if renewed:
-                    await self._way.access.refused(str(error))
+                    await self._client_options.access.refused(str(error))
                     raise
-                await self._way.access.renew()
+                await self._client_options.access.renew()
                 renewed = True
             except Transient as error:
                 failures += 1
-                if failures >= self._api.tries_max or not asked.repeatable:
+                if failures >= self._api.tries_max or not prepared.repeatable:
                     raise
-                await self._rest(asked, failures, error)
+                await self._wait_before_retry(prepared, failures, error)
             sent_before = True
 
-    async def _rest(self, asked: _Asked, failures: int, error: Transient) -> None:
-        draw = self._way.rng.random()
+    async def _wait_before_retry(
+        self, prepared: _PreparedRequest, failures: int, error: Transient
+    ) -> None:
+        draw = self._client_options.rng.random()
         wait_s = backoff(failures - 1, self._api.pauses, draw=draw).total_seconds()
         if error.retry_after_s is not None:
             if error.retry_after_s > RETRY_AFTER_S_PATIENCE:
                 raise error
             wait_s = max(wait_s, error.retry_after_s)
         _log.debug(
-            LogEvent.REQUEST_AGAIN, request=repr(asked), error=describe_error(error), wait_s=wait_s
+            LogEvent.REQUEST_AGAIN,
+            request=repr(prepared),
+            error=describe_error(error),
+            wait_s=wait_s,
         )
-        await self._way.clock.sleep(wait_s)
+        await self._client_options.clock.sleep(wait_s)
 
-    async def _follow(self, asked: _Asked, *, retry: bool) -> Response:
-        """Send it, and go where it is redirected to, as far as that is allowed."""
+    async def _follow(self, prepared: _PreparedRequest, *, retry: bool) -> Response:
+        """Send the request, and follow its redirects as far as they are allowed."""
         with_auth = True
         for _ in range(1 + REDIRECTS_MAX):
-            response = await self._send(asked, with_auth=with_auth, retry=retry)
-            onward = self._onward(asked, response)
-            if onward is None:
+            response = await self._send(prepared, with_auth=with_auth, retry=retry)
+            following = self._redirected_request(prepared, response)
+            if following is None:
                 return response
             redirects = self._api.redirects
             assert redirects is not None
-            with_auth = redirects.keep_auth or self._api.allows(origin_of(onward.url))
-            asked, retry = onward, False
-        raise Malformed(f"{without_query(asked.url)} is redirected more than {REDIRECTS_MAX} times")
+            with_auth = redirects.keep_auth or self._api.allows(origin_of(following.url))
+            prepared, retry = following, False
+        raise Malformed(
+            f"{without_query(prepared.url)} is redirected more than {REDIRECTS_MAX} times"
+        )
 
-    async def _send(self, asked: _Asked, *, with_auth: bool, retry: bool) -> Response:
-        """One attempt: it passes the gate, is counted, and its answer is judged."""
-        # Before the gate: renewing a token may take a while, and a place there is scarce.
-        placed = await self._placed() if with_auth else TokenPlacement()
+    async def _send(self, prepared: _PreparedRequest, *, with_auth: bool, retry: bool) -> Response:
+        """Make one attempt: get a permit, send the request, and check the response."""
+        # Before the gate: renewing a token may take a while, and permits are scarce.
+        placement = await self._token_placement() if with_auth else TokenPlacement()
         request = Request(
-            method=asked.method,
-            url=joined(asked.url, asked.url, placed.params),
-            headers=Headers([*asked.headers, *placed.headers.items()]),
-            body=asked.body,
+            method=prepared.method,
+            url=join_url(prepared.url, prepared.url, placement.params),
+            headers=Headers([*prepared.headers, *placement.headers.items()]),
+            body=prepared.body,
             patience=self._api.patience,
         )
-        options = asked.options
-        passing = self._way.gate.request(
+        options = prepared.options
+        passing = self._client_options.gate.request(
             kind=options.get("kind", "read"),
             retry=retry,
             essential=options.get("essential", False),
         )
-        began_s = self._way.clock.monotonic()
-        async with passing as passage:
-            # The transport is given the query with its secrets; the answer is told without them.
-            answer = await self._way.transport.send(request)
-            response = msgspec.structs.replace(answer, url=asked.url)
-            await self._tell_counts(passage, response)
-            error = await self._judged(passage, response, options)
+        began_s = self._client_options.clock.monotonic()
+        async with passing as permit:
+            # The transport gets the URL with its secrets; the response keeps it without them.
+            answer = await self._client_options.transport.send(request)
+            response = msgspec.structs.replace(answer, url=prepared.url)
+            await self._report_counts(permit, response)
+            error = await self._find_error(permit, response, options)
         _log.debug(
             LogEvent.REQUEST,
-            request=repr(asked),
+            request=repr(prepared),
             status=response.status,
             bytes=len(response.body),
-            duration_ms=round((self._way.clock.monotonic() - began_s) * 1000, 1),
+            duration_ms=round((self._client_options.clock.monotonic() - began_s) * 1000, 1),
         )
         if error is not None:
             raise error
         return response
 
-    async def _placed(self) -> TokenPlacement:
-        return TokenPlacement() if self._way.access is None else await self._way.access.placed()
+    async def _token_placement(self) -> TokenPlacement:
+        return (
+            TokenPlacement()
+            if self._client_options.access is None
+            else await self._client_options.access.placed()
+        )
 
-    async def _tell_counts(self, passage: Permit, response: Response) -> None:
+    async def _report_counts(self, permit: Permit, response: Response) -> None:
         if self._api.counts is not None:
             counts = read_safely(self._api.counts, response.headers)
             if counts:
-                await passage.saw(counts)
+                await permit.saw(counts)
 
-    async def _judged(
-        self, passage: Permit, response: Response, options: RequestOptions
+    async def _find_error(
+        self, permit: Permit, response: Response, options: RequestOptions
     ) -> SourceError | None:
-        """What is wrong with the answer; a refusal by the limit closes the budget for everybody."""
-        verdict = self._classified(response)
+        """Return what is wrong with the response; a throttled one closes the budget for all."""
+        verdict = self._classify(response)
         if verdict is None and self._is_fine(response, options):
             return None
         if verdict is None:
             not_found = options.get("not_found", self._api.not_found)
-            verdict = by_status(response, not_found=not_found)
-        wait_s = retry_after_s(response.headers, self._way.clock.now())
+            verdict = classify_status(response, not_found=not_found)
+        wait_s = retry_after_s(response.headers, self._client_options.clock.now())
         if isinstance(verdict, RateLimited):
             verdict = Throttled(max(0.0, verdict.after.total_seconds()))
         if isinstance(verdict, Throttled):
-            told_s = verdict.retry_after_s
-            return await passage.refused(wait_s if told_s is None else told_s)
+            after_s = verdict.retry_after_s
+            return await permit.refused(wait_s if after_s is None else after_s)
         if isinstance(verdict, Transient) and verdict.retry_after_s is None:
             verdict.retry_after_s = wait_s
         return verdict
 
-    def _classified(self, response: Response) -> Verdict:
+    def _classify(self, response: Response) -> Verdict:
         if self._api.classify is None:
             return None
         try:
             return self._api.classify(response)
         except Malformed as error:
-            # It looked for JSON in a gateway's error page: the status says enough of that.
+            # The classifier expected JSON and got a gateway's error page: the status says enough.
             return error if response.status < 300 else None
 
     def _is_fine(self, response: Response, options: RequestOptions) -> bool:
         follows = self._api.redirects is not None and response.status in _REDIRECT
         return follows or response.status in options.get("accept", ())
 
-    def _onward(self, asked: _Asked, response: Response) -> _Asked | None:
-        """The request that a redirect asks for; None where the answer is none."""
+    def _redirected_request(
+        self, prepared: _PreparedRequest, response: Response
+    ) -> _PreparedRequest | None:
+        """Return the request that a redirect leads to; None if the response is not a redirect."""
         redirects = self._api.redirects
-        accepted = response.status in asked.options.get("accept", ())
+        accepted = response.status in prepared.options.get("accept", ())
         if redirects is None or response.status not in _REDIRECT or accepted:
             return None
-        here = without_query(asked.url)
+        here = without_query(prepared.url)
         location = response.headers.get("location")
         if not location:
             raise Malformed(f"{here} redirects, and does not say where to")
-        url = redirected(asked.url, location)
-        there = _led_to(url)
+        url = resolve_location(prepared.url, location)
+        there = _linked_origin(url)
         if not self._api.allows_redirect(there):
             raise Malformed(f"{here} redirects to {there}, which is not allowed")
-        if response.status in _KEEP_METHOD or asked.method in ("GET", "HEAD"):
-            return msgspec.structs.replace(asked, url=url)
+        if response.status in _KEEP_METHOD or prepared.method in ("GET", "HEAD"):
+            return msgspec.structs.replace(prepared, url=url)
         if response.status != 303:
-            raise Malformed(f"{here} redirects a {asked.method}, and does not say how")
-        headers = asked.headers.without("content-type")
-        return msgspec.structs.replace(asked, method="GET", url=url, headers=headers, body=b"")
+            raise Malformed(f"{here} redirects a {prepared.method}, and does not say how")
+        headers = prepared.headers.without("content-type")
+        return msgspec.structs.replace(prepared, method="GET", url=url, headers=headers, body=b"")
 
-    # From what a connector says to a request.
+    # Building a request.
 
     def _url(self, path: str, params: Params | None = None) -> str:
-        url = joined(self._api.base_url, path, params)
-        origin = _led_to(url)
+        url = join_url(self._api.base_url, path, params)
+        origin = _linked_origin(url)
         if not self._api.allows(origin):
-            # A link in an answer, most likely: the credentials must not go there.
+            # Most likely a link in a response: the credentials must not go there.
             raise Malformed(f"{origin} is not an address of this API ({self._api.origin})")
         return url
 
-    def _asked(
+    def _prepare(
         self, method: str, path: str, params: Params | None, options: RequestOptions
-    ) -> _Asked:
+    ) -> _PreparedRequest:
         body, kind = _body(options)
         named = {
             "user-agent": _AGENT,
@@ -300,15 +312,15 @@ class HttpClient:
                 raise InvalidInput("headers", f"{name[:40]!r} is not on one line")
         url = self._url(path, params)
         headers = Headers(named.items())
-        return _Asked(method=method, url=url, headers=headers, body=body, options=options)
+        return _PreparedRequest(method=method, url=url, headers=headers, body=body, options=options)
 
 
-def _led_to(url: str) -> Origin:
-    """Whom an address calls that the provider has given."""
+def _linked_origin(url: str) -> Origin:
+    """Return the origin of a URL that the provider sent."""
     try:
         return origin_of(url)
     except AddressRefused as error:
-        # What may be wrong today is not for ever: the provider's data, not ours.
+        # The provider's data is wrong, which may pass; so this must not end the job.
         raise Malformed(str(error)) from None
 
 
@@ -317,9 +329,9 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _body(options: RequestOptions) -> tuple[bytes, str | None]:
-    given = [name for name in ("json", "form", "multipart", "body") if name in options]
-    if len(given) > 1:
-        raise InvalidInput(given[1], f"is given together with {given[0]}; a request has one body")
+    bodies = [name for name in ("json", "form", "multipart", "body") if name in options]
+    if len(bodies) > 1:
+        raise InvalidInput(bodies[1], f"cannot be used with {bodies[0]}; a request has one body")
     if "json" in options:
         return to_json(options["json"]).encode(), "application/json"
     if "form" in options:

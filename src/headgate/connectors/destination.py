@@ -1,8 +1,8 @@
-"""A destination that writes to a provider's API.
+"""`ApiDestination`, the base of destinations that write to a provider's HTTP API.
 
-A connector is a subclass with a `write`, which gets the API as `batch.http`. It may be given the
-same batch twice, so it sends each record under a key of its own, and takes "I have that already"
-for success.
+A connector is a subclass with a `write`, which gets the HTTP client as `batch.http`. The same batch
+may come twice, so a connector sends each record under a key of its own, and treats "already exists"
+as success.
 """
 
 from headgate.connectors.provider import ApiProvider
@@ -10,8 +10,8 @@ from headgate.ports.connector import Batch, WriteResult
 
 
 class ApiDestination(ApiProvider):
-    """The base of connectors that write over HTTP."""
+    """The base of destinations that write over HTTP."""
 
     async def write(self, batch: Batch) -> WriteResult | None:
-        """Write one batch: this is what a connector writes."""
+        """Write one batch; a connector implements this."""
         raise NotImplementedError(f"{type(self).__name__} must define write(batch)")

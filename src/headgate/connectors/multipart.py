@@ -1,7 +1,7 @@
-"""A form with files, as bytes (RFC 7578).
+"""Encodes a form with files as a multipart body (RFC 7578).
 
-The boundary is a hash of the content: the same form is the same bytes, and nobody can have written
-the boundary into a file on purpose, because that would change it.
+The boundary is a hash of the content: equal forms give equal bytes, and nobody can put the boundary
+into a file on purpose, because that would change it.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from headgate.ports.connector import File
 
 
 def encode(form: Mapping[str, str | File]) -> tuple[bytes, str]:
-    """The body and its content type."""
+    """Return the body and its content type."""
     parts = [_part(name, value) for name, value in form.items()]
     boundary = sha256(b"".join(head + content for head, content in parts)).hexdigest()[:32]
     mark = b"--" + boundary.encode()
@@ -21,15 +21,15 @@ def encode(form: Mapping[str, str | File]) -> tuple[bytes, str]:
 
 
 def _part(name: str, value: str | File) -> tuple[bytes, bytes]:
-    head = f'Content-Disposition: form-data; name="{_quoted(name)}"'
+    head = f'Content-Disposition: form-data; name="{_quote(name)}"'
     if isinstance(value, str):
         return f"{head}\r\n\r\n".encode(), value.encode()
     if not (value.media_type.isascii() and value.media_type.isprintable()):
         raise InvalidInput("multipart", f"{value.media_type[:40]!r} is not a media type")
-    head += f'; filename="{_quoted(value.name)}"\r\nContent-Type: {value.media_type}'
+    head += f'; filename="{_quote(value.name)}"\r\nContent-Type: {value.media_type}'
     return f"{head}\r\n\r\n".encode(), value.content
 
 
-def _quoted(text: str) -> str:
-    """As browsers do: what would end the line or the quotes is written as a percent code."""
+def _quote(text: str) -> str:
+    """Encode quotes and line breaks as percent codes, as browsers do."""
     return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

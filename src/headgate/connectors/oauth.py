@@ -1,17 +1,17 @@
-"""OAuth2 by authorization code with PKCE, and its refresh; what providers do differently is data.
+"""OAuth2 by authorization code with PKCE, and refresh; differences of providers are data.
 
-It talks to the authorization server and reads its answers. What is done with the tokens, and who
-may renew them, is decided in `flow/connect.py` and `flow/credentials.py`.
+This module talks to the authorization server. What happens with the tokens, and who may renew them,
+is decided in `flow/connect.py` and `flow/credentials.py`.
 
-**When a worker dies between the provider's answer and our commit**, the new pair is lost. What that
-costs depends on what the provider does to the old refresh token (`Rotation`):
+**When a worker dies between the provider's response and our commit**, the new pair is lost. What
+that costs depends on what the provider does to the old refresh token (`Rotation`):
 
-- it never changes (Google): nothing is lost, the next refresh asks again;
-- it lives until the new pair is used (Fitbit): nothing is lost, because a pair is stored before it
-  is used, and the old token returns the same pair once more;
-- it dies at once (Strava, in the last hour of an access token; before that hour a refresh returns
-  the present pair): the connection is lost, and the user must connect again. No client can mend
-  that; the window is one commit wide, and an outage of the store within it is waited out.
+- it never changes (Google): nothing is lost, the next refresh gets a new pair;
+- it is valid until the new pair is used (Fitbit): nothing is lost, because a pair is stored before
+  it is used, and the old token returns the same pair once more;
+- it is invalid at once (Strava, in the last hour of an access token; before that hour a refresh
+  returns the present pair): the connection is lost, and the user must connect again. No client can
+  prevent that; the window is one commit wide, and an outage of the store within it is waited out.
 """
 
 from base64 import b64encode, urlsafe_b64encode
@@ -37,20 +37,20 @@ from headgate.base.redact import redact
 from headgate.base.secret import Secret
 from headgate.connectors.answers import retry_after_s
 from headgate.connectors.auth import InHeader, Placement
-from headgate.connectors.urls import joined, origin_of
+from headgate.connectors.urls import join_url, origin_of
 from headgate.model.connection import Tokens
 from headgate.ports.auth import Auth, AuthContext, Consent, TokenPlacement
 from headgate.ports.transport import Headers, Request, Response, Timeouts
 
 TOKEN_LENGTH_MAX = 8_192
 EXTERNAL_ID_LENGTH_MAX = 200
-#: Renew this long before the end: longer than a chunk takes, shorter than any token lives.
+#: Renew this long before the expiry: longer than a chunk takes, shorter than any token is valid.
 REFRESH_MARGIN_S = 300.0
-#: No token is believed to live longer.
+#: The longest validity of a token that is believed.
 EXPIRES_S_MAX = 10 * 365 * 86_400
-#: A time-out of our own, well below the lease under which tokens are renewed.
+#: Time-outs well below the lease under which tokens are renewed.
 PATIENCE = Timeouts(connect_s=5.0, total_s=20.0, bytes_max=256 * 1024)
-#: After a 429 that does not say how long.
+#: The wait after a 429 without Retry-After.
 REST = timedelta(seconds=60)
 
 _FORM = "application/x-www-form-urlencoded"
@@ -59,60 +59,60 @@ _NO_CLIENT = frozenset({"invalid_client", "unauthorized_client"})
 
 
 class Rotation(StrEnum):
-    """What becomes of a refresh token when it is used."""
+    """When a used refresh token becomes invalid."""
 
     NEVER = "never"
     UNTIL_USED = "until_used"
     AT_ONCE = "at_once"
 
 
-#: Reads RFC 6749's error word from an answer of the token endpoint; None where there is none.
+#: Reads RFC 6749's error code from a response of the token endpoint; None if there is none.
 ErrorOf = Callable[[Response], str | None]
-#: Reads what the provider calls the account from the answer that brings the first tokens.
+#: Reads the provider's id of the account from the response with the first tokens.
 AccountOf = Callable[[Mapping[str, Any]], object]
 
 
 def standard_error(response: Response) -> str | None:
-    """The `error` of RFC 6749."""
+    """Return the `error` of RFC 6749."""
     body = _object(response)
     error = body.get("error")
     return error if isinstance(error, str) else None
 
 
 def no_account(body: Mapping[str, Any]) -> object:
-    """The provider does not say whose tokens they are."""
+    """Return None: the provider does not say whose tokens they are."""
     return None
 
 
 class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
-    """How one provider gives tokens to one application."""
+    """The OAuth2 client of one application at one provider."""
 
     authorize_url: str
     token_url: str
     client_id: str
     client_secret: Secret
     scopes: tuple[str, ...] = ()
-    #: Where the provider may send users back to: these very texts, and no others.
+    #: The addresses that the provider may send users back to, exactly as written.
     redirect_uris: tuple[str, ...] = ()
     scope_separator: str = " "
-    #: Where the client's id and secret go: into the form, or into a Basic header.
+    #: Whether the client's id and secret go into the form or into a Basic header.
     client_auth: Literal["body", "basic"] = "body"
     placement: Placement = InHeader()
-    #: Whether there are refresh tokens; without, a token that ends must be connected again.
+    #: Whether there are refresh tokens; without them users connect again when a token expires.
     refreshes: bool = True
     refresh_margin_s: float = REFRESH_MARGIN_S
     rotation: Rotation = Rotation.AT_ONCE
-    #: More for the page: `{"access_type": "offline"}`.
+    #: Further parameters of the consent page: `{"access_type": "offline"}`.
     consent_params: Mapping[str, str] = {}
-    #: The provider's own name for itself, which its page must then send back as `iss` (RFC 9207).
+    #: The issuer that the consent page must send back as `iss`, if it is set (RFC 9207).
     issuer: str | None = None
     error_of: ErrorOf = standard_error
     account_of: AccountOf = no_account
 
     def __post_init__(self) -> None:
-        """Refuse what could never work, naming the field."""
+        """Refuse fields that could never work."""
         if not isinstance(self.client_secret, Secret):
-            raise InvalidInput("client_secret", "wrap it: headgate.Secret(…)")
+            raise InvalidInput("client_secret", "must be a headgate.Secret(…)")
         if not self.client_id:
             raise InvalidInput("client_id", "must not be empty")
         for field in ("authorize_url", "token_url"):
@@ -126,11 +126,11 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ports(self) -> frozenset[int]:
-        """The port that tokens are fetched from; the page is for the user's browser alone."""
+        """The port of the token endpoint; only the user's browser calls the consent page."""
         return frozenset({origin_of(self.token_url).port})
 
     def merged(self, other: Auth) -> "OAuth2 | None":
-        """This with the scopes of both, and the addresses that users may be sent back to."""
+        """Return this with the scopes and redirect URIs of both; None if other fields differ."""
         if not isinstance(other, OAuth2):
             return None
         both = msgspec.structs.replace(
@@ -141,11 +141,11 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         alike = msgspec.structs.replace(other, scopes=both.scopes, redirect_uris=both.redirect_uris)
         return both if both == alike else None
 
-    # Sending a user to the provider, and taking them back.
+    # Sending a user to the consent page, and getting the first tokens.
 
     def consent_url(self, consent: Consent) -> str:
-        """The provider's page, with what it needs to send the user back to us."""
-        asked = {
+        """Return the URL of the provider's consent page."""
+        required = {
             "response_type": "code",
             "client_id": self.client_id,
             "redirect_uri": consent.redirect_uri,
@@ -154,15 +154,15 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
             "code_challenge_method": "S256",
         }
         scope = {"scope": self.scope_separator.join(self.scopes)} if self.scopes else {}
-        params = {**asked, **scope, **self.consent_params}
-        return joined(self.authorize_url, self.authorize_url, params)
+        params = {**required, **scope, **self.consent_params}
+        return join_url(self.authorize_url, self.authorize_url, params)
 
     async def exchange(
         self, around: AuthContext, answered: Mapping[str, str], consent: Consent
     ) -> Tokens:
-        """The first tokens, for the code that the user came back with."""
+        """Get the first tokens for the code that the user came back with."""
         if self.issuer is not None and answered.get("iss") != self.issuer:
-            raise Forbidden("the answer comes from another provider than the question went to")
+            raise Forbidden("the response comes from another provider than the request went to")
         if error := answered.get("error"):
             raise Forbidden(f"the account was not connected: {redact(error, length_max=100)}")
         code = answered.get("code")
@@ -176,25 +176,25 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         }
         body = _object(await self._ask(around, form))
         tokens = self._tokens(body, around.clock.now())
-        # The user may have unticked some: what was granted is told in the answer, or on the way
-        # back, and where it is told nowhere, everything was (RFC 6749, 5.1).
-        told = tokens.scopes or self._scopes(answered.get("scope"))
+        # The user may have unticked some scopes. The response or the redirect names those that
+        # were granted; if neither does, all were (RFC 6749, 5.1).
+        granted = tokens.scopes or self._scopes(answered.get("scope"))
         account = self.account_of(body)
         return msgspec.structs.replace(
             tokens,
-            scopes=self.scopes if told is None else told,
+            scopes=self.scopes if granted is None else granted,
             external_id=None if account is None else str(account)[:EXTERNAL_ID_LENGTH_MAX],
         )
 
     # Renewing.
 
     async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
-        """New tokens in exchange for a refresh token."""
+        """Get new tokens for a refresh token."""
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token.reveal()}
         return self._tokens(_object(await self._ask(around, form)), around.clock.now())
 
     def placed(self, access: Secret) -> TokenPlacement:
-        """The access token as a request carries it."""
+        """Return the access token's place in a request."""
         return self.placement.place(access)
 
     # The token endpoint.
@@ -221,14 +221,14 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         return response
 
     def _problem(self, response: Response, now: datetime) -> SourceError | None:
-        """What is wrong with an answer. Only a word that says so is about the user's grant."""
+        """Return what is wrong with a response. Only `invalid_grant` is about the user's grant."""
         status, host = response.status, origin_of(self.token_url)
         if status >= 500 or status == 408:
             return Transient(f"{host} said {status} to a request for tokens")
         word = self._word(response)
         if word == _NO_GRANT:
             lost = self.rotation is Rotation.AT_ONCE
-            hint = "; the answer to an earlier refresh may have been lost" if lost else ""
+            hint = "; the response to an earlier refresh may have been lost" if lost else ""
             return GrantRefused(f"{host} no longer accepts the grant ({_NO_GRANT}){hint}")
         if word in _NO_CLIENT:
             return Forbidden(f"{host} does not know our client: check client_id and client_secret")
@@ -237,7 +237,7 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
             wait = REST if wait_s is None else timedelta(seconds=wait_s)
             return RateLimited(wait, f"{host} refused a request for tokens (429)")
         if not 200 <= status < 300 or word is not None:
-            # Whatever it is, it is no word about the grant: the credentials may be as good as ever.
+            # It says nothing about the grant, so the credentials may still be valid.
             about = f" ({redact(word, length_max=60)})" if word else ""
             return Transient(f"{host} said {status}{about} to a request for tokens")
         return None
@@ -259,10 +259,10 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
             scopes=self._scopes(body.get("scope")),
         )
 
-    def _scopes(self, told: object) -> tuple[str, ...] | None:
-        if not isinstance(told, str):
+    def _scopes(self, text: object) -> tuple[str, ...] | None:
+        if not isinstance(text, str):
             return None
-        return tuple(each for each in told.split(self.scope_separator) if each)
+        return tuple(each for each in text.split(self.scope_separator) if each)
 
     def _basic(self) -> str:
         # RFC 6749, 2.3.1: both are encoded as in a form before they are joined.
@@ -271,7 +271,7 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def challenge_of(verifier: Secret) -> str:
-    """PKCE's challenge of a verifier, by S256."""
+    """Return PKCE's S256 challenge of a verifier."""
     digest = sha256(verifier.reveal().encode("ascii")).digest()
     return urlsafe_b64encode(digest).rstrip(b"=").decode()
 
@@ -279,7 +279,7 @@ def challenge_of(verifier: Secret) -> str:
 def _object(response: Response) -> Mapping[str, Any]:
     body = response.json()
     if not isinstance(body, dict):
-        raise Malformed("the answer to a request for tokens is no object")
+        raise Malformed("the response to a request for tokens is not a JSON object")
     return body
 
 
@@ -288,7 +288,7 @@ def _is_token(value: object) -> TypeGuard[str]:
 
 
 def _end(body: Mapping[str, Any], now: datetime) -> datetime | None:
-    """When the access token ends, by our clock: `expires_in` needs no agreement on the time."""
+    """Return when the access token expires, by our clock; `expires_in` needs no common clock."""
     seconds = body.get("expires_in")
     if isinstance(seconds, str) and seconds.isascii() and seconds.isdigit():
         seconds = int(seconds[:12])

@@ -1,4 +1,4 @@
-"""How a provider hands out a long list: from one page to the request for the next."""
+"""The ways in which providers page a list: from one page to the request for the next."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,27 +17,27 @@ _LINK = re.compile(r"<([^<>]*)>((?:\s*;\s*[^,;<>]+(?:=\"[^\"]*\")?)*)")
 _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,\"]+))", re.IGNORECASE)
 
 
-def _itself(page: Any) -> Sequence[Any]:
+def _whole_page(page: Any) -> Sequence[Any]:
     return page if isinstance(page, list) else ()
 
 
 class PageNumber(msgspec.Struct, frozen=True, kw_only=True):
-    """Pages by number: `?page=1`, `?page=2`, until one is empty."""
+    """Paging by number: `?page=1`, `?page=2`, until a page is empty."""
 
     param: str = "page"
     start: int = 1
-    #: Where a page's items are; by default the page itself is a list.
-    items: Items = _itself
-    #: A page with fewer items than this is the last. None: only an empty one is, because some
-    #: providers leave items out of a page after they have cut it.
+    #: Finds the items of a page; by default the page itself is a list.
+    items: Items = _whole_page
+    #: A page with fewer items than this is the last. None: only an empty page is, because some
+    #: providers filter a page after they have cut it.
     full: int | None = None
 
     def first(self) -> NextPage:
-        """The page to begin with."""
+        """Return the first page."""
         return NextPage(params={self.param: self.start})
 
     def after(self, response: Response, page: NextPage) -> NextPage | None:
-        """The next number."""
+        """Return the page with the next number."""
         count = len(self.items(response.json()))
         if count == 0 or (self.full is not None and count < self.full):
             return None
@@ -47,19 +47,19 @@ class PageNumber(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NextToken(msgspec.Struct, frozen=True, kw_only=True):
-    """Pages by a token that each page gives for the next."""
+    """Paging by a token: each page contains the token of the next."""
 
-    #: The parameter that takes it.
+    #: The parameter for the token.
     param: str = "pageToken"
-    #: Where the page has it; a path of names for one that lies deeper.
+    #: The field of a page that has the token; a path of names if it is nested.
     field: str | tuple[str, ...] = "nextPageToken"
 
     def first(self) -> NextPage:
-        """The page without a token."""
+        """Return the first page, without a token."""
         return NextPage()
 
     def after(self, response: Response, page: NextPage) -> NextPage | None:
-        """The page that this one names."""
+        """Return the page whose token this one contains."""
         found: Any = response.json()
         for name in (self.field,) if isinstance(self.field, str) else self.field:
             found = found.get(name) if isinstance(found, dict) else None
@@ -71,7 +71,7 @@ class NextToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """Pages by the address in a Link header: `Link: <https://…?page=2>; rel="next"`."""
+    """Paging by a Link header: `Link: <https://…?page=2>; rel="next"`."""
 
     rel: str = "next"
 
@@ -80,7 +80,7 @@ class LinkHeader(msgspec.Struct, frozen=True, kw_only=True):
         return NextPage()
 
     def after(self, response: Response, page: NextPage) -> NextPage | None:
-        """The address that is linked as the next."""
+        """Return the page that the header links to."""
         for header in response.headers.all("link"):
             for target, about in _LINK.findall(header):
                 rel = _REL.search(about)
@@ -90,7 +90,7 @@ class LinkHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NextBy(msgspec.Struct, frozen=True):
-    """Pages by a function of the connector's: the parameters, or the address, of the next page."""
+    """Paging by a function of the connector: it returns the next page's parameters or URL."""
 
     find: Callable[[Response], Mapping[str, object] | str | None]
 
@@ -99,7 +99,7 @@ class NextBy(msgspec.Struct, frozen=True):
         return NextPage()
 
     def after(self, response: Response, page: NextPage) -> NextPage | None:
-        """What the function says."""
+        """Return the page that the function finds."""
         found = self.find(response)
         if found is None:
             return None

@@ -1,6 +1,6 @@
-"""A provider with an API: where it is, how users let us in, what it allows.
+"""`ApiProvider`, a provider with an HTTP API: its address, authentication and limits.
 
-The base of sources that read from one and of destinations that write to one.
+It is the base of `ApiSource` and `ApiDestination`.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from headgate.ports.connector import ClientOptions
 
 
 class ApiProvider:
-    """What is known of a provider's API."""
+    """A provider with an HTTP API."""
 
     def __init__(
         self,
@@ -30,15 +30,15 @@ class ApiProvider:
     ) -> None:
         """Call the API at `base_url`.
 
-        `title` is what people call the provider. `auth` says how users let us in; without,
-        everybody is let in. What the provider allows is a `budget`, or in short its `limits`.
-        Whatever else an `Api` says can be given by its name: `classify`, `counts`, `not_found`,
+        `title` is the provider's name for people. `auth` says how users give access; without it no
+        credentials are sent. The provider's limits are a `budget`, or in short form `limits`.
+        Further fields of `Api` can be passed by name: `classify`, `counts`, `not_found`,
         `redirects`, `hosts`, `headers`, `patience`, …
         """
         if budget is not None and limits:
-            raise InvalidInput(f"{name}.limits", "are part of the budget; give one of the two")
+            raise InvalidInput(f"{name}.limits", "are part of the budget; pass one of the two")
         if budget is not None and budget.source != name:
-            raise InvalidInput(f"{name}.budget", f"is that of {budget.source!r}")
+            raise InvalidInput(f"{name}.budget", f"is the budget of {budget.source!r}")
         self.name = name
         self.title = title or name
         self.auth = auth
@@ -50,11 +50,11 @@ class ApiProvider:
 
     @property
     def ports(self) -> frozenset[int]:
-        """Every port that it calls."""
+        """Every port that the provider is called on."""
         return self.api.ports if self.auth is None else self.api.ports | self.auth.ports
 
     def open_http(self, way: ClientOptions) -> HttpClient:
-        """The API's client for one chunk."""
+        """Return a client of the API for one chunk."""
         return HttpClient(self.api, way)
 
     def __repr__(self) -> str:

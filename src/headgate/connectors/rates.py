@@ -1,7 +1,7 @@
-"""What a provider tells about our use of its limits, in headers that cannot be relied on.
+"""Reads a provider's own counts of our requests from the headers of its responses.
 
-A reader turns headers into counts by the limit's name. What cannot be read is left out: our own
-count goes on without it.
+A reader turns headers into counts, by the limit's name. The headers are not reliable: what cannot
+be read is left out, and our own count goes on without it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,17 +11,17 @@ from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.ports.transport import Headers
 
-#: From an answer's headers to the provider's own counts, by the limit's name.
+#: Reads the provider's own counts from headers, by the limit's name.
 Counts = Callable[[Headers], Mapping[str, int]]
 
-#: No limit is larger; what is, is no count.
+#: A larger number is not a count: no limit is that large.
 COUNT_MAX = 10**12
 
 _log = get_logger(__name__)
 
 
-def listed(header: str, limits: Sequence[str]) -> Counts:
-    """A reader for a list of counts in one header, such as `X-RateLimit-Usage: 9,345`."""
+def read_list(header: str, limits: Sequence[str]) -> Counts:
+    """Return a reader of counts listed in one header, such as `X-RateLimit-Usage: 9,345`."""
 
     def read(headers: Headers) -> Mapping[str, int]:
         parts = (headers.get(header) or "").split(",")
@@ -33,8 +33,8 @@ def listed(header: str, limits: Sequence[str]) -> Counts:
     return read
 
 
-def remaining(header: str, limit: str, *, of: int) -> Counts:
-    """A reader for what is left of a limit, such as `X-RateLimit-Remaining: 498` of 500."""
+def read_remaining(header: str, limit: str, *, of: int) -> Counts:
+    """Return a reader of what is left of a limit, such as `X-RateLimit-Remaining: 498` of 500."""
 
     def read(headers: Headers) -> Mapping[str, int]:
         left = _count(headers.get(header) or "")
@@ -43,8 +43,8 @@ def remaining(header: str, limit: str, *, of: int) -> Counts:
     return read
 
 
-def together(*readers: Counts) -> Counts:
-    """All of these readers."""
+def read_all(*readers: Counts) -> Counts:
+    """Combine several readers into one."""
 
     def read(headers: Headers) -> Mapping[str, int]:
         return {limit: count for each in readers for limit, count in each(headers).items()}
@@ -53,10 +53,10 @@ def together(*readers: Counts) -> Counts:
 
 
 def read_safely(counts: Counts, headers: Headers) -> Mapping[str, int]:
-    """What a connector's reader says; nothing where it fails, because an answer came anyway."""
+    """Run a connector's reader; if it fails, return no counts: the response itself is fine."""
     try:
-        told = counts(headers)
-        return {name: count for name, count in told.items() if 0 <= int(count) <= COUNT_MAX}
+        read = counts(headers)
+        return {name: count for name, count in read.items() if 0 <= int(count) <= COUNT_MAX}
     except Exception as error:
         _log.warning(LogEvent.COUNTS_UNREADABLE, error=describe_error(error))
         return {}
@@ -64,7 +64,7 @@ def read_safely(counts: Counts, headers: Headers) -> Mapping[str, int]:
 
 def _count(text: str) -> int | None:
     text = text.strip()
-    # Not `isdigit` alone: it takes ², which int does not.
+    # Not `isdigit` alone: it accepts ², which int does not.
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(COUNT_MAX))):
         return None
     return int(text)

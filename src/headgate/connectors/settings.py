@@ -1,4 +1,4 @@
-"""What an operator sets about a provider: the base of the settings of systems that use it."""
+"""`ProviderSettings`, the base of a provider's settings."""
 
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ ProviderUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^/?#\s]+/?$"
 
 
 class ProviderSettings(BaseSettings):
-    """Read from `HEADGATE_*` variables; a blank one counts as not set."""
+    """Settings from `HEADGATE_*` variables; a blank one counts as not set."""
 
     model_config = SettingsConfigDict(
         env_prefix="HEADGATE_", extra="ignore", str_strip_whitespace=True
@@ -25,5 +25,5 @@ class ProviderSettings(BaseSettings):
 
 
 def secret(value: SecretStr) -> Secret:
-    """The setting as the engine keeps secrets."""
+    """Return the setting as the engine's own type for secrets."""
     return Secret(value.get_secret_value())

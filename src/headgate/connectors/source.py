@@ -1,6 +1,6 @@
-"""A source that reads a provider's API: where it is, how users let us in, what it allows.
+"""`ApiSource`, the base of sources that read from a provider's HTTP API.
 
-A connector is a subclass with a `read`, which gets the API as `ctx.http`:
+A connector is a subclass with a `read`, which gets the HTTP client as `ctx.http`:
 
     class Activities(ApiSource):
         async def read(self, ctx):
@@ -22,8 +22,8 @@ from headgate.ports.connector import Chunk, Context
 
 
 class ApiSource(ApiProvider):
-    """The base of connectors that read over HTTP."""
+    """The base of sources that read over HTTP."""
 
     async def read(self, ctx: Context) -> Chunk:
-        """Read one chunk: this is what a connector writes."""
+        """Read one chunk; a connector implements this."""
         raise NotImplementedError(f"{type(self).__name__} must define read(ctx)")

@@ -1,4 +1,4 @@
-"""Reading an address of the web strictly: what two parsers could read differently is refused."""
+"""Parses URLs strictly: one that two parsers could read differently is refused."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,19 +12,19 @@ from headgate.ports.transport import without_query
 
 URL_LENGTH_MAX = 8_000
 _PORTS = {"http": 80, "https": 443}
-#: What stands in an address once it is encoded; no blank, control character, backslash, or letter
-#: beyond ASCII, which could turn into another one on the way.
+#: The characters of an encoded URL: no blanks, control characters, backslashes or letters beyond
+#: ASCII, which another parser could turn into something else.
 _PLAIN = re.compile(r"[!-~]+")
 _ABSOLUTE = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _HOST = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9.])?")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
-#: What may be given as the query of a request. None leaves a parameter out; a list repeats it.
+#: The query of a request. None leaves a parameter out; a list repeats it.
 Params = Mapping[str, object]
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Who is called: scheme, host and port."""
+    """The scheme, host and port of a URL."""
 
     scheme: str
     host: str
@@ -32,7 +32,7 @@ class Origin(msgspec.Struct, frozen=True):
 
     @property
     def is_default_port(self) -> bool:
-        """Whether the port goes without saying."""
+        """Whether the port is the default of the scheme."""
         return self.port == _PORTS[self.scheme]
 
     def __str__(self) -> str:
@@ -41,30 +41,30 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 def origin_of(url: str) -> Origin:
-    """Whom an absolute address calls; AddressRefused where that is not beyond doubt."""
+    """Return the origin of an absolute URL; raises AddressRefused if it is ambiguous."""
     if len(url) > URL_LENGTH_MAX:
         raise AddressRefused(f"an address of {len(url):,} characters; at most {URL_LENGTH_MAX:,}")
     if not _PLAIN.fullmatch(url) or "\\" in url:
-        raise _refused(url, "it holds characters that must be encoded")
+        raise _refusal(url, "it contains characters that must be encoded")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise _refused(url, "it cannot be read") from None
+        raise _refusal(url, "it cannot be read") from None
     if parts.scheme not in _PORTS:
-        raise _refused(url, "its scheme is neither https nor http")
+        raise _refusal(url, "its scheme is neither https nor http")
     if "@" in parts.netloc:
-        raise _refused(url, "it carries a name or a password")
+        raise _refusal(url, "it contains a user name or a password")
     if port == 0:
-        raise _refused(url, "port 0 is none")
+        raise _refusal(url, "0 is not a port")
     host = (parts.hostname or "").lower()
     if (problem := _host_problem(host)) is not None:
-        raise _refused(url, problem)
+        raise _refusal(url, problem)
     return Origin(parts.scheme, host, port or _PORTS[parts.scheme])
 
 
-def joined(base_url: str, path: str, params: Params | None = None) -> str:
-    """The address of a path under the base, or an absolute one as it is, with a query."""
+def join_url(base_url: str, path: str, params: Params | None = None) -> str:
+    """Return the URL of a path under the base, or an absolute one unchanged, with a query."""
     url = path if _ABSOLUTE.match(path) else f"{base_url.rstrip('/')}/{path.lstrip('/')}"
     query = urlencode(_pairs(params or {}))
     if not query:
@@ -73,8 +73,8 @@ def joined(base_url: str, path: str, params: Params | None = None) -> str:
     return f"{url}{'&' if '?' in url else '?'}{query}{hash_sign}{fragment}"
 
 
-def redirected(url: str, location: str) -> str:
-    """Where a Location header leads to from an address."""
+def resolve_location(url: str, location: str) -> str:
+    """Return the URL that a Location header leads to."""
     return urljoin(url, location)
 
 
@@ -87,7 +87,7 @@ def _pairs(params: Params) -> Sequence[tuple[str, str]]:
 
 
 def _word(value: object) -> str:
-    # As JSON says it: providers take `true`, and Python's own word would be `True`.
+    # As in JSON: providers expect `true`, and Python's `str` would give `True`.
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -95,11 +95,11 @@ def _host_problem(host: str) -> str | None:
     if not host:
         return "it names no host"
     if ":" in host:
-        return None if _is_ipv6(host) else "its host is no address"
+        return None if _is_ipv6(host) else "its host is not an address"
     if not _HOST.fullmatch(host) or ".." in host:
         return "its host is not a plain name; write others in their encoded form (xn--…)"
-    # What ends in a number is taken for an IPv4 address, in one of many spellings: 127.1, 0x7f.1,
-    # 2130706433, 0177.0.0.1. One of them is enough.
+    # A host that ends in a number is an IPv4 address, in one of many spellings: 127.1, 0x7f.1,
+    # 2130706433, 0177.0.0.1. Only the usual spelling is accepted.
     if _NUMBER.fullmatch(host.rstrip(".").rsplit(".", 1)[-1]):
         return None if _is_ipv4(host) else "its host is a number in an unusual spelling"
     return None
@@ -120,6 +120,6 @@ def _is_ipv6(host: str) -> bool:
         return False
 
 
-def _refused(url: str, problem: str) -> AddressRefused:
-    # The address may be anything: only what is printable of it is told.
+def _refusal(url: str, problem: str) -> AddressRefused:
+    # The URL may contain anything, so only its printable part is quoted.
     return AddressRefused(f"{ascii(without_query(url))[:200]} must not be called: {problem}")

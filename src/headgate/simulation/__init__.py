@@ -1,7 +1,7 @@
-"""The virtual-time world: the same engine code, run from a seed, with hosts that crash and stall.
+"""The simulation: runs the engine's own code in virtual time, from a seed, with hosts that crash.
 
-This package owns time, order and hosts. Faults of a store, a network or a provider belong to the
-ports that are injected into the engine.
+The package owns time, order and hosts. Faults of a store, a network or a provider are in the ports
+that are injected into the engine.
 """
 
 from headgate.simulation.host import Host, current_host, release_frozen

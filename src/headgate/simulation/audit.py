@@ -1,8 +1,8 @@
-"""A witness inside the database: triggers that note every change, whichever code made it.
+"""The audit: triggers in the database that record every change, whichever code made it.
 
-It watches every leased type, by what its machine says, and owns the invariants that hold at every
-step: LEGAL (only transitions of the machine), FENCE (no write under an old claim), LEASE (nobody is
-declared lost before the lease has ended), and one active job for each sync and connection.
+It watches every leased type by its state machine, and owns the invariants that hold at every step:
+LEGAL (only transitions of the machine), FENCE (no write under an old claim), LEASE (no worker is
+declared lost before its lease has expired), and one active job for each sync and connection.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ TABLES: Sequence[LeaseTable[Any, Any, Any, Any]] = (settle.TABLE, items.TABLE)
 
 _ACTIVE = ", ".join(f"'{word}'" for word in words(JOB.active))
 
-#: What is noted of a row, before and after. A heartbeat extends leases and notes nothing.
+#: The columns that are recorded, before and after a change. A heartbeat is not recorded.
 _NOTED = ("state", "token", "crashes", "lease_until", "updated_at")
 _COLUMNS = [f"{when}_{name}" for name in _NOTED for when in ("old", "new")]
 
@@ -46,7 +46,7 @@ _TABLES = (
 def _trigger(table: LeaseTable[Any, Any, Any, Any]) -> str:
     name = table.table.name
     values = ", ".join(column.replace("_", ".", 1) for column in _COLUMNS)
-    # Of `updated_at`, which every change writes: one to the same state is a change too.
+    # On `updated_at`, which every change writes, even one to the same state.
     return f"""CREATE TRIGGER audit_{name} AFTER UPDATE OF updated_at ON {name} BEGIN
         INSERT INTO audit (type, id, {", ".join(_COLUMNS)})
         VALUES ('{table.kind.machine.name}', old.id, {values});
@@ -54,7 +54,7 @@ def _trigger(table: LeaseTable[Any, Any, Any, Any]) -> str:
 
 
 def install(tx: Connection, tables: Iterable[LeaseTable[Any, Any, Any, Any]] = TABLES) -> None:
-    """Put the witness in place, over the rows of `tables`."""
+    """Create the triggers for the rows of `tables`."""
     for statement in (*_TABLES, *map(_trigger, tables)):
         tx.exec_driver_sql(statement)
 
@@ -62,7 +62,7 @@ def install(tx: Connection, tables: Iterable[LeaseTable[Any, Any, Any, Any]] = T
 def findings(
     tx: Connection, tables: Iterable[LeaseTable[Any, Any, Any, Any]] = TABLES
 ) -> Iterator[str]:
-    """What the witness saw that must not be."""
+    """Return the recorded changes that break an invariant."""
     machines = {table.kind.machine.name: table.kind.machine for table in tables}
     for row in tx.execute(text("SELECT * FROM audit ORDER BY n")):
         who = f"{row.type} {row.id}"
@@ -81,13 +81,13 @@ def findings(
 
 
 class ClaimWitness:
-    """Notes, for every change that took effect, whether it was made under the row's own claim."""
+    """Checks that every change that took effect was made under the row's present claim."""
 
     def __init__(self) -> None:
         self.findings: list[str] = []
 
     def settled(self, change: Change[Any], row: LeasedRow | None) -> None:
-        """A store said that the change made this of the row."""
+        """Check a change and the row that the store returned for it."""
         claim = change.before.token + change.fences
         if row is not None and row.token != claim:
             self.findings.append(

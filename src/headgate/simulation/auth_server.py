@@ -1,7 +1,7 @@
-"""A simulated authorization server: each refresh token is honoured once, and replaced by another.
+"""A simulated authorization server: each refresh token is valid once, and replaced by another.
 
-A pair of tokens that was given out and not stored is the end of a connection. Where the process
-that got it has died, nobody could have helped that; everything else is held against the engine.
+A pair of tokens that was issued and not stored ends a connection. If the process that received it
+has died, nobody could prevent that; every other loss is a violation by the engine.
 """
 
 from datetime import timedelta
@@ -18,25 +18,25 @@ from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.provider import FaultRates
 
 ACCESS_S = 100.0
-#: Two workers that use one refresh token within this long do not both have the lease to do so:
-#: it lasts a minute, of which a worker may have been stalled for three quarters.
+#: Two workers that use one refresh token within this time cannot both have had the lease for it:
+#: a lease lasts a minute, and a worker may have stalled for three quarters of it.
 TWICE_S = 10.0
 
 
 class Exchange(NamedTuple):
-    """Who used a refresh token, and when, in virtual seconds."""
+    """The use of a refresh token: by which host, and when, in virtual seconds."""
 
     host: Host | None
     at: float
 
 
 class AuthServer:
-    """Gives out tokens for connections, and knows which are good."""
+    """Issues tokens for connections, and knows which are valid."""
 
     def __init__(self, loop: SimulationLoop) -> None:
         self._loop = loop
         self._numbers = count(1)
-        #: The one good refresh token of each connection, and who got it.
+        #: The valid refresh token of each connection, and the host that received it.
         self._refresh: dict[str, str] = {}
         self._holder: dict[str, Host | None] = {}
         self._spent: dict[str, Exchange] = {}
@@ -45,7 +45,7 @@ class AuthServer:
         self.findings: list[str] = []
 
     def consent(self, connection_id: str) -> tuple[Secret, Secret]:
-        """The user lets us in: an access token and a refresh token, in place of all older ones."""
+        """Issue an access token and a refresh token, which replace all older ones."""
         number = next(self._numbers)
         access, refresh = f"access {connection_id} {number}", f"refresh {connection_id} {number}"
         self._refresh[connection_id] = refresh
@@ -54,7 +54,7 @@ class AuthServer:
         return Secret(access), Secret(refresh)
 
     def exchange(self, refresh: str) -> tuple[Secret, Secret]:
-        """New tokens for a refresh token that was not used before."""
+        """Return new tokens for a refresh token that was not used before."""
         connection_id = refresh.split()[1]
         if self._refresh[connection_id] != refresh:
             self._judge_second_use(connection_id, refresh)
@@ -74,22 +74,22 @@ class AuthServer:
             )
 
     def lets_in(self, access: str) -> bool:
-        """Whether a request with that access token is answered."""
+        """Whether an access token is valid."""
         return self._loop.time() < self._access_ends[access]
 
     def judge_stored(self, connection_id: str, refresh: str, *, active: bool) -> None:
-        """Whether the tokens that are stored in the end are good."""
+        """Check that the tokens that are stored at the end are valid."""
         holder = self._holder[connection_id]
         if holder is not None and holder.crashed:
             return
         if refresh != self._refresh[connection_id]:
             self.findings.append(f"TOKEN: the refresh token of {connection_id} was lost")
         elif not active:
-            self.findings.append(f"TOKEN: {connection_id} is refused with a good refresh token")
+            self.findings.append(f"TOKEN: {connection_id} is refused with a valid refresh token")
 
 
 class SimulatedAuth:
-    """How users let us in at the server."""
+    """The `Auth` of the simulated server."""
 
     refreshes = True
     refresh_margin_s = 10.0
@@ -101,15 +101,15 @@ class SimulatedAuth:
         self._trouble = trouble
 
     def merged(self, other: Auth) -> Auth | None:
-        """Both syncs of a provider share one."""
+        """Return this if both are the same object."""
         return self if other is self else None
 
     def placed(self, access: Secret) -> TokenPlacement:
-        """The access token as a request carries it."""
+        """Return the access token's place in a request."""
         return TokenPlacement(headers={"authorization": access.reveal()})
 
     async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
-        """New tokens; a request that fails has not reached the server."""
+        """Return new tokens; a request that fails has not reached the server."""
         await around.clock.sleep(self._draw.uniform(0, 3))
         if self._draw.random() < self._trouble.fails:
             raise Transient("the token endpoint says 503")

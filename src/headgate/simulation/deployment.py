@@ -1,7 +1,7 @@
-"""A simulated deployment: worker processes that come and go around one SQLite file.
+"""A simulated deployment: worker processes that start and stop around one SQLite file.
 
-Owns processes and what they share: the file, its clock and the hints. What goes wrong is decided by
-`scenario.py`; what a store call suffers, by `faulty_store.py`.
+The module owns the processes and what they share: the file, its clock and the hints. `scenario.py`
+decides what goes wrong; `faulty_store.py` has the faults of a store.
 """
 
 import tempfile
@@ -51,10 +51,10 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class StoreClock:
-    """The store's own time: no host's skew reaches it.
+    """The store's own clock, without the skew of any host.
 
-    The store yields by sleeping for no time, before it does anything and before it answers. Those
-    are the points where its caller's process may die, with the write undone, or done and unknown.
+    The store sleeps for zero seconds before each operation and before it returns. At these points
+    the caller's process may die: before the write, or after it without knowing.
     """
 
     def __init__(self, loop: SimulationLoop, faults: StoreFaults) -> None:
@@ -63,11 +63,11 @@ class StoreClock:
         self._sleeper = VirtualClock(loop)
 
     def now(self) -> datetime:
-        """Virtual time since the start."""
+        """Return the virtual time."""
         return START + timedelta(seconds=self._loop.time())
 
     def monotonic(self) -> float:
-        """Virtual seconds."""
+        """Return virtual seconds."""
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
@@ -79,14 +79,14 @@ class StoreClock:
 
 
 class ProcessExtras(msgspec.Struct, frozen=True):
-    """What is added to a process beside the engine: leased types, and services of its own."""
+    """What a workload adds to a process: leased types and services."""
 
     leased: Sequence[LeasedWork] = ()
     services: Sequence[Service] = ()
 
 
 class Process:
-    """One incarnation of a worker process: its connections, its runtime, its worker."""
+    """One incarnation of a worker process: its database, its runtime, its worker."""
 
     def __init__(self, deployment: "Deployment", host: Host) -> None:
         loop = deployment.loop
@@ -130,18 +130,18 @@ class Process:
         self._supervisor = Supervisor(self.runtime, deployment.worker, worker=str(host))
 
     def faulty(self, store: object) -> FaultyStore:
-        """The store as this process reaches it, with the faults of the run."""
+        """Wrap a store with the faults of the run."""
         return FaultyStore(store, *self._faults)
 
     async def start(self) -> None:
-        """Connect and begin to work."""
+        """Open the database and start the worker."""
         await self.database.open()
         await self._supervisor.start()
         for service in self._services:
             await service.start()
 
     async def stop(self) -> None:
-        """Stop in peace."""
+        """Stop gracefully."""
         for service in self._services:
             await service.stop()
         await self._supervisor.stop()
@@ -151,7 +151,7 @@ class Process:
 
 
 class Deployment:
-    """The processes around one file."""
+    """The processes around one SQLite file."""
 
     def __init__(
         self,
@@ -168,40 +168,40 @@ class Deployment:
         self.syncs = syncs
         self.worker = worker
         self.make_store = make_store
-        #: What each process runs beside the engine.
+        #: What workloads add to each process.
         self.joining = joining
         self.signal = LocalSignal()
         self.faults = StoreFaults(loop.random("store"))
         self.witness = ClaimWitness()
-        #: A limiter of its own, where budgets are not kept in the file.
+        #: A limiter server, if budgets are not in the file.
         self.limiter: LimiterServer | None = None
-        #: Puts somebody beside a process's limiter who watches it.
+        #: Wraps a process's limiter, to observe it.
         self.watch_limiter: Callable[[Limiter], Limiter] = lambda limiter: limiter
-        #: The way to the providers, and the vault for what they let users in with.
+        #: The transport to the providers, and the vault for credentials.
         self.transport: Transport | None = None
         self.vault: Vault | None = None
         self.processes: dict[str, Process] = {}
 
     def migrate(self) -> None:
-        """Make the tables."""
-        self.file.write_bytes(_migrated())
+        """Create the tables."""
+        self.file.write_bytes(_migrated_file())
 
     def limiter_of(self, database: InlineSqliteDatabase) -> Limiter:
-        """A process's way to the budgets."""
+        """Return a process's limiter."""
         server = self.limiter
         return self.watch_limiter(SqlLimiter(database) if server is None else LimiterClient(server))
 
     def credentials(
         self, store: CredentialStore, clock: Clock, rng: Random, ids: Ids
     ) -> Credentials | None:
-        """A process's view of users' credentials, where there are any."""
+        """Return a process's credentials, if there is a vault."""
         if self.transport is None or self.vault is None:
             return None
-        around = AuthContext(transport=self.transport, clock=clock, rng=rng)
-        return Credentials(store, self.vault, around, ids)
+        context = AuthContext(transport=self.transport, clock=clock, rng=rng)
+        return Credentials(store, self.vault, context, ids)
 
     def launch(self, name: str) -> Process:
-        """Start a process of that name; its next incarnation, where it has crashed before."""
+        """Start a process with that name; if it has crashed, its next incarnation."""
         before = self.processes.get(name)
         host = self.loop.host(name) if before is None else before.host.restart()
         process = self.processes[name] = Process(self, host)
@@ -209,20 +209,20 @@ class Deployment:
         return process
 
     def launch_crashed(self) -> int:
-        """Start what has died, as a supervisor of processes does; how many that were."""
+        """Start crashed processes again, and return how many there were."""
         crashed = [name for name, process in self.processes.items() if process.host.crashed]
         for name in crashed:
             self.launch(name)
         return len(crashed)
 
     def client(self) -> Process:
-        """A process that submits and asks, but does not work; it never crashes."""
+        """Return a process that submits and reads jobs, but does not work, and never crashes."""
         return Process(self, self.loop.host("client"))
 
 
 @cache
-def _migrated() -> bytes:
-    """A migrated, empty file. One serves all runs: to migrate takes longer than many a scene."""
+def _migrated_file() -> bytes:
+    """Return a migrated, empty file; cached, because migrating takes longer than many runs."""
     with tempfile.TemporaryDirectory(prefix="headgate-migrated-") as folder:
         file = Path(folder) / "empty.db"
         engine = create_engine(f"sqlite:///{file}")

@@ -1,6 +1,6 @@
-"""A store that fails as real ones do: before the call, after it, or slowly.
+"""A store that fails as real ones do: before a call, after it, or by being slow.
 
-The worst of the three is the second: the write took effect, and nobody was told.
+The second is the worst: the write took effect, and the caller does not know.
 """
 
 import random
@@ -13,7 +13,7 @@ from headgate.simulation.audit import ClaimWitness
 
 
 class StoreFaults:
-    """How often what goes wrong; shared by all processes, and switched off for the last act."""
+    """The rates of a store's faults; all processes share them, and the last act has none."""
 
     def __init__(self, draw: random.Random) -> None:
         self._draw = draw
@@ -21,24 +21,24 @@ class StoreFaults:
         self.after = 0.0
         self.slow = 0.0
         self.slow_s_max = 30.0
-        #: The calling process dies at the very moment of a call.
+        #: The calling process dies during a call.
         self.death = 0.0
 
     def off(self) -> None:
-        """From now on the store does what it is told."""
+        """Switch all faults off."""
         self.before = self.after = self.slow = self.death = 0.0
 
     def strikes(self, share: float) -> bool:
-        """Whether this fault strikes this call."""
+        """Whether a fault with this rate hits the present call."""
         return share > 0 and self._draw.random() < share
 
     def delay_s(self) -> float:
-        """How long a slow call takes."""
+        """Return how long a slow call takes."""
         return self._draw.uniform(0, self.slow_s_max)
 
 
 class FaultyStore:
-    """Any store, with faults around every call, and a witness beside every settled change."""
+    """Wraps a store: faults around every call, and a check of every settled change."""
 
     def __init__(
         self, store: Any, faults: StoreFaults, clock: Clock, witness: ClaimWitness
@@ -69,7 +69,7 @@ class FaultyStore:
         return with_faults
 
     async def settle(self, change: Any, payload: Any = None) -> Any:
-        """Settle, and let the witness see what came of it, whoever is told."""
+        """Settle a change, and check the result even if the caller does not get it."""
 
         async def settle(change: Any, payload: Any) -> Any:
             row = await self._store.settle(change, payload)
@@ -79,7 +79,7 @@ class FaultyStore:
         return await self._with_faults("settle", settle)(change, payload)
 
     async def settle_many(self, batch: Sequence[tuple[Any, Any]]) -> Any:
-        """The same for many."""
+        """Settle many changes in the same way."""
 
         async def settle_many(batch: Sequence[tuple[Any, Any]]) -> Any:
             rows = await self._store.settle_many(batch)

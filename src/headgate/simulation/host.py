@@ -1,7 +1,7 @@
-"""Hosts: simulated processes that crash, restart, pause, and disagree on the time.
+"""Hosts: simulated processes that crash, restart, pause, and have clocks of their own.
 
-Owns the mark by which code belongs to a host, and the keeping of what a crashed host left. The
-order in which the hosts run is for the loop to decide.
+The module owns the mark by which code belongs to a host, and keeps what a crashed host left. The
+loop decides the order in which hosts run.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ CLOSE_TRIES = 8
 
 _HOST: ContextVar[Host | None] = ContextVar("headgate_simulation_host", default=None)
 
-# A crashed process never runs again, not even a `finally`; but a suspended coroutine that loses its
-# last reference is closed by Python, which runs them, and there is no way to discard a frame unrun.
-# So crashed hosts are kept here until `release_frozen`. The list has one reference too many, on
-# purpose: otherwise interpreter exit, which clears module globals, would still empty it.
+# A crashed process never runs again, not even a `finally`. But when a suspended coroutine loses its
+# last reference, Python closes it and runs its `finally` blocks, and a frame cannot be discarded
+# otherwise. So crashed hosts are kept here until `release_frozen`. The extra reference is on
+# purpose: at exit the interpreter clears module globals, and would empty the list.
 _FROZEN: list[Host] = []
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_FROZEN))
 
 
 class Host:
-    """One incarnation of a simulated process; `SimulationLoop.host` makes it.
+    """One incarnation of a simulated process; `SimulationLoop.host` creates it.
 
-    Its code is every handle whose context is marked with it: its tasks, their children and timers.
+    Its code is every handle whose context names the host: its tasks, their children and timers.
     """
 
     def __init__(self, loop: SimulationLoop, name: str, incarnation: int = 1) -> None:
         self.name = name
         self.incarnation = incarnation
-        #: How far its wall clock is ahead; set it at any moment to make the clock step.
+        #: How far its wall clock is ahead; set it at any time to make the clock jump.
         self.skew_s = 0.0
         #: How many seconds its wall clock gains per second since the start of the run.
         self.drift = 0.0
@@ -63,14 +63,14 @@ class Host:
         return self._loop.create_task(coro, name=name, context=context)
 
     def crash(self) -> None:
-        """Stop for ever, as by SIGKILL: no handle of this host runs again, and no `finally`."""
+        """Stop for good, as by SIGKILL: no handle of this host runs again, and no `finally`."""
         if current_host() is self and asyncio.current_task(self._loop) is not None:
             # Returning would let the dead process run on until its next await.
             raise RuntimeError(f"{self} cannot crash itself this way: await crash_here()")
         self._die()
 
     async def crash_here(self) -> NoReturn:
-        """Crash the host that is running this very line: the await never returns."""
+        """Crash the host that runs this line: the await never returns."""
         if current_host() is not self:
             raise RuntimeError(f"{self} is not the running host: call crash()")
         self._die()
@@ -84,13 +84,13 @@ class Host:
             self._loop.note(f"{self} crashed")
 
     def pause(self) -> None:
-        """Withhold this host's handles, as by SIGSTOP, until `resume`."""
+        """Hold back this host's handles, as by SIGSTOP, until `resume`."""
         if not self.crashed and not self.paused:
             self.paused = True
             self._loop.note(f"{self} paused")
 
     def resume(self) -> None:
-        """Let it run again; timers that came due meanwhile fire now."""
+        """Let the host run again; timers that came due meanwhile fire now."""
         if self.paused:
             self.paused = False
             self._loop.readmit(self._held)
@@ -98,7 +98,7 @@ class Host:
             self._loop.note(f"{self} resumed")
 
     def restart(self) -> Host:
-        """Crash if still up, and return the next incarnation, on the same machine's clock."""
+        """Crash the host if it still runs, and return the next incarnation, with the same clock."""
         self.crash()
         successor = Host(self._loop, self.name, self.incarnation + 1)
         successor.skew_s, successor.drift = self.skew_s, self.drift
@@ -106,33 +106,33 @@ class Host:
         return successor
 
     def withholds(self, handle: asyncio.Handle) -> bool:
-        """Whether a handle of this host may not run now; if so, the host takes it."""
+        """Whether a handle of this host may not run now; if so, the host keeps it."""
         if stopped := self.paused or self.crashed:
             self._held.append(handle)
         return stopped
 
     def freeze(self, remains: Iterable[object]) -> None:
-        """Keep `remains` from ever being finalised."""
+        """Prevent `remains` from being finalised."""
         self._held.extend(remains)
         _FROZEN.append(self)
 
 
 def current_host() -> Host | None:
-    """The host whose code is running, or None outside all of them."""
+    """Return the host whose code is running; None outside all hosts."""
     return _HOST.get()
 
 
 def host_of(code: Any) -> Host | None:
-    """The host that a handle or a task belongs to."""
+    """Return the host that a handle or a task belongs to."""
     host: Host | None = code._context.get(_HOST)
     return host
 
 
 def release_frozen() -> None:
-    """Give back the memory and files that the crashed hosts of closed loops hold.
+    """Release the memory and files of the crashed hosts of closed loops.
 
-    This does run their `finally` blocks, so call it once the verdict on a run is known. They run in
-    their host's context: a port can refuse them by `current_host().crashed`.
+    This runs their `finally` blocks, so call it when the verdict on a run is known. The blocks run
+    in their host's context, so a port can refuse them by `current_host().crashed`.
     """
     for host in [host for host in _FROZEN if host._loop.is_closed()]:
         for task in [held for held in host._held if isinstance(held, Task)]:

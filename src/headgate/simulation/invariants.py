@@ -1,4 +1,4 @@
-"""The verdict at the end of a run: LOSS, LIVE, ONCE and EARLY, from what is stored and accepted."""
+"""The invariants at the end of a run: LOSS, LIVE, ONCE and EARLY, checked in the database."""
 
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
@@ -14,15 +14,15 @@ from headgate.simulation.provider import PAGES, EarlyRequest, RequestLedger, rec
 from headgate.store.sql import coverage, events, records, settle
 
 _EVENTS_MAX = 100_000
-#: A worker that was declared lost may go on with its chunk for so long.
+#: How long a worker that was declared lost may go on with its chunk.
 ZOMBIE = timedelta(seconds=90)
-#: Events that each stand for one committed chunk. A cancel or a pause that met a chunk on its way
-#: stands for it too, and says so.
+#: Each of these events is one committed chunk. A cancel or a pause that came during a chunk counts
+#: as its event too, and says so.
 _CHUNK_EVENTS = (EventKind.CHUNK, EventKind.SUCCEEDED, EventKind.DAY_FAILED)
 
 
 def judge(tx: Connection, acknowledged: Mapping[str, Job], ledger: RequestLedger) -> list[str]:
-    """What is wrong with the end of the jobs that read days and pages."""
+    """Return what is wrong at the end with the jobs that read days and pages."""
     found = [f"ONCE: the ledger was sent two contents under {key}" for key in ledger.changed]
     for job_id in sorted(acknowledged):
         found += _judge_job(tx, job_id, ledger)
@@ -30,24 +30,24 @@ def judge(tx: Connection, acknowledged: Mapping[str, Job], ledger: RequestLedger
 
 
 def judge_ends(tx: Connection, acknowledged: Mapping[str, Job]) -> Iterable[str]:
-    """Jobs that are gone, that have not ended, or whose chunks were not committed once."""
+    """Return the jobs that are gone, have not ended, or did not commit each chunk once."""
     for job_id in sorted(acknowledged):
         yield from _judge_job(tx, job_id, None)
 
 
 def judge_arrivals(tx: Connection, early: Iterable[EarlyRequest]) -> Iterable[str]:
-    """Requests that came too early, though the job knew that it had to wait.
+    """Return requests that came too early, although the job knew that it had to wait.
 
-    It did not where its worker died before it could say so, where people made it go on, or where
-    a worker that had lost the job was the one who was refused.
+    The job did not know if its worker died before it could store the wait, if people resumed it,
+    or if the refused worker had already lost the job.
     """
     for request in early:
         since, until = (START + timedelta(seconds=at) for at in request[1:])
-        told = events.of_job(tx, request.job_id, after=0, limit=_EVENTS_MAX)
-        between = {event.kind for event in told if since <= event.at <= until}
+        history = events.of_job(tx, request.job_id, after=0, limit=_EVENTS_MAX)
+        between = {event.kind for event in history if since <= event.at <= until}
         lost = any(
             event.kind == EventKind.RESCUED and since - ZOMBIE <= event.at <= since
-            for event in told
+            for event in history
         )
         if between == {EventKind.DEFERRED} and not lost:
             yield f"EARLY: {request.job_id} asked at {until:%H:%M:%S}, refused at {since:%H:%M:%S}"
@@ -67,13 +67,13 @@ def _judge_job(tx: Connection, job_id: str, ledger: RequestLedger | None) -> Ite
 
 
 def _chunks_once(tx: Connection, job: Job) -> Iterable[str]:
-    """Every committed chunk told once: steps and events agree."""
-    told = 0
+    """Check that each committed chunk has one event."""
+    recorded = 0
     for event in events.of_job(tx, job.id, after=0, limit=_EVENTS_MAX):
-        kept = event.data.get("after") in _CHUNK_EVENTS
-        told += event.kind in _CHUNK_EVENTS or kept
-    if told != job.steps:
-        yield f"ONCE: {job.id} committed {job.steps} chunks and told of {told}"
+        with_chunk = event.data.get("after") in _CHUNK_EVENTS
+        recorded += event.kind in _CHUNK_EVENTS or with_chunk
+    if recorded != job.steps:
+        yield f"ONCE: {job.id} committed {job.steps} chunks and has events of {recorded}"
 
 
 def _complete(tx: Connection, job: Job, ledger: RequestLedger) -> Iterable[str]:
@@ -84,7 +84,7 @@ def _complete(tx: Connection, job: Job, ledger: RequestLedger) -> Iterable[str]:
     if job.sync == "sent":
         yield from _sent_once(job, ledger)
     else:
-        yield from _kept(tx, job)
+        yield from _stored(tx, job)
 
 
 def _days(job: Job) -> list[date]:
@@ -100,14 +100,14 @@ def _days_complete(tx: Connection, job: Job) -> Iterable[str]:
     for day in days:
         if day not in covered:
             yield f"LOSS: {job.id} is done, but {day} is not covered"
-    # A job that finds every day held already ends in one step.
+    # A job whose days are all imported already ends in one step.
     planned = max(1, days_in(job.plan))
     if job.steps != planned:
         yield f"ONCE: {job.id} has {planned} days to read and committed {job.steps} chunks"
 
 
 def _sent_once(job: Job, ledger: RequestLedger) -> Iterable[str]:
-    """The ledger accepted the chunks that were committed, under their keys, and no others."""
+    """Check that the ledger accepted the committed chunks, under their keys, and no others."""
     prefix = f"{job.id}:"
     accepted = {int(key.removeprefix(prefix)) for key in ledger.accepted if key.startswith(prefix)}
     if beyond := {step for step in accepted if step >= job.steps}:
@@ -117,12 +117,12 @@ def _sent_once(job: Job, ledger: RequestLedger) -> Iterable[str]:
         yield f"LOSS: {job.id} counts {job.summary.records} records, the ledger accepted {sent}"
 
 
-def _kept(tx: Connection, job: Job) -> Iterable[str]:
-    """What a held day or page brought is in the database, as the provider has it."""
-    held = records.of_connection(tx, job.sync, job.connection_id, after=None, limit=_EVENTS_MAX)
-    there = {record.key: record.data for record in held}
+def _stored(tx: Connection, job: Job) -> Iterable[str]:
+    """Check that the records of imported days and pages are stored as the provider has them."""
+    found = records.of_connection(tx, job.sync, job.connection_id, after=None, limit=_EVENTS_MAX)
+    stored = {record.key: record.data for record in found}
     if job.mode is not Mode.HISTORY:
-        missing = [f"page {page}" for page in range(PAGES) if f"page {page}" not in there]
+        missing = [f"page {page}" for page in range(PAGES) if f"page {page}" not in stored]
         return [f"LOSS: {job.id} is done without {key}" for key in missing]
     days = _days(job)
     rows = coverage.of_days(tx, job.sync, job.connection_id, days[0], days[-1])
@@ -131,5 +131,5 @@ def _kept(tx: Connection, job: Job) -> Iterable[str]:
         for row in rows
         if row.status is DayStatus.HELD
         for record in records_of(job.connection_id, row.day)
-        if there.get(record.key) != record.data
+        if stored.get(record.key) != record.data
     ]

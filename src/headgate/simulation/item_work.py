@@ -1,4 +1,4 @@
-"""Items of a provider with a budget: jobs register and fetch them, people reset some of them."""
+"""A workload of items: jobs fetch them from a provider with a budget, and people reset some."""
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -34,28 +34,28 @@ from headgate.store.sql import documents, items
 COLLECTION = "photos"
 BACKFILL, LIVE = "photos", "live photos"
 PEOPLE = 2
-#: Each person has one connection, with so many photos.
+#: The photos of each person's one connection.
 PHOTOS = 10
 PAGE = 5
 BATCH = 4
-#: The provider answers within one of these: now and then only after a worker's lease has ended.
+#: The longest response times to draw from: the last exceeds a worker's lease.
 ANSWER_S_MAX = (2.0, 2.0, 2.0, 25.0)
-#: Well below what the workers could send.
+#: Much smaller than what the workers could send.
 BUDGET = Budget(COLLECTION, [Limit(8, per="60s", reserve=2)], slots=3, pace_s_min=1.0)
 RETRY = ItemRetryPolicy()
-#: Every so many photos there is one that the provider has lost.
+#: One photo in this many is lost at the provider.
 LOST_EVERY = 7
-#: The first photos of an album have no id at the provider before this.
+#: The first photos of an album get their ids at the provider only after this time.
 IDS_AFTER_S = 600.0
 
 
 def photo_of(item_id: str) -> Document:
-    """What the provider holds: always the same."""
+    """Return a photo as the provider has it: always the same."""
     return Document.of_json({"name": item_id, "points": [len(item_id) + n for n in range(3)]})
 
 
 def is_lost(number: int) -> bool:
-    """Whether the provider has nothing there."""
+    """Whether the provider has lost the photo."""
     return number % LOST_EVERY == LOST_EVERY - 1
 
 
@@ -69,11 +69,11 @@ class PhotoSource:
         self._draw = draw
         self._trouble = trouble
         self._meter = meter
-        #: Ids that were registered, and acknowledged.
+        #: The ids of items whose registration was acknowledged.
         self.registered: set[str] = set()
 
     async def read(self, ctx: Context) -> Chunk:
-        """List a page, or fetch what is due; live work fetches what somebody asks for."""
+        """List a page, or fetch what is due; live work fetches only the hot lane."""
         lane = Lane.HOT if ctx.sync == LIVE else None
         begin = ctx.cursor if isinstance(ctx.cursor, int) else 0
         if lane is None and begin < PHOTOS:
@@ -113,7 +113,7 @@ class PhotoSource:
 
 
 class ItemWorkload(JobWorkload):
-    """People who have their photos fetched."""
+    """The workload: people whose photos are fetched."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
@@ -124,7 +124,7 @@ class ItemWorkload(JobWorkload):
         self._keys = count()
 
     def syncs(self) -> Sequence[Sync]:
-        """Backfill and live work, which may want the same photo at the same time."""
+        """Return a backfill and live work, which may fetch the same photo at the same time."""
         return [
             Sync(
                 name=name,
@@ -137,17 +137,17 @@ class ItemWorkload(JobWorkload):
         ]
 
     def prepare(self, deployment: Deployment) -> None:
-        """Keep the budget in the file, or in a server that is away now and then."""
+        """Count the budget in the file, or in a server that is down now and then."""
         if self.stage.loop.random("limiter").random() < 0.5:
             self._server = LimiterServer(StoreClock(self.stage.loop, deployment.faults))
             deployment.limiter = self._server
-        deployment.watch_limiter = self._watched
+        deployment.watch_limiter = self._meter_limiter
 
-    def _watched(self, limiter: Limiter) -> Limiter:
+    def _meter_limiter(self, limiter: Limiter) -> Limiter:
         return cast(Limiter, MeteredLimiter(limiter, self._meter))
 
     def people(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """Owners of photos, and whoever stops the server of the limiter."""
+        """Return the owners of photos, and the outages of the limiter."""
         people: list[Coroutine[Any, Any, None]] = [self._owner(n) for n in range(PEOPLE)]
         return people if self._server is None else [*people, self._outages(self._server)]
 
@@ -158,14 +158,14 @@ class ItemWorkload(JobWorkload):
             if chance < 0.4 or not mine:
                 await self._submit(number, draw.choice((Lane.HOT, Lane.COLD)))
             elif chance < 0.8:
-                await self._fetch_now(number, draw.sample(mine, 3))
+                await self._fetch_at_once(number, draw.sample(mine, 3))
             elif self.acknowledged:
                 await self.command(draw.choice(sorted(self.acknowledged)), draw.random())
 
         await self.act(f"owner {number}", act)
 
-    async def _fetch_now(self, number: int, some: Sequence[str]) -> None:
-        """Start afresh what seems to hang, or else some others, and have them fetched at once."""
+    async def _fetch_at_once(self, number: int, some: Sequence[str]) -> None:
+        """Reset items that seem to hang, or else some others, and fetch them at once."""
         items = self.stage.client.runtime.fetching.items
         hangs = await items.list_items(
             COLLECTION, user_id=_user(number), states=ITEM.claimed, limit=len(some)
@@ -174,8 +174,8 @@ class ItemWorkload(JobWorkload):
         for item_id in wanted:
             with suppress(IllegalTransition):
                 await reset_item(items, item_id)
-        asked = [int(item_id.partition("-")[2]) for item_id in wanted]
-        await items.register([_photo(str(number), each, lane=Lane.HOT) for each in asked])
+        numbers = [int(item_id.partition("-")[2]) for item_id in wanted]
+        await items.register([_photo(str(number), each, lane=Lane.HOT) for each in numbers])
         # As a webhook does: whichever job is active looks again.
         job = (await ensure(self.stage.client.runtime, _request(LIVE, number, Lane.HOT))).job
         self.acknowledged[job.id] = job
@@ -200,26 +200,28 @@ class ItemWorkload(JobWorkload):
     # ---- the end -------------------------------------------------------------------------------
 
     async def wind_up(self) -> bool:
-        """Whether all jobs and items have ended; where no job fetches what is left, submit one."""
+        """Submit jobs for items that are left, and return whether all jobs and items have ended."""
         ended = await super().wind_up()
-        found = await self.stage.client.database.read(_all)
-        waiting = [item for item in found if not _is_over(item) and item.state not in ITEM.claimed]
+        found = await self.stage.client.database.read(_all_items)
+        waiting = [
+            item for item in found if not _has_ended(item) and item.state not in ITEM.claimed
+        ]
         for number in sorted({int(item.connection_id) for item in waiting}):
             await self._submit(number, Lane.HOT)
-        return ended and all(map(_is_over, found))
+        return ended and all(map(_has_ended, found))
 
     def judge(self, tx: Connection) -> Iterable[str]:
-        """LOSS, LIVE and ONCE of jobs and items, and BUDGET."""
+        """Check LOSS, LIVE and ONCE of jobs and items, and BUDGET."""
         yield from judge_ends(tx, self.acknowledged)
         yield from self._meter.findings()
-        found = {item.id: item for item in _all(tx)}
+        found = {item.id: item for item in _all_items(tx)}
         for item_id in sorted(self._source.registered - found.keys()):
             yield f"LOSS: item {item_id} was registered and is gone"
         for item in found.values():
             yield from _judge_item(tx, item)
 
     def counts(self) -> Mapping[str, int]:
-        """The jobs, the items, and the requests that reached the provider."""
+        """Count the jobs, the items, and the requests that reached the provider."""
         items = len(self._source.registered)
         return {**super().counts(), "items": items, "requests": self._meter.arrivals}
 
@@ -250,17 +252,17 @@ def _request(sync: str, number: int, lane: Lane) -> JobRequest:
     )
 
 
-def _all(tx: Connection) -> list[Item]:
+def _all_items(tx: Connection) -> list[Item]:
     return items.find(tx, COLLECTION, limit=PEOPLE * PHOTOS + 1)
 
 
-def _is_over(item: Item) -> bool:
+def _has_ended(item: Item) -> bool:
     return item.state in ITEM.terminal or item.stuck
 
 
 def _judge_item(tx: Connection, item: Item) -> Iterable[str]:
     who = f"item {item.id}"
-    if not _is_over(item):
+    if not _has_ended(item):
         yield f"LIVE: {who} is still {item.state.value}, due {item.next_attempt_at}"
     limits = {
         "retry_count": RETRY.failures_max,

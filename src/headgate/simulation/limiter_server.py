@@ -1,8 +1,8 @@
-"""Redis, as a simulation sees it: ledgers in memory, a clock of its own; it stops, and it forgets.
+"""The simulated Redis limiter: ledgers in memory, with a clock of its own; it may stop and forget.
 
-The limiter in Redis and this one are held to the same answers by the conformance suite, so what is
-shown here with virtual days holds there. Each call yields before it takes effect and before it
-answers: those are the points where its caller's process may die.
+The conformance suite checks that this limiter and the one in Redis behave alike, so what holds here
+in virtual days holds there. Each call yields before it takes effect and before it returns: at these
+points the caller's process may die.
 """
 
 from collections.abc import Mapping
@@ -23,25 +23,25 @@ from headgate.model.budget import (
 
 
 class LimiterServer:
-    """What all processes of a deployment ask."""
+    """The limiter that all processes of a deployment share."""
 
     def __init__(self, clock: Clock) -> None:
-        """Count by `clock`, which no host's skew reaches."""
+        """Count by `clock`, which has no host's skew."""
         self.clock = clock
         self.ledgers = MemoryLimiter(clock)
         self.is_up = True
 
     def restart_empty(self) -> None:
-        """Come back without anything that was counted."""
+        """Come back with all counts lost."""
         self.ledgers.forget()
         self.is_up = True
 
 
 class LimiterClient:
-    """One process's way to the server."""
+    """One process's client of the server."""
 
     def __init__(self, server: LimiterServer) -> None:
-        """Ask `server`."""
+        """Call `server`."""
         self._server = server
 
     async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
@@ -78,12 +78,12 @@ class LimiterClient:
         return await self._server.ledgers.refused(budget, ask, retry_after_s=retry_after_s)
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
-        """How the budget stands."""
+        """Return the use of the budget."""
         await self._reach()
         return await self._server.ledgers.use(budget, connection_id=connection_id)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is no connection to close."""
 
     async def _hop(self) -> None:
         await self._server.clock.sleep(0)

@@ -1,19 +1,19 @@
-"""A deterministic asyncio loop: virtual time, and one seeded decision.
+"""A deterministic asyncio loop: virtual time, and one decision, which the seed makes.
 
-Owns what runs next, and when. What befalls a host is in `host.py`; how a run begins, ends and
-fails is in `runner.py`.
+The module decides what runs next, and when. Crashes and pauses of hosts are in `host.py`; how a run
+begins, ends and fails is in `runner.py`.
 
 The same program and seed give the same run, in any process, because nothing else decides:
 
-* time stands still while anything can run, then jumps to the next timer;
+* time does not move while anything can run, then jumps to the next timer;
 * one draw from the seed picks which ready handle runs next (seed None: first in, first out);
 * tasks and futures are named and hashed by a count of this loop's own, so that a set of them, as
   `asyncio.wait` and `TaskGroup` keep, iterates in the same order everywhere;
-* the garbage collector, which runs finalisers, works at counted steps only;
-* there are no threads, sockets, signals or subprocesses: asking for one raises `NotSimulated`.
+* the garbage collector, which runs finalisers, runs only at fixed steps;
+* there are no threads, sockets, signals or subprocesses: using one raises `NotSimulated`.
 
-What stays with the caller: do not iterate a set of other objects (`asyncio.as_completed` does so
-with coroutines: give it tasks), and inject clocks, ids and randomness (`SimulationLoop.random`).
+The caller must not iterate a set of other objects (`asyncio.as_completed` does so with coroutines:
+pass tasks), and must inject clocks, ids and randomness (`SimulationLoop.random`).
 """
 
 import asyncio
@@ -70,11 +70,11 @@ class SimulationLoop(UnrealLoop):
         self.step_limit = step_limit
         self.time_limit_s = time_limit_s
         self.steps = 0
-        #: The last notes: the application's events, and what befell the hosts.
+        #: The last notes: the application's events, and the crashes and pauses of hosts.
         self.trace: deque[str] = deque(maxlen=EVENTS_KEPT)
         #: The latest incarnation of each host, by name.
         self.hosts: dict[str, Host] = {}
-        #: The pending tasks, in order of creation; held here, so that the collector loses none.
+        #: The pending tasks, in order of creation; referenced here, so that none is collected.
         self.tasks: dict[Task[Any], None] = {}
         self._last_steps: deque[str] = deque(maxlen=STEPS_KEPT)
         self._hash = hashlib.sha256()
@@ -90,14 +90,14 @@ class SimulationLoop(UnrealLoop):
         self._thread_id: int | None = None
         self._closed = False
 
-    # What a simulation adds: hosts, randomness, the trace.
+    # Beyond asyncio's interface: hosts, randomness, the trace.
 
     def host(self, name: str) -> Host:
-        """The latest incarnation of this name; the first one is made on first use."""
+        """Return the latest incarnation of this name; the first use creates the first one."""
         return self.hosts.setdefault(name, Host(self, name))
 
     def random(self, stream: str) -> random.Random:
-        """A new generator for one use, by name: a draw in one reshuffles no other."""
+        """Return a new generator for one purpose, by name: a draw from one changes no other."""
         return random.Random(f"{self.seed}/{stream}")
 
     def note(self, text: str) -> None:
@@ -106,11 +106,11 @@ class SimulationLoop(UnrealLoop):
         self._hash.update(f"note {self.trace[-1]}\n".encode())
 
     def trace_hash(self) -> str:
-        """The SHA-256 of everything that ran or was noted: equal hashes mean the same run."""
+        """Return the SHA-256 of all that ran or was noted: equal hashes mean the same run."""
         return self._hash.hexdigest()
 
     def report(self) -> str:
-        """What one needs to understand and to repeat this run."""
+        """Return what is needed to understand and to repeat this run."""
         lines = [
             f"simulation: seed={self.seed} steps={self.steps} time_s={self._time!r}",
             f"trace: {self.trace_hash()}",
@@ -120,14 +120,14 @@ class SimulationLoop(UnrealLoop):
         ]
         return "\n  ".join(lines)
 
-    # What only a Host calls.
+    # For `Host` only.
 
     def readmit(self, handles: list[asyncio.Handle]) -> None:
-        """Make handles ready that were withheld: they came up before all that is ready now."""
+        """Make held-back handles ready, before all that are ready now."""
         self._ready.extendleft(reversed(handles))
 
     def disown(self, host: Host) -> list[object]:
-        """Hand over what a crashed host had; its ready handles follow as they come up."""
+        """Give a crashed host its tasks and timers; its ready handles follow as they come up."""
         tasks = [task for task in self.tasks if host_of(task) is host]
         for task in tasks:
             del self.tasks[task]
@@ -138,7 +138,7 @@ class SimulationLoop(UnrealLoop):
     # Running.
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
-        """Run until `future` is done; what nobody handled is kept for `unhandled`."""
+        """Run until `future` is done; unhandled errors are kept for `unhandled`."""
         check_no_loop_runs()
         assert not isinstance(future, Generator)  # asyncio's interface predates `async def`
         main = asyncio.ensure_future(future, loop=self)
@@ -185,7 +185,7 @@ class SimulationLoop(UnrealLoop):
             gc.collect()
 
     def _advance(self) -> None:
-        """Jump to the next timer that can fire, and make ready all that are due with it."""
+        """Jump to the next timer that can fire, and make all timers of that time ready."""
         while self._timers and _is_void(self._timers[0][2]):
             heapq.heappop(self._timers)
         if not self._timers:
@@ -208,10 +208,10 @@ class SimulationLoop(UnrealLoop):
     # The end of a run.
 
     def unhandled(self) -> list[Exception]:
-        """What tasks and callbacks raised and nobody looked at."""
+        """Return the errors of tasks and callbacks that nobody handled."""
         for task in list(self._failed):
             host = host_of(task)
-            # What a crashed host still held, it might have looked at, had it lived.
+            # A crashed host might have handled its errors, had it lived.
             if task._log_traceback and not (host and host.crashed):
                 message = "Task exception was never retrieved"
                 error = task.exception()
@@ -219,7 +219,7 @@ class SimulationLoop(UnrealLoop):
         return self._failures
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep an error that nobody handled: it fails the run."""
+        """Keep an unhandled error, which fails the run."""
         error = context.get("exception")
         if not isinstance(error, Exception):
             kept = RuntimeError(context["message"])
@@ -295,7 +295,7 @@ class SimulationLoop(UnrealLoop):
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Sweep the cancelled timers out once they are many; few are skipped as they come up."""
+        """Remove the cancelled timers once there are many; a few are skipped as they come up."""
         self._timers_cancelled += 1
         if self._timers_cancelled > max(TIMERS_MIN, len(self._timers) // 2):
             self._timers_cancelled = 0
@@ -303,13 +303,13 @@ class SimulationLoop(UnrealLoop):
             heapq.heapify(self._timers)
 
     def create_future(self) -> asyncio.Future[Any]:
-        """A future with a reproducible hash."""
+        """Return a future with a reproducible hash."""
         return Future(next(self._numbers), self)
 
     def create_task(
         self, coro: Code[T], *, name: str | None = None, context: Context | None = None
     ) -> asyncio.Task[T]:
-        """A task with a reproducible name and hash, which the loop holds until it is done."""
+        """Return a task with a reproducible name and hash; the loop keeps it until it is done."""
         number = next(self._numbers)
         context = copy_context() if context is None else context
         task: Task[T] = Task(coro, number, name or f"task-{number}", self, context)
@@ -319,7 +319,7 @@ class SimulationLoop(UnrealLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Run `func` inline, as a task of its own: a crash can strike before it or after."""
+        """Run `func` inline, as a task of its own: a crash can happen before it or after."""
 
         async def call_inline() -> T:
             return func(*args)
@@ -335,7 +335,7 @@ class SimulationLoop(UnrealLoop):
         return self._closed
 
     def get_debug(self) -> bool:
-        """No: asyncio's debug mode looks at real time."""
+        """Return False: asyncio's debug mode uses real time."""
         return False
 
     def _check_open(self) -> None:
@@ -349,6 +349,6 @@ def _is_void(timer: asyncio.TimerHandle) -> bool:
 
 
 def check_no_loop_runs() -> None:
-    """Refuse to run inside another loop, whose real time would leak in."""
+    """Refuse to run inside another loop, which has real time."""
     if asyncio._get_running_loop() is not None:
         raise RuntimeError("a simulation cannot run inside a running event loop")

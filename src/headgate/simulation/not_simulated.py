@@ -1,6 +1,6 @@
-"""What asyncio's loop interface offers and a simulation refuses: everything real.
+"""The parts of asyncio's loop interface that a simulation refuses: everything real.
 
-Owns the refusals alone. What a simulation does have is in `loop.py`.
+The module owns only the refusals. What a simulation has is in `loop.py`.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 
 class NotSimulated(NotImplementedError):
-    """The program asked for something real, such as a socket, that a simulation does not have."""
+    """The program used something real, such as a socket, that a simulation does not have."""
 
 
 def _absent(what: str) -> Any:

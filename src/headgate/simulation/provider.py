@@ -1,4 +1,4 @@
-"""The outside world of a simulation: a provider that misbehaves, and a ledger that remembers."""
+"""The outside world of a simulation: a provider that fails, and a ledger that records."""
 
 import random
 from datetime import date, timedelta
@@ -10,12 +10,12 @@ from headgate.model.record import Record
 from headgate.ports.connector import Batch, Chunk, Context
 
 PAGES = 6
-#: Times are stored in microseconds, which the loop's seconds are not.
+#: A tolerance: times are stored in microseconds, the loop's seconds are finer.
 TICK_S = 0.001
 
 
 class FaultRates:
-    """How often the outside world misbehaves; switched off for the last act."""
+    """The fault rates of the outside world; the last act has none."""
 
     def __init__(self) -> None:
         self.fails = 0.0
@@ -23,18 +23,18 @@ class FaultRates:
         self.hangs = 0.0
 
     def off(self) -> None:
-        """From now on everything answers."""
+        """Switch all faults off."""
         self.fails = self.defers = self.hangs = 0.0
 
 
 def records_of(connection_id: str, day: date) -> list[Record]:
-    """What the provider holds for a day: always the same, on some days nothing."""
+    """Return the provider's records of a day: always the same, on some days none."""
     count = (day.toordinal() + len(connection_id)) % 4
     return [Record(f"{day}:{n}", {"day": day.isoformat(), "n": n}) for n in range(count)]
 
 
 class EarlyRequest(NamedTuple):
-    """A request that came before the provider wanted to be asked again; virtual seconds."""
+    """A request that came before the end of the wait that the provider asked for."""
 
     job_id: str
     refused_at: float
@@ -42,18 +42,18 @@ class EarlyRequest(NamedTuple):
 
 
 class SimulatedProvider:
-    """A source of days and pages."""
+    """A source that has days and pages."""
 
     def __init__(self, name: str, draw: random.Random, trouble: FaultRates) -> None:
         self.name = name
         self._draw = draw
         self._trouble = trouble
-        #: When each job was last refused, and until when, by the provider's own clock.
+        #: When each job was last refused, and until when it must wait, by the provider's clock.
         self._refused: dict[str, tuple[float, float]] = {}
         self.early: list[EarlyRequest] = []
 
     async def read(self, ctx: Context) -> Chunk:
-        """One chunk, sooner or later, or one of many kinds of failure."""
+        """Return one chunk after a while, or fail in one of many ways."""
         self._judge_arrival(ctx)
         await ctx.clock.sleep(self._draw.uniform(0, 5))
         self._misbehave(ctx)
@@ -86,23 +86,23 @@ class SimulatedProvider:
 
 
 class RequestLedger:
-    """A destination that honours keys: the oracle of ONCE."""
+    """A destination that accepts each key once: the reference for ONCE."""
 
     name = "ledger"
 
     def __init__(self, draw: random.Random, trouble: FaultRates) -> None:
         self._draw = draw
         self._trouble = trouble
-        #: What was accepted, by key; a key that comes again is not accepted again.
+        #: The accepted batches, by key; a repeated key is not accepted again.
         self.accepted: dict[str, Batch] = {}
         self.changed: list[str] = []
 
     async def write(self, batch: Batch) -> None:
-        """Accept the batch once; now and then lose the answer, or the request."""
+        """Accept the batch once; now and then lose the response, or the request."""
         if self._draw.random() < self._trouble.fails:
-            raise Transient("the ledger did not hear")
+            raise Transient("the request to the ledger was lost")
         before = self.accepted.setdefault(batch.key, batch)
         if list(before.records) != list(batch.records):
             self.changed.append(batch.key)
         if self._draw.random() < self._trouble.fails:
-            raise Transient("the ledger heard, but its answer was lost")
+            raise Transient("the ledger accepted the batch, but its response was lost")

@@ -1,4 +1,4 @@
-"""Connections whose access tokens end every few minutes: jobs renew them as they go."""
+"""A workload of connections whose access tokens expire every few minutes, so jobs renew them."""
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from itertools import count
@@ -33,7 +33,7 @@ WRITERS = 2
 
 
 class DiarySource:
-    """Pages that only their writer may read."""
+    """A source whose pages need the writer's token."""
 
     name = title = DIARY
     budget = None
@@ -46,11 +46,11 @@ class DiarySource:
         self._trouble = trouble
 
     def open_http(self, way: ClientOptions) -> Http:
-        """The way in for one chunk. There is no HTTP here: it is used by `read` alone."""
+        """Return the options themselves for `read`: there is no HTTP here."""
         return cast(Http, way)
 
     async def read(self, ctx: Context) -> Chunk:
-        """One page, with a token that is good."""
+        """Read one page, with a valid token."""
         await self._let_in(cast(ClientOptions, ctx.http))
         await ctx.clock.sleep(self._draw.uniform(0, 10))
         if self._draw.random() < self._trouble.fails:
@@ -60,7 +60,7 @@ class DiarySource:
         return Chunk(records=records, cursor=page + 1 if page + 1 < PAGES else None)
 
     async def _let_in(self, way: ClientOptions) -> None:
-        """As an HTTP client does: a token that is refused is renewed once."""
+        """Do what the HTTP client does: renew a refused token once."""
         access = way.access
         assert access is not None
         if self._server.lets_in((await access.placed()).headers["authorization"]):
@@ -68,22 +68,22 @@ class DiarySource:
         await access.renew()
         if not self._server.lets_in((await access.placed()).headers["authorization"]):
             await access.refused("401")
-            raise AuthExpired("the diary refuses the token that it has just given out")
+            raise AuthExpired("the diary refuses a token that it has just issued")
 
 
 class NoNetwork:
-    """The transport that a process with credentials must have, though nothing here sends by it."""
+    """The transport that a process with credentials needs; nothing here sends with it."""
 
     async def send(self, request: Request) -> Response:
-        """Nobody does."""
+        """Fail: nothing here sends requests."""
         raise AssertionError(f"{request} was sent in a world without a network")
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""
 
 
 class RenewalWorkload(JobWorkload):
-    """People who have their diaries read, by two syncs at a time."""
+    """The workload: people whose diaries are read by two syncs at a time."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
@@ -93,21 +93,21 @@ class RenewalWorkload(JobWorkload):
         self._keys = count()
 
     def syncs(self) -> Sequence[Sync]:
-        """Two of one provider, so that two jobs may find the same token at its end."""
+        """Return two syncs of one provider, so that two jobs may find the same expired token."""
         names = ("diary", "diary copy")
         return [
             Sync(name=name, source=self._source, retry=POLICY, chunk_s_max=60) for name in names
         ]
 
     def prepare(self, deployment: Deployment) -> None:
-        """Credentials need a vault; nothing here needs a network."""
+        """Give the deployment a vault, and a transport without a network."""
         deployment.vault = self._vault
         deployment.transport = NoNetwork()
 
     def install(self, tx: Connection) -> None:
-        """Everybody is connected from the beginning."""
+        """Connect everybody from the beginning."""
         for number in range(WRITERS):
-            sealed = self._consented(number)
+            sealed = self._sealed_consent(number)
             new = NewConnection(
                 id=_connection(number),
                 user_id=_user(number),
@@ -119,14 +119,14 @@ class RenewalWorkload(JobWorkload):
             )
             connections.add(tx, Moment(START), new)
 
-    def _consented(self, number: int) -> SealedCredentials:
+    def _sealed_consent(self, number: int) -> SealedCredentials:
         access, refresh = self._server.consent(_connection(number))
         tokens = Tokens(access=access, refresh=refresh, expires_at=START)
         place = {"user_id": _user(number), "source": DIARY}
         return seal(self._vault, tokens, _connection(number), **place)
 
     def people(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """Each submits, interferes, and connects again where that is asked for."""
+        """Return the writers: each submits, interferes, and connects again if needed."""
         return [self._writer(number) for number in range(WRITERS)]
 
     async def _writer(self, number: int) -> None:
@@ -153,12 +153,12 @@ class RenewalWorkload(JobWorkload):
         port = SqlConnections(self.stage.client.database)
         connection = await port.get(_connection(number))
         if connection.state is ConnectionState.NEEDS_REAUTH:
-            sealed = self._consented(number)
+            sealed = self._sealed_consent(number)
             renewal = Renewal(sealed=sealed, expires_at=START)
             await port.reconnect(connection.id, renewal, user_id=connection.user_id)
 
     def judge(self, tx: Connection) -> Iterable[str]:
-        """LOSS, LIVE and ONCE of the jobs, and TOKEN."""
+        """Check LOSS, LIVE and ONCE of the jobs, and TOKEN."""
         yield from judge_ends(tx, self.acknowledged)
         for number in range(WRITERS):
             linked = connections.linked(tx, _connection(number), user_id=_user(number))
@@ -169,7 +169,7 @@ class RenewalWorkload(JobWorkload):
         yield from self._server.findings
 
     def counts(self) -> Mapping[str, int]:
-        """The jobs, and the renewals."""
+        """Count the jobs and the renewals."""
         return {**super().counts(), "renewals": self._server.exchanges}
 
 

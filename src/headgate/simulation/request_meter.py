@@ -1,9 +1,9 @@
-"""A provider's own count of the requests that arrive, by its own clock: the oracle of BUDGET.
+"""A provider's own count of arriving requests, by its own clock: the reference for BUDGET.
 
-A request is counted when the limiter grants it and arrives a little later. The budget's `guard_s`
-covers that way; one that was granted earlier than that, because its process stood still meanwhile,
-may fall into a window that it was not counted in, and is not held against anybody. A limiter that
-has lost its counts sends one request to learn them from the answer: so much is allowed beyond.
+A request is counted when the limiter grants it, and arrives a little later. The budget's `guard_s`
+covers that delay. A request that was granted earlier, because its process stalled meanwhile, may
+arrive in a window that it was not counted in; that is no violation. A limiter that has lost its
+counts sends one request to learn them from the response; so one more is allowed.
 """
 
 import asyncio
@@ -25,24 +25,24 @@ class RequestMeter:
         self._budget = budget
         #: When the last request of each task was granted.
         self._granted: dict[asyncio.Task[Any] | None, int] = {}
-        #: By limit and by the number of its window.
+        #: The arrivals by limit and number of the window.
         self._arrived: Counter[tuple[str, int]] = Counter()
         #: How often the limiter has lost its counts in each window.
         self._forgotten: Counter[tuple[str, int]] = Counter()
         self.arrivals = 0
 
     def granted(self, grant: Granted) -> None:
-        """The running task may send a request."""
+        """Note that the running task may send a request."""
         self._granted[asyncio.current_task()] = grant.at_ms
 
     def forget(self) -> None:
-        """The limiter has lost its counts."""
+        """Note that the limiter has lost its counts."""
         self._forgotten.update(
             (limit.name, self._now // (limit.seconds * 1000)) for limit in self._budget.limits
         )
 
     def arrive(self) -> None:
-        """The running task's request is here."""
+        """Count the request of the running task."""
         now = self._now
         self.arrivals += 1
         granted = self._granted.pop(asyncio.current_task(), now)
@@ -53,7 +53,7 @@ class RequestMeter:
                 self._arrived[limit.name, now // window_ms] += 1
 
     def counts(self) -> Mapping[str, int]:
-        """What the provider tells in its answers: how much of each window is used."""
+        """Return the use of each window, as the provider reports it in its responses."""
         now = self._now
         return {
             limit.name: self._arrived[limit.name, now // (limit.seconds * 1000)]
@@ -61,7 +61,7 @@ class RequestMeter:
         }
 
     def findings(self) -> Iterable[str]:
-        """Windows in which more requests arrived than the provider allows."""
+        """Return the windows in which more requests arrived than the provider allows."""
         amounts = {limit.name: limit.amount for limit in self._budget.limits}
         for (name, window), count in sorted(self._arrived.items()):
             if count > amounts[name] + self._forgotten[name, window]:
@@ -76,7 +76,7 @@ class RequestMeter:
 
 
 class MeteredLimiter:
-    """A limiter whose grants the provider's meter is told."""
+    """A limiter that reports its grants to the provider's meter."""
 
     def __init__(self, limiter: Limiter, meter: RequestMeter) -> None:
         self._limiter = limiter
@@ -86,7 +86,7 @@ class MeteredLimiter:
         return getattr(self._limiter, name)
 
     async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
-        """Ask, and note what was granted."""
+        """Acquire a request, and report the grant."""
         answer = await self._limiter.acquire(budget, ask, grant_id=grant_id)
         if isinstance(answer, Granted):
             self._meter.granted(answer)

@@ -1,6 +1,6 @@
-"""One run from its beginning to its end: the main task, the winding down, the verdict.
+"""Runs one simulation: the main task, the cleaning up, and the check for unhandled errors.
 
-Owns what makes a run fail. What runs next, and when, is for the loop to decide.
+The module decides what makes a run fail. The loop decides what runs next, and when.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ WIND_DOWN_S = 30 * 86_400.0  # ... in steps and in virtual time
 
 
 class UnhandledTaskError(ExceptionGroup[Exception]):
-    """Tasks or callbacks failed and nobody looked at their exceptions."""
+    """Tasks or callbacks failed, and nobody handled their exceptions."""
 
 
 def run(
@@ -27,9 +27,9 @@ def run(
     step_limit: int = STEP_LIMIT,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> T:
-    """Run `main` on a loop of its own, cancel what it left behind, and close the loop.
+    """Run `main` on a loop of its own, cancel the tasks that are left, and close the loop.
 
-    An exception that leaves carries `SimulationLoop.report` as a note, so that it can be repeated.
+    An exception gets `SimulationLoop.report` as a note, so that the run can be repeated.
     """
     check_no_loop_runs()
     loop = SimulationLoop(seed, step_limit=step_limit, time_limit_s=time_limit_s)

@@ -1,8 +1,8 @@
-"""One seeded run: work, people and faults, then calm, then the verdict.
+"""One seeded run: work, people and faults, then a calm last act, then the verdict.
 
-The first act mixes everything: processes crash, stall and disagree on the time, the store and the
-provider fail, people pause and cancel. In the last act nothing fails any more, and everything that
-was acknowledged must come to an end. Same seed, same run, to the last step.
+In the first act everything goes on at once: processes crash and stall, their clocks differ, the
+store and the provider fail, people pause and cancel. In the last act nothing fails, and everything
+that was acknowledged must end. The same seed gives the same run, to the last step.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.store.sql.store import SqlStore
 
 WORKERS = 3
-#: In the last act everything must have ended by then: LIVE.
+#: How long the last act may take until everything has ended: LIVE.
 LAST_ACT_S = 3600.0
-#: Each seed has the two syncs, and one of these besides: not every seed has everything.
+#: Each seed has the two syncs and draws one of these besides, so not every seed has everything.
 SWARM: Sequence[Sequence[type[Workload]]] = (
     (),
     (ItemWorkload,),
@@ -41,22 +41,22 @@ SWARM: Sequence[Sequence[type[Workload]]] = (
 
 
 class Ablation(msgspec.Struct, frozen=True):
-    """A safeguard switched off, to see that the simulation notices."""
+    """A safeguard to switch off, to show that the simulation notices."""
 
     name: str
-    #: Switches it off for as long as the context lasts.
+    #: Switches the safeguard off for as long as the context lasts.
     switch_off: Callable[[], AbstractContextManager[object]] = nullcontext
-    #: Does something to the fresh database.
+    #: A statement to run on the new database.
     prepare: str | None = None
     make_store: Callable[[InlineSqliteDatabase, Sequence[str]], SqlStore] = SqlStore
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to."""
+    """The result of a run."""
 
     seed: int
     trace_hash: str
-    #: How much work there was, by name: jobs, chunks and whatever else the workloads count.
+    #: The amount of work by name: jobs, chunks and whatever else the workloads count.
     counts: Mapping[str, int]
     crashes: int
     virtual_s: float
@@ -64,17 +64,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     report: str
 
 
-WHOLE = Ablation("nothing")
+NO_ABLATION = Ablation("nothing")
 
 
 def play(
-    seed: int, ablation: Ablation = WHOLE, workloads: Sequence[type[Workload]] = ()
+    seed: int, ablation: Ablation = NO_ABLATION, workloads: Sequence[type[Workload]] = ()
 ) -> Verdict:
-    """Run one seed from beginning to end, with these workloads besides those that it draws."""
+    """Run one seed, with these workloads besides those that it draws."""
     with tempfile.TemporaryDirectory(prefix="headgate-sim-") as folder, ablation.switch_off():
         try:
             return run(
-                lambda loop: _Play(
+                lambda loop: _Run(
                     loop, Path(folder) / "sim.db", seed, ablation, workloads
                 ).perform(),
                 seed=seed,
@@ -83,7 +83,7 @@ def play(
             release_frozen()
 
 
-class _Play:
+class _Run:
     def __init__(
         self,
         loop: SimulationLoop,
@@ -118,7 +118,7 @@ class _Play:
         self._crashes = 0
 
     async def perform(self) -> Verdict:
-        """Both acts, and the verdict."""
+        """Run both acts, and return the verdict."""
         await self._open()
         for number in range(WORKERS):
             self._deployment.launch(f"worker-{number}")
@@ -149,7 +149,7 @@ class _Play:
             await self._database.write(lambda tx: tx.exec_driver_sql(statement))
 
     def _choose_faults(self) -> None:
-        """Each seed suffers from a part of all there is: rare combinations come up sooner."""
+        """Draw which faults this seed has: a part of all, so that rare combinations come sooner."""
         draw = self._loop.random("swarm")
         faults = self._deployment.faults
         faults.before = draw.choice((0, 0, 0.02, 0.1))
@@ -168,7 +168,7 @@ class _Play:
         )
 
     async def _nemesis(self) -> None:
-        """Crashes, stalls, stops and confuses the workers."""
+        """Crash, stall and stop workers, and send false hints."""
         draw = self._loop.random("nemesis")
         clock = self._stage.client.runtime.clock
         while self._loop.time() < FIRST_ACT_S:
@@ -188,12 +188,12 @@ class _Play:
                 await self._stop(process)
                 self._deployment.launch(name)
             else:
-                # Hints may come twice, or for nothing.
+                # Hints may come twice, or without a reason.
                 topics = (CONTROL, SWEEP, *(lane_topic(lane) for lane in Lane))
                 await self._deployment.signal.announce(draw.choice(topics))
 
     async def _stop(self, process: Process) -> None:
-        """Stop a worker in peace; it may die on the way, and then nobody answers."""
+        """Stop a worker gracefully; it may die meanwhile, and then the stop never ends."""
         stopping = process.host.spawn(process.stop())
         for _ in range(60):
             if stopping.done() or process.host.crashed:
@@ -209,7 +209,7 @@ class _Play:
         self._crashes += self._deployment.launch_crashed()
 
     async def _last_act(self) -> None:
-        """Wait for all of the work to end."""
+        """Wait until all work has ended."""
         ends = self._loop.time() + LAST_ACT_S
         while self._loop.time() < ends:
             ended = [await work.wind_up() for work in self._workloads]

@@ -1,4 +1,4 @@
-"""Two syncs of one provider: what one reads is kept, what the other reads is sent to a ledger."""
+"""A workload of two syncs: one stores its records, the other sends them to a ledger."""
 
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import date, timedelta
@@ -14,13 +14,13 @@ from headgate.simulation.invariants import judge, judge_arrivals
 from headgate.simulation.provider import RequestLedger, SimulatedProvider
 from headgate.simulation.workload import POLICY, JobWorkload, Stage
 
-#: So many people, or fewer: a seed draws how many.
+#: The most people; a seed draws how many.
 USERS_MAX = 4
 END = date(2025, 12, 31)
 
 
 class SyncWorkload(JobWorkload):
-    """People who read days and pages."""
+    """The workload: people who read days and pages."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
@@ -28,7 +28,7 @@ class SyncWorkload(JobWorkload):
         self._provider = SimulatedProvider("provider", stage.loop.random("provider"), stage.trouble)
 
     def syncs(self) -> Sequence[Sync]:
-        """One that keeps, one that sends."""
+        """Return the sync that stores, and the sync that sends."""
         kept = Sync(name="kept", source=self._provider, retry=POLICY, chunk_s_max=60)
         sent = Sync(
             name="sent",
@@ -40,7 +40,7 @@ class SyncWorkload(JobWorkload):
         return kept, sent
 
     def people(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """Each submits, and now and then pauses, resumes, cancels or retries."""
+        """Return people who submit jobs, and now and then pause, resume, cancel or retry one."""
         count = self.stage.loop.random("people").randint(2, USERS_MAX)
         return [self._person(number) for number in range(count)]
 
@@ -62,17 +62,17 @@ class SyncWorkload(JobWorkload):
             mode=Mode.HISTORY if history else Mode.FULL,
             start=END - timedelta(days=int(chance * 17)) if history else None,
             end=END if history else None,
-            # Mostly everything anew; now and then only what is missing.
+            # Mostly read all days again; now and then only those that are missing.
             reprocess=Reprocess.ALL if chance < 0.4 else Reprocess.FAILED,
             key=f"{number}-{self.stage.loop.time()}",
         )
         await self.submit(request)
 
     def judge(self, tx: Connection) -> Iterable[str]:
-        """LOSS, LIVE, ONCE and EARLY."""
+        """Check LOSS, LIVE, ONCE and EARLY."""
         yield from judge(tx, self.acknowledged, self._ledger)
         yield from judge_arrivals(tx, self._provider.early)
 
     def counts(self) -> Mapping[str, int]:
-        """The jobs, and the chunks that the ledger has accepted."""
+        """Count the jobs, and the chunks that the ledger has accepted."""
         return {**super().counts(), "chunks": len(self._ledger.accepted)}

@@ -1,6 +1,6 @@
-"""Tasks and futures that are the same in every process: counted, and hashed by their number.
+"""Tasks and futures that are the same in every process: numbered, and hashed by their number.
 
-Owns how they are told apart and described. When a task runs is for the loop to decide.
+The module owns their identity and description. The loop decides when a task runs.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ class Task(asyncio.Task[T_co]):
 
 
 def task_of(handle: Any) -> Task[Any] | None:
-    """The task that a handle runs a step of, if it does."""
+    """Return the task whose step a handle runs, if it does."""
     owner = getattr(handle._callback, "__self__", None)
     return owner if isinstance(owner, Task) else None
 
 
 def describe(handle: Any) -> str:
-    """A name for what a handle runs, the same in every process: never an address."""
+    """Return a name for what a handle runs, the same in every process: never a memory address."""
     callback = handle._callback
     while isinstance(callback, functools.partial):
         callback = callback.func
@@ -55,7 +55,7 @@ def describe(handle: Any) -> str:
 
 
 def where(task: Task[Any]) -> str:
-    """A task's name, and the chain of awaits in which it is suspended, outermost first."""
+    """Return a task's name, and the chain of awaits in which it is suspended, outermost first."""
     chain = []
     awaited: Any = task.get_coro()
     while frame := getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None):

@@ -1,6 +1,6 @@
-"""The Clock of base/clock.py on a simulation's time.
+"""The Clock of `base/clock.py` on a simulation's time.
 
-Owns what a host's wall clock shows. Time itself moves in the loop.
+The module owns what a host's wall clock shows. The loop moves time.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from headgate.simulation.host import current_host
 
 
 class VirtualClock:
-    """A Clock on the loop's time, seen through the running host's skew and drift."""
+    """A Clock on the loop's time, with the skew and drift of the running host."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)
@@ -19,14 +19,14 @@ class VirtualClock:
         self._start = start
 
     def now(self) -> datetime:
-        """The running host's wall clock in UTC."""
+        """Return the running host's wall clock in UTC."""
         elapsed_s = self._loop.time()
         if (host := current_host()) is not None:
             elapsed_s += host.skew_s + host.drift * elapsed_s
         return self._start + timedelta(seconds=elapsed_s)
 
     def monotonic(self) -> float:
-        """Virtual seconds since the start of the run; no skew reaches it."""
+        """Return the virtual seconds since the start of the run, without skew."""
         return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:

@@ -1,7 +1,7 @@
-"""What a simulated deployment works on: each kind of work with its people and its own verdict.
+"""Workloads: what a simulated deployment works on, each with its people and its own checks.
 
-A workload adds syncs, tables or background services to the deployment, acts as the people who ask
-for that work, and says at the end what must not be. `scenario.py` owns everything they share.
+A workload adds syncs, tables or background services to the deployment, acts as the people who
+request that work, and checks its invariants at the end. `scenario.py` owns what they share.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from headgate.simulation.provider import FaultRates
 from headgate.store.sql.leases import LeaseTable
 
 FIRST_ACT_S = 1200.0
-#: How often a client repeats a request whose answer it has lost.
+#: How often a client repeats a request whose response was lost.
 SUBMITS_MAX = 3
 
 POLICY = RetryPolicy(
@@ -44,7 +44,7 @@ WORKER = WorkerSettings(
 
 
 class Stage:
-    """What all workloads of a run share."""
+    """The parts that all workloads of a run share."""
 
     def __init__(self, loop: SimulationLoop) -> None:
         self.loop = loop
@@ -52,7 +52,7 @@ class Stage:
         self._client: Process | None = None
 
     def open(self, deployment: Deployment) -> None:
-        """Give the people a process to ask by."""
+        """Create the process that the people use."""
         self._client = deployment.client()
 
     @property
@@ -63,34 +63,34 @@ class Stage:
 
 
 class Workload:
-    """Work of one kind. This one does nothing: a workload overrides what it needs."""
+    """Work of one kind. This base does nothing: a workload overrides what it needs."""
 
-    #: Leased types of its own, beside jobs and items.
+    #: Further leased types, besides jobs and items.
     tables: Sequence[LeaseTable[Any, Any, Any, Any]] = ()
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
 
     def syncs(self) -> Sequence[Sync]:
-        """What it adds to the application."""
+        """Return the syncs that it adds to the application."""
         return ()
 
     def prepare(self, deployment: Deployment) -> None:
         """Give the deployment what the work needs, before any process starts."""
 
     def install(self, tx: Connection) -> None:
-        """Make tables of its own."""
+        """Create its own tables."""
 
     def join(self, process: Process) -> ProcessExtras:
-        """What it adds to a process that starts."""
+        """Return what it adds to a process that starts."""
         return ProcessExtras()
 
     def people(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """Who acts in the first act, until `FIRST_ACT_S`."""
+        """Return the people of the first act, who act until `FIRST_ACT_S`."""
         return ()
 
     async def act(self, name: str, act: Callable[[Random], Awaitable[None]]) -> None:
-        """One person, who does something every now and then; `act` is given a draw of chance."""
+        """Act as one person, who calls `act` every now and then with a random generator."""
         draw = self.stage.loop.random(name)
         while self.stage.loop.time() < FIRST_ACT_S:
             await self.stage.client.runtime.clock.sleep(draw.uniform(1, 120))
@@ -98,30 +98,30 @@ class Workload:
                 await act(draw)
 
     async def wind_up(self) -> bool:
-        """Ask for what is still needed, in the last act; whether all of the work has ended."""
+        """Submit what is still needed in the last act, and return whether all work has ended."""
         return True
 
     def judge(self, tx: Connection) -> Iterable[str]:
-        """What is wrong at the end."""
+        """Return what is wrong at the end."""
         return ()
 
     def counts(self) -> Mapping[str, int]:
-        """How much work there was, by name."""
+        """Return the amount of work, by name."""
         return {}
 
 
 class JobWorkload(Workload):
-    """Work that is done by jobs, which people submit."""
+    """Work that people submit as jobs."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        #: By id; all of them must come to an end.
+        #: The acknowledged jobs by id; all of them must end.
         self.acknowledged: dict[str, Job] = {}
-        #: Those that were seen to have ended in the last act, where nobody retries them.
+        #: The jobs that have ended in the last act, when nobody retries them.
         self._ended: set[str] = set()
 
     async def submit(self, request: JobRequest) -> None:
-        """Submit as a client does that may lose the answer: the same request under its key."""
+        """Submit like a client that may lose the response: repeat the request with its key."""
         for _ in range(SUBMITS_MAX):
             try:
                 job = (await submit(self.stage.client.runtime, request)).job
@@ -133,7 +133,7 @@ class JobWorkload(Workload):
             return
 
     async def command(self, job_id: str, chance: float) -> None:
-        """Do to a job what people do."""
+        """Pause, resume, retry or cancel a job."""
         rt = self.stage.client.runtime
         if chance < 0.3:
             await control.pause(rt, job_id)
@@ -145,7 +145,7 @@ class JobWorkload(Workload):
             await control.cancel(rt, job_id, deadline=timedelta(seconds=10))
 
     async def wind_up(self) -> bool:
-        """Resume what people paused; whether every job has ended."""
+        """Resume what people paused, and return whether every job has ended."""
         rt = self.stage.client.runtime
         for job_id in sorted(self.acknowledged.keys() - self._ended):
             job = await rt.store.get(job_id)
@@ -157,5 +157,5 @@ class JobWorkload(Workload):
         return self._ended >= self.acknowledged.keys()
 
     def counts(self) -> Mapping[str, int]:
-        """The jobs."""
+        """Count the jobs."""
         return {"jobs": len(self.acknowledged)}

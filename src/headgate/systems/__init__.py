@@ -1,5 +1,5 @@
-"""The systems that ship with Headgate: one folder each, written on the public API alone.
+"""The systems that ship with Headgate: one folder each, built on the public API only.
 
-They are found as anybody else's are, through the entry points of `headgate.systems`; nothing here
-is imported by name from elsewhere.
+They are found like systems of others, by the entry points of `headgate.systems`; no other package
+imports them by name.
 """

@@ -1,1 +1,1 @@
-"""What systems are built with: routes, pages, commands and links; `web` and `cli` use it too."""
+"""Building blocks of systems, also used by `web` and `cli`: routes, pages, commands, links."""

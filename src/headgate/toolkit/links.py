@@ -1,9 +1,9 @@
-"""Links that let a person in without a login: signed, for one purpose, and good for a while.
+"""Signed links, which let a person in without a login: each for one purpose, until it expires.
 
-A link is a capability: whoever holds it may look at one thing, or connect one account for one user.
-So it is never logged, and a page that it opens sends no referrer. It is signed with a key derived
-from those that credentials are encrypted with, which are never used for it themselves. The newest
-key signs; a link signed with an older one is good as long as that key is in the ring.
+A link is a capability: whoever has it may look at one thing, or connect one account for one user.
+So a link is never logged, and a page that it opens sends no referrer. The signing keys are derived
+from the encryption keys, which sign nothing themselves. The newest key signs; a link signed with an
+older key is valid as long as that key is in the ring.
 """
 
 import hmac
@@ -18,17 +18,17 @@ from headgate.base.errors import HeadgateError, NotFound
 from headgate.connectors.keys import KeyRing
 
 PROGRESS_PATH, CONNECT_PATH = "/p/", "/connect/"
-#: How long a link is good for, unless it is told otherwise.
+#: How long a link is valid by default.
 LINK_TERM = timedelta(days=7)
-#: To connect an account; short, because it is meant for one person, now.
+#: A link to connect an account is short-lived: one person uses it at once.
 CONNECT_TERM = timedelta(hours=1)
-#: A browser that was sent to a provider's page is known for so long when it comes back. The page
-#: has to be answered much sooner; but until then a late answer can still be told what to do.
+#: How long a browser that was sent to a provider's page is recognized when it comes back. Signing
+#: in has to be finished much sooner; until then a late user is at least told what to do.
 SESSION_TERM = timedelta(hours=1)
-#: Longer than any that we make: three ids of 200 characters, twice encoded.
+#: Longer than any token of ours: three ids of 200 characters, encoded twice.
 TOKEN_LENGTH_MAX = 4096
 
-#: What sets these keys apart from all others that are derived from the same ones.
+#: Separates these keys from others that are derived from the same encryption keys.
 _LABEL = b"headgate links, version 1"
 
 
@@ -37,13 +37,13 @@ class LinkExpired(HeadgateError):
 
 
 class LinkInvalid(NotFound):
-    """This is not a link of ours."""
+    """This link is not valid."""
 
 
 class ProgressLink(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="for", tag="progress", omit_defaults=True
 ):
-    """Lets its holder look at one job, and retry it."""
+    """A link whose holder may look at one job, and retry it."""
 
     job_id: str
     user_id: str
@@ -53,7 +53,7 @@ class ProgressLink(
 class PageLink(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="for", tag="page", omit_defaults=True
 ):
-    """Lets its holder look at one thing of one kind, on a page of a system's."""
+    """A link whose holder may look at one thing of one kind, on a page of a system."""
 
     kind: str
     id: str
@@ -64,13 +64,13 @@ class PageLink(
 class ConnectLink(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="for", tag="connect", omit_defaults=True
 ):
-    """Lets its holder connect an account for one user."""
+    """A link whose holder may connect an account for one user."""
 
     source: str
     user_id: str
-    #: One that is to be connected again; None: whichever account they sign in to.
+    #: The connection to connect again; None: any account that the user signs in to.
     connection_id: str | None = None
-    #: A job of the user's to be retried once they are connected.
+    #: The user's job to retry once the account is connected.
     retry_job: str | None = None
     expires_at: datetime
 
@@ -78,10 +78,10 @@ class ConnectLink(
 class ConnectSession(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="for", tag="session", omit_defaults=True
 ):
-    """A browser on its way to a provider's page and back; kept in a cookie."""
+    """A browser on its way to a provider's page and back; stored in a cookie."""
 
     link: ConnectLink
-    #: Nobody else's browser has the same.
+    #: Random, so that no two browsers have the same session.
     nonce: str
     expires_at: datetime
 
@@ -91,37 +91,37 @@ L = TypeVar("L", ProgressLink, PageLink, ConnectLink, ConnectSession)
 
 
 class _Signed(msgspec.Struct, frozen=True):
-    """What is signed: a link, and which key signs it."""
+    """A link, and the id of the key that signs it."""
 
     key: str
     link: Link
 
 
 class Links:
-    """Makes links and opens them."""
+    """Signs links and opens them."""
 
     def __init__(self, keys: KeyRing, clock: Clock) -> None:
         """Sign with the newest of `keys`; `clock` judges whether a link has expired."""
         self._newest = keys.newest
-        self._keys = {key_id: _derived(keys, key_id) for key_id in keys.ids}
+        self._keys = {key_id: _derive_key(keys, key_id) for key_id in keys.ids}
         self._clock = clock
 
     def __repr__(self) -> str:
         return f"Links({', '.join(self._keys)})"
 
-    # ---- making them ---------------------------------------------------------------------------
+    # ---- signing -------------------------------------------------------------------------------
 
-    def progress(self, *, job_id: str, user_id: str, ttl: timedelta = LINK_TERM) -> str:
-        """The path of the page that shows a job to its user."""
+    def progress_path(self, *, job_id: str, user_id: str, ttl: timedelta = LINK_TERM) -> str:
+        """Return the path of the page that shows a job to its user."""
         expires_at = self._after(ttl)
         link = ProgressLink(job_id=job_id, user_id=user_id, expires_at=expires_at)
         return PROGRESS_PATH + self._sign(link)
 
-    def page(self, kind: str, id: str, *, user_id: str, ttl: timedelta = LINK_TERM) -> str:
-        """The last part of the path of a page that shows the thing of that kind to its user."""
+    def page_token(self, kind: str, id: str, *, user_id: str, ttl: timedelta = LINK_TERM) -> str:
+        """Return the last part of the path of a page that shows one thing to its user."""
         return self._sign(PageLink(kind=kind, id=id, user_id=user_id, expires_at=self._after(ttl)))
 
-    def connect(
+    def connect_path(
         self,
         *,
         source: str,
@@ -130,7 +130,7 @@ class Links:
         retry_job: str | None = None,
         ttl: timedelta = CONNECT_TERM,
     ) -> str:
-        """The path that sends a user to a provider's page, to connect an account or do so again."""
+        """Return the path that sends a user to a provider's page, to connect an account."""
         link = ConnectLink(
             source=source,
             user_id=user_id,
@@ -138,64 +138,64 @@ class Links:
             retry_job=retry_job,
             expires_at=self._after(ttl),
         )
-        return self.again(link)
+        return self.path_of(link)
 
-    def again(self, link: ConnectLink) -> str:
-        """The path of a link that was opened before; it expires when it always did."""
+    def path_of(self, link: ConnectLink) -> str:
+        """Return the path of a link that was opened before; its expiry stays the same."""
         return CONNECT_PATH + self._sign(link)
 
-    def followed_by(self, link: ConnectLink, job_id: str) -> str:
-        """The path of the page that shows a job, for whoever came by `link`, and no longer."""
-        shown = ProgressLink(job_id=job_id, user_id=link.user_id, expires_at=link.expires_at)
-        return PROGRESS_PATH + self._sign(shown)
+    def progress_path_after(self, link: ConnectLink, job_id: str) -> str:
+        """Return the path of a job's page for the user of `link`; both expire together."""
+        progress = ProgressLink(job_id=job_id, user_id=link.user_id, expires_at=link.expires_at)
+        return PROGRESS_PATH + self._sign(progress)
 
-    def session(self, link: ConnectLink, *, nonce: str) -> str:
-        """What a browser keeps while its user is on the provider's page."""
+    def session_token(self, link: ConnectLink, *, nonce: str) -> str:
+        """Return the cookie that a browser keeps while its user is on the provider's page."""
         expires_at = self._after(SESSION_TERM)
         return self._sign(ConnectSession(link=link, nonce=nonce, expires_at=expires_at))
 
-    # ---- opening them --------------------------------------------------------------------------
+    # ---- opening -------------------------------------------------------------------------------
 
     def open_progress(self, token: str) -> ProgressLink:
-        """What the link lets its holder see; raises LinkInvalid or LinkExpired."""
+        """Return the link to a job; raises LinkInvalid or LinkExpired."""
         return self._open(token, ProgressLink)
 
     def open_page(self, kind: str, token: str) -> PageLink:
-        """The thing of that kind that the link shows; raises LinkInvalid or LinkExpired."""
+        """Return the link to a thing of that kind; raises LinkInvalid or LinkExpired."""
         link = self._open(token, PageLink)
         if link.kind != kind:
             raise LinkInvalid
         return link
 
     def open_connect(self, token: str) -> ConnectLink:
-        """Whom the link connects to what; raises LinkInvalid or LinkExpired."""
+        """Return the link to connect an account; raises LinkInvalid or LinkExpired."""
         return self._open(token, ConnectLink)
 
     def open_session(self, token: str) -> ConnectSession:
-        """The browser that kept this; raises LinkInvalid or LinkExpired."""
+        """Return the session of a browser's cookie; raises LinkInvalid or LinkExpired."""
         return self._open(token, ConnectSession)
 
     # ---- parts ---------------------------------------------------------------------------------
 
     def _after(self, ttl: timedelta) -> datetime:
-        # Whole seconds: a finer end would only make the link longer.
+        # Whole seconds: fractions would only make the link longer.
         return (self._clock.now() + ttl).replace(microsecond=0)
 
     def _sign(self, link: Link) -> str:
-        payload = _encoded(msgspec.json.encode(_Signed(self._newest, link)))
+        payload = _encode(msgspec.json.encode(_Signed(self._newest, link)))
         return f"{payload.decode()}.{self._signature(self._newest, payload).decode()}"
 
     def _signature(self, key_id: str, payload: bytes) -> bytes:
-        return _encoded(hmac.digest(self._keys[key_id], payload, "sha256"))
+        return _encode(hmac.digest(self._keys[key_id], payload, "sha256"))
 
     def _open(self, token: str, kind: type[L]) -> L:
         if len(token) > TOKEN_LENGTH_MAX or not token.isascii():
             raise LinkInvalid
         payload, _, signature = token.encode().partition(b".")
-        signed = _decoded(payload)
+        signed = _decode(payload)
         if signed.key not in self._keys:
             raise LinkInvalid
-        # The text that came is compared, not what it decodes to: there is one way to write each.
+        # Compare the signature as it was sent, not decoded: each has exactly one spelling.
         if not hmac.compare_digest(self._signature(signed.key, payload), signature):
             raise LinkInvalid
         if not isinstance(signed.link, kind):
@@ -205,17 +205,17 @@ class Links:
         return signed.link
 
 
-def _derived(keys: KeyRing, key_id: str) -> bytes:
+def _derive_key(keys: KeyRing, key_id: str) -> bytes:
     key = keys.find(key_id)
     assert key is not None
     return hmac.digest(key, _LABEL, "sha256")
 
 
-def _encoded(plain: bytes) -> bytes:
+def _encode(plain: bytes) -> bytes:
     return urlsafe_b64encode(plain).rstrip(b"=")
 
 
-def _decoded(payload: bytes) -> _Signed:
+def _decode(payload: bytes) -> _Signed:
     try:
         plain = urlsafe_b64decode(payload + b"=" * (-len(payload) % 4))
         return msgspec.json.decode(plain, type=_Signed)

@@ -1,4 +1,4 @@
-"""Metrics of one's own on the page for Prometheus: families of its official client."""
+"""How a system adds its own metrics to the Prometheus page, with the official client's types."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
@@ -6,13 +6,13 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from headgate.app import App
 
-#: A part of the page: what an application, or a system of it, tells.
+#: A part of the page: reads the metrics of the application or of one system.
 Part = Callable[[App], Awaitable[Iterable[Metric]]]
 Samples = Iterable[tuple[Sequence[str], float]]
 
 
 def gauge(name: str, meaning: str, labels: Sequence[str], samples: Samples) -> Metric:
-    """A gauge with a sample for each combination of labels."""
+    """Build a gauge with one sample for each combination of labels."""
     family = GaugeMetricFamily(name, meaning, labels=labels)
     for values, value in samples:
         family.add_metric(values, value)

@@ -1,4 +1,4 @@
-"""What the pages and the API share: the application, signed links, and where it is reached."""
+"""The value that pages and API share: the application, its links and its public address."""
 
 import msgspec
 
@@ -8,10 +8,10 @@ from headgate.toolkit.pages.assets import Assets
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """One application on the web."""
+    """An application as it is served over HTTP."""
 
     app: App
     links: Links
-    #: Where users reach it, without a slash at its end.
+    #: The address at which users reach the site, without a trailing slash.
     public_url: str
     assets: Assets = msgspec.field(default_factory=Assets)

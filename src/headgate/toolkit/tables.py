@@ -1,4 +1,4 @@
-"""Parts of a system's own tables: columns and inserts that behave alike on both databases."""
+"""Column types and inserts for a system's own tables; they behave alike on both databases."""
 
 from headgate.store.sql.statements import Insert, insert_into
 from headgate.store.sql.types import JsonOf, OneOf, UtcTime

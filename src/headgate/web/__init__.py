@@ -1,1 +1,1 @@
-"""The HTTP face: the API under /v1, the seed's own paths, and the pages."""
+"""The HTTP server: the API under /v1, the pages, the metrics, and what systems add."""

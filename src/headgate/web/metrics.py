@@ -1,11 +1,11 @@
-"""How things stand, for Prometheus: the page that its official client writes.
+"""The metrics page for Prometheus, written by the official client.
 
-Every name and label comes from what the application declares: its syncs, collections, providers and
-budgets; what it does not declare is not told. Most of it is read from the database when it is asked
-for, so it is the same whichever process is asked. The last part is what the asked process itself
-has measured. The page is for an admin's key, and no label names a user.
+Every label comes from what the application declares: its syncs, collections, providers and budgets;
+nothing else is shown. Most parts are read from the database on request, so every process shows the
+same numbers. Only the last part is measured by the process that responds. The page needs an admin's
+API key, and no label names a user.
 
-A part that cannot be read is left out, and `headgate_metrics_failed` says so; the rest is told.
+A part that cannot be read is left out, and `headgate_metrics_failed` says so; the rest is shown.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ routes = router("", "Metrics")
 
 @routes.get(PATH, include_in_schema=False)
 async def metrics(request: Request, app: TheApp, caller: TheAdmin) -> Response:
-    """Everything that is measured."""
+    """Return all metrics."""
     parts = {
         f"system:{each.name}": _of_system(each.name, each.metrics)
         for each in app.systems.values()
@@ -61,10 +61,10 @@ def _of_system(name: str, address: str) -> Part:
 async def exposition(
     app: App, extra: Mapping[str, Part] = NO_PARTS, *, accept: str = ""
 ) -> tuple[bytes, str]:
-    """The page and its media type, which is the one of `accept` that the client knows.
+    """Return the page and its media type, chosen by `accept`.
 
-    `extra` are more parts: what systems have to tell, by their names. A part that fails, or tells
-    of a metric that another part has, is left out.
+    `extra` are the parts of systems, by name. A part that fails, or repeats a metric of another
+    part, is left out.
     """
     encode, media_type = choose_encoder(accept)
     registry = CollectorRegistry(auto_describe=True)
@@ -72,7 +72,7 @@ async def exposition(
     for name, part in {**PARTS, **extra}.items():
         try:
             families = Families(await part(app))
-            # Written once for itself: what cannot be must not spoil the others.
+            # Encode each part alone first: one that cannot be encoded must not spoil the others.
             encode(families)
             registry.register(families)
             failed[name] = False
@@ -86,7 +86,7 @@ async def exposition(
 def _failures(failed: Mapping[str, bool]) -> Metric:
     return gauge(
         "headgate_metrics_failed",
-        "1 where a part of this page could not be read, and is left out.",
+        "1 if a part of this page could not be read, and is left out.",
         ["part"],
         [((name,), float(has_failed)) for name, has_failed in failed.items()],
     )
@@ -102,7 +102,7 @@ async def _jobs(app: App) -> Iterable[Metric]:
         for sync, states in counted.items()
         for state, count in states.items()
     ]
-    return [gauge("headgate_jobs", "Jobs, by where they stand.", ["sync", "state"], samples)]
+    return [gauge("headgate_jobs", "Jobs, by state.", ["sync", "state"], samples)]
 
 
 async def _lanes(app: App) -> Iterable[Metric]:
@@ -147,7 +147,7 @@ async def _items(app: App) -> Iterable[Metric]:
 def _of_items(stats: Sequence[ItemStats]) -> Iterator[Metric]:
     yield gauge(
         "headgate_items",
-        "Items, by where they stand.",
+        "Items, by state.",
         ["collection", "state"],
         [
             ((each.name, state.value), count)
@@ -186,24 +186,24 @@ async def _budgets(app: App) -> Iterable[Metric]:
     uses = {source: await app.budgets.find(source) for source in app.registry.budgets}
     known = gauge(
         "headgate_budget_known",
-        "1 where the use of a budget is known; 0 while the limiter is away.",
+        "1 if the use of a budget is known; 0 while the limiter cannot be reached.",
         ["source"],
         [((source,), float(use is not None)) for source, use in uses.items()],
     )
-    told = [use for use in uses.values() if use is not None]
-    return [known, *_windows(told), *_refusals(told)]
+    reached = [use for use in uses.values() if use is not None]
+    return [known, *_windows(reached), *_refusals(reached)]
 
 
 def _windows(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
     windows = [
         ((use.source, each.limit, each.scope.value), each) for use in uses for each in use.windows
     ]
-    told: Sequence[tuple[str, str, Samples]] = (
+    gauges: Sequence[tuple[str, str, Samples]] = (
         ("used", "Requests used in the present window.", [(of, w.used) for of, w in windows]),
         ("limit", "Requests that a window allows.", [(of, w.amount) for of, w in windows]),
         (
             "reserved",
-            "Requests of what is left that are kept for live work.",
+            "Remaining requests that are reserved for live work.",
             [(of, w.reserved) for of, w in windows],
         ),
         (
@@ -212,7 +212,7 @@ def _windows(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
             [(of, w.resets_at.timestamp()) for of, w in windows],
         ),
     )
-    for name, meaning, samples in told:
+    for name, meaning, samples in gauges:
         yield gauge(f"headgate_budget_{name}", meaning, ["source", "limit", "scope"], samples)
 
 
@@ -225,7 +225,7 @@ def _refusals(uses: Sequence[BudgetUse]) -> Iterator[Metric]:
     )
     yield gauge(
         "headgate_budget_refused_24h",
-        "Requests that we held back in the last 24 hours, by what they ran into.",
+        "Requests that the budget refused in the last 24 hours, by reason.",
         ["source", "reason"],
         [
             ((use.source, reason), count)
@@ -242,7 +242,7 @@ async def _process(app: App) -> Iterable[Metric]:
     return process_families(app.measurements)
 
 
-#: What every application tells.
+#: The parts that every application has.
 PARTS: Mapping[str, Part] = MappingProxyType(
     {
         "jobs": _jobs,

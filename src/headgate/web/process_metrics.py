@@ -1,6 +1,6 @@
-"""What one process has measured of its own work, as Prometheus' client tells it.
+"""The metrics of one process's own work, as families of Prometheus' client.
 
-It needs nothing of the web but the client, so a worker in a process of its own can show it too.
+The module needs no web framework, so a worker in a process of its own can show them too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,42 +20,42 @@ _BOUNDS = (*map(str, BUCKETS_S), "+Inf")
 
 
 class Families(Collector):
-    """Metric families that are there already; those without a sample are left out."""
+    """A collector of ready metric families; families without a sample are left out."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
-        """Hold them."""
+        """Keep the families that have samples."""
         self._families = [each for each in families if each.samples]
 
     def collect(self) -> Iterable[Metric]:
-        """Give them."""
+        """Return the families."""
         return self._families
 
 
 class ProcessCollector(Collector):
-    """Tells at every look what the process has measured by then."""
+    """A collector that reads the measurements at every request."""
 
     def __init__(self, measurements: Measurements) -> None:
-        """Tell of `measurements`."""
+        """Read `measurements`."""
         self._measurements = measurements
 
     def collect(self) -> Iterable[Metric]:
-        """The numbers as they are now."""
+        """Return the numbers of this moment."""
         return Families(process_families(self._measurements)).collect()
 
 
 def process_page(measurements: Measurements) -> "ASGIApp":
-    """A page with nothing but what the process has measured, in whatever format is asked for."""
-    # Never the client's global registry: it would tell of everything in the process.
+    """Return an ASGI app with the process's measurements, in the format that is requested."""
+    # Not the client's global registry: it would show other libraries' metrics too.
     registry = CollectorRegistry(auto_describe=True)
     registry.register(ProcessCollector(measurements))
     return make_asgi_app(registry)
 
 
 def process_families(measurements: Measurements) -> Iterator[Metric]:
-    """What the process has measured since it began."""
+    """Return what the process has measured since it started."""
     chunks = HistogramMetricFamily(
         "headgate_chunk_duration_seconds",
-        "How long this process took for a chunk, by what it came to.",
+        "How long this process took for a chunk, by outcome.",
         labels=("sync", "outcome"),
     )
     for (sync, outcome), durations in measurements.chunks.items():
@@ -63,13 +63,13 @@ def process_families(measurements: Measurements) -> Iterator[Metric]:
     yield chunks
     yield _counter(
         "headgate_job_retries",
-        "Failed chunks that this process put back to be tried again.",
+        "Failed chunks that this process scheduled for a retry.",
         "sync",
         measurements.job_retries,
     )
     yield _counter(
         "headgate_item_retries",
-        "Failed fetches that this process put back to be tried again.",
+        "Failed fetches that this process scheduled for a retry.",
         "collection",
         measurements.item_retries,
     )
@@ -81,20 +81,20 @@ def process_families(measurements: Measurements) -> Iterator[Metric]:
     )
     yield _counter(
         "headgate_lost_claims",
-        "Claims of this process that were found to be another's.",
+        "Claims that this process lost to another.",
         "leased_type",
         measurements.lost_claims,
     )
     yield _counter(
         "headgate_rescues",
-        "Rows that this process took from workers that were gone, or did not let go.",
+        "Jobs and items that this process took back from lost workers.",
         "leased_type",
         measurements.rescues,
     )
 
 
 def _buckets(durations: Durations) -> list[tuple[str, float]]:
-    """By its upper end, how many took at most so long."""
+    """Return the cumulative count of each bucket, by its upper bound."""
     return list(zip(_BOUNDS, accumulate(durations.counts), strict=True))
 
 

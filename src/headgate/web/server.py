@@ -1,6 +1,6 @@
-"""The HTTP face put together: the API, the pages, and what every answer has in common.
+"""Builds the HTTP server: the API, the pages, and the headers of every response.
 
-The caller opens the application before it serves, and closes it after.
+Whoever serves it opens the application before, and closes it after.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ from headgate.web.api import administration, connections, description, items, jo
 from headgate.web.pages.router import pages_router
 from headgate.web.systems import add_systems
 
-#: A database that takes longer to answer counts as one that does not.
+#: A database that takes longer to respond counts as unavailable.
 HEALTH_S_MAX = 5.0
-#: Where an answer does not say otherwise. The pages have a policy of their own.
+#: Default headers of a response. The pages have a policy of their own.
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -44,10 +44,10 @@ _log = get_logger(__name__)
 
 
 def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080") -> FastAPI:
-    """The whole site of `app`, reached by users at `public_url`; links are signed with `keys`."""
+    """Build the site of `app`, which users reach at `public_url`; `keys` sign the links."""
     public_url = public_url.rstrip("/")
     site = Site(app=app, links=Links(keys, app.clock), public_url=public_url)
-    # Neither /docs nor /redoc: they load scripts from elsewhere. The document itself needs a key.
+    # No /docs or /redoc: they load scripts from other sites. The document itself needs an API key.
     web = FastAPI(
         title="Headgate",
         version="1",
@@ -61,8 +61,8 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         site=site,
         keys=app.api_keys,
         limits=Limits(app.clock),
-        strangers=Limits(app.clock, per_min=FAILURES_PER_MIN),
-        once=IdempotentRequests(app.idempotency),
+        anonymous=Limits(app.clock, per_min=FAILURES_PER_MIN),
+        idempotent=IdempotentRequests(app.idempotency),
     )
     for each in (jobs, syncs, connections, items, administration, metrics):
         web.include_router(each.routes)
@@ -70,7 +70,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     add_systems(web, site)
     description.install(web)
     web.add_api_route("/healthz", _health(app), include_in_schema=False)
-    problems.install(web)
+    problems.install_handlers(web)
     https = public_url.startswith("https://")
     web.add_middleware(BodyLimit)
     web.add_middleware(SecurityMiddleware, headers={**_HEADERS, **(_HSTS if https else {})})
@@ -79,7 +79,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
 
 def _health(app: App) -> Callable[[], Awaitable[Response]]:
     async def healthz() -> Response:
-        """Whether requests can be served; anonymous, so it says nothing else."""
+        """Say whether requests can be served, and nothing else: it needs no API key."""
         try:
             async with asyncio.timeout(HEALTH_S_MAX):
                 await app.ping()
@@ -92,33 +92,33 @@ def _health(app: App) -> Callable[[], Awaitable[Response]]:
 
 
 class SecurityMiddleware:
-    """Gives every answer its security headers, and an answer to every failure."""
+    """Adds security headers to every response, and turns every failure into a response."""
 
     def __init__(self, app: ASGIApp, *, headers: Mapping[str, str]) -> None:
-        """Stand before `app`; what an answer says of these headers itself goes first."""
+        """Wrap `app`; headers that a response sets itself are kept."""
         self._app = app
         self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Pass the request on, and complete its response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = False
+        started = False
 
-        async def hardened(message: Message) -> None:
-            nonlocal begun
+        async def send_secured(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
-                begun = True
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     headers.setdefault(name, value)
             await send(message)
 
         try:
-            await self._app(scope, receive, hardened)
+            await self._app(scope, receive, send_secured)
         except Exception as error:
-            if begun:
+            if started:
                 raise
-            response = problems.answer(Request(scope), error)
-            await response(scope, receive, hardened)
+            response = problems.problem_response(Request(scope), error)
+            await response(scope, receive, send_secured)

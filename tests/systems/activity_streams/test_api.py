@@ -45,9 +45,9 @@ from headgate.systems.activity_streams.names import (
     activity_id,
     details_id,
 )
-from headgate.systems.activity_streams.serving import CHANNELS, takes_gzip
+from headgate.systems.activity_streams.serving import CHANNELS, accepts_gzip
 from headgate.systems.activity_streams.settings import ActivityStreamsSettings
-from headgate.systems.activity_streams.splicing import spliced
+from headgate.systems.activity_streams.splicing import splice
 from headgate.systems.activity_streams.syncs import activity_streams
 from headgate.web.server import build
 from tests.connecting import BACK, Site, named_tokens, vault
@@ -391,7 +391,7 @@ def test_what_a_client_takes_is_what_it_says(said: str, taken: bool) -> None:
 
     scope = {"type": "http", "headers": [(b"accept-encoding", said.encode())]}
 
-    assert takes_gzip(Request(scope)) is taken
+    assert accepts_gzip(Request(scope)) is taken
 
 
 def test_an_answer_that_the_client_has_is_not_sent_again(tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_documents_that_nothing_fits_around_are_served_too(
 
 @given(st.binary(max_size=400), st.binary(max_size=60_000), st.binary(max_size=50))
 def test_words_fit_around_any_document(head: bytes, text: bytes, tail: bytes) -> None:
-    whole = spliced(head, compressed(text), tail)
+    whole = splice(head, compressed(text), tail)
 
     assert gzip.decompress(compressed(text)) == text
     assert whole is not None
@@ -451,8 +451,8 @@ def test_words_fit_around_any_document(head: bytes, text: bytes, tail: bytes) ->
 
 @given(st.binary(max_size=2000))
 def test_what_is_not_flushed_is_left_alone(text: bytes) -> None:
-    assert spliced(b"head", gzip.compress(text, mtime=0), b"tail") is None
-    assert spliced(b"head", text, b"tail") is None
+    assert splice(b"head", gzip.compress(text, mtime=0), b"tail") is None
+    assert splice(b"head", text, b"tail") is None
 
 
 # ---- some of it --------------------------------------------------------------------------------
@@ -733,7 +733,7 @@ def test_a_link_opens_the_page_of_that_activity_and_nothing_else(tmp_path: Path)
         assert data.json()["downsampled"]["points"] == 1000
         token = path.removeprefix(ACTIVITY_PATH)
         assert (await anyone.get(f"/p/{token}")).status_code == 404
-        job = served.web.state.api.site.links.progress(job_id=ID, user_id="ada")
+        job = served.web.state.api.site.links.progress_path(job_id=ID, user_id="ada")
         assert (await anyone.get(job.replace("/p/", ACTIVITY_PATH))).status_code == 404
         assert (await anyone.get(path[:-1])).status_code == 404
         await world.clock.sleep(8 * 24 * 3600)

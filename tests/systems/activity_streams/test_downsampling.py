@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headgate.systems.activity_streams.downsampling import lttb, pick
+from headgate.systems.activity_streams.downsampling import lttb, pick_points
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False) | st.integers(-(10**6), 10**6)
 series = st.lists(numbers, min_size=1, max_size=300)
@@ -78,8 +78,8 @@ Channels = dict[str, Sequence[object]]
 def test_the_first_channel_with_a_shape_decides() -> None:
     channels: Channels = {"time": TIME, "heartrate": PEAK, "altitude": DIP, "latlng": PLACES}
 
-    by_heart = pick(channels, ["time", "latlng", "heartrate", "altitude"], 5, size=100)
-    by_height = pick(channels, ["altitude", "heartrate"], 5, size=100)
+    by_heart = pick_points(channels, ["time", "latlng", "heartrate", "altitude"], 5, size=100)
+    by_height = pick_points(channels, ["altitude", "heartrate"], 5, size=100)
 
     assert by_heart.by == "heartrate" and 42 in by_heart.indices
     assert by_height.by == "altitude" and 77 in by_height.indices
@@ -89,20 +89,20 @@ def test_where_none_has_one_it_is_the_distance_and_then_the_time() -> None:
     moving = [place % 2 == 0 for place in TIME]
     channels: Channels = {"moving": moving, "latlng": PLACES, "distance": PEAK, "time": TIME}
 
-    assert pick(channels, ["time", "latlng", "moving"], 5, size=100).by == "distance"
+    assert pick_points(channels, ["time", "latlng", "moving"], 5, size=100).by == "distance"
     del channels["distance"]
-    assert pick(channels, ["latlng", "moving"], 5, size=100).by == "time"
+    assert pick_points(channels, ["latlng", "moving"], 5, size=100).by == "time"
 
 
 def test_without_any_numbers_the_points_are_dealt_out_evenly() -> None:
-    picked = pick({"latlng": PLACES}, ["latlng"], 5, size=100)
+    picked = pick_points({"latlng": PLACES}, ["latlng"], 5, size=100)
 
     assert picked.by is None
     assert picked.indices == [0, 1, 33, 66, 99]
 
 
 def test_all_are_kept_for_nobodys_sake() -> None:
-    picked = pick({"time": TIME, "heartrate": PEAK}, ["heartrate"], 100, size=100)
+    picked = pick_points({"time": TIME, "heartrate": PEAK}, ["heartrate"], 100, size=100)
 
     assert picked.by is None
     assert list(picked.indices) == TIME
@@ -113,7 +113,7 @@ def test_a_value_that_is_missing_is_as_the_one_before(gap: int) -> None:
     heart: list[int | None] = [*PEAK]
     heart[gap] = None
 
-    picked = pick({"time": TIME, "heartrate": heart}, ["heartrate"], 5, size=100)
+    picked = pick_points({"time": TIME, "heartrate": heart}, ["heartrate"], 5, size=100)
 
     assert picked.by == "heartrate" and 42 in picked.indices
 
@@ -121,4 +121,4 @@ def test_a_value_that_is_missing_is_as_the_one_before(gap: int) -> None:
 def test_a_channel_of_another_length_decides_nothing() -> None:
     channels: Channels = {"time": TIME, "heartrate": PEAK[:-1], "altitude": DIP}
 
-    assert pick(channels, ["heartrate", "altitude"], 5, size=100).by == "altitude"
+    assert pick_points(channels, ["heartrate", "altitude"], 5, size=100).by == "altitude"

@@ -34,7 +34,7 @@ def test_a_new_activity_is_fetched_in_the_hot_lane_while_a_backfill_runs(tmp_pat
 
         # When something happens, and Strava tells
         added = place.strava.world.add(NewActivity(name="Evening Run"))
-        heard = await place.streams.heard(place.event(added))
+        heard = await place.streams.handle_event(place.event(added))
 
         # Then it is here within seconds: details, laps and streams
         assert heard.connections == 1
@@ -72,7 +72,7 @@ def test_a_live_job_ends_only_when_streams_that_backfill_holds_are_here_too(tmp_
         assert (await place.item(added)).state is ItemState.FETCHING
 
         # When Strava tells of it, and live work cannot have the streams
-        await place.streams.heard(place.event(added))
+        await place.streams.handle_event(place.event(added))
         await place.clock.sleep(10)
 
         # Then its job waits, also after the backfill has given them back
@@ -96,7 +96,7 @@ def test_a_live_job_ends_only_when_streams_that_backfill_holds_are_here_too(tmp_
 def test_what_was_entered_by_hand_is_known_without_streams(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         added = place.strava.world.add(NewActivity(manual=True, name="Gym"))
-        await place.streams.heard(place.event(added))
+        await place.streams.handle_event(place.event(added))
         await place.quiet()
 
         found = await place.streams.find(place.id_of(added))
@@ -113,10 +113,10 @@ def test_events_that_come_while_a_job_is_active_are_not_lost(tmp_path: Path) -> 
         late: list[float] = []
         for tenths in range(24):
             first, second = (place.strava.world.add(NewActivity()) for _ in range(2))
-            await place.streams.heard(place.event(first))
+            await place.streams.handle_event(place.event(first))
             await place.clock.sleep(tenths * 0.05)
             began = place.clock.monotonic()
-            await place.streams.heard(place.event(second))
+            await place.streams.handle_event(place.event(second))
             assert place.clock.monotonic() - began < 1.0
             await place.until_fetched(second, within_s=60)
             late.append(place.clock.monotonic() - began)
@@ -133,7 +133,7 @@ def test_many_events_at_once_are_all_seen_to(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         added = [place.strava.world.add(NewActivity()) for _ in range(25)]
 
-        await asyncio.gather(*(place.streams.heard(place.event(each)) for each in added))
+        await asyncio.gather(*(place.streams.handle_event(place.event(each)) for each in added))
         await place.quiet()
 
         assert await place.states() == {"success": 25}
@@ -147,7 +147,7 @@ def test_an_event_during_the_list_is_seen_to_by_that_job(tmp_path: Path) -> None
         listing = (await place.streams.sync_now(user_id="ada")).job
         added = place.strava.world.add(NewActivity())
 
-        await place.streams.heard(place.event(added))
+        await place.streams.handle_event(place.event(added))
         await place.until_fetched(added, within_s=30)
 
         jobs = await place.app.jobs.list(sync=LIVE)
@@ -164,13 +164,13 @@ def test_while_one_waits_to_be_tried_again_a_new_one_is_read_within_half_a_minut
         poor = place.strava.world.add(NewActivity())
         path = f"/api/v3/activities/{poor.id}/streams"
         place.strava.faults.next(FaultKind.MALFORMED, times=2, path=path)
-        await place.streams.heard(place.event(poor))
+        await place.streams.handle_event(place.event(poor))
         await place.clock.sleep(100)
         assert (await place.item(poor)).state is ItemState.FAILED
 
         # When another comes in
         added = place.strava.world.add(NewActivity())
-        await place.streams.heard(place.event(added))
+        await place.streams.handle_event(place.event(added))
 
         # Then it is not held up for long, and the first one comes in the end
         await place.until_fetched(added, within_s=35)
@@ -183,14 +183,14 @@ def test_the_same_event_again_costs_nothing(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         added = place.strava.world.add(NewActivity())
         event = place.event(added)
-        await place.streams.heard(event)
+        await place.streams.handle_event(event)
         await place.quiet()
         requests, jobs = len(place.site.wire.sent), await place.app.jobs.list()
 
         # When Strava tells it twice more, a minute apart
         for _ in range(2):
             await place.clock.sleep(60)
-            assert (await place.streams.heard(event)).connections == 1
+            assert (await place.streams.handle_event(event)).connections == 1
 
         # Then nothing is asked for, and no job is made
         await place.quiet()
@@ -205,11 +205,11 @@ def test_an_event_whose_job_was_never_made_makes_it_when_it_comes_again(tmp_path
         # Given an event that was noted just before its process died
         added = place.strava.world.add(NewActivity())
         event = place.event(added)
-        await place.streams.heard(event)
+        await place.streams.handle_event(event)
         [job] = await place.app.jobs.list()
         await place.app.jobs.cancel(job.id)
 
-        await place.streams.heard(event)
+        await place.streams.handle_event(event)
 
         assert len(await place.app.jobs.list()) == 2
 
@@ -222,7 +222,7 @@ def test_an_update_is_read_again_once_and_what_was_known_stays_until_then(
     async def main(place: Place) -> None:
         # Given an activity that is renamed
         added = place.strava.world.add(NewActivity(name="Run"))
-        await place.streams.heard(place.event(added))
+        await place.streams.handle_event(place.event(added))
         await place.quiet()
         await place.clock.sleep(60)
         place.change(added, name="Race")
@@ -230,7 +230,7 @@ def test_an_update_is_read_again_once_and_what_was_known_stays_until_then(
 
         # When Strava tells
         event = place.event(added, "update", updates={"title": "Race"})
-        await place.streams.heard(event)
+        await place.streams.handle_event(event)
         details = (await place.streams.find(place.id_of(added))).details
         assert details is not None and details["name"] == "Run"
         await place.quiet()
@@ -241,7 +241,7 @@ def test_an_update_is_read_again_once_and_what_was_known_stays_until_then(
         assert place.asked("/streams") == streams
         assert place.asked("/laps") == 2
         await place.clock.sleep(60)
-        await place.streams.heard(event)
+        await place.streams.handle_event(event)
         await place.quiet()
         assert place.asked("/laps") == 2
 
@@ -251,7 +251,7 @@ def test_an_update_is_read_again_once_and_what_was_known_stays_until_then(
 def test_a_newer_list_tells_what_an_older_reading_does_not(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         added = place.strava.world.add(NewActivity(name="Run"))
-        await place.streams.heard(place.event(added))
+        await place.streams.handle_event(place.event(added))
         await place.quiet()
         place.change(added, name="Race")
         await place.clock.sleep(60)
@@ -268,7 +268,7 @@ def test_a_deleted_activity_is_forgotten_with_everything(tmp_path: Path) -> None
     async def main(place: Place) -> None:
         await place.import_all()
         gone, kept = place.sports()[-2:]
-        await place.streams.heard(place.event(gone, "delete"))
+        await place.streams.handle_event(place.event(gone, "delete"))
 
         with pytest.raises(NotFound):
             await place.streams.find(place.id_of(gone))
@@ -281,7 +281,7 @@ def test_a_deleted_activity_is_forgotten_with_everything(tmp_path: Path) -> None
         }
         assert await place.fetched(kept) == place.channels(kept)
         # And the same again is nothing
-        await place.streams.heard(place.event(gone, "delete"))
+        await place.streams.handle_event(place.event(gone, "delete"))
 
     in_place(tmp_path, main)
 
@@ -289,7 +289,7 @@ def test_a_deleted_activity_is_forgotten_with_everything(tmp_path: Path) -> None
 def test_an_activity_that_is_gone_before_it_is_read_is_nothing(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         nobody = msgspec.structs.replace(place.sports()[0], id=10_009_999_999)
-        await place.streams.heard(place.event(nobody))
+        await place.streams.handle_event(place.event(nobody))
         await place.quiet()
 
         [job] = await place.app.jobs.list()
@@ -310,7 +310,7 @@ def test_a_withdrawn_authorization_ends_what_waits_without_a_request(tmp_path: P
 
         # When the athlete no longer lets us in
         event = withdrawal(place)
-        assert (await place.streams.heard(event)).connections == 1
+        assert (await place.streams.handle_event(event)).connections == 1
 
         # Then the connection says so, and the job ends at its time without asking anything
         connection = await place.app.connections.get(place.connection.id)
@@ -320,13 +320,13 @@ def test_a_withdrawn_authorization_ends_what_waits_without_a_request(tmp_path: P
         assert len(place.site.wire.sent) == requests
         # And an event about an activity is noted, but asks for nothing
         added = place.strava.world.add(NewActivity())
-        await place.streams.heard(place.event(added))
+        await place.streams.handle_event(place.event(added))
         assert not await place.app.jobs.list(states=ACTIVE)
 
         # Until the athlete has connected again: then the late event does no harm
         await place.clock.sleep(60)
         await place.site.connect(place.app)
-        await place.streams.heard(event)
+        await place.streams.handle_event(event)
         connection = await place.app.connections.get(place.connection.id)
         assert connection.state is ConnectionState.ACTIVE
         await place.until((await place.streams.sync_now(user_id="ada")).job)
@@ -354,10 +354,12 @@ def test_events_about_nobody_and_about_nothing_that_matters_change_nothing(
         [sport] = place.sports()
         stranger = msgspec.structs.replace(sport, athlete_id=7)
 
-        assert (await place.streams.heard(place.event(stranger))).connections == 0
+        assert (await place.streams.handle_event(place.event(stranger))).connections == 0
         athlete = {"object_type": "athlete", "updates": {"weight": "70"}}
-        assert (await place.streams.heard(place.event(sport, "update", **athlete))).connections == 1
-        await place.streams.heard(place.event(sport, "admired"))
+        assert (
+            await place.streams.handle_event(place.event(sport, "update", **athlete))
+        ).connections == 1
+        await place.streams.handle_event(place.event(sport, "admired"))
 
         assert not await place.app.jobs.list()
         assert await place.states() == {}
@@ -381,7 +383,7 @@ def test_an_event_that_meets_a_removal_is_noted_for_everybody_else(
 
         monkeypatch.setattr(SqlConnections, "of_account", as_it_was)
 
-        await place.streams.heard(place.event(sport))
+        await place.streams.handle_event(place.event(sport))
 
         # Then the other's is noted, and nothing of the one who left
         noted = await place.app.items.list(None, limit=9)
@@ -409,7 +411,7 @@ def test_strava_tells_the_system_itself(tmp_path: Path) -> None:
             ),
             type=StravaEvent,
         )
-        await place.streams.heard(event)
+        await place.streams.handle_event(event)
         await place.until_fetched(added, within_s=10)
 
     in_place(tmp_path, main, activities=0)

@@ -124,7 +124,7 @@ def test_the_numbers_are_told_to_people(headgate: Run, given: Rows) -> None:
     assert told.exit_code == 0
     for words in (
         "✘ failed",
-        "failed, by tries: 1 after 1",
+        "failed, by attempts: 1 after 1",
         "Streams of activities (strava.streams)",
         "Activities in full (strava.activities)",
         "stuck until they are reset: 1; see headgate items list --collection strava.streams "

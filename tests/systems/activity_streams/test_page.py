@@ -82,7 +82,7 @@ def open_page(open_page: OpenPage) -> OpenPage:
 
 def page_of(served: Rig) -> str:
     """The address of the activity's page."""
-    return served.url + ACTIVITY_PATH + served.links.page(ACTIVITY_LINK, ID, user_id="ada")
+    return served.url + ACTIVITY_PATH + served.links.page_token(ACTIVITY_LINK, ID, user_id="ada")
 
 
 async def described(app: App, **details: Any) -> None:
@@ -122,20 +122,20 @@ Reach = Callable[[App], Awaitable[Item]]
 #: The word, and what is said in the place of a chart.
 STATES: dict[Reach, tuple[str, str | None]] = {
     success: ("Recorded", None),
-    pending: ("In line", "The recording is on its way. It appears here by itself."),
-    fetching: ("ItemFetcher", "The recording is on its way. It appears here by itself."),
+    pending: ("In the queue", "The recording is on its way. It appears here by itself."),
+    fetching: ("Fetching", "The recording is on its way. It appears here by itself."),
     deferred: (
         "Waiting",
-        "We may ask for only so much at a time; going on at 2026-01-05 12:15 UTC.",
+        "Strava limits how much we may fetch; we go on at 2026-01-05 12:15 UTC.",
     ),
     failed: (
         "Not fetched",
-        "The recording could not be fetched. Trying again at 2026-01-05 12:01 UTC.",
+        "The recording could not be fetched. We try again at 2026-01-05 12:01 UTC.",
     ),
     stuck: (
         "Not fetched",
-        "The recording could not be fetched, and is not tried again by itself. To have it tried "
-        "again, send the support code below to where you got this link.",
+        "The recording could not be fetched, and we do not try again by ourselves. For another "
+        "try, send the support code below to where you got this link.",
     ),
     unavailable: ("No recording", None),
 }

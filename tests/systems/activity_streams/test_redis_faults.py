@@ -120,7 +120,7 @@ class Place:
             owner_id=sport.athlete_id,
             event_time=int(self.app.clock.now().timestamp()),
         )
-        assert (await self.streams.heard(event)).connections == 1
+        assert (await self.streams.handle_event(event)).connections == 1
         return sport
 
 

@@ -317,7 +317,7 @@ def test_without_an_id_nothing_is_asked_and_with_one_it_is_fetched(tmp_path: Pat
             await place.streams.reset(place.id_of(sport))
 
         # When it appears
-        await place.streams.heard(place.event(sport))
+        await place.streams.handle_event(place.event(sport))
         await place.quiet()
 
         # Then it is fetched
@@ -425,7 +425,7 @@ def test_two_users_of_one_account_each_have_their_own(tmp_path: Path) -> None:
         other = await place.site.connect(place.app, "bob")
         added = place.strava.world.add(NewActivity())
 
-        assert (await place.streams.heard(place.event(added))).connections == 2
+        assert (await place.streams.handle_event(place.event(added))).connections == 2
         await place.quiet()
 
         for user, connection in (("ada", place.connection), ("bob", other)):
@@ -486,7 +486,7 @@ def test_asking_again_while_a_job_is_active_gives_that_job(tmp_path: Path) -> No
 
 def test_a_list_is_refused_while_only_an_event_is_seen_to(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
-        await place.streams.heard(place.event(place.sports()[0]))
+        await place.streams.handle_event(place.event(place.sports()[0]))
 
         with pytest.raises(ActiveJobExists):
             await place.streams.sync_now(user_id="ada")
@@ -557,7 +557,7 @@ def test_what_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, missing: str)
         monkeypatch.setenv(name, value)
 
     with pytest.raises(InvalidInput, match=f"{missing}: is not set"):
-        system.configured()
+        system.with_settings()
 
 
 async def test_the_environment_says_who_we_are_at_strava(

@@ -46,8 +46,8 @@ def shipped() -> tuple[System, System]:
     streams = ActivityStreamsSettings(**STRAVA_SETTINGS)
     health = HealthHistorySettings(**STRAVA_SETTINGS, **FITBIT_SETTINGS)
     return (
-        activity_streams.configured(streams, public_url=ORIGIN),
-        health_history.configured(health, public_url=ORIGIN),
+        activity_streams.with_settings(streams, public_url=ORIGIN),
+        health_history.with_settings(health, public_url=ORIGIN),
     )
 
 
@@ -173,5 +173,5 @@ async def test_one_sign_in_and_one_budget_serve_the_syncs_of_both_systems(
 
 
 def test_two_systems_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="two are called 'reading-list'"):
+    with pytest.raises(InvalidInput, match="two systems are called 'reading-list'"):
         App("sqlite:///never.db", systems=[reading_list(), reading_list()])

@@ -352,7 +352,7 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     }.items():
         monkeypatch.setenv(name, value)
 
-    found = system.configured(public_url="http://here").configuration
+    found = system.with_settings(public_url="http://here").configuration
 
     assert found.strava_verify_token.get_secret_value() == TOKEN
     assert found.strava_webhook_key.get_secret_value() == KEY
@@ -372,4 +372,4 @@ def test_a_setting_that_cannot_be_is_named(
     monkeypatch.setenv(f"HEADGATE_STRAVA_{name}", value)
 
     with pytest.raises(InvalidInput, match=f"HEADGATE_STRAVA_{name}"):
-        system.configured()
+        system.with_settings()

@@ -382,7 +382,7 @@ def test_an_application_that_strava_has_shut_off_ends_the_job(tmp_path: Path) ->
     in_world(tmp_path, main)
 
 
-# ---- files that Strava does not take -----------------------------------------------------------
+# ---- files that Strava does not accept -----------------------------------------------------------
 
 
 def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(tmp_path: Path) -> None:
@@ -606,7 +606,7 @@ def test_what_is_missing_in_the_environment_is_named(
         monkeypatch.setenv(name, value)
 
     with pytest.raises(InvalidInput, match=f"{missing}: is not set"):
-        system.configured()
+        system.with_settings()
 
 
 @pytest.mark.usefixtures("settled")

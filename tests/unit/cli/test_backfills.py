@@ -149,7 +149,7 @@ def test_a_list_tells_only_imports(headgate: Run) -> None:
 
     assert [job["id"] for job in listed["data"]] == [job_id]
     assert job_id in headgate("backfill", "list").stdout
-    assert "no imports" in headgate("backfill", "list", "--user", "nobody").stderr
+    assert "no backfills" in headgate("backfill", "list", "--user", "nobody").stderr
 
 
 def test_one_that_refuses_does_not_stop_the_others(headgate: Run) -> None:

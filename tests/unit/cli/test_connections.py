@@ -159,13 +159,13 @@ def test_a_new_token_goes_to_the_connection_that_is_named(headgate: Run) -> None
 @pytest.mark.parametrize(
     ("given", "stdin", "said"),
     [
-        (("graph",), "", "token: nothing came on stdin: pipe it in"),
-        (("graph",), " \n", "token: nothing came on stdin: pipe it in"),
+        (("graph",), "", "token: stdin was empty: pipe the token in"),
+        (("graph",), " \n", "token: stdin was empty: pipe the token in"),
         (("graph",), f"{TOKEN}\nand more", "token: must be one line of printable ASCII"),
         (("graph",), f"{TOKEN}".encode() + b"\xff", "token: must be one line of printable ASCII"),
         (("graph",), TOKEN * 1000, "token: must have between 1 and 4,096"),
         (("notes",), TOKEN, "is not one that users connect to; there are: graph, strava"),
-        (("strava",), TOKEN, "not by a token; use: headgate connection link strava --user ada"),
+        (("strava",), TOKEN, "not with a token; use: headgate connection link strava --user ada"),
         (("graph", "--again", "conn_9"), TOKEN, "'conn_9'; see: headgate connection list --user"),
         (("graph", "--account", ""), TOKEN, "external_id: must be a text"),
     ],

@@ -112,7 +112,7 @@ def test_rotating_puts_everything_under_the_newest_key(
     monkeypatch.setenv("HEADGATE_KEYS", ",".join(key_entries("k2", "k1")))
 
     result = headgate("keys", "rotate", "-d", database)
-    assert (result.exit_code, result.stdout) == (0, "5 put under the key k2; 0 left\n")
+    assert (result.exit_code, result.stdout) == (0, "5 encrypted with the key k2; 0 left\n")
     again = headgate("keys", "rotate", "-d", database, "--json")
     assert json.loads(again.stdout) == {
         "key": "k2",
@@ -133,7 +133,7 @@ def test_what_cannot_be_read_is_told_and_fails_the_command(
 
     assert result.exit_code == 1
     assert "2 left" in result.stdout
-    assert "cannot be read with the keys that are set" in result.stderr
+    assert "cannot be decrypted with the keys that are set" in result.stderr
 
 
 @pytest.mark.parametrize("keys", [None, "", "k1:AAAA"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.base.errors import InvalidInput
-from headgate.connectors.addresses import AddressRules, parse_networks, what_it_is
+from headgate.connectors.addresses import AddressRules, denied_reason, parse_networks
 
 FORBIDDEN = [
     "0.0.0.0",
@@ -87,7 +87,7 @@ SPELLINGS = ["127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "①②⑦.
 
 @pytest.mark.parametrize("address", FORBIDDEN)
 def test_a_forbidden_address_is_refused_with_what_it_is(address: str) -> None:
-    assert what_it_is(ip_address(address)) is not None
+    assert denied_reason(ip_address(address)) is not None
     refusal = AddressRules().refusal("https", address, 443)
     assert refusal is not None and refusal.startswith("its address is")
 
@@ -109,10 +109,10 @@ def test_whatever_a_resolver_makes_of_a_spelling_is_refused(spelling: str) -> No
 
 @given(st.ip_addresses(v=4))
 def test_an_address_in_another_coat_is_judged_the_same(address: object) -> None:
-    plain = what_it_is(ip_address(str(address)))
+    plain = denied_reason(ip_address(str(address)))
 
-    assert what_it_is(ip_address(f"::ffff:{address}")) == plain
-    assert what_it_is(ip_address(f"64:ff9b::{address}")) == plain
+    assert denied_reason(ip_address(f"::ffff:{address}")) == plain
+    assert denied_reason(ip_address(f"64:ff9b::{address}")) == plain
 
 
 @given(st.ip_addresses())
@@ -121,11 +121,11 @@ def test_nothing_that_python_calls_private_is_public_to_us(address: object) -> N
     judged = ip_address(str(address))
     if not judged.is_global or judged.is_multicast:
         coat = judged in ip_network("64:ff9b::/96") if judged.version == 6 else False
-        assert coat or what_it_is(judged) is not None
+        assert coat or denied_reason(judged) is not None
 
 
 def test_what_is_no_address_is_refused() -> None:
-    assert AddressRules().refusal("https", "localhost", 443) == "it is no address"
+    assert AddressRules().refusal("https", "localhost", 443) == "it is not an IP address"
 
 
 def test_the_public_network_takes_https_on_the_allowed_ports_alone() -> None:

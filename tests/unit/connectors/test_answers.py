@@ -16,7 +16,7 @@ from headgate.base.errors import (
     Terminal,
     Transient,
 )
-from headgate.connectors.answers import Throttled, by_status, retry_after_s
+from headgate.connectors.answers import Throttled, classify_status, retry_after_s
 from headgate.ports.transport import Headers, Response
 from tests.unit.connectors.fakes import START
 
@@ -27,7 +27,7 @@ def of(status: int) -> Response:
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 206, 299])
 def test_success_is_no_error(status: int) -> None:
-    assert by_status(of(status)) is None
+    assert classify_status(of(status)) is None
 
 
 @pytest.mark.parametrize(
@@ -54,19 +54,19 @@ def test_success_is_no_error(status: int) -> None:
     ],
 )
 def test_a_status_has_its_consequence_and_tells_no_query(status: int, kind: type) -> None:
-    verdict = by_status(of(status))
+    verdict = classify_status(of(status))
 
     assert type(verdict) is kind
     assert "s3cret" not in str(verdict)
 
 
 def test_a_connector_may_declare_that_nothing_found_is_an_answer() -> None:
-    assert type(by_status(of(404), not_found=NoData)) is NoData
+    assert type(classify_status(of(404), not_found=NoData)) is NoData
 
 
 @given(st.integers(min_value=100, max_value=999))
 def test_every_status_has_a_verdict(status: int) -> None:
-    verdict = by_status(of(status))
+    verdict = classify_status(of(status))
 
     assert (verdict is None) == (200 <= status < 300)
     assert verdict is None or isinstance(verdict, SourceError | Throttled)

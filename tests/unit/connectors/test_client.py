@@ -21,7 +21,7 @@ from headgate.base.errors import (
 from headgate.connectors.answers import Throttled, Verdict
 from headgate.connectors.api import Api, Redirects
 from headgate.connectors.auth import InHeader, InQuery
-from headgate.connectors.rates import listed
+from headgate.connectors.rates import read_list
 from headgate.ports.transport import Response, Timeouts
 from tests.unit.connectors.fakes import START, Bench, FakeAccess, answer
 
@@ -280,7 +280,7 @@ async def test_a_429_closes_the_budget_and_is_not_tried_again(
 
 
 async def test_the_providers_counts_reach_the_gate_whatever_the_status() -> None:
-    counts = listed("X-Usage", ("15min", "day"))
+    counts = read_list("X-Usage", ("15min", "day"))
     bench = Bench(
         answer(500, headers={"X-Usage": "9,345"}),
         answer(200, headers={"X-Usage": ","}),

@@ -131,7 +131,7 @@ def test_a_budget_and_limits_are_one_too_many_and_a_strangers_budget_is_refused(
 
     with pytest.raises(InvalidInput, match=r"strava\.limits"):
         Notes("strava", base_url=BASE, budget=api["budget"], limits=[Limit(1, per="min")])
-    with pytest.raises(InvalidInput, match=r"notes\.budget: is that of 'strava'"):
+    with pytest.raises(InvalidInput, match=r"notes\.budget: is the budget of 'strava'"):
         Notes("notes", base_url=BASE, budget=api["budget"])
     with pytest.raises(InvalidInput, match=r"notes\.base_url"):
         Notes("notes", base_url="ftp://example")

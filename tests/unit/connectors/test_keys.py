@@ -44,7 +44,7 @@ def test_a_new_key_is_taken_and_no_two_are_alike() -> None:
 
 @pytest.mark.parametrize("written", ["", " ", ",", "\n\n"])
 def test_no_key_at_all_is_refused_and_told_how_to_make_one(written: str) -> None:
-    with pytest.raises(InvalidInput, match="none is set; make one with `headgate keys new`"):
+    with pytest.raises(InvalidInput, match="no key is set; make one with `headgate keys new`"):
         KeyRing.parse(Secret(written))
 
 
@@ -92,7 +92,7 @@ def test_random_keys_are_never_taken_for_patterns() -> None:
         ("bad id:AAAA", "entry 1 is not id:base64"),
         ("k:not base64!", "'k' is not base64"),
         (f"{entry('a')},{entry('a', 2)}", "'a' is given twice"),
-        (f"{entry('a')},b:{entry('a').partition(':')[2]}", "one key stands under two ids"),
+        (f"{entry('a')},b:{entry('a').partition(':')[2]}", "two ids have the same key"),
     ],
 )
 def test_what_cannot_be_read_is_refused_without_quoting_a_key(written: str, problem: str) -> None:

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.connectors.rates import listed, read_safely, remaining, together
+from headgate.connectors.rates import read_all, read_list, read_remaining, read_safely
 from headgate.ports.transport import Headers
 
-strava = together(
-    listed("X-RateLimit-Usage", ("15min", "day")),
-    listed("X-ReadRateLimit-Usage", ("read 15min", "read day")),
+strava = read_all(
+    read_list("X-RateLimit-Usage", ("15min", "day")),
+    read_list("X-ReadRateLimit-Usage", ("read 15min", "read day")),
 )
 
 
@@ -29,11 +29,11 @@ def test_garbage_is_left_out(said: str) -> None:
 
 
 def test_half_a_pair_is_better_than_none() -> None:
-    assert listed("Usage", ("a", "b"))(Headers([("usage", "7,x")])) == {"a": 7}
+    assert read_list("Usage", ("a", "b"))(Headers([("usage", "7,x")])) == {"a": 7}
 
 
 def test_what_remains_is_turned_into_what_is_used() -> None:
-    read = remaining("X-RateLimit-Remaining", "hour", of=500)
+    read = read_remaining("X-RateLimit-Remaining", "hour", of=500)
 
     assert read(Headers([("X-RateLimit-Remaining", "498")])) == {"hour": 2}
     assert read(Headers([("X-RateLimit-Remaining", "501")])) == {}

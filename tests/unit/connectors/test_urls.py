@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.base.errors import AddressRefused
-from headgate.connectors.urls import Origin, joined, origin_of, redirected
+from headgate.connectors.urls import Origin, join_url, origin_of, resolve_location
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_a_refusal_tells_no_password_and_no_query() -> None:
     ],
 )
 def test_a_path_lies_under_the_base_and_an_address_is_itself(path: str, url: str) -> None:
-    assert joined("https://api.example/v3/", path) == url
+    assert join_url("https://api.example/v3/", path) == url
 
 
 def test_parameters_are_encoded_as_providers_expect_them() -> None:
-    url = joined(
+    url = join_url(
         "https://api.example",
         "/x?first=1#part",
         {"after": 7, "all": True, "not": None, "keys": ["a", "b&c"], "name": "é /"},
@@ -116,9 +116,9 @@ def test_parameters_are_encoded_as_providers_expect_them() -> None:
 
 
 def test_a_location_is_read_from_where_it_was_said() -> None:
-    assert redirected("https://a.example/v1/x?y=1", "/z") == "https://a.example/z"
-    assert redirected("https://a.example/v1/x", "//b.example/z") == "https://b.example/z"
-    assert redirected("https://a.example/v1/x", "https://b.example") == "https://b.example"
+    assert resolve_location("https://a.example/v1/x?y=1", "/z") == "https://a.example/z"
+    assert resolve_location("https://a.example/v1/x", "//b.example/z") == "https://b.example/z"
+    assert resolve_location("https://a.example/v1/x", "https://b.example") == "https://b.example"
 
 
 def test_an_origin_is_told_with_its_port_where_that_matters() -> None:

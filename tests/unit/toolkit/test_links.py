@@ -35,7 +35,7 @@ def links(*key_ids: str, clock: ManualClock | None = None) -> Links:
 
 
 def token(of: Links | None = None) -> str:
-    path = (of or links()).progress(job_id="job_1", user_id="ada")
+    path = (of or links()).progress_path(job_id="job_1", user_id="ada")
     return path.removeprefix(PROGRESS_PATH)
 
 
@@ -44,7 +44,7 @@ ids = st.text(min_size=1, max_size=200)
 
 @given(job_id=ids, user_id=ids)
 def test_a_link_brings_back_what_it_was_made_of(job_id: str, user_id: str) -> None:
-    made = links().progress(job_id=job_id, user_id=user_id)
+    made = links().progress_path(job_id=job_id, user_id=user_id)
     assert made.isascii()
     opened = links().open_progress(made.removeprefix(PROGRESS_PATH))
     assert opened == ProgressLink(job_id=job_id, user_id=user_id, expires_at=NOW + WEEK)
@@ -54,7 +54,7 @@ def test_a_link_brings_back_what_it_was_made_of(job_id: str, user_id: str) -> No
 def test_a_link_to_connect_by_does_too(
     source: str, user_id: str, connection: str | None, job: str | None
 ) -> None:
-    made = links().connect(
+    made = links().connect_path(
         source=source, user_id=user_id, connection_id=connection, retry_job=job, ttl=WEEK
     )
     opened = links().open_connect(made.removeprefix(CONNECT_PATH))
@@ -65,7 +65,7 @@ def test_a_link_to_connect_by_does_too(
         retry_job=job,
         expires_at=NOW + WEEK,
     )
-    session = links().open_session(links().session(opened, nonce="n"))
+    session = links().open_session(links().session_token(opened, nonce="n"))
     assert session.link == opened
 
 
@@ -99,8 +99,8 @@ def test_a_link_cut_short_or_drawn_out_is_not_one() -> None:
 
 def test_a_link_is_good_for_one_purpose() -> None:
     made = links()
-    connect = made.connect(source="strava", user_id="ada").removeprefix(CONNECT_PATH)
-    session = made.session(made.open_connect(connect), nonce="n")
+    connect = made.connect_path(source="strava", user_id="ada").removeprefix(CONNECT_PATH)
+    session = made.session_token(made.open_connect(connect), nonce="n")
     openers = (made.open_progress, made.open_connect, made.open_session)
     for right, each in enumerate((token(), connect, session)):
         for place, open_it in enumerate(openers):
@@ -171,8 +171,10 @@ def test_the_payload_is_compact_json_that_names_its_key() -> None:
 def test_the_same_link_made_again_is_the_same() -> None:
     made = links()
     opened = made.open_connect(
-        made.connect(source="strava", user_id="ada").removeprefix(CONNECT_PATH)
+        made.connect_path(source="strava", user_id="ada").removeprefix(CONNECT_PATH)
     )
-    assert made.again(opened) == made.again(opened)
-    shown = made.open_progress(made.followed_by(opened, "job_1").removeprefix(PROGRESS_PATH))
+    assert made.path_of(opened) == made.path_of(opened)
+    shown = made.open_progress(
+        made.progress_path_after(opened, "job_1").removeprefix(PROGRESS_PATH)
+    )
     assert shown.expires_at == opened.expires_at

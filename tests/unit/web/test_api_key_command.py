@@ -30,7 +30,7 @@ def test_a_key_is_made_listed_and_revoked(headgate: Run) -> None:
     assert len(secret) == 64 and key_id in made.stderr and secret not in made.stderr
 
     listed = headgate("list")
-    assert key_id in listed.stdout and "good" in listed.stdout and secret not in listed.output
+    assert key_id in listed.stdout and "valid" in listed.stdout and secret not in listed.output
 
     assert headgate("revoke", key_id).exit_code == 0
     assert "revoked" in headgate("list").stdout

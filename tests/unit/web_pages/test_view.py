@@ -14,8 +14,8 @@ from headgate.model.job import Mode, Progress, Reason, Summary
 from headgate.model.record import Coverage
 from headgate.model.states import JOB, DayStatus, JobState
 from headgate.policy.retryable import is_retryable
-from headgate.toolkit.pages.rendering import marked_times
-from headgate.web.pages.view import ProgressView, view
+from headgate.toolkit.pages.rendering import mark_times
+from headgate.web.pages.view import ProgressView, progress_view
 from tests.unit.values import NOW, make_job
 
 #: Where an import goes on by itself, also when the page is closed.
@@ -35,7 +35,7 @@ def seen(
     fields = {"mode": Mode.HISTORY, "progress": Progress(done=1, total=3), **job}
     made = make_job(state=state, reason=reason, **fields)
     shown = status_view(view_of(made, now=NOW, titles=TITLES), now=NOW, **(status or {}))
-    return view(shown, TITLES, reconnect_path=reconnect_path)
+    return progress_view(shown, TITLES, reconnect_path=reconnect_path)
 
 
 def test_every_state_is_told_by_word_icon_and_tone() -> None:
@@ -142,7 +142,7 @@ def test_percent_and_its_text_agree_and_never_claim_too_much(done: int, total: i
 def test_only_quarters_of_the_way_are_told_aloud() -> None:
     told = [seen(progress=Progress(done=done, total=100)).milestone for done in range(100)]
     steps = list(dict.fromkeys(told))
-    assert steps == ["The import has begun.", "25% imported.", "50% imported.", "75% imported."]
+    assert steps == ["The import has started.", "25% imported.", "50% imported.", "75% imported."]
     # Waiting for a worker is none
     assert seen(JobState.PENDING, Reason.MORE).milestone == seen().milestone
     paused = seen(JobState.PAUSED, Reason.BREAKER)
@@ -165,20 +165,20 @@ def test_gaps_are_told_with_their_days_and_whether_there_are_more() -> None:
 
 
 def test_times_in_a_sentence_are_marked_and_the_rest_is_escaped() -> None:
-    assert str(marked_times("Syncing <b>2022-01-02</b>.")) == (
+    assert str(mark_times("Syncing <b>2022-01-02</b>.")) == (
         'Syncing &lt;b&gt;<time datetime="2022-01-02" class="whole">2022-01-02</time>&lt;/b&gt;.'
     )
-    assert str(marked_times("at 2026-01-05 13:00:30 UTC.")) == (
+    assert str(mark_times("at 2026-01-05 13:00:30 UTC.")) == (
         'at <time datetime="2026-01-05T13:00:30Z"><span class="whole">2026-01-05</span> '
         '<span class="whole">13:00:30 UTC</span></time>.'
     )
     for other in ("12022-01-02", "2022-01-023", "1-2-3"):
-        assert "<time" not in marked_times(other)
+        assert "<time" not in mark_times(other)
 
 
 @given(st.text())
 def test_no_text_makes_a_tag(text: str) -> None:
-    marked = str(marked_times(text))
+    marked = str(mark_times(text))
     for ours in ("<time", "</time>", '<span class="whole">', "</span>"):
         marked = marked.replace(ours, "")
     assert "<" not in marked

@@ -34,7 +34,7 @@ class Here:
 
     def link(self, **fields: Any) -> str:
         """The path of a link to connect by."""
-        return self.site.links.connect(**{"source": "strava", "user_id": "ada", **fields})
+        return self.site.links.connect_path(**{"source": "strava", "user_id": "ada", **fields})
 
     async def out(self, path: str) -> str:
         """Follow a link; where the provider's page is."""
@@ -123,7 +123,7 @@ def test_the_job_that_waited_is_retried_and_shown(tmp_path: Path) -> None:
         await here.app._store.settle(change.fail(job, reason=Reason.NEEDS_REAUTH, error="401"))
 
         # When they come back by the link on its page
-        page = here.site.links.progress(job_id=job.id, user_id="ada", ttl=timedelta(days=1))
+        page = here.site.links.progress_path(job_id=job.id, user_id="ada", ttl=timedelta(days=1))
         shown = (await here.visitor.get(page)).text
         assert "Reconnect Strava" in shown
         assert "Retry now" not in shown
@@ -159,7 +159,7 @@ def test_who_says_no_is_told_so_and_may_try_again(tmp_path: Path) -> None:
         answer = await here.connect(here.link())
         assert answer.status == 400
         assert "Strava was not connected" in answer.text
-        assert "access was not given" in answer.text
+        assert "access was not allowed" in answer.text
         here.provider.strava.oauth.approves = True
         again = answer.text.partition('href="/connect/')[2].partition('"')[0]
         assert (await here.connect(CONNECT_PATH + again)).status == 200
@@ -175,7 +175,7 @@ def test_another_account_is_not_taken_for_the_one_before(tmp_path: Path) -> None
         link = here.link(connection_id=connection.id)
         answer = await here.connect(link, sandbox_user=str(other.id))
         assert answer.status == 400
-        assert "That is another account" in answer.text
+        assert "That is a different Strava account" in answer.text
 
     connecting(tmp_path, main)
 
@@ -185,7 +185,7 @@ def test_an_answer_is_taken_once_in_time_and_from_the_same_browser(tmp_path: Pat
         # Twice
         path = await here.consent(await here.out(here.link()))
         assert (await here.back(path)).status == 200
-        assert "That took too long" in (await here.back(path)).text
+        assert "Signing in was not finished" in (await here.back(path)).text
         # Too late
         path = await here.consent(await here.out(here.link()))
         await here.world.clock.sleep(11 * 60)
@@ -196,9 +196,9 @@ def test_an_answer_is_taken_once_in_time_and_from_the_same_browser(tmp_path: Pat
         assert (later.status, "Try again" in later.text) == (400, False)
         # By another browser: without the cookie, or with its own
         path = await here.consent(await here.out(here.link()))
-        assert "That took too long" in (await here.visitor.get(path)).text
+        assert "Signing in was not finished" in (await here.visitor.get(path)).text
         await here.out(here.link(user_id="eve"))
-        assert "That took too long" in (await here.back(path)).text
+        assert "Signing in was not finished" in (await here.back(path)).text
         assert await here.app.connections.of_user("eve") == []
 
     connecting(tmp_path, main)
@@ -210,7 +210,7 @@ def test_a_cookie_that_was_made_up_is_none(tmp_path: Path) -> None:
         link = here.link().removeprefix(CONNECT_PATH)
         for made_up in ("", "nonsense", link, "\u00e9"):
             answer = await here.visitor.get(path, cookie=f"{COOKIE}={made_up}")
-            assert (answer.status, "That took too long" in answer.text) == (400, True)
+            assert (answer.status, "Signing in was not finished" in answer.text) == (400, True)
 
     connecting(tmp_path, main)
 
@@ -219,7 +219,7 @@ def test_the_answer_of_one_provider_is_not_taken_for_anothers(tmp_path: Path) ->
     async def main(here: Here) -> None:
         path = await here.consent(await here.out(here.link()))
         answer = await here.back(path.replace("/connected/strava", "/connected/fitbit"))
-        assert (answer.status, "That took too long" in answer.text) == (400, True)
+        assert (answer.status, "Signing in was not finished" in answer.text) == (400, True)
 
     connecting(tmp_path, main)
 
@@ -243,7 +243,7 @@ def test_what_an_operator_forgot_is_said_to_them(tmp_path: Path) -> None:
         assert f"Add {BACK} to the redirect_uris of the source &#39;strava&#39;" in answer.text
         unknown = await here.visitor.get(here.link(source="nobody"))
         assert unknown.status == 500
-        assert "whose users sign in on a page is declared" in unknown.text
+        assert "declares no source" in unknown.text
 
     connecting(tmp_path, main, titled(redirect_uris=(f"{HERE}/elsewhere",)))
 

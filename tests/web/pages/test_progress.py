@@ -33,7 +33,7 @@ class Here:
     def path(self, job_id: str | None = None, user_id: str = USER, days: float = 7) -> str:
         """The path of a job's page."""
         ttl = timedelta(days=days)
-        return self.site.links.progress(job_id=job_id or self.job.id, user_id=user_id, ttl=ttl)
+        return self.site.links.progress_path(job_id=job_id or self.job.id, user_id=user_id, ttl=ttl)
 
     async def now(self) -> Job:
         return await self.app.jobs.get(self.job.id)
@@ -111,7 +111,7 @@ def test_links_that_open_nothing_all_look_alike(tmp_path: Path) -> None:
     async def main(here: Here) -> None:
         good = here.path()
         payload, _, signature = good.removeprefix(PROGRESS_PATH).partition(".")
-        connect = here.site.links.connect(source="fitbit", user_id=USER)
+        connect = here.site.links.connect_path(source="fitbit", user_id=USER)
         tokens = [
             "nonsense",
             "%C3%A9%C3%A9.%C3%A9",

@@ -1,4 +1,4 @@
-"""Fitbit, which today is the Google Health API v4: `fitbit()` says what is true of it."""
+"""Fitbit, read through the Google Health API v4; `fitbit()` describes its API."""
 
 from headgate.connectors.fitbit.api import FitbitApi, fitbit
 from headgate.connectors.fitbit.days import FitbitDays

@@ -1,4 +1,4 @@
-"""What is true of Fitbit for everybody: where it is, how people let us in, what it allows.
+"""The description of Fitbit's API: addresses, authentication, limits and errors.
 
 Fitbit's own API was turned off in November 2026; its data is read from the Google Health API v4,
 and its users sign in at Google.
@@ -18,14 +18,14 @@ from headgate.model.budget import Budget, Limit, Scope
 from headgate.ports.transport import Response
 
 NAME, TITLE = "fitbit", "Fitbit"
-#: The API, the page where users sign in, and where tokens are given are on three hosts.
+#: The API, the sign-in page and the token endpoint are on three hosts.
 API_URL = "https://health.googleapis.com"
 AUTHORIZE_URL = "https://accounts.google.com/o/oauth2/v2/auth"
 TOKEN_URL = "https://oauth2.googleapis.com/token"
 
 _HEALTH = "https://www.googleapis.com/auth/googlehealth"
-#: The last but one is for TCX files: they tell where people were. `openid` tells whose account it
-#: is, so that nobody's history is mixed with another's when they connect again.
+#: `location` is for TCX files, which contain positions. `openid` identifies the account, so that
+#: two people's histories are not mixed when someone connects again.
 SCOPES = (
     f"{_HEALTH}.activity_and_fitness.readonly",
     f"{_HEALTH}.health_metrics_and_measurements.readonly",
@@ -33,8 +33,8 @@ SCOPES = (
     "openid",
 )
 
-#: Google does not say when its minutes begin, so they slide. Each user has 300, of which a tenth is
-#: left for live work; the application has the rest.
+#: Google does not say when its minutes begin, so the windows are rolling. Each user has 300 a
+#: minute, a tenth of them reserved for live work; the other limits are the application's.
 BUDGET = Budget(
     NAME,
     limits=[
@@ -47,7 +47,7 @@ BUDGET = Budget(
 
 
 class FitbitApi(TypedDict):
-    """What a source of Fitbit is made with."""
+    """The arguments of a source of Fitbit."""
 
     name: str
     title: str
@@ -65,7 +65,7 @@ def fitbit(
     budget: Budget = BUDGET,
     url: str | None = None,
 ) -> FitbitApi:
-    """Fitbit for one application; `url` is its sandbox's, which is all three hosts in one."""
+    """Return the arguments of a Fitbit source; `url` is a sandbox in place of all three hosts."""
     auth = OAuth2(
         authorize_url=AUTHORIZE_URL if url is None else f"{url}/o/oauth2/v2/auth",
         token_url=TOKEN_URL if url is None else f"{url}/token",
@@ -74,7 +74,7 @@ def fitbit(
         redirect_uris=tuple(redirect_uris),
         scopes=SCOPES,
         rotation=Rotation.NEVER,
-        # Without the first Google gives no refresh token; without the second, only the first time.
+        # Google gives a refresh token only with `offline`, and a second time only with `consent`.
         consent_params={"access_type": "offline", "prompt": "consent"},
         account_of=account_of,
     )
@@ -89,42 +89,42 @@ def fitbit(
 
 
 class Detail(msgspec.Struct, frozen=True):
-    """More about an error."""
+    """A detail of an error."""
 
     reason: str | None = None
 
 
 class GoogleProblem(msgspec.Struct, frozen=True):
-    """An error of Google's."""
+    """An error of Google's API."""
 
     status: str = ""
     details: tuple[Detail, ...] = ()
 
 
 class GoogleFault(msgspec.Struct, frozen=True):
-    """What Google says when something is wrong."""
+    """The body of an error response."""
 
     error: GoogleProblem = GoogleProblem()
 
 
 def classify(response: Response) -> Verdict:
-    """What the status does not say: a 403 may be about the user's grant, or about a quota."""
+    """Classify a 403, which may be about the user's consent or about a quota."""
     if response.status != 403:
         return None
     reasons = {each.reason for each in response.json(GoogleFault).error.details}
     if "ACCESS_TOKEN_SCOPE_INSUFFICIENT" in reasons:
         return ScopeMissing(
-            "the user did not allow everything that is needed: the account must be connected "
+            "the user did not allow everything that is needed: the user must connect the account "
             "again, with every box ticked"
         )
     return Throttled() if "RATE_LIMIT_EXCEEDED" in reasons else None
 
 
 def account_of(body: Mapping[str, Any]) -> object:
-    """The Google account, from the id token; None where there is none that can be read.
+    """Return the Google account's id from the id token; None if it cannot be read.
 
-    Its signature is not checked: it comes from Google itself, over TLS, in answer to our request
-    (OpenID Connect Core, 3.1.3.7).
+    The signature is not checked: the token comes from Google itself, over TLS, in response to our
+    request (OpenID Connect Core, 3.1.3.7).
     """
     parts = str(body.get("id_token") or "").split(".")
     if len(parts) != 3:

@@ -1,7 +1,7 @@
-"""Reads one day of somebody's life from Fitbit: the exercises with their files, and the sums.
+"""The source that reads one day from Fitbit: the exercises with their TCX files, and the totals.
 
-Exercises are for a destination to take; the day's summary is kept here. An exercise of which there
-is no file to hand on is kept too, with the reason.
+Exercises go to the destination; the day's summary stays in Headgate. An exercise without a file
+stays in Headgate too, with the reason.
 """
 
 import re
@@ -25,12 +25,12 @@ from headgate.model.record import Record
 from headgate.ports.connector import Chunk, Context, Http
 from headgate.ports.transport import Response
 
-#: What a day is summed up by.
+#: The data types of a day's summary.
 ROLLUPS = ("steps", "distance", "total-calories", "heart-rate", "active-minutes", "weight")
 #: The most that Google puts on a page of exercises.
 PAGE_SIZE = 25
 
-NO_TRACK = "Fitbit has no track of it, as of exercises that are entered by hand"
+NO_TRACK = "Fitbit has no track of it, as with exercises that are entered by hand"
 GONE = "Fitbit no longer has it"
 NOT_EXPORTED = "Fitbit does not export it"
 
@@ -41,10 +41,10 @@ _REFUSED, _NOT_FOUND = 400, 404
 
 
 class FitbitDays(ApiSource):
-    """One day a chunk."""
+    """The source: each chunk is one day."""
 
     async def read(self, ctx: Context) -> Chunk:
-        """The day's exercises to hand on, and what is kept of the day."""
+        """Return the day's exercises for the destination, and the records that stay here."""
         if ctx.day is None:
             raise Terminal("Fitbit is read day by day: submit the job in mode history")
         records, kept = [], []
@@ -61,7 +61,7 @@ class FitbitDays(ApiSource):
 
 
 async def _exercises(http: Http, day: date) -> AsyncIterator[ExercisePoint]:
-    """Those that began on that day, by the wall clock of the person."""
+    """Yield the exercises that began on that day, in the person's own time zone."""
     field = "exercise.interval.civil_start_time"
     following = day + timedelta(days=1)
     params = {
@@ -74,10 +74,10 @@ async def _exercises(http: Http, day: date) -> AsyncIterator[ExercisePoint]:
 
 
 async def _export(http: Http, point: ExercisePoint) -> tuple[str | None, str | None]:
-    """The TCX file, or why there is none.
+    """Return the TCX file, or why there is none.
 
-    `partialData` asks for the points even where there was no GPS: a heart rate indoors makes an
-    activity too. A file without any point makes none: Strava wants a time with every point.
+    `partialData` requests the points even without GPS: a heart rate recorded indoors makes an
+    activity too. A file without any point makes none, because Strava needs a time for each.
     """
     response = await http.get(
         f"{_POINTS.format('exercise')}/{point.id}:exportExerciseTcx",
@@ -89,7 +89,7 @@ async def _export(http: Http, point: ExercisePoint) -> tuple[str | None, str | N
         return None, GONE
     if response.status == _REFUSED:
         if response.json(GoogleFault).error.status != "FAILED_PRECONDITION":
-            raise Terminal("Fitbit does not understand how we ask for a TCX file")
+            raise Terminal("Fitbit refused the form of our request for a TCX file")
         return None, NOT_EXPORTED
     text = _tcx(response)
     return (text, None) if _TRACKPOINT.search(text) else (None, NO_TRACK)
@@ -99,9 +99,9 @@ def _tcx(response: Response) -> str:
     try:
         text = response.body.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Malformed("a TCX file is no text") from None
+        raise Malformed("a TCX file is not text") from None
     if not _WHOLE_FILE.search(text):
-        raise Malformed("a TCX file is none, or ends in the middle")
+        raise Malformed("a TCX file is incomplete, or is something else")
     return text
 
 

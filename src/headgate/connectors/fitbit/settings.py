@@ -1,4 +1,4 @@
-"""What an operator sets about Fitbit: `HEADGATE_FITBIT_CLIENT_ID` and so on."""
+"""The settings for Fitbit: `HEADGATE_FITBIT_CLIENT_ID` and so on."""
 
 from pydantic import SecretStr
 
@@ -7,14 +7,14 @@ from headgate.connectors.settings import ProviderSettings, ProviderUrl, secret
 
 
 class FitbitSettings(ProviderSettings):
-    """The application at Google, through whose Health API Fitbit is read."""
+    """The application's client at Google."""
 
     fitbit_client_id: str
     fitbit_client_secret: SecretStr
     fitbit_url: ProviderUrl | None = None
 
     def fitbit(self, public_url: str) -> FitbitApi:
-        """Fitbit for this application, whose users come back to `public_url`."""
+        """Return the arguments of a Fitbit source, whose users come back to `public_url`."""
         return fitbit(
             client_id=self.fitbit_client_id,
             client_secret=secret(self.fitbit_client_secret),

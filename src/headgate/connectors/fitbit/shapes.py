@@ -1,4 +1,4 @@
-"""What the Google Health API shows, as far as we read it, and the records that are made of it.
+"""The parts of the Google Health API's JSON that we read, and the records made from them.
 
 Google's JSON leaves out whatever is zero or empty, and writes long integers as text.
 """
@@ -22,7 +22,7 @@ Whole = int | str
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Something in an answer; fields that are not named here are not read."""
+    """The base of these structs; fields that are not declared are not read."""
 
 
 class Day(Shape, frozen=True):
@@ -34,7 +34,7 @@ class Day(Shape, frozen=True):
 
 
 class CivilTime(Shape, frozen=True):
-    """A moment on the wall clock of the person."""
+    """A time in the person's own time zone."""
 
     date: Day
 
@@ -43,7 +43,7 @@ class CivilTime(Shape, frozen=True):
 
 
 class Interval(Shape, frozen=True):
-    """From when to when."""
+    """The start and end of an exercise."""
 
     start_time: datetime
     end_time: datetime
@@ -51,7 +51,7 @@ class Interval(Shape, frozen=True):
 
 
 class Metrics(Shape, frozen=True):
-    """What an exercise came to."""
+    """The totals of an exercise."""
 
     calories_kcal: float | None = None
     distance_millimeters: float | None = None
@@ -67,7 +67,7 @@ class Metadata(Shape, frozen=True):
 
 
 class Exercise(Shape, frozen=True):
-    """Something that someone did."""
+    """An exercise."""
 
     interval: Interval
     exercise_type: str
@@ -78,13 +78,13 @@ class Exercise(Shape, frozen=True):
 
 
 class Device(Shape, frozen=True):
-    """What recorded it."""
+    """The device that recorded it."""
 
     display_name: str = ""
 
 
 class DataSource(Shape, frozen=True):
-    """Where it comes from."""
+    """The origin of a data point."""
 
     recording_method: str = ""
     device: Device = Device()
@@ -100,24 +100,24 @@ class ExercisePoint(Shape, frozen=True):
 
     @property
     def id(self) -> str:
-        """What Google calls it; it becomes a part of addresses, so it is looked at closely."""
+        """Google's id of the exercise; checked, because it becomes part of a URL."""
         last = self.name.rpartition("/")[2]
         if not _ID.fullmatch(last):
-            raise Malformed("an exercise has an id that cannot be one")
+            raise Malformed("an exercise has an id that is not valid")
         return last
 
 
 class ExercisePage(Shape, frozen=True):
-    """A page of exercises; without any where there are none."""
+    """A page of exercises; it may be empty."""
 
     data_points: tuple[ExercisePoint, ...] = ()
 
 
 def exercise_data(point: ExercisePoint) -> JsonObject:
-    """What is remembered of an exercise; what is not known is left out."""
+    """Return the record of an exercise; unknown fields are left out."""
     exercise, metrics = point.exercise, point.exercise.metrics_summary
     name = "".join(each for each in exercise.display_name if each.isprintable())
-    return _known(
+    return _without_none(
         source="fitbit",
         id=point.id,
         type=exercise.exercise_type,
@@ -147,19 +147,19 @@ class Steps(Shape, frozen=True):
 
 
 class Distance(Shape, frozen=True):
-    """The way of a day."""
+    """The distance of a day."""
 
     millimeters_sum: Whole = 0
 
 
 class Calories(Shape, frozen=True):
-    """What was burnt in a day."""
+    """The calories of a day."""
 
     kcal_sum: float = 0.0
 
 
 class HeartRate(Shape, frozen=True):
-    """The heart in a day."""
+    """The heart rate of a day."""
 
     beats_per_minute_avg: float | None = None
     beats_per_minute_min: float | None = None
@@ -180,13 +180,13 @@ class ActiveMinutes(Shape, frozen=True):
 
 
 class Weight(Shape, frozen=True):
-    """The weight in a day, on the average."""
+    """The average weight of a day."""
 
     weight_grams_avg: float | None = None
 
 
 class RollupPoint(Shape, frozen=True):
-    """The sums of one day: those of the type that was asked for."""
+    """The totals of one day, for the requested data type."""
 
     civil_start_time: CivilTime
     steps: Steps | None = None
@@ -198,12 +198,12 @@ class RollupPoint(Shape, frozen=True):
 
 
 class RollupPage(Shape, frozen=True):
-    """The sums of the days that have any."""
+    """The totals of the days that have any."""
 
     rollup_data_points: tuple[RollupPoint, ...] = ()
 
     def of(self, day: date) -> RollupPoint | None:
-        """Those of one day."""
+        """Return the totals of one day."""
         for each in self.rollup_data_points:
             start = each.civil_start_time.date
             if (start.year, start.month, start.day) == (day.year, day.month, day.day):
@@ -212,23 +212,23 @@ class RollupPage(Shape, frozen=True):
 
 
 def summary_data(points: Iterable[RollupPoint]) -> JsonObject:
-    """What is remembered of a day; empty where nothing is known of it."""
+    """Return the record of a day; empty if nothing is known."""
     summary: dict[str, object] = {}
     for each in points:
-        summary.update(_summed(each))
+        summary.update(_summary_fields(each))
     return summary
 
 
-def _summed(point: RollupPoint) -> JsonObject:
+def _summary_fields(point: RollupPoint) -> JsonObject:
     heart, active, weight = point.heart_rate, point.active_minutes, point.weight
     levels = active.active_minutes_rollup_by_activity_level if active else ()
     minutes = {each.activity_level.lower(): _whole(each.active_minutes_sum) for each in levels}
-    beats = heart and _known(
+    beats = heart and _without_none(
         average=heart.beats_per_minute_avg,
         least=heart.beats_per_minute_min,
         most=heart.beats_per_minute_max,
     )
-    return _known(
+    return _without_none(
         steps=_whole(point.steps.count_sum) if point.steps else None,
         distance_m=_thousandth(_whole(point.distance.millimeters_sum)) if point.distance else None,
         calories_kcal=point.total_calories.kcal_sum if point.total_calories else None,
@@ -241,9 +241,9 @@ def _summed(point: RollupPoint) -> JsonObject:
 # ---- small parts -------------------------------------------------------------------------------
 
 
-def _known(**fields: object) -> dict[str, object]:
-    given = {name: value for name, value in fields.items() if value is not None}
-    plain: dict[str, object] = msgspec.to_builtins(given)
+def _without_none(**fields: object) -> dict[str, object]:
+    known = {name: value for name, value in fields.items() if value is not None}
+    plain: dict[str, object] = msgspec.to_builtins(known)
     return plain
 
 
@@ -251,7 +251,7 @@ def _whole(value: Whole | None) -> int | None:
     if value is None or isinstance(value, int):
         return value
     if not (value.isascii() and value.removeprefix("-").isdigit() and len(value) < 20):
-        raise Malformed("a whole number is none")
+        raise Malformed("a value is not a whole number")
     return int(value)
 
 
@@ -261,5 +261,5 @@ def _thousandth(value: float | None) -> float | None:
 
 def _seconds(duration: str) -> float:
     if not _SECONDS.fullmatch(duration):
-        raise Malformed("a duration is none")
+        raise Malformed("a value is not a duration")
     return float(duration[:-1])

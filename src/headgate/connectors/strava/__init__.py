@@ -1,4 +1,4 @@
-"""Strava, whichever way data flows: `strava()` says what is true of it for everybody."""
+"""Strava, as a source and as a destination; `strava()` describes its API."""
 
 from headgate.connectors.strava.api import StravaApi, strava
 from headgate.connectors.strava.uploads import StravaUploads

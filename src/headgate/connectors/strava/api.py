@@ -1,7 +1,7 @@
-"""What is true of Strava for everybody: where it is, how athletes let us in, what it allows.
+"""The description of Strava's API: address, authentication, limits and errors.
 
-Sources and destinations are made with the same `strava()`, so that they share one budget and one
-way in: `StravaUploads(**api)`.
+Sources and destinations take the same `strava()`, so that they share one budget and one connection:
+`StravaUploads(**api)`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,21 +13,21 @@ from headgate.base.errors import ScopeMissing, Terminal
 from headgate.base.secret import Secret
 from headgate.connectors.answers import Classify, Verdict
 from headgate.connectors.oauth import OAuth2, Rotation
-from headgate.connectors.rates import Counts, listed, together
+from headgate.connectors.rates import Counts, read_all, read_list
 from headgate.model.budget import Budget, Limit
 from headgate.ports.transport import Response
 
 NAME, TITLE = "strava", "Strava"
 URL = "https://www.strava.com"
-#: Enough to read everything of an athlete's and to upload.
+#: The scopes to read all of an athlete's data and to upload.
 SCOPES = ("read", "activity:read_all", "activity:write")
-#: Enough to read everything of an athlete's.
+#: The scopes to read everything of an athlete.
 READ_SCOPES = ("read", "activity:read_all")
-#: Enough to upload, and to ask what became of it.
+#: The scopes to upload, and to poll an upload.
 UPLOAD_SCOPES = ("read", "activity:write")
 
-#: A new application's limits. The read limits come first: backfill is spread over the first of the
-#: shortest. A day keeps 240 reads for live work, which is 60 new activities.
+#: The limits of a new application. The read limits come first: backfills are spread over the first
+#: of the shortest windows. Each day 240 reads are reserved for live work: 60 new activities.
 BUDGET = Budget(
     NAME,
     limits=[
@@ -37,15 +37,15 @@ BUDGET = Budget(
         Limit(2000, per="day", reserve=400),
     ],
 )
-#: A header may be missing, or be nothing but a comma: our own count goes on without it.
-COUNTS = together(
-    listed("X-RateLimit-Usage", ("15min", "day")),
-    listed("X-ReadRateLimit-Usage", ("read 15min", "read day")),
+#: A header may be missing, or be only a comma; our own count goes on without it.
+COUNTS = read_all(
+    read_list("X-RateLimit-Usage", ("15min", "day")),
+    read_list("X-ReadRateLimit-Usage", ("read 15min", "read day")),
 )
 
 
 class StravaApi(TypedDict):
-    """What a source and a destination of Strava are made with."""
+    """The arguments of a source or a destination of Strava."""
 
     name: str
     title: str
@@ -65,7 +65,7 @@ def strava(
     budget: Budget = BUDGET,
     url: str = URL,
 ) -> StravaApi:
-    """Strava for one application; `url` is its sandbox's, where it is not Strava itself."""
+    """Return the arguments of a Strava source or destination; `url` may be a sandbox."""
     auth = OAuth2(
         authorize_url=f"{url}/oauth/authorize",
         token_url=f"{url}/oauth/token",
@@ -90,7 +90,7 @@ def strava(
 
 
 class StravaProblem(msgspec.Struct, frozen=True):
-    """One thing that is wrong."""
+    """One problem of an error response."""
 
     resource: str | None = None
     field: str | None = None
@@ -98,14 +98,14 @@ class StravaProblem(msgspec.Struct, frozen=True):
 
 
 class StravaFault(msgspec.Struct, frozen=True):
-    """What Strava says when something is wrong."""
+    """The body of an error response."""
 
     message: str = ""
     errors: tuple[StravaProblem, ...] = ()
 
 
 def classify(response: Response) -> Verdict:
-    """What the status does not say: a missing permission, or an application that was shut off."""
+    """Classify what the status alone does not tell: a missing scope, an inactive application."""
     if response.status not in (401, 403):
         return None
     for each in response.json(StravaFault).errors:
@@ -123,7 +123,7 @@ def classify(response: Response) -> Verdict:
 
 
 def error_of(response: Response) -> str | None:
-    """Strava names the field that is wrong, where RFC 6749 has a word."""
+    """Return RFC 6749's error code for the field that Strava calls wrong."""
     if response.status < 400:
         return None
     for each in response.json(StravaFault).errors:
@@ -136,6 +136,6 @@ def error_of(response: Response) -> str | None:
 
 
 def account_of(body: Mapping[str, Any]) -> object:
-    """The athlete comes with the first pair of tokens, and with no other."""
+    """Return the athlete's id, which comes only with the first pair of tokens."""
     athlete = body.get("athlete")
     return athlete.get("id") if isinstance(athlete, dict) else None

@@ -1,4 +1,4 @@
-"""What an operator sets about Strava: `HEADGATE_STRAVA_CLIENT_ID` and so on."""
+"""The settings for Strava: `HEADGATE_STRAVA_CLIENT_ID` and so on."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from headgate.connectors.strava.api import SCOPES, URL, StravaApi, strava
 
 
 class StravaSettings(ProviderSettings):
-    """The application at Strava."""
+    """The application's client at Strava."""
 
     strava_client_id: str
     strava_client_secret: SecretStr
     strava_url: ProviderUrl = URL
 
     def strava(self, public_url: str, scopes: Sequence[str] = SCOPES) -> StravaApi:
-        """Strava for this application, whose users come back to `public_url`."""
+        """Return the arguments of a Strava connector, whose users come back to `public_url`."""
         return strava(
             client_id=self.strava_client_id,
             client_secret=secret(self.strava_client_secret),

@@ -1,4 +1,4 @@
-"""Reading an activity's streams: what was measured, point by point."""
+"""Reads an activity's streams: its measurements, point by point."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from headgate.model.item import Document
 from headgate.ports.connector import Http
 from headgate.ports.transport import Response
 
-#: What is asked for, and what is kept: Strava sends distance whether it is asked for or not.
+#: The channels that are requested and stored. Strava sends distance in any case.
 KEYS = (
     "time",
     "distance",
@@ -25,28 +25,28 @@ KEYS = (
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """One channel; what else Strava says of it is the same for all."""
+    """One channel; its other fields are the same for all, so they are not read."""
 
     data: list[Json]
 
 
 class StreamAttributes(msgspec.Struct, frozen=True):
-    """What a document of streams says of itself without being opened: its attributes."""
+    """The attributes of a document of streams."""
 
-    #: Their names, in order.
+    #: The names of the channels, in order.
     channels: tuple[str, ...]
-    #: How many points each of them has.
+    #: The number of points of each channel.
     point_count: int
 
 
-class _Named(Stream, frozen=True):
-    """In a list a stream says itself what it is."""
+class _NamedStream(Stream, frozen=True):
+    """A stream in a list, which names its own channel."""
 
     type: str
 
 
 async def fetch_streams(http: Http, activity_id: str) -> Document:
-    """All points of all channels; NoData where there are none, Malformed where they do not fit."""
+    """Fetch all channels; raises NoData if there are no points, Malformed if lengths differ."""
     answer = await http.get(
         f"/activities/{activity_id}/streams",
         {"keys": ",".join(KEYS), "key_by_type": "true"},
@@ -56,11 +56,11 @@ async def fetch_streams(http: Http, activity_id: str) -> Document:
 
 
 def streams_document(channels: Mapping[str, Sequence[Json]]) -> Document:
-    """A document of channels, which must be of one length; NoData where there are no points."""
+    """Build the document of the channels, which must have the same length."""
     lengths = {len(values) for values in channels.values()}
     if len(lengths) > 1:
-        told = ", ".join(f"{name} {len(values)}" for name, values in sorted(channels.items()))
-        raise Malformed(f"the channels are not of one length: {told}")
+        counts = ", ".join(f"{name} {len(values)}" for name, values in sorted(channels.items()))
+        raise Malformed(f"the channels are not of one length: {counts}")
     if not any(lengths):
         raise NoData("there are no points")
     attributes = StreamAttributes(tuple(sorted(channels)), max(lengths))
@@ -68,10 +68,10 @@ def streams_document(channels: Mapping[str, Sequence[Json]]) -> Document:
 
 
 def channels_of(answer: Response) -> Mapping[str, list[Json]]:
-    """The channels that we know, by name. Strava's documents show a list, its answers an object."""
+    """Return the known channels by name. Strava documents a list, but sends an object."""
     if not answer.body.lstrip().startswith(b"["):
         found: Mapping[str, Stream] = answer.json(dict[str, Stream])
     else:
-        named = answer.json(list[_Named])
+        named = answer.json(list[_NamedStream])
         found = {each.type: each for each in named}
     return {name: found[name].data for name in sorted(KEYS) if name in found}

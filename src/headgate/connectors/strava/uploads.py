@@ -1,8 +1,8 @@
-"""Uploads to Strava: each record is a TCX file, and becomes one activity however often it is sent.
+"""The destination that uploads TCX files to Strava: one activity a record, however often sent.
 
-Every file goes under an external id of its own. Strava takes a file in, works on it for a while,
-and says in the end which activity it made, or which one there was already: both are success. So a
-batch may be repeated after a crash, and no activity comes twice.
+Every file has an external id of its own. Strava accepts a file, processes it for a while, and then
+names the activity that it made, or the one that existed already: both are success. So a batch can
+be repeated after a crash, and no activity appears twice.
 """
 
 import re
@@ -19,35 +19,34 @@ from headgate.model.record import Record
 from headgate.ports.connector import Batch, File, Refusal, WriteResult
 from headgate.ports.transport import Response
 
-#: Before each look at what became of the uploads. Strava takes under two seconds on average; what
-#: takes longer than all of these is tried again later, under the same external id.
+#: The pause before each poll of the uploads. Strava takes under two seconds on average; an upload
+#: that takes longer than all of these is tried again later, under the same external id.
 POLL_PAUSES_S = (2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0)
-#: How long a batch waits for the budget before it is put off. Others take their turns meanwhile,
-#: and whoever is put off must read the day again;
+#: How long a batch waits for the budget before it gives up and reads its day again later.
 FRESH_S_PATIENCE = 60.0
-#: and once a file is on its way, it would have to be sent again too.
-BEGUN_S_PATIENCE = 600.0
+#: The same once a file has been sent: giving up would mean to send the file again too.
+STARTED_S_PATIENCE = 600.0
 NAME_LENGTH_MAX = 100
 REASON_LENGTH_MAX = 200
 
 _TCX = "application/vnd.garmin.tcx+xml"
-#: Strava looked at the file, and does not want it.
+#: Strava has checked the file, and refuses it.
 _FILE_REFUSED = frozenset({400, 413, 415, 422})
 _NOT_FOUND = 404
 
 _DUPLICATE = "duplicate of "
-#: As told in plain text, or as a link; the link's own text is the athlete's, and proves nothing.
+#: In plain text, or as a link. The link's text is the athlete's own, so only its target counts.
 _KNOWN = re.compile(r"activity (\d+)|<a\b[^>]*?\bhref\s*=\s*[\"']?[^\"'>\s]*?/activities/(\d+)")
 _TAG = re.compile(r"<[^>]*>")
-#: Errors that say themselves that they are not about the file.
+#: Parts of errors that are not about the file.
 _MAY_PASS = ("internal error", "try again")
 _DELETED = "has been deleted"
 
 
 class ExerciseUpload(msgspec.Struct, frozen=True, kw_only=True):
-    """What a record must hold to be uploaded; whatever else it holds is remembered."""
+    """The fields that a record needs to be uploaded; the receipt keeps its other fields."""
 
-    #: Where it comes from, and what it is called there.
+    #: The source of the exercise, and its id there.
     source: str
     id: str
     tcx: str
@@ -55,12 +54,12 @@ class ExerciseUpload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def external_id(self) -> str:
-        """What it is called at Strava, now and for ever: it must never be two things."""
+        """The file's id at Strava, which must never change: it prevents a second activity."""
         return f"headgate-{self.source}-{self.id}.tcx"
 
 
 class Upload(msgspec.Struct, frozen=True, kw_only=True):
-    """How an upload is doing, as Strava says."""
+    """The status of an upload at Strava."""
 
     id: int
     activity_id: int | None = None
@@ -69,44 +68,44 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StravaUploads(ApiDestination):
-    """Makes an activity of every exercise that it is given."""
+    """The destination: makes one activity of every exercise."""
 
     async def write(self, batch: Batch) -> WriteResult:
-        """Upload all, then ask until each has become an activity or was refused."""
-        return await _Writing(batch).done()
+        """Upload all files, then poll until each is an activity or refused."""
+        return await _BatchUpload(batch).run()
 
 
-class _Sent(msgspec.Struct, frozen=True):
+class _SentUpload(msgspec.Struct, frozen=True):
     record: Record
     exercise: ExerciseUpload
 
 
-class _Writing:
-    """One batch on its way."""
+class _BatchUpload:
+    """The upload of one batch."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self._clock = batch.clock
         self._began_s = batch.clock.monotonic()
-        #: Being worked on, by the upload's id.
-        self._under_way: dict[int, _Sent] = {}
+        #: The uploads that Strava still processes, by id.
+        self._in_progress: dict[int, _SentUpload] = {}
         self._receipts: list[Record] = []
         self._refused: list[Refusal] = []
 
-    async def done(self) -> WriteResult:
+    async def run(self) -> WriteResult:
         for record in self._batch.records:
-            await self._upload(_Sent(record, _exercise(record)))
+            await self._upload(_SentUpload(record, _exercise(record)))
         for pause_s in POLL_PAUSES_S:
-            if not self._under_way:
+            if not self._in_progress:
                 break
             await self._clock.sleep(pause_s)
-            for upload_id, sent in list(self._under_way.items()):
+            for upload_id, sent in list(self._in_progress.items()):
                 await self._poll(upload_id, sent)
-        if self._under_way:
-            raise Transient(f"Strava is still working on {len(self._under_way)} of the uploads")
+        if self._in_progress:
+            raise Transient(f"Strava is still working on {len(self._in_progress)} of the uploads")
         return WriteResult(receipts=self._receipts, refused=self._refused)
 
-    async def _upload(self, sent: _Sent) -> None:
+    async def _upload(self, sent: _SentUpload) -> None:
         external_id = sent.exercise.external_id
         file = File(name=external_id, content=sent.exercise.tcx.encode(), media_type=_TCX)
         form: dict[str, str | File] = {"data_type": "tcx", "external_id": external_id}
@@ -114,8 +113,8 @@ class _Writing:
             form["name"] = sent.exercise.name[:NAME_LENGTH_MAX]
         form["file"] = file
         http = self._batch.http
-        # Repeatable: the external id makes a second one a duplicate of the first.
-        response = await self._patiently(
+        # Repeatable: Strava recognizes the external id, and makes no second activity.
+        response = await self._send_within_budget(
             lambda: http.post(
                 "/uploads", multipart=form, kind="upload", repeatable=True, accept=_FILE_REFUSED
             )
@@ -125,18 +124,18 @@ class _Writing:
         else:
             self._judge(sent, response.json(Upload))
 
-    async def _poll(self, upload_id: int, sent: _Sent) -> None:
+    async def _poll(self, upload_id: int, sent: _SentUpload) -> None:
         http = self._batch.http
-        response = await self._patiently(
+        response = await self._send_within_budget(
             lambda: http.get(f"/uploads/{upload_id}", accept={_NOT_FOUND})
         )
-        # What was taken in a moment ago may not be known everywhere yet.
+        # A new upload may not be known on every server of Strava yet.
         if response.status != _NOT_FOUND:
             self._judge(sent, response.json(Upload))
 
-    def _judge(self, sent: _Sent, upload: Upload) -> None:
-        """File it under what became of it, or under what is being worked on."""
-        self._under_way.pop(upload.id, None)
+    def _judge(self, sent: _SentUpload, upload: Upload) -> None:
+        """Record the result of an upload, or that it is still in progress."""
+        self._in_progress.pop(upload.id, None)
         activity_id = upload.activity_id or duplicate_of(upload.error or "")
         if activity_id is not None:
             self._receipts.append(Record(sent.record.key, _receipt(sent, activity_id)))
@@ -147,15 +146,15 @@ class _Writing:
         elif _DELETED in (upload.status or "").lower():
             self._refuse(sent, "the activity was deleted there")
         else:
-            self._under_way[upload.id] = sent
+            self._in_progress[upload.id] = sent
 
-    def _refuse(self, sent: _Sent, why: str) -> None:
+    def _refuse(self, sent: _SentUpload, why: str) -> None:
         what = sent.exercise.name or "the exercise"
-        said = f"Strava does not take {what} ({sent.exercise.id}): {why}"
-        self._refused.append(Refusal(sent.record.key, redact(said, length_max=REASON_LENGTH_MAX)))
+        reason = f"Strava does not accept {what} ({sent.exercise.id}): {why}"
+        self._refused.append(Refusal(sent.record.key, redact(reason, length_max=REASON_LENGTH_MAX)))
 
-    async def _patiently(self, send: Callable[[], Awaitable[Response]]) -> Response:
-        """Send it, and wait for the budget where that is better than to begin again."""
+    async def _send_within_budget(self, send: Callable[[], Awaitable[Response]]) -> Response:
+        """Send a request; if the budget is spent, wait if that is cheaper than starting again."""
         while True:
             try:
                 return await send()
@@ -167,14 +166,14 @@ class _Writing:
 
     @property
     def _patience_s(self) -> float:
-        begun = self._under_way or self._receipts or self._refused
-        return BEGUN_S_PATIENCE if begun else FRESH_S_PATIENCE
+        started = self._in_progress or self._receipts or self._refused
+        return STARTED_S_PATIENCE if started else FRESH_S_PATIENCE
 
 
 def duplicate_of(error: str) -> int | None:
-    """The activity that Strava had already, if that is what it says."""
-    _, said, rest = error.lower().partition(_DUPLICATE)
-    known = _KNOWN.match(rest.lstrip()) if said else None
+    """Return the activity that exists already, if the error says so."""
+    _, duplicate, rest = error.lower().partition(_DUPLICATE)
+    known = _KNOWN.match(rest.lstrip()) if duplicate else None
     return int(known[1] or known[2]) if known else None
 
 
@@ -185,7 +184,7 @@ def _exercise(record: Record) -> ExerciseUpload:
         raise Terminal(f"record {record.key!r} cannot be uploaded: {error}") from None
 
 
-def _receipt(sent: _Sent, activity_id: int) -> JsonObject:
+def _receipt(sent: _SentUpload, activity_id: int) -> JsonObject:
     known = {name: value for name, value in sent.record.data.items() if name != "tcx"}
     return {
         **known,
@@ -195,16 +194,16 @@ def _receipt(sent: _Sent, activity_id: int) -> JsonObject:
 
 
 def _problems(response: Response) -> str:
-    """What is wrong with a file that was not even taken in."""
+    """Return what is wrong with a file that Strava did not accept."""
     try:
         problems = response.json(StravaFault).errors
     except Malformed:
         problems = ()
-    told = [f"{each.field or each.resource or 'it'} is {each.code}" for each in problems]
-    return "; ".join(told) or f"it said {response.status}"
+    texts = [f"{each.field or each.resource or 'it'} is {each.code}" for each in problems]
+    return "; ".join(texts) or f"it said {response.status}"
 
 
 def _plain(error: str, external_id: str) -> str:
-    """Strava's words without its links and our file name."""
+    """Return Strava's error without its links and our file name."""
     words = _TAG.sub("", error).replace(external_id, "")
     return " ".join(words.split()).rstrip(".") or "it does not say why"

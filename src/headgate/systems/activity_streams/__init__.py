@@ -1,9 +1,9 @@
-"""Activity streams: every second of every activity, fetched once, and served to its owner.
+"""Activity streams: the system that fetches every activity's recording once, and serves it.
 
 Two syncs share one application's budget at Strava. The live sync finds activities, reads their
-details and laps, and fetches the streams of new ones at once; the streams sync fetches the rest in
-the cold lane, the oldest first, and yields to live work. Select it with
-`HEADGATE_SYSTEMS=activity-streams`, or build it into an application of your own:
+details and laps, and fetches the streams of new ones at once. The streams sync fetches the rest in
+the cold lane, the oldest first, and yields to live work. Choose the system with
+`HEADGATE_SYSTEMS=activity-streams`, or use it in an application of your own:
 
     app = headgate.App("sqlite:///headgate.db", systems=[system])
     streams = ActivityStreams(app)  # of headgate.systems.activity_streams.service

@@ -1,7 +1,6 @@
-"""Activities under /v1, and what an operator does about their streams.
+"""The API for activities, under /v1/activities, and for operators of their streams.
 
-Whose an activity is, is part of every question that the store is asked: one that is another's is
-as if it were not there.
+Every query to the store names the user, so another user's activity is not found.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,31 +18,31 @@ from headgate.systems.activity_streams.documents import (
     StreamsDocument,
     StreamStatsDocument,
     SyncActivities,
-    counted,
-    line,
-    shown,
+    to_activity_document,
+    to_activity_line,
+    to_stats_document,
 )
 from headgate.systems.activity_streams.names import ACTIVITY_LINK, ACTIVITY_PATH
 from headgate.systems.activity_streams.service import ActivityStreams
-from headgate.systems.activity_streams.serving import Selection, selection, served
-from headgate.toolkit.api import responses as answers
+from headgate.systems.activity_streams.serving import Selection, parse_selection, streams_response
+from headgate.toolkit.api import responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import JobModel, LinkDocument, MakeLink, Name
-from headgate.toolkit.api.jobs import ACCEPTED, NOT_MODIFIED, accepted
+from headgate.toolkit.api.jobs import ACCEPTED, NOT_MODIFIED, accepted_response
 from headgate.toolkit.api.route import (
-    REPEATABLE,
+    IDEMPOTENT,
     IfNoneMatch,
     TheAdmin,
     TheApp,
     TheCaller,
     TheSite,
-    posts,
-    reads,
+    get_problems,
+    post_problems,
     router,
 )
 
 PAGE_MAX = 200
-#: A connection's id and a number; others are NotFound without a look.
+#: A connection's id and a number; an id of another form is NotFound without a query.
 ActivityId = Annotated[
     str,
     Path(
@@ -53,7 +52,7 @@ ActivityId = Annotated[
         description="The activity.",
     ),
 ]
-Selected = Annotated[Selection, Depends(selection)]
+Selected = Annotated[Selection, Depends(parse_selection)]
 
 routes = router("", "Activities")
 
@@ -73,7 +72,7 @@ TheActivities = Annotated[ActivityStreams, Depends(_activities)]
     operation_id="list_activities",
     summary="List a user's activities",
     response_model=ActivityPage,
-    responses=reads(),
+    responses=get_problems(),
 )
 async def list_activities(
     activities: TheActivities,
@@ -82,20 +81,20 @@ async def list_activities(
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many, at most.")] = 50,
     after: Annotated[Name | None, Query(description="`next_cursor` of the page before.")] = None,
 ) -> Response:
-    """In the order of their ids, each with where its streams stand."""
-    owner = caller.acting_for(user_id)
+    """Lists them in the order of their ids, each with the state of its streams."""
+    owner = caller.require_user(user_id)
     found = await activities.list(user_id=owner, limit=limit + 1, after=after)
-    page = [line(each) for each in found[:limit]]
+    page = [to_activity_line(each) for each in found[:limit]]
     more = page[-1].id if len(found) > limit else None
-    return answers.document(ActivityPage(data=page, next_cursor=more))
+    return responses.json_response(ActivityPage(data=page, next_cursor=more))
 
 
 @routes.get(
     "/v1/activities/{activity_id}",
     operation_id="get_activity",
-    summary="What is known of an activity",
+    summary="Get an activity",
     response_model=ActivityDocument,
-    responses={**NOT_MODIFIED, **reads("not_found")},
+    responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def get_activity(
     request: Request,
@@ -104,24 +103,29 @@ async def get_activity(
     activity_id: ActivityId,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """With where its streams stand; those have a path of their own."""
-    return answers.polled(request, shown(await activities.find(activity_id, user_id=caller.owner)))
+    """Shows its details and the state of its streams, which have a path of their own."""
+    return responses.etag_response(
+        request, to_activity_document(await activities.find(activity_id, user_id=caller.owner))
+    )
 
 
 @routes.get(
     "/v1/activities/{activity_id}/streams",
     operation_id="get_activity_streams",
-    summary="An activity's streams, or why there are none",
+    summary="Get an activity's streams, or why there are none",
     response_model=StreamsDocument,
     responses={
         200: {
-            "description": "The activity is there; `status` says whether its streams are.",
+            "description": "The activity exists; `status` says whether its streams do.",
             "headers": {
-                "ETag": {"description": "Of this very answer.", "schema": {"type": "string"}}
+                "ETag": {
+                    "description": "The version of the document.",
+                    "schema": {"type": "string"},
+                }
             },
         },
         **NOT_MODIFIED,
-        **reads("not_found"),
+        **get_problems("not_found"),
     },
 )
 async def get_streams(
@@ -132,11 +136,13 @@ async def get_streams(
     wanted: Selected,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """The whole is sent as it is stored where gzip is taken: to ask for less is not faster."""
-    return served(request, await activities.streams(activity_id, user_id=caller.owner), wanted)
+    """With gzip, all streams are sent as they are stored: selecting some is not faster."""
+    return streams_response(
+        request, await activities.streams(activity_id, user_id=caller.owner), wanted
+    )
 
 
-# ---- asking for more ---------------------------------------------------------------------------
+# ---- syncing -----------------------------------------------------------------------------------
 
 _SUBMITS = ("plan_required", "active_job_exists", "not_connected", "not_found")
 
@@ -147,8 +153,8 @@ _SUBMITS = ("plan_required", "active_job_exists", "not_connected", "not_found")
     summary="Look for new activities now",
     status_code=202,
     response_model=JobModel,
-    dependencies=[REPEATABLE],
-    responses={**ACCEPTED, **posts(*_SUBMITS)},
+    dependencies=[IDEMPOTENT],
+    responses={**ACCEPTED, **post_problems(*_SUBMITS)},
 )
 async def sync(
     request: Request,
@@ -157,18 +163,18 @@ async def sync(
     caller: TheCaller,
     body: Annotated[SyncActivities | None, Body()] = None,
 ) -> Response:
-    """Their streams are fetched with them, before all backfill."""
-    return await _submitted(request, app, caller, activities.sync_now, body)
+    """Their streams are fetched too, before those of any backfill."""
+    return await _submit(request, app, caller, activities.sync_now, body)
 
 
 @routes.post(
     "/v1/activities/backfill",
     operation_id="backfill_activities",
-    summary="Fetch the streams of everything",
+    summary="Fetch the streams of all activities",
     status_code=202,
     response_model=JobModel,
-    dependencies=[REPEATABLE],
-    responses={**ACCEPTED, **posts(*_SUBMITS)},
+    dependencies=[IDEMPOTENT],
+    responses={**ACCEPTED, **post_problems(*_SUBMITS)},
 )
 async def backfill(
     request: Request,
@@ -177,30 +183,30 @@ async def backfill(
     caller: TheCaller,
     body: Annotated[SyncActivities | None, Body()] = None,
 ) -> Response:
-    """The oldest first, with what live work leaves of the provider's limits."""
-    return await _submitted(request, app, caller, activities.backfill, body)
+    """The oldest come first, with what live work leaves of the provider's limits."""
+    return await _submit(request, app, caller, activities.backfill, body)
 
 
-async def _submitted(
+async def _submit(
     request: Request,
     app: App,
     caller: Caller,
     submit: Callable[..., Awaitable[SubmitResult]],
     body: SyncActivities | None,
 ) -> Response:
-    asked = body or SyncActivities()
-    user_id = caller.acting_for(asked.user_id)
-    submitted = await submit(user_id=user_id, connection_id=asked.connection_id)
-    return await accepted(request, app, caller, submitted.job)
+    wanted = body or SyncActivities()
+    user_id = caller.require_user(wanted.user_id)
+    submitted = await submit(user_id=user_id, connection_id=wanted.connection_id)
+    return await accepted_response(request, app, caller, submitted.job)
 
 
 @routes.post(
     "/v1/activities/{activity_id}/link",
     operation_id="make_activity_link",
-    summary="A link to the page that shows an activity to its user",
+    summary="Make a link to the page that shows an activity to its user",
     response_model=LinkDocument,
-    dependencies=[REPEATABLE],
-    responses=posts("not_found"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found"),
 )
 async def link(
     site: TheSite,
@@ -212,22 +218,22 @@ async def link(
     """Whoever has the link may look at the activity, without a login."""
     item = (await activities.find(activity_id, user_id=caller.owner)).item
     ttl = timedelta(hours=(body or MakeLink()).ttl_hours)
-    token = site.links.page(ACTIVITY_LINK, item.id, user_id=item.user_id, ttl=ttl)
+    token = site.links.page_token(ACTIVITY_LINK, item.id, user_id=item.user_id, ttl=ttl)
     made = site.links.open_page(ACTIVITY_LINK, token)
     url = f"{site.public_url}{ACTIVITY_PATH}{token}"
-    return answers.secret(LinkDocument(url=url, expires_at=made.expires_at))
+    return responses.secret_response(LinkDocument(url=url, expires_at=made.expires_at))
 
 
 # ---- operating ---------------------------------------------------------------------------------
 
 
 async def _reset(caller: TheAdmin, activities: TheActivities, activity_id: ActivityId) -> Response:
-    """With a clean sheet: whoever holds it is shut out, and what was fetched is fetched anew."""
+    """Clears its attempts, takes it from the worker that claimed it, and fetches it again."""
     await activities.reset(activity_id)
-    return answers.document(shown(await activities.find(activity_id)))
+    return responses.json_response(to_activity_document(await activities.find(activity_id)))
 
 
-#: The second is the path of the specification.
+#: The second path is that of the specification.
 for _path, _id in (
     ("/v1/admin/activities/{activity_id}/reset-stream-fetch", "reset_activity_streams"),
     ("/admin/activities/{activity_id}/reset-stream-fetch", "reset_stream_fetch"),
@@ -237,25 +243,25 @@ for _path, _id in (
         operation_id=_id,
         summary="Fetch an activity's streams afresh",
         response_model=ActivityDocument,
-        dependencies=[REPEATABLE],
-        responses=posts("not_found", "illegal_transition", "conflict"),
+        dependencies=[IDEMPOTENT],
+        responses=post_problems("not_found", "illegal_transition", "conflict"),
     )(_reset)
 
 
 @routes.get(
     "/v1/admin/streams/stats",
     operation_id="get_stream_stats",
-    summary="How the streams of everybody stand",
+    summary="Count the streams of all users, by state",
     response_model=StreamStatsDocument,
-    responses=reads(),
+    responses=get_problems(),
 )
 async def stats(
     caller: TheAdmin,
     activities: TheActivities,
-    user_id: Annotated[Name | None, Query(description="With this user's progress.")] = None,
+    user_id: Annotated[Name | None, Query(description="Also count this user's streams.")] = None,
 ) -> Response:
-    """By state, by failures, and how much of the provider's limits is used."""
-    return answers.document(counted(await activities.stats(user_id=user_id)))
+    """Counts them by state and by failures, and shows the use of the provider's limits."""
+    return responses.json_response(to_stats_document(await activities.stats(user_id=user_id)))
 
 
 routes.include_router(webhooks.routes)

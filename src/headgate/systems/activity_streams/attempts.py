@@ -1,4 +1,4 @@
-"""What is logged of every attempt at an activity's streams: the fields that the design names."""
+"""Logs every attempt to fetch an activity's streams, with the fields that the design names."""
 
 from headgate import FetchAttempt, describe_error, get_logger
 from headgate.systems.activity_streams.log_events import StreamsLogEvent
@@ -7,7 +7,7 @@ _log = get_logger(__name__)
 
 
 def log_attempt(attempt: FetchAttempt) -> None:
-    """One line, whatever became of it."""
+    """Log one line, whatever the result."""
     item, after, error = attempt.item, attempt.after, attempt.error
     attributes = {} if attempt.document is None else attempt.document.attributes
     _log.info(

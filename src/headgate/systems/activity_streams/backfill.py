@@ -1,8 +1,8 @@
-"""The streams sync: whatever has no streams yet, batch by batch in the cold lane.
+"""The streams sync: fetches the streams that are missing, batch by batch in the cold lane.
 
-Each chunk fetches a batch of streams one by one, those that somebody asked for first, then the
-oldest. Where the budget yields to live work or ends, the job goes to sleep with nothing claimed.
-While some wait to be tried again the job waits with them; when none does, it is done.
+Each chunk fetches a batch of streams one by one: those that were reset first, then the oldest. When
+the budget yields to live work or is spent, the job sleeps, and claims nothing meanwhile. While
+items wait for a retry, the job waits for them; when none are left, the job is done.
 """
 
 from datetime import datetime
@@ -16,18 +16,18 @@ from headgate.systems.activity_streams.names import COLLECTION
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a job stands."""
+    """The cursor of a job."""
 
     listing: bool = False
-    #: The list goes on before this moment.
+    #: The next page of the list ends before this time.
     before: datetime | None = None
 
 
 class StravaStreams(ApiSource):
-    """Fetches streams."""
+    """The source of the streams sync."""
 
     async def read(self, ctx: Context) -> Chunk:
-        """A page of the list, or a batch of streams."""
+        """Read a page of the list, or fetch a batch of streams."""
         cursor = cursor_of(ctx)
         if cursor.listing:
             return await self._list(ctx, cursor)
@@ -42,23 +42,23 @@ class StravaStreams(ApiSource):
         return Chunk(
             records=page.records,
             cursor=msgspec.to_builtins(after_page(page.before)),
-            # How many there will be is not known before the list has ended.
+            # The total is not known before the list has ended.
             progress=Progress(done=known.done, at="listing") if page.before else known,
         )
 
 
 async def fetch_item(ctx: Context, item: Item) -> Document:
-    """The streams of one activity."""
+    """Fetch the streams of one activity."""
     return await fetch_streams(ctx.http, str(item.external_id))
 
 
 def cursor_of(ctx: Context) -> Cursor:
-    """Where the job stands; a new one lists first, unless it is told not to."""
+    """Return the job's cursor; a new job lists first, unless its options say otherwise."""
     if ctx.cursor is not None:
         return msgspec.convert(ctx.cursor, Cursor)
     return Cursor(listing=ctx.options.get("listing") is not False)
 
 
 def after_page(before: datetime | None) -> Cursor:
-    """Where a job stands after a page of the list."""
+    """Return the cursor after a page of the list."""
     return Cursor(listing=before is not None, before=before)

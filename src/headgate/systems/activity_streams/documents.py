@@ -1,4 +1,4 @@
-"""What the API says about activities and their streams, field by field, and what it takes."""
+"""The API's documents about activities and their streams, and its request bodies."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -9,11 +9,11 @@ from pydantic import BaseModel, Field
 from headgate import Item, ItemState, explain_item
 from headgate.systems.activity_streams.service import Activity, StreamStats
 from headgate.toolkit.api.budgets import WindowDocument
-from headgate.toolkit.api.documents import Name, Page, shows, takes
+from headgate.toolkit.api.documents import Name, Page, request_config, response_config
 
 
 class Hint(StrEnum):
-    """What to show in the place of the chart."""
+    """What a client shows in place of the chart."""
 
     RENDER = "render"
     SPINNER = "spinner"
@@ -26,7 +26,7 @@ HINTS = {
     ItemState.PENDING: Hint.SPINNER,
     ItemState.FETCHING: Hint.SPINNER,
     ItemState.FAILED: Hint.RETRY,
-    # It is tried again by itself.
+    # It is retried automatically.
     ItemState.DEFERRED: Hint.SPINNER,
     ItemState.UNAVAILABLE: Hint.HIDDEN,
 }
@@ -91,13 +91,13 @@ _STATS: dict[str, Any] = {
 _SYNC: dict[str, Any] = {"connection_id": _CONNECTION}
 
 
-# ---- what is taken -----------------------------------------------------------------------------
+# ---- requests ----------------------------------------------------------------------------------
 
 
 class SyncActivities(BaseModel):
-    """Whose activities."""
+    """The user, and the connection, whose activities to sync."""
 
-    model_config = takes(_SYNC)
+    model_config = request_config(_SYNC)
 
     user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
     connection_id: Name | None = Field(
@@ -105,102 +105,102 @@ class SyncActivities(BaseModel):
     )
 
 
-# ---- what is told ------------------------------------------------------------------------------
+# ---- responses ---------------------------------------------------------------------------------
 
 
 class ActivityLine(BaseModel):
-    """An activity, as it stands in a list."""
+    """An activity in a list."""
 
-    model_config = shows(_LINE)
+    model_config = response_config(_LINE)
 
     id: str
     user_id: str
     connection_id: str
-    external_id: str | None = Field(description="What the provider calls it.")
+    external_id: str | None = Field(description="The provider's id of the activity.")
     start_time: datetime
     name: str | None
     sport_type: str | None
-    status: ItemState = Field(description="Where its streams stand.")
-    hint: Hint = Field(description="What to show in the place of a chart.")
+    status: ItemState = Field(description="The state of its streams.")
+    hint: Hint = Field(description="What to show in place of a chart.")
     retry_count: int
     deferred_until: datetime | None
-    next_attempt_at: datetime | None = Field(description="null: nothing happens by itself.")
+    next_attempt_at: datetime | None = Field(description="null: no fetch is planned.")
     attempted_at: datetime | None
-    stuck: bool = Field(description="Only an operator can set it going again.")
+    stuck: bool = Field(description="Whether it has failed for good, until an operator resets it.")
     error: str | None = Field(description="For the user: what happened, what happens next.")
     created_at: datetime
     updated_at: datetime
 
 
 class ActivityDocument(ActivityLine):
-    """An activity, with all that is known of it."""
+    """An activity with its details."""
 
-    model_config = shows(_ACTIVITY)
+    model_config = response_config(_ACTIVITY)
 
-    details: dict[str, Any] | None = Field(description="As the provider tells it.")
+    details: dict[str, Any] | None = Field(description="The provider's own fields.")
 
 
 class ActivityPage(Page[ActivityLine]):
     """Activities, in the order of their ids."""
 
-    model_config = shows({"data": [_LINE], "next_cursor": None})
+    model_config = response_config({"data": [_LINE], "next_cursor": None})
 
 
 class Downsampled(BaseModel):
-    """How some of the points were chosen."""
+    """How the points were chosen."""
 
     method: Literal["lttb"] = Field(description="Largest triangle three buckets.")
-    points: int = Field(description="So many are here,")
-    of: int = Field(description="of so many.")
-    by: str | None = Field(description="The channel whose shape decided; all keep the same points.")
+    points: int = Field(description="The number of points in this document.")
+    of: int = Field(description="The number of points that were recorded.")
+    by: str | None = Field(description="The channel by whose shape the points were chosen.")
 
 
 class StreamsDocument(BaseModel):
     """An activity's streams, or why there are none."""
 
-    model_config = shows(_STREAMS)
+    model_config = response_config(_STREAMS)
 
     activity_id: str
     status: ItemState
     hint: Hint
     source: str | None
     fetched_at: datetime | None
-    channels_available: list[str] | None = Field(description="All of them, asked for or not.")
-    point_count: int | None = Field(description="Of what was fetched, in each channel.")
+    channels_available: list[str] | None = Field(description="All channels, selected or not.")
+    point_count: int | None = Field(description="The recorded points of each channel.")
     error: str | None
     retry_count: int
     deferred_until: datetime | None
     downsampled: Downsampled | None = Field(description="null: every point is here.")
     stream_data: dict[str, list[Any]] | None = Field(
-        description="A list for each channel, all of one length; null unless `status` is success."
+        description="A list for each channel, all of equal length; null unless `status` is success."
     )
 
 
 class StreamStatsDocument(BaseModel):
-    """How the streams of everybody stand."""
+    """The streams of all users, counted by state."""
 
-    model_config = shows(_STATS)
+    model_config = response_config(_STATS)
 
     states: dict[ItemState, int]
-    retries: dict[int, int] = Field(description="Of the failed: how many have failed so often.")
+    retries: dict[int, int] = Field(description="Failed items, by the number of failures.")
     limited_24h: int = Field(description="Answers with 429 in the last 24 hours.")
-    stuck: int = Field(description="Failed for good, until they are reset.")
-    windows: list[WindowDocument] = Field(description="How the provider's budget is used.")
+    stuck: int = Field(description="Items that have failed for good, until they are reset.")
+    windows: list[WindowDocument] = Field(description="The use of the provider's budget.")
     athletes: dict[str, dict[ItemState, int]] | None = Field(
-        description="By user, for the one that was asked for: how the backfill goes."
+        description="The counts of the requested user."
     )
 
 
 # ---- from the system's values ------------------------------------------------------------------
 
 
-def line(activity: Activity) -> ActivityLine:
-    """An activity in a list."""
+def to_activity_line(activity: Activity) -> ActivityLine:
+    """Build the document of an activity in a list."""
     return ActivityLine(**_fields(activity))
 
 
-def shown(activity: Activity) -> ActivityDocument:
-    """An activity by itself."""
+def to_activity_document(activity: Activity) -> ActivityDocument:
+    """Build the document of one activity."""
     details = None if activity.details is None else dict(activity.details)
     return ActivityDocument(**_fields(activity), details=details)
 
@@ -208,29 +208,29 @@ def shown(activity: Activity) -> ActivityDocument:
 def _fields(activity: Activity) -> dict[str, Any]:
     item = activity.item
     plain = {
-        name: getattr(item, name) for name in ActivityLine.model_fields if name in _OF_THE_ITEM
+        name: getattr(item, name) for name in ActivityLine.model_fields if name in _ITEM_FIELDS
     }
     return {
         **plain,
-        "name": told(activity, "name"),
-        "sport_type": told(activity, "sport_type"),
+        "name": detail_text(activity, "name"),
+        "sport_type": detail_text(activity, "sport_type"),
         "status": item.state,
         "error": explain_item(item),
         "hint": HINTS[item.state],
     }
 
 
-_OF_THE_ITEM = {*Item.__struct_fields__, "stuck"}
+_ITEM_FIELDS = {*Item.__struct_fields__, "stuck"}
 
 
-def told(activity: Activity, word: str) -> str | None:
-    """What the provider says of it under that word, where it is a text."""
+def detail_text(activity: Activity, word: str) -> str | None:
+    """Return a field of the provider's details, if it is a text."""
     value = (activity.details or {}).get(word)
     return value if isinstance(value, str) else None
 
 
-def counted(stats: StreamStats) -> StreamStatsDocument:
-    """The numbers."""
+def to_stats_document(stats: StreamStats) -> StreamStatsDocument:
+    """Build the document of the counts."""
     windows = [
         WindowDocument(**{name: getattr(use, name) for name in WindowDocument.model_fields})
         for use in stats.windows

@@ -1,11 +1,11 @@
-"""Fewer points that still look the same: largest triangle three buckets (LTTB).
+"""Downsampling by largest triangle three buckets (LTTB): fewer points that look the same.
 
-The points between the first and the last are dealt into buckets, and of each bucket the one stays
-that spans the largest triangle with the one kept before it and the middle of the next bucket. So
-peaks survive, where an average or every tenth point would lose them. (Steinarsson 2013.)
+The points between the first and the last are divided into buckets, and one point of each is kept:
+the one that spans the largest triangle with the point kept before it and the middle of the next
+bucket. So peaks survive, where an average or every tenth point would lose them (Steinarsson 2013).
 
-Channels of one activity keep the same points, or they could not be drawn over each other: those
-that matter for one of them, which is named with the answer.
+All channels of an activity keep the same points, so that they can be drawn over each other. The
+points are chosen by the shape of one channel, which the response names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,26 +13,26 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 METHOD = "lttb"
-#: What the other channels are drawn over.
+#: The channel of the horizontal axis.
 TIME = "time"
-#: They only rise: the shape of anything else says more about an activity.
+#: These only rise, so the shape of any other channel says more.
 _RISING = ("distance", TIME)
 
 
 class SampledPoints(msgspec.Struct, frozen=True):
-    """Which points are kept, and for whose sake."""
+    """The points that are kept, and the channel that they were chosen by."""
 
     indices: Sequence[int]
-    #: None where every point is kept, or no channel is of numbers.
+    #: None if every point is kept, or no channel has numbers.
     by: str | None
 
 
-def pick(
+def pick_points(
     channels: Mapping[str, Sequence[object]], wanted: Sequence[str], count: int, *, size: int
 ) -> SampledPoints:
-    """Up to `count` of `size` points, by the first of the `wanted` channels that has a shape.
+    """Choose up to `count` of `size` points, by the first `wanted` channel that has a shape.
 
-    They are laid out over time where it is known, and else one after another.
+    The horizontal axis is time if it is known, else the index.
     """
     if count >= size:
         return SampledPoints(range(size), None)
@@ -46,9 +46,9 @@ def pick(
 
 
 def lttb(xs: Sequence[float], ys: Sequence[float], count: int) -> Sequence[int]:
-    """The indices of `count` points: rising, the first and the last among them.
+    """Return the indices of `count` points in order, with the first and the last.
 
-    All of them, where there are no more than that.
+    If there are no more than `count` points, return all.
     """
     assert len(xs) == len(ys)
     assert count >= 2
@@ -57,7 +57,7 @@ def lttb(xs: Sequence[float], ys: Sequence[float], count: int) -> Sequence[int]:
         return range(size)
     if count == 2:
         return [0, size - 1]
-    # In whole numbers, so that no bucket is empty and none is counted twice.
+    # Integers, so that no bucket is empty and no point is in two buckets.
     edges = [1 + place * (size - 2) // (count - 2) for place in range(count - 1)]
     kept = [0]
     for place in range(count - 2):
@@ -71,7 +71,7 @@ def lttb(xs: Sequence[float], ys: Sequence[float], count: int) -> Sequence[int]:
 def _farthest(
     xs: Sequence[float], ys: Sequence[float], before: int, bucket: range, ahead: range
 ) -> int:
-    """The point of `bucket` that spans the largest triangle."""
+    """Return the point of `bucket` that spans the largest triangle."""
     x, y = xs[before], ys[before]
     run = sum(xs[ahead.start : ahead.stop]) / len(ahead) - x
     rise = sum(ys[ahead.start : ahead.stop]) / len(ahead) - y
@@ -84,9 +84,9 @@ def _farthest(
 
 
 def _numbers(values: Sequence[object], size: int) -> list[float] | None:
-    """The values as numbers, those missing as the one before; None where they are of other kinds.
+    """Return the values as numbers; a missing one repeats the one before.
 
-    Pairs, as of places, and yes or no have no height to draw.
+    None for pairs, such as positions, and for booleans: they have no height to draw.
     """
     if len(values) != size:
         return None

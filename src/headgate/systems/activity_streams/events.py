@@ -1,15 +1,16 @@
-"""What Strava's webhooks tell, and what is noted of it.
+"""Handles the events of Strava's webhooks.
 
-An event is durable before it is acknowledged: an activity that was created or changed becomes due
-to be read, and that is a row. Then a live job is asked for. Nothing is asked of Strava meanwhile.
+An event is durable before it is acknowledged: an activity that was created or changed becomes an
+item that is due, which is a row. Then a live job is ensured. No request is sent to Strava
+meanwhile.
 
-**What guarantees that it is read, and when.** A new job begins at once. Where a job is active
-already, it is made to look again: an idle one at once, one that a worker has before it ends, and
-one that waits for Strava's budget when that opens. Where the worker dies, the job and the row come
-back with their leases.
+**What guarantees that the activity is read, and when.** A new job starts at once. A job that is
+active already looks again: an idle one at once, a running one before it ends, and one that waits
+for Strava's budget when the budget opens. If the worker dies, the job and the item are claimed
+again when their leases expire.
 
-Strava does not sign its events. Whoever knows the callback's address can have an activity read
-again, forgotten, or a connection closed, so the address has to be a secret.
+Strava does not sign its events. Whoever knows the callback's address can cause an activity to be
+read again or deleted, or a connection to be closed, so the address must be secret.
 """
 
 from contextlib import suppress
@@ -18,10 +19,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from headgate import App, Connection, ConnectionState, Item, ItemState, Lane, NewItem, NotFound
-from headgate.systems.activity_streams import kept
+from headgate.systems.activity_streams import stored_details
 from headgate.systems.activity_streams.names import ACTIVITIES, LIVE, activity_id, details_id
 
-#: Where the time of an event is not believed: before Strava had webhooks.
+#: An earlier time of an event is not believed: Strava had no webhooks then.
 EVENT_TIME_MIN = 1_000_000_000
 _SECOND = timedelta(seconds=1)
 WITHDRAWN = "the athlete has withdrawn the authorization at Strava"
@@ -40,53 +41,53 @@ class StravaEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def withdraws(self) -> bool:
-        """Whether the athlete no longer lets us in. Strava writes the word, not the value."""
+        """Whether the athlete has withdrawn the authorization. Strava sends "false" as a text."""
         return self.object_type == "athlete" and (
             str(self.updates.get("authorized", "")).lower() == "false"
         )
 
     def at(self, now: datetime) -> datetime:
-        """When it happened, in whole seconds; now, where it does not say or cannot be."""
+        """Return the time of the event, in whole seconds; now, if it is missing or impossible."""
         if not EVENT_TIME_MIN <= self.event_time <= now.timestamp():
             return now
         return datetime.fromtimestamp(self.event_time, UTC)
 
 
 class WebhookResult(msgspec.Struct, frozen=True):
-    """What an event was about."""
+    """The result of handling an event."""
 
-    #: Connections that it concerned.
+    #: The number of connections that the event concerned.
     connections: int
 
 
 class WebhookHandler:
-    """Takes events in."""
+    """Handles events."""
 
     def __init__(self, app: App) -> None:
-        """Note them in `app`."""
+        """Store them in `app`."""
         self._app = app
 
-    async def hear(self, event: StravaEvent, source: str) -> WebhookResult:
-        """Note what it says for each connection to that account; the same again changes nothing."""
+    async def handle(self, event: StravaEvent, source: str) -> WebhookResult:
+        """Apply the event to each connection to that account; a repeated event changes nothing."""
         found = await self._app.connections.of_account(source, str(event.owner_id))
         for connection in found:
-            # One that was removed since has nothing to note, and keeps no other from it.
+            # A connection that was removed meanwhile must not keep the others from the event.
             with suppress(NotFound):
-                await self._concerns(connection, event)
+                await self._apply(connection, event)
         return WebhookResult(len(found))
 
-    async def _concerns(self, connection: Connection, event: StravaEvent) -> None:
+    async def _apply(self, connection: Connection, event: StravaEvent) -> None:
         if event.withdraws:
-            await self._withdrawn(connection, event)
+            await self._withdraw(connection, event)
         elif event.object_type == "activity":
             match event.aspect_type:
                 case "create" | "update":
-                    await self._changed(connection, event)
+                    await self._schedule_read(connection, event)
                 case "delete":
-                    await kept.forget(self._app, connection.id, str(event.object_id))
+                    await stored_details.forget(self._app, connection.id, str(event.object_id))
 
-    async def _changed(self, connection: Connection, event: StravaEvent) -> None:
-        item = await self._noted(connection, event)
+    async def _schedule_read(self, connection: Connection, event: StravaEvent) -> None:
+        item = await self._register(connection, event)
         if event.aspect_type == "update" and not _is_read_since(item, event):
             item = await self._app.items.reset(item.id, after=self._past(event), fetch=False)
         waits = item.next_attempt_at is not None
@@ -100,14 +101,14 @@ class WebhookHandler:
             )
 
     def _past(self, event: StravaEvent) -> timedelta:
-        """How long until the second of the event is over.
+        """Return how long until the second of the event is over.
 
-        What is read after it is told from what was read before the event.
+        A read after that second is certainly later than the event.
         """
         left = timedelta(seconds=event.event_time + 1 - self._app.clock.now().timestamp())
         return left if timedelta(0) < left <= _SECOND else timedelta(0)
 
-    async def _noted(self, connection: Connection, event: StravaEvent) -> Item:
+    async def _register(self, connection: Connection, event: StravaEvent) -> Item:
         new = NewItem(
             id=details_id(activity_id(connection.id, event.object_id)),
             collection=ACTIVITIES,
@@ -120,10 +121,10 @@ class WebhookHandler:
         await self._app.items.register([new])
         return await self._app.items.get(new.id)
 
-    async def _withdrawn(self, connection: Connection, event: StravaEvent) -> None:
-        """Its jobs end at their next chunk, without a request.
+    async def _withdraw(self, connection: Connection, event: StravaEvent) -> None:
+        """Close the connection, so that its jobs end at their next chunk, without a request.
 
-        An event that is older than the credentials says nothing about them.
+        An event that is older than the credentials does not concern them.
         """
         if connection.updated_at >= event.at(self._app.clock.now()) + _SECOND:
             return
@@ -131,10 +132,10 @@ class WebhookHandler:
 
 
 def _is_read_since(item: Item, event: StravaEvent) -> bool:
-    """Whether the activity was, or will be, read after the event: then it says nothing new."""
+    """Whether the activity was or will be read after the event, so that nothing is to do."""
     if item.state is ItemState.PENDING:
         return True
-    # An event's time is in whole seconds: what began in the same one may have been before it.
+    # Event times are whole seconds: a read that began in the same second may have been earlier.
     return (
         item.attempted_at is not None
         and event.event_time >= EVENT_TIME_MIN

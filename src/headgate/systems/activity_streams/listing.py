@@ -1,4 +1,4 @@
-"""Finding activities: a page of the list becomes records, and items to fetch."""
+"""Lists activities: turns a page of Strava's list into records, and into items to fetch."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -6,29 +6,29 @@ from datetime import datetime, timedelta
 import msgspec
 
 from headgate import Context, Lane, NewItem, Record
-from headgate.connectors.strava.activities import PER_PAGE, Listed, list_activities
+from headgate.connectors.strava.activities import PER_PAGE, StravaActivity, list_activities
 from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION, activity_id, details_id
 
-#: Where a list begins: athletes may be ahead of our clock, and so may Strava be.
+#: The list starts this far in the future: athletes' clocks and Strava's may be ahead of ours.
 AHEAD = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 
 
 class ActivityListing(msgspec.Struct, frozen=True):
-    """Some of an athlete's activities, the newest first."""
+    """A page of an athlete's activities, the newest first."""
 
-    found: Sequence[Listed]
-    #: Where the next page begins; None: there is nothing older.
+    found: Sequence[StravaActivity]
+    #: The next page ends before this time; None: there is nothing older.
     before: datetime | None
 
     @property
     def records(self) -> list[Record]:
-        """What Strava says of each."""
+        """The records of the activities, with Strava's fields."""
         return [Record(str(each.id), each.data) for each in self.found]
 
 
 async def read_page(ctx: Context, before: datetime | None) -> ActivityListing:
-    """The activities before that moment, as far as the job is about them."""
+    """Return the activities before that time, within the range and limit of the job."""
     before = before or ctx.clock.now() + AHEAD
     found = await list_activities(ctx.http, before=before, after=ctx.since)
     if ctx.limit is not None and len(found) >= ctx.limit - ctx.records:
@@ -36,19 +36,19 @@ async def read_page(ctx: Context, before: datetime | None) -> ActivityListing:
     return ActivityListing(found, _next(found, before))
 
 
-def _next(found: Sequence[Listed], before: datetime) -> datetime | None:
+def _next(found: Sequence[StravaActivity], before: datetime) -> datetime | None:
     if not found:
         return None
-    # A second later than the last: another may have begun in the same one.
+    # A second after the last one's start: another may have begun in the same second.
     following = found[-1].start + _SECOND
     if following < before:
         return following
-    # Nothing older came. A whole page of one and the same second is passed over.
+    # Nothing older came. If a full page is all of one second, skip that second.
     return before - _SECOND if len(found) >= PER_PAGE else None
 
 
-def stream_item(ctx: Context, found: Listed, lane: Lane) -> NewItem:
-    """What stands for the streams of an activity; without any to ask for it is unavailable."""
+def stream_item(ctx: Context, found: StravaActivity, lane: Lane) -> NewItem:
+    """Return the item for an activity's streams; without a streams id it is unavailable."""
     return NewItem(
         id=activity_id(ctx.connection_id, found.id),
         collection=COLLECTION,
@@ -60,8 +60,8 @@ def stream_item(ctx: Context, found: Listed, lane: Lane) -> NewItem:
     )
 
 
-def activity_item(ctx: Context, found: Listed) -> NewItem:
-    """What stands for reading an activity in full."""
+def activity_item(ctx: Context, found: StravaActivity) -> NewItem:
+    """Return the item for reading an activity in full."""
     own = activity_id(ctx.connection_id, found.id)
     return NewItem(
         id=details_id(own),

@@ -1,12 +1,11 @@
 """The live sync: finds activities, reads new and changed ones in full, and fetches their streams.
 
-A job first lists what the athlete has, unless it was started by an event. Then it works through the
-activities that are to be read, whoever noted them, and fetches the streams of each at once, by the
-hot lane of their items; only when nothing is left does it end. So an event that comes in while a
-job is active is seen to by it.
+A job first lists the athlete's activities, unless an event started it. Then it reads every activity
+that is due, whoever registered it, and fetches its streams at once, in the hot lane; the job ends
+when nothing is left. So an active job also handles events that arrive while it runs.
 
-While the limiter is away, lists, details and laps go on by a small local share; streams stay
-pending, and the job looks again every half minute.
+While the limiter cannot be reached, lists, details and laps go on with a small local share; streams
+stay pending, and the job tries again every half minute.
 """
 
 from datetime import timedelta
@@ -14,30 +13,30 @@ from datetime import timedelta
 import msgspec
 
 from headgate import ApiSource, Chunk, Context, Document, FetchedItems, Item, Lane, Retryable
-from headgate.connectors.strava.activities import listed, read_activity
+from headgate.connectors.strava.activities import parse_activity, read_activity
 from headgate.systems.activity_streams.backfill import Cursor, after_page, cursor_of, fetch_item
 from headgate.systems.activity_streams.listing import activity_item, read_page, stream_item
 from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION
 
-#: Of what a list brings, this is live: read in full, with streams, in the hot lane. What is older
-#: is history: only what the list says of it is kept, and its streams are the backfill's.
+#: Listed activities of this age are live: read in full, with streams, in the hot lane. Older ones
+#: are history: only the list's fields are stored, and the backfill fetches their streams.
 LIVE_SPAN = timedelta(days=7)
-#: Streams that Strava could not give are asked for again after this; activities are read meanwhile.
+#: The wait before failed streams are fetched again; activities are read meanwhile.
 AGAIN = timedelta(seconds=60)
 
 
 class StravaLive(ApiSource):
-    """Reads what is new."""
+    """The source of the live sync."""
 
     async def read(self, ctx: Context) -> Chunk:
-        """A page of the list, some activities in full, or some of their streams."""
+        """Read a page of the list, some activities in full, or some of their streams."""
         cursor = cursor_of(ctx)
         if cursor.listing:
             return await self._list(ctx, cursor)
         remembered = msgspec.to_builtins(cursor)
         activities = await ctx.items.fetch_due(ctx, ACTIVITIES, self._read_activity)
         if activities.items or activities.error:
-            # Their streams come next; what was read is remembered first.
+            # Commit what was read; the next chunk fetches the streams.
             return Chunk.of_items(activities, _NEXT, cursor=remembered)
         return Chunk.of_items(activities, await self._streams(ctx), cursor=remembered)
 
@@ -45,7 +44,8 @@ class StravaLive(ApiSource):
         try:
             return await ctx.items.fetch_due(ctx, COLLECTION, fetch_item, lane=Lane.HOT)
         except Retryable:
-            # Strava is down, it seems; the activities themselves would tell the breaker.
+            # Strava seems to be down. If it is, reading activities fails too, and opens the
+            # breaker.
             return FetchedItems(items=(), wait=AGAIN)
 
     async def _list(self, ctx: Context, cursor: Cursor) -> Chunk:
@@ -63,11 +63,11 @@ class StravaLive(ApiSource):
         return Chunk(records=page.records, cursor=msgspec.to_builtins(after_page(page.before)))
 
     async def _read_activity(self, ctx: Context, item: Item) -> Document:
-        found = listed(await read_activity(ctx.http, str(item.external_id)))
-        # Noted before the activity counts as read: whatever happens then, it is not lost.
+        found = parse_activity(await read_activity(ctx.http, str(item.external_id)))
+        # Register the streams before the activity counts as read, so that a crash loses nothing.
         await ctx.items.register([stream_item(ctx, found, Lane.HOT)])
         return Document.of_json(found.data)
 
 
-#: There is more to do at once.
+#: Makes the next chunk follow at once.
 _NEXT = FetchedItems(items=(), wait=timedelta(0))

@@ -1,12 +1,12 @@
-"""What things are called, in one place."""
+"""The names and ids that the system uses, in one place."""
 
 from headgate import Item
 
-#: The system.
+#: The name of the system.
 NAME = "activity-streams"
-#: Streams: one item for each activity.
+#: The collection of streams: one item for each activity.
 COLLECTION = "strava.streams"
-#: Activities that are read in full, with their laps: one item for each that is new or changed.
+#: The collection of activities to read in full: one item for each that is new or changed.
 ACTIVITIES = "strava.activities"
 #: The two syncs.
 LIVE, STREAMS = "strava-live", "strava-streams"
@@ -15,19 +15,19 @@ _IN_FULL = "-details"
 
 
 def activity_id(connection_id: str, strava_id: int | str) -> str:
-    """An activity's id here, which is its stream item's id."""
+    """Return an activity's id in Headgate, which is also the id of its stream item."""
     return f"{connection_id}-{strava_id}"
 
 
 def details_id(activity_id: str) -> str:
-    """The id of the item that stands for reading the activity in full."""
+    """Return the id of the item for reading the activity in full."""
     return f"{activity_id}{_IN_FULL}"
 
 
 def strava_id(item: Item) -> str:
-    """What Strava calls the activity of a stream item, also where it has no streams to ask for."""
+    """Return Strava's id of the activity of a stream item, even if it has no streams."""
     return item.id.removeprefix(f"{item.connection_id}-")
 
 
-#: Where an activity's page is, and the kind of link that opens it.
+#: The path of an activity's page, and the kind of link that opens it.
 ACTIVITY_PATH, ACTIVITY_LINK = "/a/", "activity"

@@ -1,7 +1,7 @@
-"""The page of one activity: what it was, and a chart of what was recorded.
+"""The page of one activity: its facts, and a chart of its recording.
 
-It is whole without a script: the numbers are in a table, and the channels are chosen by a form. A
-script draws the chart, from the same points that the API gives out.
+The page is complete without JavaScript: the numbers are in a table, and a form chooses the
+channels. A script draws the chart, from the same points as the API.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from headgate import Item, ItemState, format_time
-from headgate.systems.activity_streams.documents import HINTS, Hint, told
+from headgate.systems.activity_streams.documents import HINTS, Hint, detail_text
 from headgate.systems.activity_streams.downsampling import TIME
 from headgate.systems.activity_streams.names import ACTIVITY_LINK, ACTIVITY_PATH
 from headgate.systems.activity_streams.service import (
@@ -26,8 +26,8 @@ from headgate.systems.activity_streams.serving import (
     RESOLUTIONS,
     Selection,
     channels_of,
-    downsampled,
-    served,
+    downsample,
+    streams_response,
 )
 from headgate.toolkit.pages.rendering import (
     FRAGMENT_HEADER,
@@ -37,28 +37,28 @@ from headgate.toolkit.pages.rendering import (
     Pages,
     Tile,
     etag,
-    tagged,
+    page_response,
 )
 from headgate.toolkit.pages.router import PageRouter
 from headgate.toolkit.site import Site
 
 CHART_POINTS = RESOLUTIONS["medium"]
 TABLE_POINTS = 50
-#: Drawn unless others are asked for: two, because a chart has two sides to put a scale on.
+#: How many channels are drawn by default: two, because a chart has room for two scales.
 CHOSEN = 2
 
 
 class Channel(msgspec.Struct, frozen=True):
-    """How a channel is shown to people."""
+    """The label and unit of a channel."""
 
     label: str
     unit: str
-    #: From the provider's unit to this one.
+    #: Converts the provider's unit to this one.
     factor: float = 1.0
     digits: int = 0
 
 
-#: What a line can be drawn of, the most telling first.
+#: The channels that can be drawn, the most interesting first.
 CHANNELS: dict[str, Channel] = {
     "heartrate": Channel("Heart rate", "bpm"),
     "altitude": Channel("Altitude", "m", digits=1),
@@ -84,7 +84,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Panel(msgspec.Struct, frozen=True):
-    """The chart's place: what can be drawn, and the numbers."""
+    """The chart's channels and the table of numbers."""
 
     choices: tuple[Choice, ...]
     #: The columns after the time.
@@ -94,7 +94,7 @@ class Panel(msgspec.Struct, frozen=True):
 
 
 class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the page shows."""
+    """Everything that the activity page shows."""
 
     activity_id: str
     title: str
@@ -102,7 +102,7 @@ class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     mark: Mark
     hint: Hint
-    #: What is the matter with the recording; None where nothing is.
+    #: Why there is no recording yet; None if there is one.
     sentence: str | None
     tiles: tuple[Tile, ...]
     panel: Panel | None
@@ -110,30 +110,30 @@ class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActivityWebPage:
-    """Shows activities."""
+    """Shows an activity."""
 
     def __init__(self, site: Site, pages: Pages) -> None:
-        """Of the application behind `site`."""
+        """Serve the activities of the site's application."""
         self._activities, self._links = ActivityStreams(site.app), site.links
         self._pages = pages
 
     async def show(self, request: Request) -> Response:
-        """The whole page, or the part of it that changes."""
+        """Return the whole page, or only the part that changes."""
         token = request.path_params["token"]
         streams = await self._find(token)
         activity = await self._activities.describe(streams.item)
         asked = request.query_params.getlist("channel")
-        shown = view(activity, streams.document, asked)
+        shown = activity_view(activity, streams.document, asked)
         main = self._pages.render("activity_main.html", view=shown, token=token)
         if request.headers.get(FRAGMENT_HEADER):
-            return tagged(request, main)
+            return page_response(request, main)
         page = self._pages.render("activity.html", view=shown, main=main, etag=etag(main))
-        return tagged(request, page)
+        return page_response(request, page)
 
     async def streams(self, request: Request) -> Response:
-        """What the chart is drawn from."""
+        """Return the points of the chart."""
         streams = await self._find(request.path_params["token"])
-        return served(request, streams, Selection((*CHANNELS, TIME), CHART_POINTS))
+        return streams_response(request, streams, Selection((*CHANNELS, TIME), CHART_POINTS))
 
     async def _find(self, token: str) -> Streams:
         link = self._links.open_page(ACTIVITY_LINK, token)
@@ -141,7 +141,7 @@ class ActivityWebPage:
 
 
 def pages(site: Site) -> PageRouter:
-    """The pages of this system, on `site`."""
+    """Return the routes of the system's pages."""
     rendered = Pages(site, Path(__file__).parent)
     page, router = ActivityWebPage(site, rendered), PageRouter(rendered)
     router.add(f"{ACTIVITY_PATH}{{token}}", page.show, "GET", "HEAD")
@@ -149,11 +149,11 @@ def pages(site: Site) -> PageRouter:
     return router
 
 
-# ---- the words ---------------------------------------------------------------------------------
+# ---- texts -------------------------------------------------------------------------------------
 
 _MARKS = {
-    ItemState.PENDING: Mark("In line", "clock", "calm"),
-    ItemState.FETCHING: Mark("ItemFetcher", "arrow", "calm"),
+    ItemState.PENDING: Mark("In the queue", "clock", "calm"),
+    ItemState.FETCHING: Mark("Fetching", "arrow", "calm"),
     ItemState.SUCCESS: Mark("Recorded", "check", "good"),
     ItemState.FAILED: Mark("Not fetched", "cross", "bad"),
     ItemState.DEFERRED: Mark("Waiting", "clock", "wait"),
@@ -161,12 +161,12 @@ _MARKS = {
 }
 
 
-def view(
+def activity_view(
     activity: Activity, document: StreamDocument | None, asked: Sequence[str] = ()
 ) -> ActivityView:
-    """The page of `activity`, with those channels of its streams that were `asked` for."""
+    """Return everything that the page shows; `asked` are the channels that the user chose."""
     item = activity.item
-    name = told(activity, "name") or "Activity"
+    name = detail_text(activity, "name") or "Activity"
     return ActivityView(
         activity_id=item.id,
         title=f"{_MARKS[item.state].word} · {name}",
@@ -183,7 +183,7 @@ def view(
 
 def _what(activity: Activity) -> str:
     began = format_time(activity.item.start_time.replace(second=0, microsecond=0))
-    sport = told(activity, "sport_type")
+    sport = detail_text(activity, "sport_type")
     return f"{sport} · {began}" if sport else began
 
 
@@ -192,13 +192,13 @@ def _sentence(item: Item) -> str | None:
         case ItemState.PENDING | ItemState.FETCHING:
             return "The recording is on its way. It appears here by itself."
         case ItemState.DEFERRED:
-            return f"We may ask for only so much at a time; going on {_at(item.deferred_until)}."
+            return f"Strava limits how much we may fetch; we go on {_at(item.deferred_until)}."
         case ItemState.FAILED if not item.stuck:
-            return f"The recording could not be fetched. Trying again {_at(item.next_attempt_at)}."
+            return f"The recording could not be fetched. We try again {_at(item.next_attempt_at)}."
         case ItemState.FAILED:
             return (
-                "The recording could not be fetched, and is not tried again by itself. "
-                "To have it tried again, send the support code below to where you got this link."
+                "The recording could not be fetched, and we do not try again by ourselves. "
+                "For another try, send the support code below to where you got this link."
             )
         case _:
             return None
@@ -215,7 +215,7 @@ def _poll_after_s(item: Item) -> int | None:
 
 
 def _tiles(details: Mapping[str, object]) -> tuple[Tile, ...]:
-    """What the provider counted, as far as it did."""
+    """Return the provider's totals, as far as it has them."""
     found = []
     if (metres := _number(details, "distance")) is not None:
         found.append(
@@ -224,7 +224,7 @@ def _tiles(details: Mapping[str, object]) -> tuple[Tile, ...]:
             )
         )
     if (seconds := _number(details, "moving_time")) is not None:
-        found.append(Tile(name="moving", label="Moving time", value=clock(seconds)))
+        found.append(Tile(name="moving", label="Moving time", value=duration_text(seconds)))
     if (metres := _number(details, "total_elevation_gain")) is not None:
         found.append(Tile(name="climb", label="Climb", value=f"{metres:,.0f}\N{NO-BREAK SPACE}m"))
     return tuple(found)
@@ -235,16 +235,16 @@ def _number(details: Mapping[str, object], word: str) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-# ---- the numbers -------------------------------------------------------------------------------
+# ---- numbers -----------------------------------------------------------------------------------
 
 
 def _panel(document: StreamDocument, asked: Sequence[str]) -> Panel:
     there = [name for name in CHANNELS if name in document.attributes.channels]
-    # Whoever asks for nothing that there is gets what we would choose.
+    # If none of the chosen channels exists, show the default ones.
     chosen = [name for name in there if name in asked] or there[:CHOSEN]
     raws, size = channels_of(document), document.attributes.point_count
     named = [*chosen, *(name for name in (TIME,) if name in raws)]
-    points, _ = downsampled(raws, named, min(TABLE_POINTS, size), of=size)
+    points, _ = downsample(raws, named, min(TABLE_POINTS, size), of=size)
     return Panel(
         choices=tuple(Choice(name, CHANNELS[name], name in chosen) for name in there),
         columns=tuple(CHANNELS[name] for name in chosen),
@@ -262,18 +262,18 @@ def _fewer(size: int) -> str:
 def _rows(points: Mapping[str, Sequence[object]], chosen: Sequence[str]) -> tuple[Row, ...]:
     count = len(next(iter(points.values()), ()))
     times = points.get(TIME) or range(count)
-    columns = [[_shown(CHANNELS[name], value) for value in points[name]] for name in chosen]
-    begins = [clock(at) if isinstance(at, int | float) else "" for at in times]
+    columns = [[_value_text(CHANNELS[name], value) for value in points[name]] for name in chosen]
+    begins = [duration_text(at) if isinstance(at, int | float) else "" for at in times]
     return tuple(zip(begins, *columns, strict=True))
 
 
-def _shown(channel: Channel, value: object) -> str:
+def _value_text(channel: Channel, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
     return f"{value * channel.factor:,.{channel.digits}f}"
 
 
-def clock(seconds: float) -> str:
-    """So many hours, minutes and seconds."""
+def duration_text(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds."""
     whole = int(seconds)
     return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"

@@ -1,4 +1,4 @@
-"""Activities and their streams, as an application asks for them."""
+"""`ActivityStreams`, the system's API in Python: reads activities and streams, starts syncs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -24,103 +24,103 @@ from headgate import (
 )
 from headgate.connectors.strava.api import NAME
 from headgate.connectors.strava.streams import StreamAttributes
-from headgate.systems.activity_streams import kept
+from headgate.systems.activity_streams import stored_details
 from headgate.systems.activity_streams.events import StravaEvent, WebhookHandler, WebhookResult
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS
 
 LIST_MAX = 1000
-#: How far before the last list the next one begins: activities come in late.
+#: How far the next list overlaps the last one: activities may be uploaded late.
 OVERLAP = timedelta(days=7)
-#: Live jobs among which the last list is looked for; where it is not, everything is listed.
+#: How many live jobs are searched for the last list; if none has one, everything is listed.
 JOBS_MAX = 50
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """An activity: where its streams stand, and what is known of it."""
+    """An activity: the state of its streams, and its details."""
 
     item: Item
-    #: What the live sync stored of it (name, sport_type, start_date, distance, moving_time, laps,
-    #: …); None where only the stream item is known.
+    #: Strava's fields (name, sport_type, start_date, distance, moving_time, laps, …); None if only
+    #: the stream item is known.
     details: JsonObject | None
 
 
 class StreamDocument(msgspec.Struct, frozen=True):
-    """Streams that were fetched."""
+    """Stored streams, with their attributes."""
 
     stored: StoredDocument
     attributes: StreamAttributes
 
     @staticmethod
     def of(stored: StoredDocument) -> "StreamDocument":
-        """The streams that are stored there."""
+        """Read the attributes of a stored document."""
         return StreamDocument(stored, msgspec.convert(stored.attributes, StreamAttributes))
 
 
 class Streams(msgspec.Struct, frozen=True):
-    """Where an activity's streams stand, and the streams once they were fetched."""
+    """The state of an activity's streams, and the streams once they are fetched."""
 
     item: Item
     document: StreamDocument | None
 
 
 class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
-    """How the streams of everybody stand."""
+    """The streams of all users, counted by state."""
 
-    #: How many are in each state.
+    #: The number in each state.
     states: dict[str, int]
-    #: Of the failed: how many have failed so often.
+    #: Failed items, by the number of failures.
     retries: dict[int, int]
-    #: Refused by Strava's limit in the last 24 hours.
+    #: Items that Strava refused by its limit in the last 24 hours.
     limited_24h: int
-    #: Failed for good, until they are reset.
+    #: Items that have failed for good, until they are reset.
     stuck: int
-    #: How Strava's budget is used; empty while the limiter is away.
+    #: The use of Strava's budget; empty while the limiter cannot be reached.
     windows: tuple[WindowUse, ...]
-    #: By user, where it was asked for: how many are in each state.
+    #: The counts of the requested user, by user; None if none was requested.
     athletes: dict[str, dict[str, int]] | None
 
 
 class ActivityStreams:
-    """What an application can ask about activities and do to them."""
+    """Reads activities and their streams, and starts syncs and backfills."""
 
     def __init__(self, app: App) -> None:
-        """Ask `app`, which must be open, and have the syncs of `activity_streams`."""
+        """Use `app`, which must be open and have the syncs of this system."""
         self._app = app
 
     # ---- looking -------------------------------------------------------------------------------
 
     async def find(self, activity_id: str, *, user_id: str | None = None) -> Activity:
-        """The activity; NotFound where it is not there or not theirs."""
+        """Return the activity; raises NotFound if it does not exist or is another user's."""
         return await self.describe(await self._item(activity_id, user_id))
 
     async def describe(self, item: Item) -> Activity:
-        """The activity of a stream item, with what is known of it."""
+        """Return the activity of a stream item, with its details."""
         return (await self._with_details([item]))[0]
 
     async def list(
         self, *, user_id: str, limit: int = 50, after: str | None = None
     ) -> Sequence[Activity]:
-        """A user's activities in the order of their ids, those after the id `after`."""
+        """Return a user's activities in the order of their ids, after the id `after`."""
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
         found = await self._app.items.list(COLLECTION, user_id=user_id, limit=limit, after=after)
         return await self._with_details(found)
 
     async def streams(self, activity_id: str, *, user_id: str | None = None) -> Streams:
-        """The activity's streams, by one statement; NotFound likewise."""
+        """Return the activity's streams, with one query; raises NotFound like `find`."""
         served = await self._app.items.serve(activity_id, user_id=user_id)
-        item, stored = _of_streams(served.item), served.document
+        item, stored = _check_stream_item(served.item), served.document
         return Streams(item, None if stored is None else StreamDocument.of(stored))
 
     async def stats(self, *, user_id: str | None = None) -> StreamStats:
-        """How the streams stand; with a user, that user's progress too."""
+        """Count the streams of all users, and also those of one user."""
         counted = await self._app.items.stats(COLLECTION, user_id=user_id)
         use = await self._app.budgets.find(NAME)
         athletes = None
         if user_id is not None and counted.of_user is not None:
-            athletes = {user_id: _by_name(counted.of_user)}
+            athletes = {user_id: _counts_by_name(counted.of_user)}
         return StreamStats(
-            states=_by_name(counted.states),
+            states=_counts_by_name(counted.states),
             retries=dict(counted.retries),
             limited_24h=counted.limited_24h,
             stuck=counted.stuck,
@@ -131,14 +131,14 @@ class ActivityStreams:
     # ---- doing ---------------------------------------------------------------------------------
 
     async def reset(self, activity_id: str) -> Item:
-        """Fetch an activity's streams afresh, whatever became of them, in the cold lane."""
+        """Fetch an activity's streams again, whatever their state, in the cold lane."""
         item = await self._item(activity_id, None)
         return await self._app.items.reset(item.id)
 
     async def sync_now(self, *, user_id: str, connection_id: str | None = None) -> SubmitResult:
-        """Look for new activities now, in the hot lane; everything, where nobody has yet.
+        """Look for new activities now, in the hot lane; the first time, list everything.
 
-        ActiveJobExists while an event is being seen to, which takes seconds.
+        Raises ActiveJobExists while a job handles an event, which takes seconds.
         """
         connection = await self._app.connections.meant(
             NAME, user_id=user_id, connection_id=connection_id
@@ -153,32 +153,32 @@ class ActivityStreams:
             lane=Lane.HOT,
             restart=True,
         )
-        if not _lists(submitted.job):
+        if not _lists_activities(submitted.job):
             raise ActiveJobExists(submitted.job.id)
         return submitted
 
     async def backfill(self, *, user_id: str, connection_id: str | None = None) -> SubmitResult:
-        """Fetch the streams of everything, in the cold lane; the active job, where there is one."""
+        """Fetch all missing streams, in the cold lane; an active job is returned as it is."""
         connection = await self._app.connections.meant(
             NAME, user_id=user_id, connection_id=connection_id
         )
         listing = await self._listed_until(connection) is None
         return await self._fetch_the_rest(connection, listing=listing)
 
-    async def heard(self, event: StravaEvent) -> WebhookResult:
-        """Take an event in: durable before this returns, once however often it comes.
+    async def handle_event(self, event: StravaEvent) -> WebhookResult:
+        """Store an event: it is durable before this returns, and a repeated event changes nothing.
 
-        Nothing is asked of Strava here. See `events.py` for what guarantees the rest.
+        No request is sent to Strava here. See `events.py` for what guarantees the rest.
         """
-        return await WebhookHandler(self._app).hear(event, NAME)
+        return await WebhookHandler(self._app).handle(event, NAME)
 
     # ---- parts ---------------------------------------------------------------------------------
 
     async def _item(self, activity_id: str, user_id: str | None) -> Item:
-        return _of_streams(await self._app.items.get(activity_id, user_id=user_id))
+        return _check_stream_item(await self._app.items.get(activity_id, user_id=user_id))
 
     async def _with_details(self, found: Sequence[Item]) -> Sequence[Activity]:
-        details = await kept.details_of(self._app, found)
+        details = await stored_details.details_of(self._app, found)
         return [Activity(item=item, details=details.get(item.id)) for item in found]
 
     async def _fetch_the_rest(self, connection: Connection, *, listing: bool) -> SubmitResult:
@@ -191,7 +191,7 @@ class ActivityStreams:
         )
 
     async def _listed_until(self, connection: Connection) -> datetime | None:
-        """Up to when activities have been listed, but for those that come late; None: never."""
+        """Return up to when activities have been listed, less the overlap; None: never."""
         done = await self._app.jobs.list(
             user_id=connection.user_id,
             sync=LIVE,
@@ -199,21 +199,21 @@ class ActivityStreams:
             states=(JobState.SUCCESS,),
             limit=JOBS_MAX,
         )
-        last = next((job for job in done if _lists(job)), None)
+        last = next((job for job in done if _lists_activities(job)), None)
         return None if last is None else last.created_at - OVERLAP
 
 
-def _of_streams(item: Item) -> Item:
-    """The item, if it stands for an activity's streams; else NotFound."""
+def _check_stream_item(item: Item) -> Item:
+    """Return the item if it is for an activity's streams; else raise NotFound."""
     if item.collection != COLLECTION:
         raise NotFound(f"there is no activity {item.id!r}")
     return item
 
 
-def _lists(job: Job) -> bool:
-    """Whether it looks for activities, and not only at those that events named."""
+def _lists_activities(job: Job) -> bool:
+    """Whether the job lists activities, and not only reads those that events named."""
     return job.params.options.get("listing") is not False
 
 
-def _by_name(counts: Mapping[ItemState, int]) -> dict[str, int]:
+def _counts_by_name(counts: Mapping[ItemState, int]) -> dict[str, int]:
     return {state.value: count for state, count in counts.items()}

@@ -1,8 +1,8 @@
-"""An activity's streams as an answer: whole, as they are stored; or some of them.
+"""The HTTP response with an activity's streams: whole, as they are stored, or a selection.
 
-The whole goes out in the bytes that it is kept in, wherever the client takes gzip: only the few
-words around it are new. For a choice of channels or of points it is unpacked, once, and what was
-not asked for is not even parsed.
+If the client accepts gzip, the whole is sent in the bytes that are stored; only the metadata around
+them is new. For a selection of channels or points the document is decompressed once, and channels
+that are not selected are not even parsed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ from starlette.responses import Response
 from headgate import InvalidInput, explain_item
 from headgate.connectors.strava.api import NAME
 from headgate.systems.activity_streams.documents import HINTS
-from headgate.systems.activity_streams.downsampling import METHOD, pick
+from headgate.systems.activity_streams.downsampling import METHOD, pick_points
 from headgate.systems.activity_streams.service import StreamDocument, Streams
-from headgate.systems.activity_streams.splicing import spliced
+from headgate.systems.activity_streams.splicing import splice
 
-#: What Strava may have of an activity.
+#: The channels that Strava may have.
 CHANNELS = (
     "time",
     "distance",
@@ -35,10 +35,10 @@ CHANNELS = (
     "moving",
     "grade_smooth",
 )
-#: As Strava names them.
+#: The number of points of each resolution, by Strava's names.
 RESOLUTIONS = {"low": 100, "medium": 1000, "high": 10_000}
 POINTS_MIN, POINTS_MAX = 2, RESOLUTIONS["high"]
-#: Longer than all names together.
+#: Longer than all names of channels together.
 _CHANNELS_LENGTH_MAX = 500
 _HEADERS = {"Cache-Control": "private, no-cache", "Vary": "Accept-Encoding"}
 
@@ -46,20 +46,20 @@ Raws = Mapping[str, msgspec.Raw]
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What is asked for: all of it, unless these say otherwise."""
+    """The channels and points that a request selects; None: all."""
 
     channels: tuple[str, ...] | None = None
     points: int | None = None
 
 
-async def selection(
+async def parse_selection(
     channels: Annotated[
         str | None,
         Query(
             max_length=_CHANNELS_LENGTH_MAX,
             pattern=r"^[a-z_]+(,[a-z_]+)*$",
-            description="Only these, parted by commas. Points are chosen by the first of them "
-            "that has a shape; ask for `time` too to lay them out.",
+            description="Only these channels, separated by commas. Points are chosen by the shape "
+            "of the first that has one; add `time` to draw them over time.",
             examples=["heartrate,altitude,time"],
         ),
     ] = None,
@@ -72,34 +72,34 @@ async def selection(
     ] = None,
     points: Annotated[
         int | None,
-        Query(ge=POINTS_MIN, le=POINTS_MAX, description="At most so many, in place of a name."),
+        Query(ge=POINTS_MIN, le=POINTS_MAX, description="At most this many points."),
     ] = None,
 ) -> Selection:
-    """The choice that a request's query makes."""
+    """Parse the selection in a request's query."""
     if resolution is not None and points is not None:
-        raise InvalidInput("points", "say either `points` or `resolution`, not both")
+        raise InvalidInput("points", "use either `points` or `resolution`, not both")
     chosen = None if channels is None else tuple(dict.fromkeys(channels.split(",")))
     return Selection(chosen, points if resolution is None else RESOLUTIONS[resolution])
 
 
-def served(request: Request, streams: Streams, wanted: Selection) -> Response:
-    """The streams, tagged; 304 where the asker has these very ones."""
+def streams_response(request: Request, streams: Streams, wanted: Selection) -> Response:
+    """Return the streams with their ETag, or 304 if the client has that version."""
     document = streams.document
     _check(wanted, document)
-    words = _words(streams)
+    metadata = _metadata(streams)
     whole = document is not None and wanted == Selection()
-    gzip = whole and takes_gzip(request)
-    tag = _tag(words, document, wanted, gzip=gzip)
+    gzip = whole and accepts_gzip(request)
+    tag = _tag(metadata, document, wanted, gzip=gzip)
     headers = {**_HEADERS, "ETag": tag}
-    if _has(request, tag):
+    if _has_tag(request, tag):
         return Response(status_code=304, headers=headers)
     if document is None:
-        return _json(_with(words, None), headers)
+        return _json(_whole_json(metadata, None), headers)
     if gzip:
-        body = spliced(_head(words), document.stored.body, b"}")
+        body = splice(_head(metadata), document.stored.body, b"}")
         if body is not None:
             return _json(body, {**headers, "Content-Encoding": document.stored.encoding})
-    return _json(_composed(words, document, wanted), headers)
+    return _json(_selected_json(metadata, document, wanted), headers)
 
 
 def _check(wanted: Selection, document: StreamDocument | None) -> None:
@@ -109,8 +109,8 @@ def _check(wanted: Selection, document: StreamDocument | None) -> None:
             raise InvalidInput("channels", f"there is no {name!r}; there are: {', '.join(known)}")
 
 
-def _words(streams: Streams) -> dict[str, object]:
-    """All but the streams themselves."""
+def _metadata(streams: Streams) -> dict[str, object]:
+    """Return all fields of the document but the streams themselves."""
     item, document = streams.item, streams.document
     return {
         "activity_id": item.id,
@@ -127,87 +127,89 @@ def _words(streams: Streams) -> dict[str, object]:
     }
 
 
-def _head(words: Mapping[str, object]) -> bytes:
-    """What comes before the streams; after them comes a brace."""
-    return msgspec.json.encode(words)[:-1] + b',"stream_data":'
+def _head(metadata: Mapping[str, object]) -> bytes:
+    """Return the JSON before the streams; only a closing brace comes after them."""
+    return msgspec.json.encode(metadata)[:-1] + b',"stream_data":'
 
 
 def _json(body: bytes, headers: Mapping[str, str]) -> Response:
     return Response(body, media_type="application/json", headers=headers)
 
 
-# ---- some of it --------------------------------------------------------------------------------
+# ---- selections --------------------------------------------------------------------------------
 
 _raws = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def _composed(words: dict[str, object], document: StreamDocument, wanted: Selection) -> bytes:
-    """The answer as plain JSON, made of what was asked for."""
+def _selected_json(
+    metadata: dict[str, object], document: StreamDocument, wanted: Selection
+) -> bytes:
+    """Return the document as plain JSON, with the selected channels and points."""
     raws, size = channels_of(document), document.attributes.point_count
     names = [name for name in wanted.channels or sorted(raws) if name in raws]
     if wanted.points is None or wanted.points >= size:
-        return _with(words, {name: raws[name] for name in names})
-    chosen, told = downsampled(raws, names, wanted.points, of=size)
-    return _with({**words, "downsampled": told}, chosen)
+        return _whole_json(metadata, {name: raws[name] for name in names})
+    chosen, method = downsample(raws, names, wanted.points, of=size)
+    return _whole_json({**metadata, "downsampled": method}, chosen)
 
 
-def _with(words: Mapping[str, object], channels: Mapping[str, object] | None) -> bytes:
-    return msgspec.json.encode({**words, "stream_data": channels})
+def _whole_json(metadata: Mapping[str, object], channels: Mapping[str, object] | None) -> bytes:
+    return msgspec.json.encode({**metadata, "stream_data": channels})
 
 
 def channels_of(document: StreamDocument) -> Raws:
-    """The channels, each as the text that it is kept in."""
+    """Return the channels, each as undecoded JSON."""
     return _raws.decode(document.stored.content())
 
 
-def downsampled(
+def downsample(
     raws: Raws, names: Sequence[str], points: int, *, of: int
 ) -> tuple[dict[str, list[object]], dict[str, object]]:
-    """Those channels with so many points, all the same ones; and what is told about it."""
+    """Reduce the channels to the same `points` points; also return how they were chosen."""
     needed = {*names, "time", "distance"} & raws.keys()
     values = {name: msgspec.json.decode(raws[name], type=list[object]) for name in needed}
-    picked = pick(values, names, points, size=of)
+    picked = pick_points(values, names, points, size=of)
     kept = set(picked.indices)
     mask = [place in kept for place in range(of)]
     chosen = {name: list(compress(values[name], mask)) for name in names}
-    told: dict[str, object] = {
+    method: dict[str, object] = {
         "method": METHOD,
         "points": len(picked.indices),
         "of": of,
         "by": picked.by,
     }
-    return chosen, told
+    return chosen, method
 
 
-# ---- what the client has and takes -------------------------------------------------------------
+# ---- caching and encoding ----------------------------------------------------------------------
 
 
 def _tag(
-    words: Mapping[str, object],
+    metadata: Mapping[str, object],
     document: StreamDocument | None,
     wanted: Selection,
     *,
     gzip: bool,
 ) -> str:
-    """Strong: another for every answer that differs by a byte, its encoding included."""
-    parts = (words, document.stored.hash if document else None, wanted, gzip)
+    """Return a strong ETag: responses that differ in a byte, or in encoding, differ in it."""
+    parts = (metadata, document.stored.hash if document else None, wanted, gzip)
     return f'"{blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()}"'
 
 
-def _has(request: Request, tag: str) -> bool:
-    asked = ",".join(request.headers.getlist("if-none-match"))
-    known = {each.strip().removeprefix("W/") for each in asked.split(",")}
+def _has_tag(request: Request, tag: str) -> bool:
+    tags = ",".join(request.headers.getlist("if-none-match"))
+    known = {each.strip().removeprefix("W/") for each in tags.split(",")}
     return tag in known or "*" in known
 
 
-def takes_gzip(request: Request) -> bool:
-    """Whether the client says that it reads gzip (RFC 9110, 12.5.3)."""
+def accepts_gzip(request: Request) -> bool:
+    """Whether the client accepts gzip (RFC 9110, 12.5.3)."""
     weights: dict[str, float] = {}
     for each in ",".join(request.headers.getlist("accept-encoding")).split(","):
         name, _, parameters = each.partition(";")
         weights[name.strip().lower()] = _weight(parameters)
-    said = [weights[name] for name in ("gzip", "x-gzip", "*") if name in weights]
-    return bool(said) and said[0] > 0
+    named = [weights[name] for name in ("gzip", "x-gzip", "*") if name in weights]
+    return bool(named) and named[0] > 0
 
 
 def _weight(parameters: str) -> float:

@@ -1,4 +1,4 @@
-"""What an operator sets for activity streams: who we are at Strava, and its webhooks."""
+"""The settings of activity streams: the client at Strava, and its webhooks."""
 
 from typing import Annotated
 
@@ -18,11 +18,11 @@ WebhookKey = Annotated[SecretStr, Field(min_length=16, max_length=200), AfterVal
 
 
 class ActivityStreamsSettings(StravaSettings):
-    """Strava, and what was agreed on with it about webhooks."""
+    """The client at Strava, and the webhook subscription."""
 
-    #: What we told Strava to say in the handshake; without it there are no webhooks.
+    #: The token that Strava sends in the handshake; without it there are no webhooks.
     strava_verify_token: SecretStr | None = None
-    #: The last part of the address, which only Strava is told; None: the address has no such part.
+    #: The secret last part of the callback's path; None: the path has no such part.
     strava_webhook_key: WebhookKey | None = None
-    #: The one subscription; None: any.
+    #: The id of the subscription; None: any.
     strava_subscription_id: int | None = None

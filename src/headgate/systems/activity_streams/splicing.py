@@ -1,25 +1,25 @@
-"""Words put around a document that is compressed already, without compressing it again.
+"""Puts text around a gzipped document without compressing the document again.
 
-A gzip file is a deflate stream between a header and a trailer, and a deflate stream is a row of
-blocks. Where the document's last block ends on a whole byte and is empty but for saying "the end",
-other blocks fit before and after it, and the check sum of the whole follows from those of the
-parts. What comes out is one gzip member. To simply write three members one after another is allowed
-too, but curl, httpx and bare zlib read the first and drop the rest.
+A gzip file is a deflate stream between a header and a trailer, and a deflate stream is a sequence
+of blocks. If the document's last block is empty and ends on a byte boundary, other blocks can be
+put before and after it, and the checksum of the whole follows from those of the parts. The result
+is one gzip member. Three members one after another would be valid too, but curl, httpx and bare
+zlib read the first and drop the rest.
 """
 
 import zlib
 
-#: No name, no time, no flags; written by whatever system.
+#: A gzip header without name, time and flags, of an unknown system.
 _HEADER = bytes.fromhex("1f8b 0800 0000 0000 00ff".replace(" ", ""))
-#: How a flushed stream ends: an empty stored block, up to a whole byte; then an empty last one.
+#: The end of a flushed stream: an empty stored block up to a byte boundary; then an empty last one.
 _FLUSHED, _LAST = b"\x00\x00\xff\xff", b"\x03\x00"
 _TRAILER = 8
 
 
-def spliced(head: bytes, packed: bytes, tail: bytes) -> bytes | None:
-    """`head`, what `packed` holds, and `tail`, as one gzip member.
+def splice(head: bytes, packed: bytes, tail: bytes) -> bytes | None:
+    """Return `head`, the content of `packed`, and `tail`, as one gzip member.
 
-    None where `packed` is not of the kind that others fit around.
+    None if `packed` does not end in the required way.
     """
     begin, end = len(_HEADER), len(packed) - _TRAILER - len(_LAST)
     if not (
@@ -29,7 +29,7 @@ def spliced(head: bytes, packed: bytes, tail: bytes) -> bytes | None:
     ):
         return None
     crc, size = _trailer(packed)
-    whole = zlib.crc32(tail, _joined(zlib.crc32(head), crc, size))
+    whole = zlib.crc32(tail, _combined_crc(zlib.crc32(head), crc, size))
     length = len(head) + size + len(tail)
     return b"".join(
         (
@@ -49,15 +49,15 @@ def _blocks(text: bytes, end: int) -> bytes:
 
 
 def _trailer(packed: bytes) -> tuple[int, int]:
-    """The check sum and the length of what is in it, as its last bytes tell."""
+    """Return the checksum and the length of the content, from the last bytes."""
     crc, size = packed[-8:-4], packed[-4:]
     return int.from_bytes(crc, "little"), int.from_bytes(size, "little")
 
 
-def _joined(crc: int, next_crc: int, next_size: int) -> int:
-    """The check sum of two texts, one after the other, by those of each.
+def _combined_crc(crc: int, next_crc: int, next_size: int) -> int:
+    """Return the checksum of two texts, one after the other, from their own checksums.
 
-    It is linear: what the first adds to the whole is what it would add to so many zeros.
+    CRC-32 is linear: the first text adds to the whole what it would add before as many zeros.
     """
     zeros = bytes(next_size)
     return zlib.crc32(zeros, crc) ^ zlib.crc32(zeros) ^ next_crc

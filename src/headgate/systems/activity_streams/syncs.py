@@ -11,12 +11,12 @@ from headgate.systems.activity_streams.live import StravaLive
 from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION, LIVE, STREAMS
 from headgate.systems.activity_streams.settings import ActivityStreamsSettings
 
-#: A batch at the pace of backfill takes two minutes, and longer while others share it; live work
-#: waits for a place in the budget only for seconds.
+#: A batch of a backfill takes two minutes at its pace, and longer while others share the budget;
+#: live work waits for the budget only for seconds.
 LIVE_CHUNK_S_MAX, STREAMS_CHUNK_S_MAX = 600.0, 1800.0
-#: An item that takes down worker after worker is given up after five: its job must outlive that.
+#: An item that crashes its workers is given up after five crashes; its job must survive them.
 RETRY = RetryPolicy(crashes_max=30)
-#: Streams: three attempts, after one minute and five, as the design has it.
+#: Streams are tried three times, with pauses of one and five minutes, as the design says.
 STREAM_ITEMS = Collection(
     name=COLLECTION,
     title="Streams of activities",
@@ -29,7 +29,7 @@ ACTIVITY_ITEMS = Collection(name=ACTIVITIES, title="Activities in full")
 
 
 def activity_streams(strava: StravaApi) -> tuple[Sync, Sync]:
-    """The live sync and the streams sync of one application at Strava."""
+    """Return the live sync and the streams sync of one client at Strava."""
     return (
         Sync(
             name=LIVE,
@@ -52,5 +52,5 @@ def activity_streams(strava: StravaApi) -> tuple[Sync, Sync]:
 
 
 def syncs(settings: ActivityStreamsSettings, public_url: str) -> Sequence[Sync]:
-    """The two syncs that the settings ask for."""
+    """Return the two syncs for these settings."""
     return activity_streams(settings.strava(public_url, READ_SCOPES))

@@ -1,16 +1,16 @@
-"""Strava's webhooks: the handshake, and the events.
+"""The HTTP routes of Strava's webhooks: the handshake, and the events.
 
-An event is stored before it is answered, and acted on later: Strava gives us two seconds, and says
-it again up to three times where it gets no 200. Nothing is asked of Strava in here.
+An event is stored before we respond, and handled later: Strava gives us two seconds, and repeats an
+event up to three times without a 200. No request is sent to Strava here.
 
-Events are not signed: whoever knows the address, an athlete's number and an activity's can send
-one. A forged event can have an activity read again, within our limits; have one forgotten that was
-not deleted, until its athlete's activities are listed again; and close a connection, so that its
-athlete has to sign in again. It cannot bring in data, which is always read from Strava, nor name an
-account that is not connected, nor learn anything: the answer is the same whomever it concerned. So
-the address has to be a secret: set HEADGATE_STRAVA_WEBHOOK_KEY, and tell Strava the callback
-/webhooks/strava/{key}. HEADGATE_STRAVA_SUBSCRIPTION_ID, a number of six digits, keeps strays away,
-not forgers.
+Events are not signed: whoever knows the address, an athlete's number and an activity's number can
+send one. A forged event can cause an activity to be read again, within our limits; delete one that
+still exists, until the athlete's activities are listed again; and close a connection, so that the
+athlete must sign in again. It cannot bring in data, which is always read from Strava; it cannot
+name an account that is not connected; and it learns nothing, because the response is always the
+same. So the address must be secret: set HEADGATE_STRAVA_WEBHOOK_KEY, and give Strava the callback
+/webhooks/strava/{key}. HEADGATE_STRAVA_SUBSCRIPTION_ID, a number of six digits, keeps out stray
+events, not forged ones.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from headgate.toolkit.api.route import TheApp
 PATH = "/webhooks/strava"
 #: An event has a few hundred bytes.
 BODY_BYTES_MAX = 16 * 1024
-#: Strava waits for two seconds: better to be asked again than to answer nobody.
+#: Strava waits for two seconds; giving up earlier makes it send the event again.
 ANSWER_S_MAX = 1.5
 CHALLENGE_LENGTH_MAX = 200
 _OBJECTS, _ASPECTS = ("activity", "athlete"), ("create", "update", "delete")
@@ -48,10 +48,10 @@ routes = APIRouter()
 
 
 async def _enabled(request: Request, app: TheApp) -> ActivityStreamsSettings:
-    """The same answer whether there are no webhooks here, or not at this address."""
+    """Return the settings; refuse alike if there are no webhooks, or not at this address."""
     found: ActivityStreamsSettings | None = app.systems[NAME].configuration
     if found is None or found.strava_verify_token is None or not _is_address(request, found):
-        raise ProblemError("not_found", "there is nothing of that id")
+        raise ProblemError("not_found", "nothing has this id")
     return found
 
 
@@ -65,7 +65,7 @@ def _text(secret: SecretStr) -> str:
 
 
 def _equal(given: str, expected: str) -> bool:
-    """Whether they are; it takes as long for any that is given. As bytes, it takes any text."""
+    """Compare in constant time; as bytes, because `hmac` refuses text beyond ASCII."""
     return hmac.compare_digest(given.encode(errors="surrogatepass"), expected.encode())
 
 
@@ -73,7 +73,7 @@ Enabled = Annotated[ActivityStreamsSettings, Depends(_enabled)]
 
 
 async def handshake(request: Request, agreed: Enabled) -> Response:
-    """Prove to Strava that the address is ours, where it proves that it was we who named it."""
+    """Echo the challenge, which proves that the address is ours, if the token is right."""
     query = request.query_params
     given = {name: query.getlist(f"hub.{name}") for name in ("mode", "verify_token", "challenge")}
     if any(len(values) != 1 for values in given.values()):
@@ -83,19 +83,19 @@ async def handshake(request: Request, agreed: Enabled) -> Response:
     known = _equal(token, _text(agreed.strava_verify_token))
     if mode != "subscribe" or not known or len(challenge) > CHALLENGE_LENGTH_MAX:
         _log.warning(StreamsLogEvent.WEBHOOK_HANDSHAKE_REFUSED, mode=mode[:20])
-        raise ProblemError("forbidden", "this is not the handshake that was agreed on")
+        raise ProblemError("forbidden", "the verify token or the mode is wrong")
     return _answer({"hub.challenge": challenge})
 
 
 async def event(request: Request, app: TheApp, agreed: Enabled) -> Response:
-    """Keep the event, and say so."""
+    """Store the event, and acknowledge it."""
     heard = await _read(request)
     if agreed.strava_subscription_id not in (None, heard.subscription_id):
         _log.warning(StreamsLogEvent.WEBHOOK_EVENT_REFUSED, subscription=heard.subscription_id)
-        raise ProblemError("forbidden", "this is not the subscription that was agreed on")
+        raise ProblemError("forbidden", "the event is of another subscription")
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
-            concerned = await ActivityStreams(app).heard(heard)
+            concerned = await ActivityStreams(app).handle_event(heard)
     except TimeoutError:
         raise StoreUnavailable("an event was not stored in time") from None
     _log.info(
@@ -108,15 +108,15 @@ async def event(request: Request, app: TheApp, agreed: Enabled) -> Response:
 
 
 async def _read(request: Request) -> StravaEvent:
-    """The event that the body holds, and nothing that is not one."""
+    """Read and check the event in the body."""
     body = await request.body()
     if len(body) > BODY_BYTES_MAX:
-        raise ProblemError("payload_too_large", f"at most {BODY_BYTES_MAX:,} bytes are taken")
+        raise ProblemError("payload_too_large", f"an event has at most {BODY_BYTES_MAX:,} bytes")
     await bodies.check(request)
     try:
         heard = msgspec.json.decode(body, type=StravaEvent)
     except msgspec.ValidationError as error:
-        raise ProblemError("invalid_input", f"this is no event: {error}") from None
+        raise ProblemError("invalid_input", f"this is not an event: {error}") from None
     except msgspec.DecodeError:
         raise ProblemError("malformed_json", "the body must be one JSON object") from None
     if heard.object_type not in _OBJECTS or heard.aspect_type not in _ASPECTS:
@@ -127,8 +127,8 @@ async def _read(request: Request) -> StravaEvent:
     return heard
 
 
-def _answer(told: Mapping[str, str]) -> Response:
-    return Response(to_json(told), media_type="application/json")
+def _answer(document: Mapping[str, str]) -> Response:
+    return Response(to_json(document), media_type="application/json")
 
 
 for _path in (PATH, f"{PATH}/{{key}}"):

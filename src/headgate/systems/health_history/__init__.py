@@ -1,7 +1,7 @@
-"""Health history: what a Fitbit has measured, day by day from the newest to the oldest.
+"""Health history: the system that imports a user's Fitbit data, from the newest day to the oldest.
 
-Workouts become activities at Strava, and the sums of each day are kept here. Select it with
-`HEADGATE_SYSTEMS=health-history`, or build it into an application of your own:
+Workouts become activities at Strava, and the totals of each day stay in Headgate. Choose the system
+with `HEADGATE_SYSTEMS=health-history`, or use it in an application of your own:
 
     app = headgate.App("sqlite:///headgate.db", systems=[system], entitlement=headgate.paid_history)
 """

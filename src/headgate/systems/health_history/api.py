@@ -1,7 +1,7 @@
-"""The paths of the first specification, in its own spelling, for clients that were written to it.
+"""The paths of the first specification, in its own spelling, for clients written to it.
 
-It knows five words for a job's status. What else there is to tell comes along under our own names.
-All of it is a table of names over the one representation of a job.
+The specification has five words for a job's status. Further fields have our own names. The module
+is a table of names over the one representation of a job.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,20 +23,26 @@ from headgate import (
     Mode,
     NotFound,
 )
-from headgate.toolkit.api import examples
-from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Day, Name, shown, takes
-from headgate.toolkit.api.jobs import JOB_ID, NOT_MODIFIED, After, Limit, saying, started
+from headgate.toolkit.api.documents import Day, Name, request_config, status_for_caller
+from headgate.toolkit.api.jobs import (
+    JOB_ID,
+    NOT_MODIFIED,
+    After,
+    Limit,
+    rename_fields,
+    start_backfill,
+)
 from headgate.toolkit.api.models import fields_of, make_model
 from headgate.toolkit.api.route import (
-    REPEATABLE,
+    IDEMPOTENT,
     IfNoneMatch,
     JobKey,
     TheApp,
     TheCaller,
-    posts,
-    reads,
+    get_problems,
+    post_problems,
     router,
 )
 
@@ -48,14 +54,14 @@ routes = router("/jobs", "Historical jobs")
 
 
 class Status(StrEnum):
-    """The words of the specification, and one for what it does not speak of."""
+    """The specification's words for a status, and one more."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
-    #: Not FAILED: for that a client offers a retry, and a cancelled job cannot be retried.
+    #: Not FAILED: clients offer a retry for that, and a cancelled job cannot be retried.
     CANCELLED = "CANCELLED"
 
 
@@ -63,13 +69,13 @@ STATUS_OF = {
     JobState.PENDING: Status.PENDING,
     JobState.RUNNING: Status.RUNNING,
     JobState.PAUSED: Status.PAUSED,
-    # Its worker has it still: it may end as completed after all, and a client goes on polling.
+    # A worker still runs it: it may end as completed after all, so clients must go on polling.
     JobState.CANCELLING: Status.RUNNING,
     JobState.CANCELLED: Status.CANCELLED,
     JobState.SUCCESS: Status.COMPLETED,
     JobState.FAILED: Status.FAILED,
 }
-#: The specification's names for the fields of a job, and what else comes along under our own.
+#: The specification's names for the fields of a job, and further fields with our names.
 NAMES = {
     "jobId": "id",
     "userId": "user_id",
@@ -91,9 +97,9 @@ MORE_NAMES = {"finish": "finish", "gaps": "gaps", "poll_after_s": "poll_after_s"
 
 
 class StartHistorical(BaseModel):
-    """Which days of whose history, from where to where."""
+    """A job to start: whose history, which days, from which source to which destination."""
 
-    model_config = takes(
+    model_config = request_config(
         {
             "source": "fitbit",
             "destination": "strava",
@@ -109,19 +115,22 @@ class StartHistorical(BaseModel):
     endDate: Day
 
 
-def _line(job: JobView) -> JsonObject:
-    """A job in a list, in the specification's words."""
-    told = {theirs: getattr(job, ours) for theirs, ours in NAMES.items()}
-    return {**told, "status": STATUS_OF[job.state]}
+def _to_historical_line(job: JobView) -> JsonObject:
+    """Return a job in a list, in the specification's words."""
+    fields = {theirs: getattr(job, ours) for theirs, ours in NAMES.items()}
+    return {**fields, "status": STATUS_OF[job.state]}
 
 
-def _shown(status: JobStatus) -> JsonObject:
-    """How a job stands, in the specification's words."""
-    return {**_line(status), **{name: getattr(status, ours) for name, ours in MORE_NAMES.items()}}
+def _to_historical_job(status: JobStatus) -> JsonObject:
+    """Return a job's status, in the specification's words."""
+    return {
+        **_to_historical_line(status),
+        **{name: getattr(status, ours) for name, ours in MORE_NAMES.items()},
+    }
 
 
-def _page(jobs: Sequence[JobView], more: str | None) -> JsonObject:
-    return {"data": [_line(each) for each in jobs], "next_cursor": more}
+def _to_historical_page(jobs: Sequence[JobView], more: str | None) -> JsonObject:
+    return {"data": [_to_historical_line(each) for each in jobs], "next_cursor": more}
 
 
 _FIELDS = fields_of(JobStatus)
@@ -129,15 +138,21 @@ _LINE = {theirs: _FIELDS[ours] for theirs, ours in NAMES.items()} | {"status": (
 _WHOLE = _LINE | {theirs: _FIELDS[ours] for theirs, ours in MORE_NAMES.items()}
 
 HistoricalLine = make_model(
-    "HistoricalLine", "A job in a list, in the specification's words.", _line(examples.JOB), _LINE
+    "HistoricalLine",
+    "A job in a list, in the specification's words.",
+    _to_historical_line(examples.JOB),
+    _LINE,
 )
 HistoricalJob = make_model(
-    "HistoricalJob", "How a job stands, in the specification's words.", _shown(examples.JOB), _WHOLE
+    "HistoricalJob",
+    "A job's status, in the specification's words.",
+    _to_historical_job(examples.JOB),
+    _WHOLE,
 )
 HistoricalPage = make_model(
     "HistoricalPage",
     "Jobs, the newest first.",
-    _page([examples.JOB], None),
+    _to_historical_page([examples.JOB], None),
     {"data": (list[HistoricalLine], ...), "next_cursor": (str | None, ...)},  # type: ignore[valid-type]
 )
 
@@ -148,26 +163,28 @@ HistoricalPage = make_model(
     summary="Start a historical job",
     status_code=202,
     response_model=HistoricalJob,
-    dependencies=[REPEATABLE],
-    responses=posts("plan_required", "active_job_exists", "not_connected", "not_found"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("plan_required", "active_job_exists", "not_connected", "not_found"),
 )
 async def start(
     request: Request, app: TheApp, caller: TheCaller, key: JobKey, body: StartHistorical
 ) -> Response:
     """Store a job that reads each day of the range, the newest first."""
-    with saying(_ENGINE_WORDS):
+    with rename_fields(_ENGINE_WORDS):
         wanted = BackfillRequest(
-            user_id=caller.acting_for(body.userId),
+            user_id=caller.require_user(body.userId),
             source=body.source,
             destination=body.destination,
             start=body.startDate,
             end=body.endDate,
             key=key,
         )
-        job = await started(app, caller, wanted)
+        job = await start_backfill(app, caller, wanted)
     status = await app.jobs.status(job.id, user_id=job.user_id)
     location = {"Location": f"/jobs/{job.id}/status"}
-    return answers.polled(request, _shown(shown(status, caller)), status=202, headers=location)
+    return responses.etag_response(
+        request, _to_historical_job(status_for_caller(status, caller)), status=202, headers=location
+    )
 
 
 @routes.get(
@@ -175,7 +192,7 @@ async def start(
     operation_id="list_historical_jobs",
     summary="List jobs, the newest first",
     response_model=HistoricalPage,
-    responses=reads(),
+    responses=get_problems(),
 )
 async def list_jobs(
     app: TheApp,
@@ -186,18 +203,20 @@ async def list_jobs(
 ) -> Response:
     """A user's key lists that user's jobs, an admin's everybody's."""
     jobs = await app.jobs.list(
-        user_id=caller.looking_at(user_id), mode=Mode.HISTORY, limit=limit + 1, before=after
+        user_id=caller.visible_user(user_id), mode=Mode.HISTORY, limit=limit + 1, before=after
     )
     views = await app.jobs.views(jobs[:limit])
-    return answers.document(_page(views, views[-1].id if len(jobs) > limit else None))
+    return responses.json_response(
+        _to_historical_page(views, views[-1].id if len(jobs) > limit else None)
+    )
 
 
 @routes.get(
     "/{jobId}/status",
     operation_id="get_historical_job_status",
-    summary="How a job stands",
+    summary="Get a job's status",
     response_model=HistoricalJob,
-    responses={**NOT_MODIFIED, **reads("not_found")},
+    responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def status(
     request: Request,
@@ -209,7 +228,7 @@ async def status(
     """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
     await _check(app, job_id, caller)
     found = await app.jobs.status(job_id, user_id=caller.owner)
-    return answers.polled(request, _shown(shown(found, caller)))
+    return responses.etag_response(request, _to_historical_job(status_for_caller(found, caller)))
 
 
 async def _check(app: App, job_id: str, caller: Caller) -> None:
@@ -218,13 +237,13 @@ async def _check(app: App, job_id: str, caller: Caller) -> None:
         raise NotFound(f"there is no job {job_id!r}")
 
 
-async def _steered(
-    request: Request, app: App, steer: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
+async def _control_job(
+    request: Request, app: App, control: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
 ) -> Response:
     await _check(app, job_id, caller)
-    job = await steer(job_id, user_id=caller.owner)
+    job = await control(job_id, user_id=caller.owner)
     found = await app.jobs.status(job.id, user_id=caller.owner)
-    return answers.polled(request, _shown(shown(found, caller)))
+    return responses.etag_response(request, _to_historical_job(status_for_caller(found, caller)))
 
 
 @routes.post(
@@ -232,48 +251,48 @@ async def _steered(
     operation_id="retry_historical_job",
     summary="Retry now",
     response_model=HistoricalJob,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS, "active_job_exists"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS, "active_job_exists"),
 )
 async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """A paused or failed job is PENDING again at once. Offer it where `retryable` says so."""
-    return await _steered(request, app, app.jobs.retry_now, job_id, caller)
+    """A paused or failed job is PENDING again at once. Offer this only if `retryable` is true."""
+    return await _control_job(request, app, app.jobs.retry_now, job_id, caller)
 
 
 @routes.post(
     "/{jobId}/pause",
     operation_id="pause_historical_job",
-    summary="Let a job stand still until it is resumed",
+    summary="Pause a job until it is resumed",
     response_model=HistoricalJob,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS),
 )
 async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """A running job stops at its next checkpoint."""
-    return await _steered(request, app, app.jobs.pause, job_id, caller)
+    """A running job stops after its present chunk."""
+    return await _control_job(request, app, app.jobs.pause, job_id, caller)
 
 
 @routes.post(
     "/{jobId}/resume",
     operation_id="resume_historical_job",
-    summary="Let a paused job go on",
+    summary="Resume a paused job",
     response_model=HistoricalJob,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS),
 )
 async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """It goes on from where it stopped."""
-    return await _steered(request, app, app.jobs.resume, job_id, caller)
+    """The job goes on where it stopped."""
+    return await _control_job(request, app, app.jobs.resume, job_id, caller)
 
 
 @routes.post(
     "/{jobId}/cancel",
     operation_id="cancel_historical_job",
-    summary="End a job",
+    summary="Cancel a job",
     response_model=HistoricalJob,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS),
 )
 async def cancel(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
     """What is imported stays."""
-    return await _steered(request, app, app.jobs.cancel, job_id, caller)
+    return await _control_job(request, app, app.jobs.cancel, job_id, caller)

@@ -1,8 +1,9 @@
-"""`headgate demo`: a premium user's two years of Fitbit data go to Strava while you watch.
+"""`headgate demo`: imports two years of a premium user's Fitbit data into Strava while you watch.
 
-Everything is real but the providers, which are sandboxes on this machine with the real ones'
-limits: the accounts are connected on their pages, a worker imports in its cold lane, and the
-progress page is served, all in one process. Time alone is not: it runs `--speed` times as fast.
+Only the providers and the time are not real. The providers are sandboxes on this machine with the
+limits of the real ones, and time runs `--speed` times as fast. The accounts are connected on the
+providers' pages, a worker imports in its cold lane, and the progress page is served, all in one
+process.
 """
 
 import tempfile
@@ -16,8 +17,8 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus, SystemClock
-from headgate.systems.health_history.stage import DemoStage, staged
-from headgate.toolkit.commands.http_server import asked_to_stop, build_site, http_server
+from headgate.systems.health_history.stage import DemoStage, open_stage
+from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
 from headgate.toolkit.commands.loading import (
     CONFIG,
     JsonOption,
@@ -32,12 +33,12 @@ from headgate.toolkit.commands.watching import (
     LOOK_EVERY_S,
     Screen,
     print_status,
-    span_of,
+    span_text,
 )
 
 USER, PLAN = "ada", "premium"
 SESSION = "ada's browser"
-#: How far the import is when a provider goes down; it is up again once the breaker has opened.
+#: The progress at which a provider goes down; it comes back once the breaker has opened.
 OUTAGE_AT_PERCENT = 30.0
 
 
@@ -46,7 +47,7 @@ def demo(
     speed: Annotated[
         float, typer.Option(help="How many times as fast time runs.", min=1, max=1000)
     ] = 240.0,
-    port: Annotated[int, typer.Option(help="Of the progress page; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(help="The progress page's port; 0: any free port.")] = 0,
     stay: Annotated[
         bool | None,
         typer.Option(help="Keep serving the page at the end. By default: in a terminal."),
@@ -59,9 +60,9 @@ def demo(
     try:
         with (
             tempfile.TemporaryDirectory(prefix="headgate-demo-") as folder,
-            staged(Path(folder), port, days=days, speed=speed) as stage,
+            open_stage(Path(folder), port, days=days, speed=speed) as stage,
         ):
-            show = _Show(stage, days, speed, quiet=json, stays=stays)
+            show = _Demo(stage, days, speed, quiet=json, stays=stays)
             code = run(stage.app, lambda _: show.play_and_close(), json=json)
     except ImportError as error:
         fail(f"{error.name} is missing: install headgate[web,sandbox]", code=CONFIG, json=json)
@@ -70,8 +71,8 @@ def demo(
     raise typer.Exit(code)
 
 
-class _Show:
-    """One import, watched from beginning to end."""
+class _Demo:
+    """One backfill, watched from beginning to end."""
 
     def __init__(
         self, stage: DemoStage, days: int, speed: float, *, quiet: bool, stays: bool
@@ -90,29 +91,29 @@ class _Show:
             await self._stage.transport.close()
 
     async def play(self) -> int:
-        self._say(
-            f"Ada has {self._days:,} days of Fitbit data and a premium plan. Her past goes to "
-            "Strava now, the newest day first."
+        self._print(
+            f"Ada has {self._days:,} days of Fitbit data and a premium plan. We import her history "
+            "into Strava now, the newest day first."
         )
-        self._say(
+        self._print(
             "Both providers are sandboxes on this machine with the real ones' limits; "
             f"time runs {self._speed:g} times as fast."
         )
         await self._app.users.set_plan(USER, PLAN)
         for source in ("fitbit", "strava"):
             await self._connect(source)
-        await self._tell_forecast()
+        await self._print_forecast()
         web = build_site(self._app, self._stage.keys, self._stage.public_url)
         async with http_server(web, self._stage.listener, stop_s=1), self._working():
-            submitted = await self._app.backfills.start(self._asked())
+            submitted = await self._app.backfills.start(self._request())
             status = await self._watch(submitted.job)
-            await self._sum_up(status)
+            await self._print_summary(status)
             if self._stays:
-                self._say("The page stays up; Ctrl-C ends it.")
-                await asked_to_stop()
+                self._print("The page stays up; Ctrl-C ends it.")
+                await wait_for_stop()
         return 0 if status.state is JobState.SUCCESS else ENDED_BADLY
 
-    def _asked(self) -> BackfillRequest:
+    def _request(self) -> BackfillRequest:
         yesterday = self._app.clock.now().date() - timedelta(days=1)
         return BackfillRequest(
             user_id=USER,
@@ -123,7 +124,7 @@ class _Show:
         )
 
     async def _connect(self, source: str) -> None:
-        """As Ada's browser does: out to the provider's page, which agrees at once, and back."""
+        """Do what Ada's browser does: visit the provider's page, which agrees, and come back."""
         import aiohttp
 
         back = f"{self._stage.public_url}/connected/{source}"
@@ -136,14 +137,14 @@ class _Show:
             user_id=USER, session=SESSION, redirect_uri=back, answered=answered
         )
 
-    async def _tell_forecast(self) -> None:
-        made = await self._app.backfills.forecast(self._asked())
+    async def _print_forecast(self) -> None:
+        made = await self._app.backfills.forecast(self._request())
         requests = " and ".join(
             f"{each.least:,} to {each.most:,} requests to {each.provider}" for each in made.requests
         )
         assert made.finish is not None
-        when = span_of(made.finish.earliest, made.finish.latest)
-        self._say(f"Forecast: {made.days:,} days, {requests}, done {when}.")
+        when = span_text(made.finish.earliest, made.finish.latest)
+        self._print(f"Forecast: {made.days:,} days, {requests}, done {when}.")
 
     @asynccontextmanager
     async def _working(self) -> AsyncIterator[None]:
@@ -155,7 +156,7 @@ class _Show:
             await supervisor.stop()
 
     async def _watch(self, job: Job) -> JobStatus:
-        self._say(f"Ada's page: {self._page(job)}")
+        self._print(f"Ada's page: {self._page(job)}")
         outage = _Outage(self._stage)
         with Screen() as screen:
             while True:
@@ -164,18 +165,18 @@ class _Show:
                     screen.show(status)
                 if status.ended:
                     return status
-                if note := outage.goes_on(status):
-                    self._say(note)
-                # In real time: this is for whoever watches.
+                if note := outage.advance(status):
+                    self._print(note)
+                # In real time, because people watch this.
                 await SystemClock().sleep(LOOK_EVERY_S / 2)
 
     def _page(self, job: Job) -> str:
         from headgate.toolkit.links import Links
 
         links = Links(self._stage.keys, self._app.clock)
-        return self._stage.public_url + links.progress(job_id=job.id, user_id=USER)
+        return self._stage.public_url + links.progress_path(job_id=job.id, user_id=USER)
 
-    async def _sum_up(self, status: JobStatus) -> None:
+    async def _print_summary(self, status: JobStatus) -> None:
         if self._quiet:
             print_json(status)
             return
@@ -190,29 +191,31 @@ class _Show:
             f"over a limit, {refused} answers of 429."
         )
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if not self._quiet:
-            # A link that is wrapped cannot be copied.
+            # Not wrapped, so that a link can be copied.
             messages.print(text, markup=False, soft_wrap=True)
 
 
 class _Outage:
-    """Fitbit goes down once on the way, and the breaker shows what it is for."""
+    """An outage of Fitbit during the backfill, which shows the breaker at work."""
 
     def __init__(self, stage: DemoStage) -> None:
         self._faults = stage.google.faults
-        self._begun = self._over = False
+        self._started = self._over = False
 
-    def goes_on(self, status: JobStatus) -> str | None:
-        """Begin it, end it; what there is to say about it."""
+    def advance(self, status: JobStatus) -> str | None:
+        """Start or end the outage when it is time; return what to print about it."""
         from headgate.sandbox.kit.faults import Fault, FaultKind
 
-        if not self._begun and (status.percent or 0.0) >= OUTAGE_AT_PERCENT:
-            self._begun = True
+        if not self._started and (status.percent or 0.0) >= OUTAGE_AT_PERCENT:
+            self._started = True
             self._faults.add(Fault(kind=FaultKind.OUTAGE))
             return "(Fitbit's servers go down now.)"
-        if self._begun and not self._over and status.state is JobState.PAUSED:
+        if self._started and not self._over and status.state is JobState.PAUSED:
             self._over = True
             self._faults.clear()
-            return "(The breaker has opened: nobody knocks any more. Fitbit comes back meanwhile.)"
+            return (
+                "(The breaker has opened: no more requests are sent. Fitbit comes back meanwhile.)"
+            )
         return None

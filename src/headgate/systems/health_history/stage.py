@@ -1,4 +1,4 @@
-"""What the demonstration is played with: two emulated providers, an application, fast time."""
+"""Sets up the demonstration: two emulated providers, an application, and fast time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
     from headgate.sandbox.google_health.sandbox import GoogleHealth
     from headgate.sandbox.strava.sandbox import Strava
 
-#: Real seconds without a sign of life from a worker, after which its jobs are taken from it.
+#: The lease in real seconds: after this long without a heartbeat, a worker loses its jobs.
 LEASE_REAL_S = 15.0
-#: The breaker rests for an hour by default; nobody watches a demonstration for so long.
+#: The breaker's cooldown; the default of an hour is too long for a demonstration.
 COOLDOWN_S = 600.0
 
 
 class DemoStage(msgspec.Struct, frozen=True):
-    """What the demonstration is played with."""
+    """The parts of the demonstration."""
 
     app: App
-    #: To be closed by whoever plays.
+    #: The demonstration closes it.
     transport: Transport
     keys: "KeyRing"
     google: "GoogleHealth"
     strava: "Strava"
-    #: Where the progress page is to be served.
+    #: The socket of the progress page.
     listener: socket
     public_url: str
 
 
 @contextmanager
-def staged(folder: Path, port: int, *, days: int, speed: float) -> Iterator[DemoStage]:
-    """Both providers on this machine, and an application that knows them.
+def open_stage(folder: Path, port: int, *, days: int, speed: float) -> Iterator[DemoStage]:
+    """Start both providers on this machine, and build an application that uses them.
 
-    Nothing here is imported before it is asked for: these are extras.
+    The imports are inside, because the packages are extras.
     """
     from headgate.connectors.addresses import AddressRules, parse_networks
     from headgate.connectors.aiohttp_transport import AiohttpTransport

@@ -10,13 +10,13 @@ from headgate.connectors.strava.api import UPLOAD_SCOPES
 from headgate.systems.health_history.settings import HealthHistorySettings
 
 NAME = "health-history"
-#: A day with fifty exercises takes eleven minutes at the pace that Strava's quarter of an hour
-#: allows, and longer while others share it.
+#: A day with fifty exercises takes eleven minutes at the pace of Strava's 15-minute limit, and
+#: longer while others share it.
 CHUNK_S_MAX = 1800.0
-#: One list of exercises and a roll-up of each kind, and a file for each exercise; at Strava, an
-#: upload for each, and a look at what became of it. People who move have an exercise on every
-#: fifth day, or three in two days; the sandbox's have one in two. `tests/flow/test_health_history`
-#: imports sixty of their days and counts at the providers.
+#: Requests of a day: one list of exercises, a roll-up of each kind, and a file for each exercise;
+#: at Strava, an upload and a poll for each. Users have an exercise on every fifth day, or three in
+#: two days; the sandbox's users have one in two. `tests/flow/test_health_history` imports sixty of
+#: their days and counts at the providers.
 EXERCISES_LEAST, EXERCISES_MOST = 0.2, 1.5
 DAY_COSTS = (
     DayCost(
@@ -30,7 +30,7 @@ DAY_COSTS = (
 
 
 def health_history(*, fitbit: FitbitApi, strava: StravaApi, name: str = NAME) -> Sync:
-    """The way from a user's Fitbit to their Strava, for these two applications."""
+    """Return the sync from a user's Fitbit to their Strava, for these two clients."""
     return Sync(
         name=name,
         source=FitbitDays(**fitbit),
@@ -42,7 +42,7 @@ def health_history(*, fitbit: FitbitApi, strava: StravaApi, name: str = NAME) ->
 
 
 def syncs(settings: HealthHistorySettings, public_url: str) -> Sequence[Sync]:
-    """The sync that the settings ask for."""
+    """Return the sync for these settings."""
     return [
         health_history(
             fitbit=settings.fitbit(public_url), strava=settings.strava(public_url, UPLOAD_SCOPES)

@@ -1,7 +1,7 @@
-"""Who calls: bearer keys, and what each may do.
+"""Authentication: who calls the API, and which users' data the caller may touch.
 
-Whatever is wrong with a key, the answer is the same, so that it tells nothing. Another user's
-things are not checked for here: whose they are is part of the question that the store is asked.
+Whatever is wrong with an API key, the response is the same, so that it reveals nothing. Ownership
+is not checked here: every query to the store names the user.
 """
 
 import msgspec
@@ -16,52 +16,52 @@ from headgate.model.api_key import ApiKey, Role
 from headgate.toolkit.api.problems import ProblemError
 
 _SCHEME = "bearer "
-#: Longer than any header that holds a key of ours.
+#: Longer than any header that holds one of our API keys.
 _HEADER_LENGTH_MAX = 200
 
 _log = get_logger(__name__)
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Whoever holds the key."""
+    """The sender of a request, known by an API key."""
 
     key: ApiKey
 
     @property
     def owner(self) -> str | None:
-        """Whose things it may touch; None: everybody's."""
+        """The user whose data the caller may touch; None: every user's."""
         return self.key.user_id
 
     @property
     def is_admin(self) -> bool:
-        """Whether it acts for everybody."""
+        """Whether the caller may act for every user."""
         return self.key.role is Role.ADMIN
 
-    def acting_for(self, named: str | None, *, field: str = "user_id") -> str:
-        """The user to act for: its own, or for an admin the one that is named."""
-        user_id = self.looking_at(named)
+    def require_user(self, named: str | None, *, field: str = "user_id") -> str:
+        """Return the user to act for: the caller's own, or the one that an admin names."""
+        user_id = self.visible_user(named)
         if user_id is None:
-            raise InvalidInput(field, "an admin's key acts for everybody: say for whom")
+            raise InvalidInput(field, "an admin's API key has no user of its own: name the user")
         return user_id
 
-    def looking_at(self, named: str | None) -> str | None:
-        """The user to look at; None, for an admin who names nobody: all of them."""
+    def visible_user(self, named: str | None) -> str | None:
+        """Return the user whose data to show; None, for an admin who names nobody: all users."""
         if self.owner is None:
             return named
         if named is not None and named != self.owner:
-            # The same whether or not there is such a user.
-            raise self.denied("this key acts for its own user only")
+            # The response is the same whether or not that user exists.
+            raise self.deny("this key acts for its own user only")
         return self.owner
 
-    def denied(self, why: str) -> ProblemError:
-        """The refusal, logged."""
+    def deny(self, why: str) -> ProblemError:
+        """Log the refusal, and return it to be raised."""
         _log.warning(LogEvent.ACCESS_DENIED, key=self.key.id, role=self.key.role.value, why=why)
         return ProblemError("forbidden", why)
 
 
 async def authenticate(request: Request, keys: ApiKeys) -> Caller:
-    """Whoever sent the request; the same refusal for everybody else."""
-    key = await keys.know(presented(request))
+    """Return the caller; whoever has no valid API key gets the same refusal."""
+    key = await keys.know(bearer_key(request))
     if key is None:
         client = request.client.host if request.client is not None else None
         _log.warning(LogEvent.AUTHENTICATION_FAILED, client=client, method=request.method)
@@ -73,10 +73,10 @@ async def authenticate(request: Request, keys: ApiKeys) -> Caller:
     return Caller(key)
 
 
-def presented(request: Request) -> Secret:
-    """What stands in the one Authorization header, and nothing where that is no bearer's."""
+def bearer_key(request: Request) -> Secret:
+    """Return the API key of the only Authorization header; empty if it is not a bearer token."""
     values = request.headers.getlist("authorization")
     if len(values) != 1 or len(values[0]) > _HEADER_LENGTH_MAX:
         return Secret("")
-    scheme, given = values[0][: len(_SCHEME)], values[0][len(_SCHEME) :]
-    return Secret(given.strip(" ") if scheme.lower() == _SCHEME else "")
+    scheme, key = values[0][: len(_SCHEME)], values[0][len(_SCHEME) :]
+    return Secret(key.strip(" ") if scheme.lower() == _SCHEME else "")

@@ -1,7 +1,7 @@
-"""JSON from outside, before anything looks at it: one reading of it only, and nothing absurd.
+"""Checks the JSON of a request body before anything uses it.
 
-Parsers differ on names given twice, on numbers beyond 64 bits, on NaN; a database does not store
-NUL or half a surrogate pair. Whatever could be read in two ways is refused.
+Parsers differ on duplicate names, on numbers beyond 64 bits and on NaN; a database does not store
+NUL or half a surrogate pair. A body that two parsers could read differently is refused.
 """
 
 import json
@@ -18,7 +18,7 @@ _DIGITS_MAX = 19
 
 
 async def check(request: Request) -> None:
-    """Refuse a body that is not JSON, or not JSON that everybody reads alike."""
+    """Refuse a body that is not JSON, or that two parsers could read differently."""
     body = await request.body()
     if not body:
         return
@@ -35,15 +35,15 @@ async def check(request: Request) -> None:
         )
         _walk(value)
     except (ValueError, RecursionError) as error:
-        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ProblemError("malformed_json", f"the body cannot be read: {said}") from None
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ProblemError("malformed_json", f"the body cannot be read: {reason}") from None
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("a name is given twice")
-    return made
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        raise ValueError("a name occurs twice in an object")
+    return unique
 
 
 def _integer(text: str) -> int:
@@ -60,10 +60,10 @@ def _float(text: str) -> float:
 
 
 def _walk(value: object) -> None:
-    """Look at every text, and at how deep it goes; without recursion."""
-    ahead: list[tuple[object, int]] = [(value, 1)]
-    while ahead:
-        each, depth = ahead.pop()
+    """Check every string, and the depth of the nesting; without recursion."""
+    pending: list[tuple[object, int]] = [(value, 1)]
+    while pending:
+        each, depth = pending.pop()
         if depth > DEPTH_MAX:
             raise ValueError("it is nested too deeply")
         inside: Iterable[object] = ()
@@ -73,11 +73,11 @@ def _walk(value: object) -> None:
             inside = [*each.keys(), *each.values()]
         elif isinstance(each, list):
             inside = each
-        ahead += [(part, depth + 1) for part in inside]
+        pending += [(part, depth + 1) for part in inside]
 
 
 def _text(value: str) -> None:
     if "\0" in value:
-        raise ValueError("a text holds the character NUL")
+        raise ValueError("a string contains the character NUL")
     if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ValueError("a text is not Unicode")
+        raise ValueError("a string is not valid Unicode")

@@ -1,4 +1,4 @@
-"""How an API tells the use of a budget."""
+"""The API document of one window of a budget."""
 
 from datetime import datetime
 
@@ -8,14 +8,14 @@ from headgate.model.budget import Scope
 
 
 class WindowDocument(BaseModel):
-    """How one window of a limit stands."""
+    """The use of one window of a limit."""
 
     limit: str
     scope: Scope
     amount: int
     used: int
     remaining: int
-    reserved: int = Field(description="What of the remaining is kept for live work.")
+    reserved: int = Field(description="The part of `remaining` that is reserved for live work.")
     resets_at: datetime
     hot: int
     cold: int

@@ -1,6 +1,6 @@
-"""What the API takes about jobs, and how its answers are described.
+"""The API's request bodies about jobs, and the models that describe its responses.
 
-Requests take these fields and no others. What is answered of a job is `flow/job_view.py`.
+A request may have these fields and no others. The response about a job is `flow/job_view.py`.
 """
 
 import re
@@ -31,7 +31,7 @@ from headgate.toolkit.api.models import model_of
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 D = TypeVar("D")
 
-#: An id or a name: printable, and short enough.
+#: An id or a name: printable, and not too long.
 Name = Annotated[
     str,
     StringConstraints(min_length=1, max_length=ID_LENGTH_MAX, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$"),
@@ -39,14 +39,14 @@ Name = Annotated[
 
 
 def _iso_day(value: object) -> object:
-    # A number would be taken for seconds since 1970, and a moment for its day.
+    # Pydantic would read a number as seconds since 1970, and cut a time down to its day.
     if not isinstance(value, date) and not (isinstance(value, str) and _DAY.fullmatch(value)):
         raise ValueError("must be a day, such as 2021-01-31")
     return value
 
 
 def _iso_time(value: object) -> object:
-    # A number would be taken for seconds since 1970.
+    # Pydantic would read a number as seconds since 1970.
     if not isinstance(value, str):
         raise ValueError("must be a time with its zone, such as 2021-01-31T00:00:00Z")
     return value
@@ -56,13 +56,13 @@ Day = Annotated[date, BeforeValidator(_iso_day)]
 Time = Annotated[AwareDatetime, BeforeValidator(_iso_time)]
 
 
-def shows(example: dict[str, Any]) -> ConfigDict:
-    """The configuration of an answer, with an example."""
+def response_config(example: dict[str, Any]) -> ConfigDict:
+    """Return the `model_config` of a response, with an example."""
     return ConfigDict(json_schema_extra={"examples": [example]})
 
 
-def takes(example: dict[str, Any]) -> ConfigDict:
-    """The configuration of a request, with an example: these fields, and no others."""
+def request_config(example: dict[str, Any]) -> ConfigDict:
+    """Return the `model_config` of a request, with an example; unknown fields are refused."""
     return ConfigDict(json_schema_extra={"examples": [example]}, extra="forbid")
 
 
@@ -70,45 +70,46 @@ def takes(example: dict[str, Any]) -> ConfigDict:
 
 
 class StartJob(BaseModel):
-    """Which days of whose history, from where to where."""
+    """A backfill to start: whose history, which days, from which source to which destination."""
 
-    model_config = takes(examples.START)
+    model_config = request_config(examples.START)
 
     user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
     source: Name
     destination: Name | None = Field(
-        default=None, description="Left out, the records stay in Headgate's own database."
+        default=None, description="If omitted, the records stay in Headgate's own database."
     )
     start_date: Day = Field(description="The first day, in UTC.")
     end_date: Day = Field(description="The last day, included.")
     reprocess: Reprocess = Field(
-        default=Reprocess.FAILED, description="Which days are read again that were read before."
+        default=Reprocess.FAILED,
+        description="Which of the days that were read before to read again.",
     )
     connection_id: Name | None = Field(
         default=None, description="Needed only where the user has several accounts there."
     )
     destination_connection_id: Name | None = None
-    dry_run: StrictBool = Field(default=False, description="Forecast it, and start nothing.")
+    dry_run: StrictBool = Field(default=False, description="Only forecast; start nothing.")
 
 
 class StartSync(BaseModel):
-    """How much of a source is to be read, for whom."""
+    """A job to start: for which user, and how much of the source to read."""
 
-    model_config = takes(examples.START_SYNC)
+    model_config = request_config(examples.START_SYNC)
 
     user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
     mode: Mode = Field(default=Mode.FULL, description="One of those that the sync declares.")
     since: Time | None = Field(
         default=None,
-        description="Mode `since`: what changed after it. Left out: after the last success.",
+        description="Mode `since`: read what changed after this time. Default: the last success.",
     )
     limit: StrictInt | None = Field(
-        default=None, ge=1, description="Mode `limit`: at most so many records."
+        default=None, ge=1, description="Mode `limit`: the highest number of records to read."
     )
     start_date: Day | None = Field(default=None, description="Mode `history`: the first day.")
     end_date: Day | None = Field(default=None, description="Mode `history`: the last, included.")
     reprocess: Reprocess = Field(
-        default=Reprocess.FAILED, description="Mode `history`: which days are read again."
+        default=Reprocess.FAILED, description="Mode `history`: which days to read again."
     )
     connection_id: Name | None = Field(
         default=None, description="Needed only where the user has several accounts there."
@@ -117,14 +118,14 @@ class StartSync(BaseModel):
 
 
 class MakeLink(BaseModel):
-    """How long the link is to be good for."""
+    """How long the link is to be valid."""
 
-    model_config = takes(examples.MAKE_LINK)
+    model_config = request_config(examples.MAKE_LINK)
 
     ttl_hours: StrictInt = Field(default=7 * 24, ge=1, le=90 * 24)
 
 
-# ---- answers -----------------------------------------------------------------------------------
+# ---- responses ---------------------------------------------------------------------------------
 
 JobModel = model_of(JobStatus, examples.JOB)
 JobPageModel = model_of(JobPage, examples.JOB_PAGE)
@@ -134,28 +135,28 @@ ForecastModel = model_of(Forecast, examples.FORECAST)
 
 
 class Page(BaseModel, Generic[D]):
-    """Some of a list; go on with `after=next_cursor`."""
+    """One page of a list; request the next one with `after=next_cursor`."""
 
     data: list[D]
-    next_cursor: str | None = Field(description="null at the end.")
+    next_cursor: str | None = Field(description="null on the last page.")
 
 
 class LinkDocument(BaseModel):
-    """An address to send a user to; whoever has it is let in."""
+    """A link to send to a user; whoever has the link is let in."""
 
-    model_config = shows(examples.LINK)
+    model_config = response_config(examples.LINK)
 
     url: str
     expires_at: datetime
 
 
-def shown(status: JobStatus, caller: Caller) -> JobStatus:
-    """The status for whoever asks: operators' part is for admins."""
+def status_for_caller(status: JobStatus, caller: Caller) -> JobStatus:
+    """Return the status as the caller may see it: only admins see the operators' part."""
     return status if caller.is_admin else for_user(status)
 
 
-async def listed(app: App, jobs: Sequence[Job], caller: Caller, *, limit: int) -> JobPage:
-    """A page of at most `limit` of the jobs, for whoever asks."""
+async def job_page(app: App, jobs: Sequence[Job], caller: Caller, *, limit: int) -> JobPage:
+    """Return a page of at most `limit` jobs, as the caller may see them."""
     views: Sequence[JobView] = await app.jobs.views(jobs[:limit])
     if not caller.is_admin:
         views = [for_user(each) for each in views]

@@ -1,6 +1,6 @@
-"""Examples of requests and answers, for the OpenAPI document; a test holds them to the models.
+"""Examples of requests and responses for the OpenAPI document; a test checks them by the models.
 
-What is answered of a job is made of an example of a job: a new field is in it by itself.
+The examples about jobs are derived from one example job, so a new field appears in them by itself.
 """
 
 from datetime import UTC, date, datetime

@@ -1,9 +1,9 @@
-"""Requests that come twice and are carried out once (Idempotency-Key, draft-07 of the IETF).
+"""Idempotent requests: a request that is sent twice runs once (Idempotency-Key, IETF draft-07).
 
-The key belongs to the API key that it came with. While the first request is under way, others with
-the same key are told to wait; afterwards they get the same answer, for a day. A request that died
-on its way frees its key after a minute. Not remembered is an answer that another try may better,
-and one that must not be stored anywhere.
+An idempotency key belongs to the API key that sent it. While the first request runs, others with
+the same key are told to wait; afterwards they get the same response, for a day. If a process dies
+during a request, its key is free again after a minute. Two kinds of responses are not stored: those
+that a retry may improve, and those that must not be stored anywhere.
 """
 
 import re
@@ -31,16 +31,16 @@ KEEP = timedelta(hours=24)
 #: Longer than any request takes.
 LEASE = timedelta(seconds=60)
 KEY_LENGTH_MAX = 200
-#: A structured string, or the bare text that most clients send.
+#: A quoted string as the draft has it, or the bare text that most clients send.
 KEY_PATTERN = r'^("[!#-~]{1,198}"|[!#-~]{1,200})$'
-#: What of an answer's headers is told again.
-_KEPT_HEADERS = ("content-type", "location", "etag", "cache-control")
+#: The headers of a response that are stored, and sent again.
+_STORED_HEADERS = ("content-type", "location", "etag", "cache-control")
 
 _log = get_logger(__name__)
 
 
-def key_of(request: Request) -> str | None:
-    """The request's key, if it has one."""
+def request_key(request: Request) -> str | None:
+    """Return the request's idempotency key, if it has one."""
     values = request.headers.getlist(HEADER)
     if not values:
         return None
@@ -54,35 +54,35 @@ def key_of(request: Request) -> str | None:
 
 
 def job_key(owner: str, key: str | None) -> str | None:
-    """The same for the job itself: even if we die before we answer, there is no second one."""
+    """Return the job's own key: it prevents a second job even if we die before we respond."""
     return None if key is None else f"api:{sha256(f'{owner}:{key}'.encode()).hexdigest()}"
 
 
 class IdempotentRequests:
-    """Carries requests out once."""
+    """Runs each request once, however often it is sent."""
 
     def __init__(self, store: IdempotencyStore) -> None:
-        """Remember them in `store`."""
+        """Store keys and responses in `store`."""
         self._store = store
 
     async def answer(
         self, request: Request, owner: str, carry_out: Callable[[], Awaitable[Response]]
     ) -> Response:
-        """The answer to the request: by carrying it out, or as it was given before."""
-        key = key_of(request)
+        """Run the request, or return the response that was stored for its key."""
+        key = request_key(request)
         if key is None:
             return await carry_out()
         request_hash = await _hash(request)
         match await self._store.begin(owner, key, request_hash, lease=LEASE):
-            case RequestStarted() as begun:
+            case RequestStarted() as claim:
                 response = await carry_out()
-                await self._remember(owner, key, begun, response)
+                await self._remember(owner, key, claim, response)
                 return response
-            case StoredAnswer() as answered:
+            case StoredAnswer() as stored:
                 return Response(
-                    answered.body,
-                    status_code=answered.status,
-                    headers={**answered.headers, REPLAYED: "true"},
+                    stored.body,
+                    status_code=stored.status,
+                    headers={**stored.headers, REPLAYED: "true"},
                 )
             case RequestInProgress():
                 raise ProblemError(
@@ -96,20 +96,22 @@ class IdempotentRequests:
                 )
 
     async def _remember(
-        self, owner: str, key: str, begun: RequestStarted, response: Response
+        self, owner: str, key: str, claim: RequestStarted, response: Response
     ) -> None:
-        if not _may_be_kept(response):
-            await self._store.abandon(owner, key, begun)
+        if not _may_be_stored(response):
+            await self._store.abandon(owner, key, claim)
             return
-        kept = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
-        answered = StoredAnswer(
-            status=response.status_code, headers=kept, body=bytes(response.body)
+        stored_headers = {
+            name: response.headers[name] for name in _STORED_HEADERS if name in response.headers
+        }
+        stored = StoredAnswer(
+            status=response.status_code, headers=stored_headers, body=bytes(response.body)
         )
-        if not await self._store.finish(owner, key, begun, answered, keep=KEEP):
+        if not await self._store.finish(owner, key, claim, stored, keep=KEEP):
             _log.warning(LogEvent.IDEMPOTENCY_KEY_LOST, key_of=owner)
 
 
-def _may_be_kept(response: Response) -> bool:
+def _may_be_stored(response: Response) -> bool:
     if isinstance(response, ProblemResponse) and response.retryable:
         return False
     return response.status_code < 500 and "no-store" not in response.headers.get(
@@ -118,6 +120,6 @@ def _may_be_kept(response: Response) -> bool:
 
 
 async def _hash(request: Request) -> str:
-    """Of what was asked: where, and the very bytes."""
+    """Hash the request: its method, target and exact bytes."""
     target = f"{request.method} {request.url.path}?{request.url.query}\n"
     return sha256(target.encode() + await request.body()).hexdigest()

@@ -1,4 +1,4 @@
-"""What a caller may use of us: so many requests a minute, and bodies of so many bytes."""
+"""Limits on callers: requests per minute, and the size of a request body."""
 
 from collections import OrderedDict
 
@@ -8,40 +8,40 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headgate.base.clock import Clock
 from headgate.toolkit.api.problems import ProblemError
 
-#: A body of ours is a few hundred bytes.
+#: A usual body has a few hundred bytes.
 BODY_BYTES_MAX = 64 * 1024
 REQUESTS_PER_MIN = 600
-#: From one address, without a key that is good.
+#: Requests without a valid API key, from one address.
 FAILURES_PER_MIN = 300
-#: Keys that are counted at once; the one that was used the longest ago is forgotten first.
+#: Buckets in memory at once; the least recently used one is dropped first.
 BUCKETS_MAX = 10_000
 
 
 class _Bucket(msgspec.Struct):
-    """What is left, as of when."""
+    """The requests left, and the time of that count."""
 
     left: float
     at: float
 
 
 class Limits:
-    """A token bucket for each key, in this process: bursts of a minute's worth, then the rate."""
+    """A token bucket for each API key, in this process: a burst of one minute, then the rate."""
 
     def __init__(self, clock: Clock, *, per_min: int = REQUESTS_PER_MIN) -> None:
-        """Let each key make `per_min` requests a minute."""
+        """Allow each key `per_min` requests a minute."""
         self._clock = clock
         self._per_min = per_min
         self._rate = per_min / 60
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def check(self, key_id: str) -> None:
-        """Refuse, without counting anything, what `spend` would refuse."""
+        """Refuse what `spend` would refuse, without counting a request."""
         if key_id in self._buckets:
             self.spend(key_id)
             self._buckets[key_id].left += 1
 
     def spend(self, key_id: str) -> None:
-        """Count a request, or refuse it and say when to come again."""
+        """Count a request, or refuse it and say when to retry."""
         now = self._clock.monotonic()
         bucket = self._buckets.setdefault(key_id, _Bucket(left=self._per_min, at=now))
         self._buckets.move_to_end(key_id)
@@ -53,39 +53,41 @@ class Limits:
             wait_s = max(1, round((1 - bucket.left) / self._rate + 0.5))
             raise ProblemError(
                 "too_many_requests",
-                f"no more than {self._per_min} a minute",
+                f"at most {self._per_min} requests a minute are allowed",
                 headers={"Retry-After": str(wait_s)},
             )
         bucket.left -= 1
 
 
 class BodyLimit:
-    """Refuses a body that is too large: by its declared length, else as soon as it has come in."""
+    """Refuses a body that is too large: by its declared length, or while it is read."""
 
     def __init__(self, app: ASGIApp, *, bytes_max: int = BODY_BYTES_MAX) -> None:
-        """Stand before `app`."""
+        """Wrap `app`."""
         self._app = app
         self._bytes_max = bytes_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request through, counting what it brings."""
+        """Pass the request on, and count the bytes of its body."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        came = 0
+        bytes_read = 0
 
-        async def counted() -> Message:
-            nonlocal came
+        async def receive_counted() -> Message:
+            nonlocal bytes_read
             message = await receive()
-            came += len(message.get("body", b""))
-            if came > self._bytes_max:
+            bytes_read += len(message.get("body", b""))
+            if bytes_read > self._bytes_max:
                 raise self._too_large()
             return message
 
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared[:20]) > self._bytes_max:
             raise self._too_large()
-        await self._app(scope, counted, send)
+        await self._app(scope, receive_counted, send)
 
     def _too_large(self) -> ProblemError:
-        return ProblemError("payload_too_large", f"at most {self._bytes_max:,} bytes are taken")
+        return ProblemError(
+            "payload_too_large", f"the body may have at most {self._bytes_max:,} bytes"
+        )

@@ -1,6 +1,6 @@
-"""Models for the OpenAPI document, derived from the engine's structs: no field is written twice.
+"""Models for the OpenAPI document, derived from the engine's structs, so no field is written twice.
 
-An answer is the struct itself, encoded by msgspec; its model only describes it.
+A response is the struct itself, encoded by msgspec; its model only describes it.
 """
 
 from collections.abc import Mapping
@@ -15,21 +15,21 @@ from headgate.base.encoding import from_json, to_json
 
 
 def model_of(struct: type[msgspec.Struct], example: object) -> type[BaseModel]:
-    """The model of a struct, with its descriptions; `example` is shown with it, as it is sent."""
+    """Build the model of a struct, with its descriptions and an example."""
     return make_model(struct.__name__, struct.__doc__, example, fields_of(struct))
 
 
 def make_model(
     name: str, doc: str | None, example: object, fields: Mapping[str, Any]
 ) -> type[BaseModel]:
-    """A model of these fields."""
+    """Build a model of these fields, all of them required."""
     sent: Any = from_json(to_json(example))
     config = ConfigDict(json_schema_extra={"examples": [sent]})
     return create_model(name, __doc__=doc, __config__=config, **fields)
 
 
 def fields_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """What pydantic is told of each field of a struct."""
+    """Return pydantic's definition of each field of a struct."""
     fields = msgspec.structs.fields(struct)
     if not struct.__struct_config__.omit_defaults:
         return {each.name: (_type(each.type), ...) for each in fields}
@@ -45,18 +45,18 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
 
 @cache
 def _part(struct: type[msgspec.Struct]) -> type[BaseModel]:
-    """The model of a struct inside another: always the same, so that it is described once."""
+    """Return the model of a nested struct; cached, so that the document describes it once."""
     return create_model(struct.__name__, __doc__=struct.__doc__, **fields_of(struct))
 
 
 def _type(hint: Any) -> Any:
-    """A field's type, with models in place of structs and pydantic's descriptions."""
+    """Return a field's type, with models in place of structs and pydantic's descriptions."""
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return _part(hint)
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        told = next(each.description for each in parts[1:] if isinstance(each, msgspec.Meta))
-        return Annotated[_type(parts[0]), Field(description=told)]
+        text = next(each.description for each in parts[1:] if isinstance(each, msgspec.Meta))
+        return Annotated[_type(parts[0]), Field(description=text)]
     if origin in (Union, UnionType):
         return Union[tuple(_type(each) for each in parts)]  # noqa: UP007 - made, not written
     return origin[tuple(_type(each) for each in parts)] if origin is not None else hint

@@ -1,8 +1,8 @@
-"""Every error as a problem document (RFC 9457), from one table.
+"""The problem document (RFC 9457) of every error, from one table.
 
 A problem says what went wrong (`code`, `title`, `detail`), whether the same request may succeed
-later (`retryable`), and what to do about it (`next`). What failed on our side is told in no more
-words than that: the rest is in the log.
+later (`retryable`), and what to do about it (`next`). Of a failure on our side it says no more than
+that; the log has the details.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ from headgate.toolkit.links import LinkExpired, LinkInvalid
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "urn:headgate:problem:"
-#: What is told of a request's own text, at most.
+#: How much of a request's own text a problem repeats.
 TEXT_LENGTH_MAX = 300
-#: Where nothing says how long: the database is likely back by then.
+#: The default of `Retry-After`: by then the database is likely back.
 RETRY_AFTER_S = 5
 
 _log = get_logger(__name__)
@@ -39,21 +39,21 @@ class Problem(BaseModel):
 
     model_config = ConfigDict(title="Problem")
 
-    type: str = Field(description="Names the kind of problem; the same for every one of its code.")
+    type: str = Field(description="A URN for the kind of problem; one for each `code`.")
     title: str = Field(description="The kind of problem, in a few words.")
     status: int = Field(description="The HTTP status, repeated.", ge=400, le=599)
-    detail: str = Field(description="What is wrong with this very request.")
-    instance: str = Field(description="The path that was asked for.")
+    detail: str = Field(description="What is wrong with this request.")
+    instance: str = Field(description="The path of the request.")
     code: str = Field(description="The kind of problem, for programs.")
     retryable: bool = Field(description="Whether the same request may succeed later.")
     next: str = Field(description="What to do about it.")
-    field: str | None = Field(default=None, description="The field that is wrong, where it is one.")
-    job_id: str | None = Field(default=None, description="The job that is in the way.")
+    field: str | None = Field(default=None, description="The field that is wrong, if it is one.")
+    job_id: str | None = Field(default=None, description="The job that prevents this.")
     provider: str | None = Field(default=None, description="The provider to sign in to.")
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """One kind of problem."""
+    """A kind of problem: a row of the table."""
 
     code: str
     status: int
@@ -64,46 +64,46 @@ class Kind(msgspec.Struct, frozen=True):
 
 _KINDS = (
     Kind("bad_request", 400, "The request cannot be read", "Correct the request."),
-    Kind("malformed_json", 400, "The body is not good JSON", "Send one JSON object."),
+    Kind("malformed_json", 400, "The body is not valid JSON", "Send one JSON object."),
     Kind("unauthorized", 401, "A valid API key is needed", "Send `Authorization: Bearer hg_…`."),
     Kind(
         "plan_required",
         402,
         "The user's plan does not include this",
-        "Have the user change to a plan that includes it, then ask again with a new key.",
+        "Let the user change to a plan that includes it, then send the request with a new key.",
     ),
-    Kind("forbidden", 403, "This key does not allow that", "Use a key that does."),
-    Kind("not_found", 404, "There is no such thing", "Check the id, and whose key you use."),
-    Kind("method_not_allowed", 405, "Not by this method", "Use a method named in `Allow`."),
-    Kind("conflict", 409, "Not at this moment", "Try again.", True),
+    Kind("forbidden", 403, "This API key does not allow that", "Use an API key that does."),
+    Kind("not_found", 404, "Nothing was found", "Check the id, and whose API key you use."),
+    Kind("method_not_allowed", 405, "The method is not allowed", "Use one named in `Allow`."),
+    Kind("conflict", 409, "Something else changed it at the same time", "Try again.", True),
     Kind(
         "active_job_exists",
         409,
-        "The same import is under way",
-        "Follow the job `job_id`, or cancel it and ask again.",
+        "The same job is active already",
+        "Follow the job `job_id`, or cancel it and send the request again.",
         True,
     ),
     Kind(
         "not_connected",
         409,
         "The user has to connect an account first",
-        "Send the user to the link from POST /v1/connections, or hand their token over to "
-        "POST /v1/connections/tokens; then ask again with a new key.",
+        "Send the user to the link from POST /v1/connections, or send their token to "
+        "POST /v1/connections/tokens; then send the request with a new key.",
     ),
-    Kind("illegal_transition", 409, "Its state does not allow this", "Ask for its status."),
+    Kind("illegal_transition", 409, "The state does not allow this", "Get the present state."),
     Kind("job_cancelled", 409, "The job was cancelled", "Start a new job."),
     Kind(
         "request_in_flight",
         409,
-        "The first request with this Idempotency-Key is under way",
+        "The first request with this Idempotency-Key still runs",
         "Wait a moment, then send the same request again.",
         True,
     ),
     Kind("link_expired", 410, "The link has expired", "Ask for a new one."),
-    Kind("payload_too_large", 413, "The body is too large", "Send less."),
+    Kind("payload_too_large", 413, "The body is too large", "Send a smaller body."),
     Kind("unsupported_media_type", 415, "The body is not JSON", "Send it as `application/json`."),
     Kind("invalid_input", 422, "A field is not valid", "Correct the field named in `field`."),
-    Kind("unknown_sync", 422, "There is no such sync", "Use a sync that is registered."),
+    Kind("unknown_sync", 422, "There is no such sync", "Use a sync that the app declares."),
     Kind(
         "idempotency_key_reused",
         422,
@@ -111,10 +111,12 @@ _KINDS = (
         "Use a new key for a new request.",
     ),
     Kind("too_many_requests", 429, "Too many requests", "Wait as `Retry-After` says.", True),
-    Kind("internal_error", 500, "Something failed here", "Report it, with the time.", False),
-    Kind("store_error", 500, "The database refused", "Report it, with the time.", False),
+    Kind("internal_error", 500, "The server failed", "Report it, with the time.", False),
+    Kind(
+        "store_error", 500, "The database refused the request", "Report it, with the time.", False
+    ),
     Kind("source_failed", 502, "The provider failed", "Try again later.", True),
-    Kind("source_refused", 502, "The provider refused", "Report it, with the time.", False),
+    Kind("source_refused", 502, "The provider refused the request", "Report it, with the time."),
     Kind(
         "store_unavailable",
         503,
@@ -127,7 +129,7 @@ _KINDS = (
 )
 KINDS: dict[str, Kind] = {kind.code: kind for kind in _KINDS}
 
-#: Each class of `base/errors.py`, and the code it is told as.
+#: The code of the problem for each class of `base/errors.py`.
 CODES: dict[type[HeadgateError], str] = {
     HeadgateError: "internal_error",
     errors.InvalidInput: "invalid_input",
@@ -165,7 +167,7 @@ CODES: dict[type[HeadgateError], str] = {
     LinkInvalid: "not_found",
 }
 
-#: What the framework refuses by itself.
+#: The code of the problem for what the framework refuses by itself.
 _BY_STATUS = {kind.status: kind.code for kind in reversed(_KINDS)} | {
     409: "conflict",
     422: "invalid_input",
@@ -174,27 +176,27 @@ _BY_STATUS = {kind.status: kind.code for kind in reversed(_KINDS)} | {
 
 
 class ProblemError(HTTPException):
-    """A request that is refused before anything of Headgate was asked."""
+    """A request that the API refuses before it reaches the engine."""
 
     def __init__(
         self, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **known: str
     ) -> None:
-        """A problem of the kind `code`; `known` are the fields of `Problem` that go with it."""
+        """Make a problem of the kind `code`; `known` are further fields of `Problem`."""
         self.kind = KINDS[code]
         super().__init__(self.kind.status, detail, dict(headers or {}))
         self.known = known
 
 
 class ProblemResponse(Response):
-    """A problem document on its way out."""
+    """The HTTP response with a problem document."""
 
     media_type = MEDIA_TYPE
     #: Whether the same request may succeed later.
     retryable = False
 
 
-def answer(request: Request, error: Exception) -> ProblemResponse:
-    """The problem document for whatever went wrong; what is our own fault is logged."""
+def problem_response(request: Request, error: Exception) -> ProblemResponse:
+    """Return the problem document of an error, and log it if it is a failure of ours."""
     problem = _problem_of(error)
     kind = problem.kind
     if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -211,11 +213,11 @@ def answer(request: Request, error: Exception) -> ProblemResponse:
         title=kind.title,
         status=kind.status,
         detail=_detail(problem),
-        instance=_told(request.scope.get("path", "")),
+        instance=_sanitize(request.scope.get("path", "")),
         code=kind.code,
         retryable=kind.retryable,
         next=kind.next,
-        **{name: _told(value) for name, value in problem.known.items()},
+        **{name: _sanitize(value) for name, value in problem.known.items()},
     )
     response = ProblemResponse(
         document.model_dump_json(exclude_none=True),
@@ -227,7 +229,7 @@ def answer(request: Request, error: Exception) -> ProblemResponse:
 
 
 def _route(request: Request) -> str:
-    """The pattern that matched, not the path: that may be a link, which lets in who holds it."""
+    """Return the route's pattern for the log, not the path: a path may hold a secret link."""
     return str(getattr(request.scope.get("route"), "path", "unknown"))
 
 
@@ -239,11 +241,11 @@ def _problem_of(error: Exception) -> ProblemError:
     if isinstance(error, RequestValidationError):
         return _of_validation(error)
     if isinstance(error, ClientDisconnect):
-        return ProblemError("bad_request", "The body ended before its end.")
+        return ProblemError("bad_request", "The body is incomplete.")
     if isinstance(error, HTTPException):
         code = _BY_STATUS.get(error.status_code, "bad_request")
         return ProblemError(code, f"{error.detail}.", headers=error.headers)
-    return ProblemError("internal_error", "The request failed, and was logged.")
+    return ProblemError("internal_error", "The request failed; the server has logged why.")
 
 
 def _of_engine(error: HeadgateError) -> ProblemError:
@@ -252,7 +254,7 @@ def _of_engine(error: HeadgateError) -> ProblemError:
     if kind.status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_AFTER_S)
     if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        # What a database or a provider said is for the log.
+        # The words of a database or a provider belong in the log.
         return ProblemError(kind.code, (type(error).__doc__ or "").strip(), headers=headers)
     known = {
         name: value
@@ -263,50 +265,50 @@ def _of_engine(error: HeadgateError) -> ProblemError:
 
 
 def _of_validation(error: RequestValidationError) -> ProblemError:
-    found = error.errors()
-    if any(each["loc"][:1] == ("path",) for each in found):
-        # An id that none of ours could be.
-        return ProblemError("not_found", "there is nothing of that id")
-    first = found[0]
+    violations = error.errors()
+    if any(each["loc"][:1] == ("path",) for each in violations):
+        # No id of ours has this form.
+        return ProblemError("not_found", "nothing has this id")
+    first = violations[0]
     field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
     return ProblemError("invalid_input", f"{field}: {first['msg']}", field=field)
 
 
 def _detail(problem: ProblemError) -> str:
-    """What is wrong, with the field's name before it where it is one.
+    """Return what is wrong, after the field's name if it is about a field.
 
-    Made harmless apart: the words after a field named `token` are not what a token is masked for.
+    The two are sanitized apart: else the words after a field named `token` would be masked as one.
     """
-    field, found, rest = problem.detail.partition(": ")
-    if not found or field != problem.known.get("field"):
-        return _told(problem.detail)
-    return f"{_told(field)}: {_told(rest)}"
+    field, separator, rest = problem.detail.partition(": ")
+    if not separator or field != problem.known.get("field"):
+        return _sanitize(problem.detail)
+    return f"{_sanitize(field)}: {_sanitize(rest)}"
 
 
-def _told(text: str) -> str:
-    """Foreign text, made harmless: bounded, and without control characters or secrets."""
+def _sanitize(text: str) -> str:
+    """Make foreign text harmless: shorten it, and drop control characters and secrets."""
     return redact(text, length_max=TEXT_LENGTH_MAX)
 
 
-def install(web: FastAPI) -> None:
-    """Tell every error of `web` as a problem, whoever raised it."""
+def install_handlers(web: FastAPI) -> None:
+    """Let `web` respond to every error with a problem document."""
 
     async def handle(request: Request, error: Exception) -> Response:
-        return answer(request, error)
+        return problem_response(request, error)
 
     for each in (ProblemError, HeadgateError, RequestValidationError, HTTPException):
         web.add_exception_handler(each, handle)
 
 
-# ---- how they are documented -------------------------------------------------------------------
+# ---- for the OpenAPI document ------------------------------------------------------------------
 
 
-def documented(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """These problems as OpenAPI has them: by status, each with an example."""
+def problem_responses(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """Describe these problems for OpenAPI: by status, each with an example."""
     by_status: dict[int | str, dict[str, Any]] = {}
     for code in codes:
         kind = KINDS[code]
-        told = by_status.setdefault(
+        response = by_status.setdefault(
             kind.status,
             {
                 "description": kind.title,
@@ -315,7 +317,7 @@ def documented(*codes: str) -> dict[int | str, dict[str, Any]]:
                 },
             },
         )
-        told["content"][MEDIA_TYPE]["examples"][code] = {
+        response["content"][MEDIA_TYPE]["examples"][code] = {
             "summary": kind.title,
             "value": {
                 "type": f"{PREFIX}{code}",

@@ -1,4 +1,4 @@
-"""Documents on their way out, with a tag by which a caller finds out that nothing has changed."""
+"""JSON responses, with ETags so that a caller who polls learns that nothing has changed."""
 
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -10,16 +10,16 @@ from starlette.responses import Response
 
 from headgate.base.encoding import JsonObject, to_json
 
-#: What is answered: the engine's own values, or a model of the API.
+#: The body of a response: a value of the engine, or a model of the API.
 Document = BaseModel | Struct | JsonObject
 
 _POLLED = "private, no-cache"
 
 
-def document(
+def json_response(
     value: Document, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The document as JSON."""
+    """Return the document as JSON."""
     body = value.model_dump_json(by_alias=True) if isinstance(value, BaseModel) else to_json(value)
     return Response(
         body,
@@ -29,28 +29,28 @@ def document(
     )
 
 
-def polled(
+def etag_response(
     request: Request,
     value: Document,
     *,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The document with its ETag; 304, without a body, where the caller has that very one."""
-    response = document(value, status=status, headers=headers)
+    """Return the document with its ETag, or 304 without a body if the caller has that version."""
+    response = json_response(value, status=status, headers=headers)
     tag = f'"{blake2b(response.body, digest_size=16).hexdigest()}"'
     response.headers.update({"ETag": tag, "Cache-Control": _POLLED})
-    if request.method == "GET" and _has(request, tag):
+    if request.method == "GET" and _has_tag(request, tag):
         return Response(status_code=304, headers={"ETag": tag, "Cache-Control": _POLLED})
     return response
 
 
-def _has(request: Request, tag: str) -> bool:
+def _has_tag(request: Request, tag: str) -> bool:
     wanted = ",".join(request.headers.getlist("if-none-match"))
     listed = {each.strip().removeprefix("W/") for each in wanted.split(",")}
     return tag in listed or "*" in listed
 
 
-def secret(value: Document) -> Response:
-    """A document that lets in who has it: nobody is to store it, not even we."""
-    return document(value, headers={"Cache-Control": "no-store"})
+def secret_response(value: Document) -> Response:
+    """Return a document that holds a secret, such as a link: no cache may store it, nor do we."""
+    return json_response(value, headers={"Cache-Control": "no-store"})

@@ -1,7 +1,7 @@
-"""What every request to the API passes through, whichever route it asks for.
+"""The checks that every API request passes, whatever its route.
 
-Who calls is known before anything that they sent is read. A route is part of the API by its class,
-so that one that is added later has all of this, and none can do without by forgetting it.
+The caller is authenticated before the body is read. The checks are part of the route's class, so a
+new route has them by itself, and none can forget them.
 """
 
 from collections.abc import Callable, Coroutine
@@ -27,28 +27,28 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the routes need at hand; `request.app.state.api`."""
+    """What the routes work with; stored as `request.app.state.api`."""
 
     site: Site
     keys: ApiKeys
     limits: Limits
-    #: Of those who come without a good key, by their address.
-    strangers: Limits
-    once: IdempotentRequests
+    #: Limits requests without a valid API key, by their address.
+    anonymous: Limits
+    idempotent: IdempotentRequests
 
 
 class ApiRoute(APIRoute):
-    """A route for those who hold a key."""
+    """A route that needs an API key."""
 
     def get_route_handler(self) -> Handler:
-        """The route's own handler, behind what all of them have in common."""
+        """Return the route's handler, behind the checks of every route."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
             try:
                 return await _admit(request, handler)
             except Exception as error:
-                return problems.answer(request, error)
+                return problems.problem_response(request, error)
 
         return handle
 
@@ -56,18 +56,18 @@ class ApiRoute(APIRoute):
 async def _admit(request: Request, handler: Handler) -> Response:
     api: ApiContext = request.app.state.api
     host = request.client.host if request.client is not None else ""
-    api.strangers.check(host)
+    api.anonymous.check(host)
     try:
         caller = await authenticate(request, api.keys)
     except ProblemError:
-        api.strangers.spend(host)
+        api.anonymous.spend(host)
         raise
     api.limits.spend(caller.key.id)
     request.state.caller = caller
     if request.method == "GET":
         return await handler(request)
     if caller.key.role is Role.READER:
-        raise caller.denied("a reader's key only reads")
+        raise caller.deny("a reader's API key may only read")
     await bodies.check(request)
     if request.method != "POST":
         return await handler(request)
@@ -76,12 +76,12 @@ async def _admit(request: Request, handler: Handler) -> Response:
         try:
             return await handler(request)
         except Exception as error:
-            return problems.answer(request, error)
+            return problems.problem_response(request, error)
 
-    return await api.once.answer(request, caller.key.id, carry_out)
+    return await api.idempotent.answer(request, caller.key.id, carry_out)
 
 
-# ---- what a route may ask for ------------------------------------------------------------------
+# ---- dependencies of a route -------------------------------------------------------------------
 
 
 async def _api(request: Request) -> ApiContext:
@@ -105,47 +105,47 @@ async def _caller(request: Request) -> Caller:
 async def _admin(request: Request) -> Caller:
     caller = await _caller(request)
     if not caller.is_admin:
-        raise caller.denied("only an admin's key may do this")
+        raise caller.deny("only an admin's API key may do this")
     return caller
 
 
 async def _job_key(request: Request) -> str | None:
     caller = await _caller(request)
-    return idempotency.job_key(caller.key.id, idempotency.key_of(request))
+    return idempotency.job_key(caller.key.id, idempotency.request_key(request))
 
 
 TheSite = Annotated[Site, Depends(_site)]
 TheApp = Annotated[App, Depends(_app)]
 TheCaller = Annotated[Caller, Depends(_caller)]
 TheAdmin = Annotated[Caller, Depends(_admin)]
-#: What makes the job the same if the request comes again.
+#: The job's key: the same request, sent again, gets the same job.
 JobKey = Annotated[str | None, Depends(_job_key)]
 
 
-# ---- how routes are declared -------------------------------------------------------------------
+# ---- declaring a route -------------------------------------------------------------------------
 
 _bearer = HTTPBearer(
     scheme_name="ApiKey", description="A key made by `headgate api-key new`.", auto_error=False
 )
 
 
-async def _repeatable(
+async def _idempotency_header(
     key: Annotated[
         str | None,
         Header(
             alias=idempotency.HEADER,
-            description="The same key again gets the same answer, and does nothing twice.",
+            description="The same key again gets the same response, and nothing is done twice.",
             pattern=idempotency.KEY_PATTERN,
         ),
     ] = None,
 ) -> None:
-    """Documents the header; what it does is in `idempotency.py`."""
+    """Describe the header; `idempotency.py` does the work."""
 
 
-#: For every POST.
-REPEATABLE = Depends(_repeatable)
+#: A dependency of every POST: describes the Idempotency-Key header.
+IDEMPOTENT = Depends(_idempotency_header)
 IfNoneMatch = Annotated[
-    str | None, Header(description="The ETag of what you have: 304 where it is the same.")
+    str | None, Header(description="The ETag of your version: 304 if it has not changed.")
 ]
 
 _ALWAYS = ("unauthorized", "too_many_requests", "internal_error", "store_unavailable")
@@ -153,23 +153,23 @@ _WRITES = ("malformed_json", "forbidden", "payload_too_large", "unsupported_medi
 _POSTS = ("request_in_flight", "idempotency_key_reused")
 
 
-def reads(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The problems of a GET: those of every route, and these."""
-    return problems.documented(*_ALWAYS, "forbidden", "invalid_input", *codes)
+def get_problems(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """Describe the problems of a GET: those of every route, and these."""
+    return problems.problem_responses(*_ALWAYS, "forbidden", "invalid_input", *codes)
 
 
-def writes(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The problems of a PUT or DELETE: those of every such route, and these."""
-    return problems.documented(*_ALWAYS, *_WRITES, "invalid_input", *codes)
+def write_problems(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """Describe the problems of a PUT or DELETE: those of every such route, and these."""
+    return problems.problem_responses(*_ALWAYS, *_WRITES, "invalid_input", *codes)
 
 
-def posts(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The problems of a POST: those of every POST, and these."""
-    return problems.documented(*_ALWAYS, *_WRITES, "invalid_input", *_POSTS, *codes)
+def post_problems(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """Describe the problems of a POST: those of every POST, and these."""
+    return problems.problem_responses(*_ALWAYS, *_WRITES, "invalid_input", *_POSTS, *codes)
 
 
 def router(prefix: str, tag: str) -> APIRouter:
-    """A router whose routes are for those who hold a key."""
+    """Return a router whose routes need an API key."""
     return APIRouter(
         prefix=prefix, tags=[tag], route_class=ApiRoute, dependencies=[Security(_bearer)]
     )

@@ -1,1 +1,1 @@
-"""Parts of a command: loading the application, printing, reading values, following a job."""
+"""Parts of a command: loading the application, printing, parsing values, following a job."""

@@ -1,4 +1,4 @@
-"""Serving HTTP inside an event loop that also does other things, and that handles its signals."""
+"""Serves HTTP inside an event loop that also runs workers and handles the signals itself."""
 
 import asyncio
 import signal
@@ -13,7 +13,7 @@ from headgate.base.listening import address_of, listening
 from headgate.connectors.keys import KeyRing
 from headgate.toolkit.commands.loading import CONFIG, fail
 
-__all__ = ["address_of", "asked_to_stop", "build_site", "http_server", "listening"]
+__all__ = ["address_of", "build_site", "http_server", "listening", "wait_for_stop"]
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
-    """The application's whole site; links are signed with `keys`.
+    """Build the application's whole site; links are signed with `keys`.
 
-    What puts it together is above everything that uses this: it is loaded by its address.
+    `headgate.web` is in a higher layer than this module, so it is loaded by its address.
     """
     try:
         server = import_module("headgate.web.server")
@@ -35,13 +35,13 @@ def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
 
 @asynccontextmanager
 async def http_server(web: "ASGIApp", listener: socket, *, stop_s: int) -> AsyncIterator[None]:
-    """Serve for the length of a block; requests under way at its end have `stop_s` to finish."""
+    """Serve for the length of a block; requests that run at its end get `stop_s` to finish."""
     import uvicorn
 
     class Server(uvicorn.Server):
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
-            # Else a signal would end the process before the workers have let go of their jobs.
+            # Else a signal would end the process before the workers have released their jobs.
             yield
 
     server = Server(
@@ -62,13 +62,13 @@ async def http_server(web: "ASGIApp", listener: socket, *, stop_s: int) -> Async
         await task
 
 
-async def asked_to_stop() -> None:
+async def wait_for_stop() -> None:
     """Wait for SIGTERM or SIGINT."""
-    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked.set)
+        loop.add_signal_handler(number, stopped.set)
     try:
-        await asked.wait()
+        await stopped.wait()
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)

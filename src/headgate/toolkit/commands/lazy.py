@@ -1,4 +1,4 @@
-"""Commands that are known by name and help alone, and imported when they are called."""
+"""Lazy commands: help needs only their names and descriptions; calling one imports its code."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,42 +16,42 @@ CONFIG = 4
 
 
 class LazyCommand(TyperCommand):
-    """Stands in for a command or a group of commands."""
+    """A placeholder for a command, or for a group of commands."""
 
     def __init__(self, described: Command) -> None:
-        """Import what is at its address when it is called."""
+        """Take name and help from the description; import the code when it is called."""
         super().__init__(described.name, help=described.help)
         self.address = described.address
 
-    # Whoever runs, helps with or completes a command asks for its context first, and then goes on
-    # with the command in that context. Its types are Typer's own business.
+    # Running, help and completion all make the command's context first, and then go on with the
+    # command in that context. The types of the arguments are Typer's own.
     def make_context(self, *args: Any, **extra: Any) -> Any:
-        """The context of the command that it stands for."""
+        """Make the context of the real command."""
         return self.load().make_context(*args, **extra)
 
     def load(self) -> TyperCommand | TyperGroup:
-        """Import what it stands for."""
+        """Import the real command."""
         try:
-            found = load(self.address, field=str(self.name))
+            loaded = load(self.address, field=str(self.name))
         except InvalidInput as error:
             typer.echo(f"error {error}", err=True)
             raise typer.Exit(CONFIG) from None
-        if isinstance(found, typer.Typer):
-            group = get_group(found)
+        if isinstance(loaded, typer.Typer):
+            group = get_group(loaded)
             group.name = self.name
             return group
         alone = typer.Typer(add_completion=False)
-        alone.command(self.name)(found)
+        alone.command(self.name)(loaded)
         command = get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
 
 
 class LazyGroup(TyperGroup):
-    """Commands by their descriptions. Help and completion of names import none of them."""
+    """A group of lazy commands. Help and completion of names import none of them."""
 
     def describe(self, commands: Iterable[Command]) -> None:
-        """Add these; a name that is taken keeps the command that it has."""
+        """Add these commands; a name that is taken keeps its command."""
         for each in commands:
             if each.name not in self.commands:
                 self.add_command(LazyCommand(each))

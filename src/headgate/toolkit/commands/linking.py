@@ -1,4 +1,4 @@
-"""Signed links to the pages, made where the pages themselves are not served."""
+"""Signs links to the pages in a command, which does not serve the pages itself."""
 
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from headgate.toolkit.links import Links
 
 
-def links(app: App, *, json: bool = False) -> "Links":
-    """Signs with the keys in the settings, as `headgate serve` does."""
+def build_links(app: App, *, json: bool = False) -> "Links":
+    """Return a signer of links with the keys of the settings, as `headgate serve` has it."""
     from headgate.toolkit.links import Links
 
     return Links(signing_keys(load_settings(json=json), json=json), app.clock)
 
 
 def signing_keys(settings: "Settings", *, json: bool = False) -> KeyRing:
-    """What links are signed with."""
+    """Return the keys that sign links, or end with a message."""
     try:
         return settings.key_ring()
     except HeadgateError as error:
@@ -28,5 +28,5 @@ def signing_keys(settings: "Settings", *, json: bool = False) -> KeyRing:
 
 
 def site_url() -> str:
-    """Where the pages are."""
+    """Return the public address of the pages."""
     return load_settings().site_url

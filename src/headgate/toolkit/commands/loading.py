@@ -1,4 +1,4 @@
-"""Finding the application and its settings, and turning errors into advice."""
+"""Loads the application and its settings, and turns errors into messages and exit codes."""
 
 import importlib
 import sys
@@ -28,7 +28,7 @@ FAILED, USAGE, CONFIG = 1, 2, 4
 
 DatabaseOption = Annotated[
     str | None,
-    typer.Option("--database", "-d", help="Where jobs are kept. [env: HEADGATE_DATABASE]"),
+    typer.Option("--database", "-d", help="The database with the jobs. [env: HEADGATE_DATABASE]"),
 ]
 AppOption = Annotated[
     str | None,
@@ -38,8 +38,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout."
 
 
 def load_settings(*, json: bool = False) -> "Settings":
-    """The settings, or a message that names the one that is wrong."""
-    # They take long to load, and whoever asks for help needs none.
+    """Return the settings, or end with a message that names the wrong one."""
+    # Imported here: pydantic takes long to load, and `--help` does not need it.
     from pydantic import ValidationError
 
     from headgate.settings import Settings
@@ -57,7 +57,7 @@ def load_settings(*, json: bool = False) -> "Settings":
 
 
 def log_errors_only() -> None:
-    """For a command that shows by itself what goes on."""
+    """Log errors only, for a command that shows progress by itself."""
     configure(SystemClock(), json=False, level="error")
 
 
@@ -69,27 +69,27 @@ def load_app(
     tell: bool = False,
     json: bool = False,
 ) -> App:
-    """The application that was named; else one of the installed systems that can be started.
+    """Return the named application, or else one of all installed systems that are ready.
 
-    Systems that cannot be started are named where the command needs syncs, or is to `tell`.
+    Systems that are not ready are named if the command needs syncs, or with `tell`.
     """
     settings = load_settings(json=json)
     configure(SystemClock(), json=settings.log_format == "json", level=settings.log_level)
     if app and database:
         fail(
-            "--database: the app names its own database; leave one of the two out",
+            "--database: the app names its own database; use either --app or --database",
             code=USAGE,
             json=json,
         )
-    # A database on the command line goes before an app in the settings.
+    # A database on the command line overrides an app in the settings.
     named = app or (None if database else settings.app)
     if named:
         return _import(named, json=json)
-    systems = _systems(settings, tell=(needs_syncs or tell) and not json, json=json)
+    systems = _ready_systems(settings, tell=(needs_syncs or tell) and not json, json=json)
     if needs_syncs and not systems:
         fail(
-            "no system can be started: `headgate systems` says what each lacks. Or say where your "
-            "own syncs are declared: --app my_syncs:app, or HEADGATE_APP",
+            "no system can be started: `headgate systems` says what each lacks. Or name the app "
+            "with your own syncs: --app my_syncs:app, or HEADGATE_APP",
             code=CONFIG,
             json=json,
         )
@@ -105,14 +105,14 @@ def load_app(
         fail(str(error), code=CONFIG, json=json)
 
 
-def _systems(settings: "Settings", *, tell: bool, json: bool) -> Sequence[System]:
-    """The installed systems that are chosen and lack nothing; says which are left out."""
+def _ready_systems(settings: "Settings", *, tell: bool, json: bool) -> Sequence[System]:
+    """Return the chosen systems that lack no setting; print which are left out."""
     try:
-        found = [each for each in examine_systems(settings) if each.chosen]
+        chosen = [each for each in examine_systems(settings) if each.chosen]
     except InvalidInput as error:
         fail(str(error), code=CONFIG, json=json)
-    ready = [each.system for each in found if each.ready and each.system is not None]
-    left_out = [each.name for each in found if not each.ready]
+    ready = [each.system for each in chosen if each.ready and each.system is not None]
+    left_out = [each.name for each in chosen if not each.ready]
     if tell and left_out:
         messages.print(
             f"not started: {', '.join(left_out)}; `headgate systems` says what is missing",
@@ -127,34 +127,34 @@ def _import(named: str, *, json: bool) -> App:
         fail(
             f"--app: {named!r} is not module:attribute, such as my_syncs:app", code=USAGE, json=json
         )
-    # As with `python -m`: what lies in the present folder can be imported.
+    # As with `python -m`: modules in the present folder can be imported.
     sys.path.insert(0, "")
     try:
-        found: Any = getattr(importlib.import_module(module_name), attribute)
+        loaded: Any = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError, HeadgateError) as error:
         fail(f"--app: {redact(str(error))}", code=CONFIG, json=json)
-    if not isinstance(found, App):
+    if not isinstance(loaded, App):
         fail(
-            f"--app: {named} is a {type(found).__name__}, not a headgate.App",
+            f"--app: {named} is a {type(loaded).__name__}, not a headgate.App",
             code=CONFIG,
             json=json,
         )
-    return found
+    return loaded
 
 
 def run(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> T:
-    """Open the application, use it, close it; errors become messages and exit codes."""
+    """Open the application, call `use`, close it; errors become messages and exit codes."""
 
     async def opened() -> T:
         async with app:
             return await use(app)
 
-    with errors_told(json=json):
+    with report_errors(json=json):
         return event_loop.run(opened())
 
 
 @contextmanager
-def errors_told(*, json: bool = False) -> Iterator[None]:
+def report_errors(*, json: bool = False) -> Iterator[None]:
     """Turn errors into messages and exit codes."""
     try:
         yield
@@ -165,7 +165,7 @@ def errors_told(*, json: bool = False) -> Iterator[None]:
 
 
 def exit_code(error: HeadgateError) -> int:
-    """What the shell is told."""
+    """Return the exit code for an error."""
     match error:
         case InvalidInput():
             return USAGE
@@ -175,18 +175,18 @@ def exit_code(error: HeadgateError) -> int:
             return FAILED
 
 
-def told(error: HeadgateError, *, json: bool) -> None:
-    """Say what is wrong, and go on."""
-    _say(str(error), json=json, kind=type(error).__name__)
+def report_error(error: HeadgateError, *, json: bool) -> None:
+    """Print an error, and go on."""
+    _print_error(str(error), json=json, kind=type(error).__name__)
 
 
 def fail(message: str, *, code: int, json: bool = False, kind: str = "Error") -> NoReturn:
-    """Say what is wrong, and end."""
-    _say(message, json=json, kind=kind)
+    """Print an error, and exit."""
+    _print_error(message, json=json, kind=kind)
     raise typer.Exit(code)
 
 
-def _say(message: str, *, json: bool, kind: str) -> None:
+def _print_error(message: str, *, json: bool, kind: str) -> None:
     if json:
         print_json({"error": {"type": kind, "message": message}})
     else:

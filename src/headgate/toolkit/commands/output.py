@@ -1,4 +1,4 @@
-"""How the command line speaks: data on stdout, messages on stderr, JSON for whoever asks."""
+"""Prints for the command line: data on stdout, messages on stderr, JSON with `--json`."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ from headgate.flow.job_view import JobPage, JobView, OperatorView
 from headgate.model.job import JobEvent
 from headgate.model.states import JobState
 
-# Piped text is never wrapped: a line stays a line.
+# Piped output is never wrapped, so that each line stays one line.
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 messages = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
-#: Not colour alone: every state has its word, and a mark that reads without colour.
+#: The mark and colour of each state; the word and the mark make sense without the colour.
 _MARKS = {
     JobState.PENDING: ("○", "cyan"),
     JobState.RUNNING: ("▶", "blue"),
@@ -32,27 +32,27 @@ _MARKS = {
 
 
 def print_json(value: object) -> None:
-    """One JSON document on stdout."""
+    """Print one JSON document on stdout."""
     sys.stdout.write(to_json(value) + "\n")
 
 
 def state_text(job: JobView) -> Text:
-    """The state with its mark and colour."""
+    """Return the state with its mark and colour."""
     mark, colour = _MARKS[job.state]
     return Text(f"{mark} {job.state.value}", style=colour)
 
 
 def percent_text(job: JobView) -> str:
-    """How far along, in words."""
+    """Return the progress in words."""
     if job.percent is not None:
         return f"{job.percent:g} %"
     return f"{job.progress.done:,} done" if job.progress.done else ""
 
 
 def print_list(jobs: Sequence[JobView], *, limit: int, json: bool, none: str) -> None:
-    """The first `limit` jobs: as the API's page, or as a table; `none` says that there are none.
+    """Print jobs as the API's page or as a table, or the message `none` if there are none.
 
-    Whoever fills the page asks for one more than it holds: so it is known whether there is another.
+    `jobs` holds one more than `limit` if there is another page.
     """
     page = jobs[:limit]
     if json:
@@ -64,7 +64,7 @@ def print_list(jobs: Sequence[JobView], *, limit: int, json: bool, none: str) ->
 
 
 def _print_table(jobs: Sequence[JobView]) -> None:
-    """A table of jobs; plain and untruncated when piped."""
+    """Print a table of jobs; plain and untruncated when piped."""
     if not out.is_terminal:
         for job in jobs:
             fields = (job.id, job.state.value, job.sync, job.user_id, job.lane.value)
@@ -80,7 +80,7 @@ def _print_table(jobs: Sequence[JobView]) -> None:
 
 
 def print_facts(job: JobView) -> None:
-    """What is known of a job, a line a fact."""
+    """Print what is known of a job, one fact a line."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
@@ -109,15 +109,15 @@ def _facts(job: JobView) -> list[tuple[str, str]]:
     ]
 
 
-def _operators_facts(told: OperatorView | None) -> list[tuple[str, str]]:
-    if told is None:
+def _operators_facts(view: OperatorView | None) -> list[tuple[str, str]]:
+    if view is None:
         return []
     names = ("attempts", "deferrals", "crashes", "pauses")
-    failed = {name: getattr(told, name) for name in names if getattr(told, name)}
-    error = told.error or Failure()
+    failures = {name: getattr(view, name) for name in names if getattr(view, name)}
+    error = view.error or Failure()
     return [
-        ("waits because", told.waits_for or ""),
-        ("this chunk", counts_text(failed)),
+        ("waits because", view.waits_for or ""),
+        ("this chunk", counts_text(failures)),
         ("last error", ": ".join(part for part in (error.kind, error.message) if part)),
         ("caused by", error.cause or ""),
         ("raised at", error.raised_at or ""),
@@ -125,7 +125,7 @@ def _operators_facts(told: OperatorView | None) -> list[tuple[str, str]]:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """Numbers with their names, in a line."""
+    """Return numbers with their names, in one line."""
     return " · ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
@@ -134,7 +134,7 @@ def _time(at: datetime | None) -> str:
 
 
 def print_events(events: Sequence[JobEvent]) -> None:
-    """A job's story, a line an event."""
+    """Print a job's events, one a line."""
     for event in events:
         line = f"{_time(event.at)}  {event.kind:<14} {to_json(event.data)}"
         out.print(line, markup=False)

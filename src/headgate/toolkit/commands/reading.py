@@ -1,4 +1,4 @@
-"""Values as people type them."""
+"""Parses values that people type on the command line."""
 
 from datetime import UTC, date, datetime
 
@@ -6,26 +6,26 @@ from headgate.base.encoding import from_json
 from headgate.base.errors import InvalidInput
 
 
-def day(field: str, text: str) -> date:
-    """A day."""
+def parse_day(field: str, text: str) -> date:
+    """Parse a day, such as 2024-01-31."""
     try:
         return date.fromisoformat(text)
     except ValueError:
         raise InvalidInput(field, f"{text!r} is not a day, such as 2024-01-31") from None
 
 
-def moment(field: str, text: str) -> datetime:
-    """A moment."""
+def parse_time(field: str, text: str) -> datetime:
+    """Parse a time."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInput(
-            field, f"{text!r} is not a moment, such as {datetime(2024, 1, 31, tzinfo=UTC)}"
+            field, f"{text!r} is not a time, such as {datetime(2024, 1, 31, tzinfo=UTC)}"
         ) from None
 
 
-def json_object(field: str, text: str) -> dict[str, object]:
-    """A JSON object."""
+def parse_json_object(field: str, text: str) -> dict[str, object]:
+    """Parse a JSON object."""
     try:
         value = from_json(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Following an import in the terminal until it ends: a bar where there is a screen, else lines."""
+"""Follows a job in the terminal until it ends: with a bar on a screen, with lines in a pipe."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,15 +12,15 @@ from headgate.flow.job_view import JobStatus
 from headgate.model.states import JobState
 from headgate.toolkit.commands.output import messages, out, print_facts, print_json, state_text
 
-#: How often the store is asked. Locally that costs nothing; a screen shows no more.
+#: How often the status is read. Faster would show nothing more on a screen.
 LOOK_EVERY_S = 0.5
 
-#: What the shell is told when the awaited work ended otherwise than well, or not in time.
+#: Exit codes: the job ended without success; it had not ended when the time was up.
 ENDED_BADLY, STILL_RUNNING = 5, 8
 
 
 async def watch(app: App, job_id: str, *, user_id: str | None, timeout_s: float | None) -> int:
-    """Show the import until it ends; returns the exit code."""
+    """Show the job until it ends, and return the exit code."""
     began_s = app.clock.monotonic()
     with Screen() as screen:
         while True:
@@ -34,13 +34,13 @@ async def watch(app: App, job_id: str, *, user_id: str | None, timeout_s: float 
 
 
 async def watch_json(app: App, job_id: str, *, user_id: str | None, timeout_s: float | None) -> int:
-    """The same for programs: a document a line, whenever it changed."""
-    began_s, told = app.clock.monotonic(), None
+    """Do the same for programs: print a document a line, whenever the status changed."""
+    began_s, printed = app.clock.monotonic(), None
     while True:
         status = await app.jobs.status(job_id, user_id=user_id)
-        if status != told:
+        if status != printed:
             print_json(status)
-            told = status
+            printed = status
         if status.ended:
             return 0 if status.state is JobState.SUCCESS else ENDED_BADLY
         if timeout_s is not None and app.clock.monotonic() - began_s >= timeout_s:
@@ -49,10 +49,10 @@ async def watch_json(app: App, job_id: str, *, user_id: str | None, timeout_s: f
 
 
 class Screen:
-    """A bar that moves, or, where nothing can move, a line for every change."""
+    """The display of a job: a moving bar on a terminal, else a line for every change."""
 
     def __init__(self) -> None:
-        """On stderr: what is printed at the end is data, this is not."""
+        """Write to stderr: only the result at the end is data for stdout."""
         self._bar = Progress(
             BarColumn(bar_width=32),
             TextColumn("{task.fields[numbers]}"),
@@ -61,7 +61,7 @@ class Screen:
             transient=True,
         )
         self._task: TaskID | None = None
-        self._told: str | None = None
+        self._printed: str | None = None
 
     def __enter__(self) -> "Screen":
         if messages.is_terminal:
@@ -69,18 +69,18 @@ class Screen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # To stop a bar that was never shown would print an empty line.
+        # Stopping a bar that was never shown would print an empty line.
         if messages.is_terminal:
             self._bar.stop()
 
     def show(self, status: JobStatus, *, beside: Sequence[str] = ()) -> None:
-        """How it stands now; `beside` is told after it."""
+        """Show the present status, followed by `beside`."""
         text = " · ".join([status.message, *_finish(status), *beside])
         if not messages.is_terminal:
-            line = f"{numbers(status)}  {status.message}"
-            if line != self._told:
+            line = f"{progress_text(status)}  {status.message}"
+            if line != self._printed:
                 messages.print(line, markup=False)
-                self._told = line
+                self._printed = line
             return
         progress = status.progress
         if self._task is None:
@@ -90,12 +90,12 @@ class Screen:
             total=progress.total or None,
             completed=progress.done,
             description=text.replace("[", r"\["),
-            numbers=numbers(status),
+            numbers=progress_text(status),
         )
 
 
-def numbers(status: JobStatus) -> str:
-    """How far along."""
+def progress_text(status: JobStatus) -> str:
+    """Return the progress in numbers."""
     progress, percent = status.progress, status.percent
     whole = "" if progress.total is None else f"/{progress.total:,}"
     share = "" if percent is None else f" · {percent:g} %"
@@ -107,11 +107,11 @@ def _finish(status: JobStatus) -> list[str]:
         return ["taking longer than expected"]
     if status.finish is None:
         return []
-    return [f"done {span_of(status.finish.earliest, status.finish.latest)}"]
+    return [f"done {span_text(status.finish.earliest, status.finish.latest)}"]
 
 
-def span_of(earliest: datetime, latest: datetime) -> str:
-    """A range of time, for people, no finer than it can be known."""
+def span_text(earliest: datetime, latest: datetime) -> str:
+    """Return a range of time for people, to the minute: the forecast is no finer."""
     first, last = earliest.replace(second=0), latest.replace(second=0)
     if first == last:
         return f"about {format_time(first)}"
@@ -121,11 +121,11 @@ def span_of(earliest: datetime, latest: datetime) -> str:
 
 
 def print_status(status: JobStatus) -> None:
-    """How a job stands, whole, for an operator."""
+    """Print the whole status of a job, for an operator."""
     out.print(Text.assemble((status.id, "bold"), "  ", state_text(status)))
     out.print(status.message, markup=False)
     if status.progress.total:
-        out.print(f"{_strip(status)}  {numbers(status)}", markup=False)
+        out.print(f"{_bar_text(status)}  {progress_text(status)}", markup=False)
     for line in _finish(status):
         out.print(line, markup=False)
     print_facts(status)
@@ -135,6 +135,6 @@ def print_status(status: JobStatus) -> None:
         )
 
 
-def _strip(status: JobStatus, width: int = 24) -> str:
+def _bar_text(status: JobStatus, width: int = 24) -> str:
     filled = int((status.percent or 0.0) * width / 100)
     return "█" * filled + "░" * (width - filled)

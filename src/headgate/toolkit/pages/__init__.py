@@ -1,1 +1,1 @@
-"""Parts of a page: templates, static files, and answers that are safe in a browser."""
+"""Parts of a page: templates, static files, and responses with headers that protect a browser."""

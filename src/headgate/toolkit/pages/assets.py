@@ -1,4 +1,4 @@
-"""Static files of the pages: read once, named by their content, kept long by browsers."""
+"""Static files of the pages: read once, named by their content, cached by browsers for a year."""
 
 from hashlib import blake2b
 from pathlib import Path
@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from headgate.base.errors import InvalidInput
 
 STATIC = Path(__file__).parents[1] / "static"
-#: Where they are served.
+#: The path of a static file.
 PATH = "/static/{version}/{name}"
 TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -29,12 +29,12 @@ class Assets:
     """Files in memory; a request names one of them, never a path."""
 
     def __init__(self) -> None:
-        """Begin with the files that all pages share."""
+        """Load the files that all pages share."""
         self._files: dict[str, _Asset] = {}
         self.add(STATIC)
 
     def add(self, folder: Path) -> None:
-        """Serve the files of a folder too; two of one name must have the same content."""
+        """Serve the files of a folder too; files with the same name must have the same content."""
         for path in sorted(folder.rglob("*")):
             if path.suffix in TYPES:
                 asset = _read(path)
@@ -42,17 +42,17 @@ class Assets:
                     raise InvalidInput("static", f"two files are called {path.name}: rename {path}")
 
     def path(self, name: str) -> str:
-        """Where the file is, as long as it has the content that it has now."""
+        """Return the path of the file with its present content."""
         return PATH.format(version=self._files[name].version, name=name)
 
     async def serve(self, request: Request) -> Response:
-        """One file."""
+        """Return one file."""
         asset = self._files.get(request.path_params["name"])
         if asset is None:
             return Response(status_code=404)
         headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
-        # A page that an older or newer server made may ask here: it gets the file that there is,
-        # but must not keep it under that name.
+        # A page from an older or newer server may ask for another version. It gets the present
+        # file, but must not cache it under that version.
         if request.path_params["version"] == asset.version:
             headers["Cache-Control"] = "public, max-age=31536000, immutable"
         return Response(asset.content, media_type=asset.type, headers=headers)

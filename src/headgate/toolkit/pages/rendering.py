@@ -1,6 +1,6 @@
-"""From a template to an answer: escaped, tagged with its content, and locked down for the browser.
+"""Renders templates to HTML responses: escaped, with an ETag and strict security headers.
 
-No page holds a script or a style of its own, and none may be framed; a link is a secret, so no page
+No page contains inline scripts or styles, and none may be framed. A link is a secret, so no page
 tells another site where its visitor came from.
 """
 
@@ -18,9 +18,9 @@ from markupsafe import Markup, escape
 from headgate.toolkit.site import Site
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
-#: How soon a page asks again: while something is worked on, and while it rests.
+#: How often a page polls: while work goes on, and while it waits.
 POLL_WORKING_S, POLL_RESTING_S = 5, 10
-#: Asks for the part of the page that changes, alone.
+#: The header by which the page's script requests only the part that changes.
 FRAGMENT_HEADER = "X-Headgate-Fragment"
 
 _POLICY = (
@@ -37,21 +37,21 @@ HEADERS = {
     "Content-Security-Policy": "; ".join(_POLICY),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Nobody else learns the link; and our own forms say where they come from.
+    # No other site learns the link, and our own forms still say where they come from.
     "Referrer-Policy": "same-origin",
     "Cache-Control": "private, no-cache",
     "X-Robots-Tag": "noindex, nofollow",
 }
 
 
-#: As `flow/explain.py` writes them.
+#: Days and times as `flow/explain.py` writes them.
 _TIME = re.compile(
     r"\b(?P<day>\d{4}-\d{2}-\d{2})\b(?: (?P<clock>\d{2}:\d{2}(?::\d{2})?) UTC\b)?", re.ASCII
 )
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A state at a glance: a word, an icon and a tone, never a colour alone."""
+    """A state at a glance: a word, an icon and a tone, so that no colour stands alone."""
 
     word: str
     icon: str
@@ -59,7 +59,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Tile(msgspec.Struct, frozen=True, kw_only=True):
-    """One number."""
+    """One number on a page, with its label."""
 
     name: str
     label: str
@@ -68,18 +68,18 @@ class Tile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Button(msgspec.Struct, frozen=True):
-    """Where to go from a page that says only one thing."""
+    """The link of a page that shows one message."""
 
     text: str
     href: str
 
 
 class Pages:
-    """Renders the templates of a folder, and those that all pages share."""
+    """Renders the templates of one folder, and those that all pages share."""
 
     def __init__(self, site: Site, folder: Path) -> None:
-        """Templates are in `folder/templates`, the files that they name in `folder/static`."""
-        #: Empty, unless the server lives below a path of another one.
+        """Take templates from `folder/templates`, and their static files from `folder/static`."""
+        #: The path of the public URL; empty unless the site is served below a path.
         self.base = urlsplit(site.public_url).path.rstrip("/")
         site.assets.add(folder / "static")
         self._templates = jinja2.Environment(
@@ -92,10 +92,10 @@ class Pages:
         self._templates.globals.update(
             asset=lambda name: self.base + site.assets.path(name), base=self.base
         )
-        self._templates.filters["marked_times"] = marked_times
+        self._templates.filters["mark_times"] = mark_times
 
     def render(self, template: str, **values: object) -> str:
-        """The template with these values, escaped."""
+        """Render the template with these values, escaped."""
         return self._templates.get_template(template).render(values)
 
     def message(
@@ -107,7 +107,7 @@ class Pages:
         operator: str | None = None,
         tone: str = "quiet",
     ) -> Response:
-        """A page that says one thing; `operator` is for whoever runs the server."""
+        """Return a page with one message; `operator` is a note for whoever runs the server."""
         body = self.render(
             "message.html",
             heading=heading,
@@ -119,43 +119,43 @@ class Pages:
         return HTMLResponse(body, status, HEADERS)
 
     def not_found(self) -> Response:
-        """The same for every link that opens nothing, whatever is wrong with it."""
+        """Return the page for every link that does not work, whatever is wrong with it."""
         return self.message(
             404,
-            "There is nothing here",
-            "This link is not complete, or what it led to is gone. Ask for a new one.",
+            "This link does not work",
+            "It is incomplete, or the page that it led to is gone. Ask for a new link.",
         )
 
     def redirect(self, path: str) -> Response:
-        """Go on with a GET of one of our own paths."""
+        """Redirect to one of our own paths, with a GET."""
         return RedirectResponse(f"{self.base}{path}", 303, HEADERS)
 
 
-def marked_times(text: str) -> Markup:
-    """The text, escaped, with its days and times marked as such, so that none is torn apart."""
-    return Markup(_TIME.sub(_marked, str(escape(text))))
+def mark_times(text: str) -> Markup:
+    """Escape the text, and mark up its days and times so that no line break splits them."""
+    return Markup(_TIME.sub(_mark_time, str(escape(text))))
 
 
-def _marked(found: re.Match[str]) -> str:
-    day, clock = found["day"], found["clock"]
+def _mark_time(match: re.Match[str]) -> str:
+    day, clock = match["day"], match["clock"]
     if clock is None:
         return f'<time datetime="{day}" class="whole">{day}</time>'
-    shown = f'<span class="whole">{day}</span> <span class="whole">{clock} UTC</span>'
-    return f'<time datetime="{day}T{clock}Z">{shown}</time>'
+    text = f'<span class="whole">{day}</span> <span class="whole">{clock} UTC</span>'
+    return f'<time datetime="{day}T{clock}Z">{text}</time>'
 
 
 def etag(content: str) -> str:
-    """A strong entity tag: equal content, equal tag."""
+    """Return a strong entity tag: equal content, equal tag."""
     return f'"{blake2b(content.encode(), digest_size=16).hexdigest()}"'
 
 
-def tagged(request: Request, content: str) -> Response:
-    """The content with its tag; 304 where the asker has it already."""
+def page_response(request: Request, content: str) -> Response:
+    """Return the page with its ETag, or 304 if the browser has that version."""
     tag = etag(content)
     headers = {**HEADERS, "ETag": tag, "Vary": FRAGMENT_HEADER}
-    asked = request.headers.get("If-None-Match", "")
-    # A proxy that compresses makes a tag weak: it is still the same content.
-    known = {each.strip().removeprefix("W/") for each in asked.split(",")}
+    tags = request.headers.get("If-None-Match", "")
+    # A proxy that compresses makes a tag weak; the content is still the same.
+    known = {each.strip().removeprefix("W/") for each in tags.split(",")}
     if tag in known or "*" in known:
         return Response(status_code=304, headers=headers)
     return HTMLResponse(content, headers=headers)

@@ -1,4 +1,4 @@
-"""A router for pages: each has a page for every way in which it may come to nothing."""
+"""A router for pages: when one cannot be shown, the visitor gets a page that says why."""
 
 from collections.abc import Awaitable, Callable
 
@@ -13,22 +13,25 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class PageRouter(APIRouter):
-    """Routes for people; they are no part of the API, and not in its description."""
+    """Routes of pages, which are not part of the API's description."""
 
     def __init__(self, pages: Pages) -> None:
-        """Errors are told by `pages`."""
+        """Show errors with the templates of `pages`."""
         super().__init__()
         self._pages = pages
 
     def add(self, path: str, handler: Handler, *methods: str) -> None:
         """Let `handler` answer requests to `path`."""
         self.add_api_route(
-            path, _guarded(handler, self._pages), methods=list(methods), include_in_schema=False
+            path,
+            _with_error_pages(handler, self._pages),
+            methods=list(methods),
+            include_in_schema=False,
         )
 
 
-def _guarded(handler: Handler, pages: Pages) -> Handler:
-    """The same, with a page for each way in which it may come to nothing."""
+def _with_error_pages(handler: Handler, pages: Pages) -> Handler:
+    """Wrap the handler: each expected error becomes a page."""
 
     async def guarded(request: Request) -> Response:
         try:
@@ -41,7 +44,9 @@ def _guarded(handler: Handler, pages: Pages) -> Handler:
             return pages.not_found()
         except StoreUnavailable:
             response = pages.message(
-                503, "Just a moment", "We cannot look right now. Try again in a minute."
+                503,
+                "Just a moment",
+                "The database does not answer right now. Try again in a minute.",
             )
             response.headers["Retry-After"] = "30"
             return response

@@ -1,4 +1,4 @@
-"""What only an admin's key may do: users' plans, and how the budgets stand."""
+"""The API for admins: users' plans, and the use of the budgets."""
 
 from datetime import datetime
 from typing import Annotated
@@ -9,11 +9,10 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from headgate.flow.users import PLAN_LENGTH_MAX
-from headgate.toolkit.api import examples
-from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.budgets import WindowDocument
-from headgate.toolkit.api.documents import Name, shows, takes
-from headgate.toolkit.api.route import TheAdmin, TheApp, reads, router, writes
+from headgate.toolkit.api.documents import Name, request_config, response_config
+from headgate.toolkit.api.route import TheAdmin, TheApp, get_problems, router, write_problems
 
 UserId = Annotated[Name, Path(description="The user.")]
 
@@ -21,26 +20,26 @@ routes = router("/v1", "Administration")
 
 
 class SetPlan(BaseModel):
-    """The plan that a user has from now on."""
+    """The new plan of a user."""
 
-    model_config = takes(examples.PLAN)
+    model_config = request_config(examples.PLAN)
 
     plan: Name = Field(max_length=PLAN_LENGTH_MAX)
 
 
 class UserDocument(BaseModel):
-    """What is known of a user."""
+    """A user and their plan."""
 
-    model_config = shows(examples.USER)
+    model_config = response_config(examples.USER)
 
     id: str
-    plan: str | None = Field(description="null where none was set.")
+    plan: str | None = Field(description="null if none was set.")
 
 
 class BudgetDocument(BaseModel):
-    """How a provider's budget stands."""
+    """The use of a provider's budget."""
 
-    model_config = shows(examples.BUDGET)
+    model_config = response_config(examples.BUDGET)
 
     source: str
     connection_id: str | None = Field(description="null: of the whole application.")
@@ -56,7 +55,7 @@ class BudgetDocument(BaseModel):
 class BudgetList(BaseModel):
     """Every declared budget."""
 
-    model_config = shows({"data": [examples.BUDGET]})
+    model_config = response_config({"data": [examples.BUDGET]})
 
     data: list[BudgetDocument]
 
@@ -66,12 +65,12 @@ class BudgetList(BaseModel):
     operation_id="get_user",
     summary="A user's plan",
     response_model=UserDocument,
-    responses=reads("not_found"),
+    responses=get_problems("not_found"),
 )
 async def get_user(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
-    """Who was never told of has no plan."""
+    """A user that Headgate does not know yet has no plan."""
     plan = await app.users.plan_of(user_id)
-    return answers.document(UserDocument(id=user_id, plan=plan))
+    return responses.json_response(UserDocument(id=user_id, plan=plan))
 
 
 @routes.put(
@@ -79,24 +78,24 @@ async def get_user(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
     operation_id="set_user_plan",
     summary="Set a user's plan",
     response_model=UserDocument,
-    responses=writes("not_found"),
+    responses=write_problems("not_found"),
 )
 async def set_user(app: TheApp, caller: TheAdmin, user_id: UserId, body: SetPlan) -> Response:
-    """What the plan includes is the application's to say."""
+    """The application decides what a plan includes."""
     await app.users.set_plan(user_id, body.plan)
-    return answers.document(UserDocument(id=user_id, plan=body.plan))
+    return responses.json_response(UserDocument(id=user_id, plan=body.plan))
 
 
 @routes.get(
     "/budgets",
     operation_id="list_budgets",
-    summary="How the providers' budgets stand",
+    summary="The use of the providers' budgets",
     response_model=BudgetList,
-    responses=reads(),
+    responses=get_problems(),
 )
 async def budgets(app: TheApp, caller: TheAdmin) -> Response:
-    """What is used, what is left, and what is kept for live work."""
+    """What is used, what is left, and what is reserved for live work."""
     uses = [
         msgspec.to_builtins(each, builtin_types=(datetime,)) for each in await app.budgets.use()
     ]
-    return answers.document(BudgetList(data=[BudgetDocument(**each) for each in uses]))
+    return responses.json_response(BudgetList(data=[BudgetDocument(**each) for each in uses]))

@@ -1,4 +1,4 @@
-"""Users' connections to providers, under /v1."""
+"""The API for connections, under /v1/connections: list, connect, pause, resume, remove."""
 
 from datetime import datetime
 from functools import partial
@@ -15,21 +15,20 @@ from headgate.flow.connect import VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.documents import connection_document, page_document
 from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.states import ConnectionState
-from headgate.toolkit.api import examples
-from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import LinkDocument, Name, Page, shows, takes
+from headgate.toolkit.api.documents import LinkDocument, Name, Page, request_config, response_config
 from headgate.toolkit.api.jobs import NOT_MODIFIED
 from headgate.toolkit.api.route import (
-    REPEATABLE,
+    IDEMPOTENT,
     IfNoneMatch,
     TheApp,
     TheCaller,
     TheSite,
-    posts,
-    reads,
+    get_problems,
+    post_problems,
     router,
-    writes,
+    write_problems,
 )
 from headgate.toolkit.links import CONNECT_PATH
 
@@ -44,21 +43,21 @@ routes = router("/v1/connections", "Connections")
 
 
 class Connect(BaseModel):
-    """The provider whose account a user is to connect."""
+    """The source whose account a user is to connect."""
 
-    model_config = takes(examples.CONNECT)
+    model_config = request_config(examples.CONNECT)
 
     user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
     source: Name
     connection_id: Name | None = Field(
-        default=None, description="One that is to be connected again, to the same account."
+        default=None, description="A connection to connect again, to the same account."
     )
 
 
 class HandOver(BaseModel):
-    """A token that a user copied from the provider, and whose account it opens."""
+    """A token that a user copied from the provider, and the account that it belongs to."""
 
-    model_config = takes(examples.HAND_OVER)
+    model_config = request_config(examples.HAND_OVER)
 
     user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
     source: Name
@@ -66,23 +65,23 @@ class HandOver(BaseModel):
         min_length=1,
         max_length=VALUE_LENGTH_MAX,
         repr=False,
-        description="One line of printable ASCII. It is stored encrypted, and never told again.",
+        description="One line of printable ASCII. It is stored encrypted, and never sent back.",
         json_schema_extra={"format": "password", "writeOnly": True},
     )
     external_id: Name | None = Field(
         default=None,
-        description="What the provider calls the account: the same again gets the new token, and "
-        "makes no second connection.",
+        description="The provider's id of the account. If it is connected already, it gets the new "
+        "token, and there is no second connection.",
     )
     connection_id: Name | None = Field(
-        default=None, description="One whose token is to be replaced, of the same account."
+        default=None, description="A connection whose token to replace, to the same account."
     )
 
 
 class ConnectionDocument(BaseModel):
     """A user's link to a provider."""
 
-    model_config = shows(examples.CONNECTION)
+    model_config = response_config(examples.CONNECTION)
 
     id: str
     user_id: str
@@ -93,7 +92,7 @@ class ConnectionDocument(BaseModel):
     error: str | None = Field(description="The last error, for an admin's key; else null.")
     external_id: str | None = Field(description="What the provider calls the account.")
     scopes: list[str]
-    expires_at: datetime | None = Field(description="When the access token ends.")
+    expires_at: datetime | None = Field(description="When the access token expires.")
     created_at: datetime
     updated_at: datetime
 
@@ -101,10 +100,10 @@ class ConnectionDocument(BaseModel):
 class ConnectionPage(Page[ConnectionDocument]):
     """A user's connections."""
 
-    model_config = shows({"data": [examples.CONNECTION], "next_cursor": None})
+    model_config = response_config({"data": [examples.CONNECTION], "next_cursor": None})
 
 
-def _shown(connection: Connection, caller: Caller) -> ConnectionDocument:
+def _to_document(connection: Connection, caller: Caller) -> ConnectionDocument:
     return ConnectionDocument.model_validate(
         connection_document(connection, operator=caller.is_admin)
     )
@@ -115,29 +114,29 @@ def _shown(connection: Connection, caller: Caller) -> ConnectionDocument:
     operation_id="list_connections",
     summary="List a user's connections",
     response_model=ConnectionPage,
-    responses=reads(),
+    responses=get_problems(),
 )
 async def list_connections(
     app: TheApp,
     caller: TheCaller,
     user_id: Annotated[Name | None, Query(description="An admin's key has to name one.")] = None,
     limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many, at most.")] = 50,
-    after: Annotated[Name | None, Query(description="`next_cursor`.")] = None,
+    after: Annotated[Name | None, Query(description="`next_cursor` of the page before.")] = None,
 ) -> Response:
-    """Their states, and never what is secret about them."""
-    user_id = caller.acting_for(user_id)
+    """Lists their states; credentials are never part of a response."""
+    user_id = caller.require_user(user_id)
     found = await app.connections.of_user(user_id, limit=limit + 1, after=after)
     document = partial(connection_document, operator=caller.is_admin)
     page = page_document(found, limit, document)
-    return answers.document(ConnectionPage.model_validate(page))
+    return responses.json_response(ConnectionPage.model_validate(page))
 
 
 @routes.get(
     "/{connection_id}",
     operation_id="get_connection",
-    summary="How a connection stands",
+    summary="Get a connection",
     response_model=ConnectionDocument,
-    responses={**NOT_MODIFIED, **reads("not_found")},
+    responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def get_connection(
     request: Request,
@@ -146,52 +145,56 @@ async def get_connection(
     connection_id: ConnectionId,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Its state, and never what is secret about it."""
+    """Shows its state; credentials are never part of a response."""
     found = await app.connections.get(connection_id, user_id=caller.owner)
-    return answers.polled(request, _shown(found, caller))
+    return responses.etag_response(request, _to_document(found, caller))
 
 
 @routes.post(
     "",
     operation_id="make_connect_link",
-    summary="A link that lets a user connect an account",
+    summary="Make a link by which a user connects an account",
     response_model=LinkDocument,
-    dependencies=[REPEATABLE],
-    responses=posts("not_found"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found"),
 )
 async def connect(site: TheSite, caller: TheCaller, body: Connect) -> Response:
-    """It leads to the provider's own page and back."""
-    user_id = caller.acting_for(body.user_id)
+    """The link leads to the provider's own page and back."""
+    user_id = caller.require_user(body.user_id)
     _check_way(site.app, body.source, ConnectBy.PAGE)
     if body.connection_id is not None:
         known = await site.app.connections.get(body.connection_id, user_id=user_id)
         if known.source != body.source:
-            raise InvalidInput("connection_id", f"{known.id} is not to {body.source}")
-    path = site.links.connect(source=body.source, user_id=user_id, connection_id=body.connection_id)
+            raise InvalidInput("connection_id", f"{known.id} is not a connection to {body.source}")
+    path = site.links.connect_path(
+        source=body.source, user_id=user_id, connection_id=body.connection_id
+    )
     made = site.links.open_connect(path.removeprefix(CONNECT_PATH))
-    return answers.secret(LinkDocument(url=f"{site.public_url}{path}", expires_at=made.expires_at))
+    return responses.secret_response(
+        LinkDocument(url=f"{site.public_url}{path}", expires_at=made.expires_at)
+    )
 
 
 @routes.post(
     "/tokens",
     operation_id="connect_with_token",
-    summary="Connect an account by a token that its user copied from the provider",
+    summary="Connect an account with a token that its user copied from the provider",
     status_code=201,
     response_model=ConnectionDocument,
-    dependencies=[REPEATABLE],
+    dependencies=[IDEMPOTENT],
     responses={
         200: {
             "model": ConnectionDocument,
-            "description": "The account was connected before, and has the new token now.",
+            "description": "The account was connected before; the new token replaces the old one.",
             "headers": _LOCATION,
         },
         201: {"description": "The account is connected.", "headers": _LOCATION},
-        **posts("not_found", "conflict"),
+        **post_problems("not_found", "conflict"),
     },
 )
 async def connect_with_token(app: TheApp, caller: TheCaller, body: HandOver) -> Response:
-    """For providers without a page to consent on. No answer and no log holds the token."""
-    user_id = caller.acting_for(body.user_id)
+    """For providers without a consent page. No response and no log contains the token."""
+    user_id = caller.require_user(body.user_id)
     _check_way(app, body.source, ConnectBy.TOKEN)
     connection = await app.connections.connect_with_token(
         body.source,
@@ -200,8 +203,8 @@ async def connect_with_token(app: TheApp, caller: TheCaller, body: HandOver) -> 
         external_id=body.external_id,
         connection_id=body.connection_id,
     )
-    return answers.document(
-        _shown(connection, caller),
+    return responses.json_response(
+        _to_document(connection, caller),
         # The version goes up whenever a connection that was there gets other credentials.
         status=201 if connection.version == 1 else 200,
         headers={"Location": f"/v1/connections/{connection.id}"},
@@ -209,56 +212,56 @@ async def connect_with_token(app: TheApp, caller: TheCaller, body: HandOver) -> 
 
 
 def _check_way(app: App, source: str, wanted: ConnectBy) -> None:
-    """Refuse a source that is connected in the other way, and say where."""
+    """Refuse a source that is connected in the other way, and name the path for it."""
     way = app.connections.connects_by(source)
     if way is wanted:
         return
     if way is ConnectBy.PAGE:
         problem = "is connected on the provider's page: ask POST /v1/connections for a link to it"
     else:
-        problem = "has no page to connect on: hand the token over to POST /v1/connections/tokens"
+        problem = "has no page to connect on: send the token to POST /v1/connections/tokens"
     raise InvalidInput("source", f"{source!r} {problem}")
 
 
 @routes.post(
     "/{connection_id}/pause",
     operation_id="pause_connection",
-    summary="Let a connection's jobs wait",
+    summary="Pause a connection, so that its jobs wait",
     response_model=ConnectionDocument,
-    dependencies=[REPEATABLE],
-    responses=posts("not_found", "illegal_transition"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found", "illegal_transition"),
 )
 async def pause(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
-    """Until it is resumed."""
+    """The jobs wait until the connection is resumed."""
     known = app.connections
     paused = await known.pause(connection_id, user_id=caller.owner)
-    return answers.document(_shown(paused, caller))
+    return responses.json_response(_to_document(paused, caller))
 
 
 @routes.post(
     "/{connection_id}/resume",
     operation_id="resume_connection",
-    summary="Let a connection's jobs go on",
+    summary="Resume a connection, so that its jobs go on",
     response_model=ConnectionDocument,
-    dependencies=[REPEATABLE],
-    responses=posts("not_found", "illegal_transition"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found", "illegal_transition"),
 )
 async def resume(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
-    """Those that wait look again within five minutes."""
+    """Jobs that wait for it go on within five minutes."""
     known = app.connections
     resumed = await known.resume(connection_id, user_id=caller.owner)
-    return answers.document(_shown(resumed, caller))
+    return responses.json_response(_to_document(resumed, caller))
 
 
 @routes.delete(
     "/{connection_id}",
     operation_id="remove_connection",
-    summary="Forget a connection with its credentials, and what was fetched one by one for it",
+    summary="Remove a connection with its credentials and its items",
     status_code=204,
     response_class=Response,
-    responses={204: {"description": "It is gone."}, **writes("not_found")},
+    responses={204: {"description": "The connection is removed."}, **write_problems("not_found")},
 )
 async def remove(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
-    """Its items go with it, and what was fetched for them; imported records stay."""
+    """Items and their documents are removed too; imported records stay."""
     await app.connections.remove(connection_id, user_id=caller.owner)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI makes of the routes, with problems and examples in it."""
+"""The OpenAPI document: FastAPI derives it from the routes; problems and examples are added."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _REF = "#/components/schemas/"
 
 
 def describe(web: FastAPI) -> dict[str, Any]:
-    """The whole document."""
+    """Return the whole document."""
     document = FastAPI.openapi(web)
     schemas = document["components"]["schemas"]
     schemas["Problem"] = Problem.model_json_schema(ref_template=_REF + "{model}")
@@ -25,25 +25,25 @@ def describe(web: FastAPI) -> dict[str, Any]:
 
 
 def _exemplify(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Put each model's example where readers look for it: beside the operation's own schema."""
+    """Copy each model's example to the operations, where readers look for it."""
     bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
     for body in bodies:
-        told = body.get("content", {}).get(_JSON)
-        if told is None:
+        content = body.get("content", {}).get(_JSON)
+        if content is None:
             continue
-        for name in _named(told["schema"]):
+        for name in _model_names(content["schema"]):
             for example in schemas[name].get("examples", ()):
-                told.setdefault("examples", {})[name] = {"value": example}
+                content.setdefault("examples", {})[name] = {"value": example}
 
 
-def _named(schema: dict[str, Any]) -> list[str]:
-    """The models that a schema refers to."""
+def _model_names(schema: dict[str, Any]) -> list[str]:
+    """Return the names of the models that a schema refers to."""
     options = [schema, *schema.get("anyOf", ())]
     return [each["$ref"].removeprefix(_REF) for each in options if "$ref" in each]
 
 
 def install(web: FastAPI) -> None:
-    """Describe `web` by this document."""
+    """Serve this document as /openapi.json."""
 
     def openapi() -> dict[str, Any]:
         if web.openapi_schema is None:

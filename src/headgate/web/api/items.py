@@ -1,7 +1,7 @@
-"""Items under /v1: things that are fetched one by one, of whatever collection.
+"""The API for items, under /v1/items: things of any collection that are fetched one by one.
 
-Whose an item is, is part of every question that the store is asked: one that is another's is as if
-it were not there. What was fetched for it is served by whoever knows what it is.
+Every query to the store names the user, so another user's item is not found. The system that knows
+what an item is serves its document.
 """
 
 from datetime import datetime
@@ -16,23 +16,22 @@ from headgate.flow.documents import item_document, page_document
 from headgate.model.item import Item
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
-from headgate.toolkit.api import examples
-from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Name, Page, shows
+from headgate.toolkit.api.documents import Name, Page, response_config
 from headgate.toolkit.api.jobs import NOT_MODIFIED, Limit
 from headgate.toolkit.api.route import (
-    REPEATABLE,
+    IDEMPOTENT,
     IfNoneMatch,
     TheAdmin,
     TheApp,
     TheCaller,
-    posts,
-    reads,
+    get_problems,
+    post_problems,
     router,
 )
 
-#: An application makes up the ids of its items: others than these are NotFound without a look.
+#: Applications choose the ids of their items; an id of another form is NotFound without a query.
 _AN_ID: dict[str, Any] = {
     "min_length": 1,
     "max_length": 500,
@@ -45,23 +44,23 @@ routes = router("/v1/items", "Items")
 
 
 class ItemDocument(BaseModel):
-    """A thing that is fetched by itself, and how it stands."""
+    """A thing that is fetched by itself, and its state."""
 
-    model_config = shows(examples.ITEM)
+    model_config = response_config(examples.ITEM)
 
     id: str
-    collection: str = Field(description="What kind of thing it is.")
+    collection: str = Field(description="The kind of thing.")
     user_id: str
     connection_id: str
-    external_id: str | None = Field(description="What the provider calls it; null: not known yet.")
+    external_id: str | None = Field(description="The provider's id; null: not known yet.")
     lane: Lane
-    start_time: datetime = Field(description="Its place in time: the oldest is fetched first.")
+    start_time: datetime = Field(description="The time of the thing: the oldest is fetched first.")
     state: ItemState
-    stuck: bool = Field(description="It has failed for good, until it is reset.")
+    stuck: bool = Field(description="Whether it has failed for good, until it is reset.")
     retry_count: int = Field(description="Failed fetches.")
-    deferrals: int = Field(description="Times that the provider put it off.")
+    deferrals: int = Field(description="How often the provider asked to wait.")
     crashes: int = Field(description="Workers that were lost while they fetched it.")
-    next_attempt_at: datetime | None = Field(description="null: nothing happens by itself.")
+    next_attempt_at: datetime | None = Field(description="null: no fetch is planned.")
     deferred_until: datetime | None
     attempted_at: datetime | None
     limited_at: datetime | None = Field(description="When the provider last answered 429 for it.")
@@ -74,10 +73,10 @@ class ItemDocument(BaseModel):
 class ItemPage(Page[ItemDocument]):
     """Items, in the order of their ids."""
 
-    model_config = shows({"data": [examples.ITEM], "next_cursor": None})
+    model_config = response_config({"data": [examples.ITEM], "next_cursor": None})
 
 
-def _shown(item: Item, caller: Caller) -> ItemDocument:
+def _to_document(item: Item, caller: Caller) -> ItemDocument:
     return ItemDocument.model_validate(item_document(item, operator=caller.is_admin))
 
 
@@ -86,7 +85,7 @@ def _shown(item: Item, caller: Caller) -> ItemDocument:
     operation_id="list_items",
     summary="List items, in the order of their ids",
     response_model=ItemPage,
-    responses=reads(),
+    responses=get_problems(),
 )
 async def list_items(
     app: TheApp,
@@ -97,25 +96,25 @@ async def list_items(
     limit: Limit = 50,
     after: AfterItem = None,
 ) -> Response:
-    """A user's key lists that user's items, an admin's everybody's."""
+    """A user's key lists that user's items, an admin's key those of all users."""
     found = await app.items.list(
         collection,
-        user_id=caller.looking_at(user_id),
+        user_id=caller.visible_user(user_id),
         states=state or (),
         limit=limit + 1,
         after=after,
     )
     document = partial(item_document, operator=caller.is_admin)
-    return answers.document(ItemPage.model_validate(page_document(found, limit, document)))
+    return responses.json_response(ItemPage.model_validate(page_document(found, limit, document)))
 
 
 # `path`: an id may hold a slash.
 @routes.get(
     "/{item_id:path}",
     operation_id="get_item",
-    summary="How an item stands",
+    summary="Get an item",
     response_model=ItemDocument,
-    responses={**NOT_MODIFIED, **reads("not_found")},
+    responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def get_item(
     request: Request,
@@ -124,9 +123,9 @@ async def get_item(
     item_id: ItemId,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Its state, its tries and its last error."""
+    """Shows its state, its attempts and its last error."""
     item = await app.items.get(item_id, user_id=caller.owner)
-    return answers.polled(request, _shown(item, caller))
+    return responses.etag_response(request, _to_document(item, caller))
 
 
 @routes.post(
@@ -134,9 +133,9 @@ async def get_item(
     operation_id="reset_item",
     summary="Fetch an item afresh",
     response_model=ItemDocument,
-    dependencies=[REPEATABLE],
-    responses=posts("not_found", "illegal_transition", "conflict"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found", "illegal_transition", "conflict"),
 )
 async def reset(caller: TheAdmin, app: TheApp, item_id: ItemId) -> Response:
-    """With a clean sheet: whoever holds it is shut out, and a job that fetches it is asked for."""
-    return answers.document(_shown(await app.items.reset(item_id), caller))
+    """Clears its attempts, takes it from the worker that claimed it, and makes sure of a job."""
+    return responses.json_response(_to_document(await app.items.reset(item_id), caller))

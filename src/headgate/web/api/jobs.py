@@ -1,4 +1,4 @@
-"""Jobs under /v1: starting, following and steering imports of history."""
+"""The API for jobs, under /v1/jobs: start a backfill, follow a job, pause, resume or cancel it."""
 
 from collections.abc import Awaitable, Callable
 from datetime import date, timedelta
@@ -13,7 +13,7 @@ from headgate.flow.backfill import BackfillRequest
 from headgate.flow.job_view import DayPage, EventPage, day_view, event_for_user
 from headgate.model.job import Job
 from headgate.model.states import JobState
-from headgate.toolkit.api import responses as answers
+from headgate.toolkit.api import responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import (
     Day,
@@ -26,8 +26,8 @@ from headgate.toolkit.api.documents import (
     MakeLink,
     Name,
     StartJob,
-    listed,
-    shown,
+    job_page,
+    status_for_caller,
 )
 from headgate.toolkit.api.jobs import (
     ACCEPTED,
@@ -36,20 +36,20 @@ from headgate.toolkit.api.jobs import (
     PAGE_MAX,
     After,
     Limit,
-    accepted,
+    accepted_response,
     check_connection,
-    saying,
-    started,
+    rename_fields,
+    start_backfill,
 )
 from headgate.toolkit.api.route import (
-    REPEATABLE,
+    IDEMPOTENT,
     IfNoneMatch,
     JobKey,
     TheApp,
     TheCaller,
     TheSite,
-    posts,
-    reads,
+    get_problems,
+    post_problems,
     router,
 )
 from headgate.toolkit.links import PROGRESS_PATH
@@ -62,7 +62,7 @@ _ENGINE_WORDS = {"start": "start_date", "end": "end_date"}
 _CONTROLS = ("not_found", "illegal_transition", "job_cancelled", "conflict")
 _TAGGED = {
     "headers": {
-        "ETag": {"description": "Of this very document.", "schema": {"type": "string"}},
+        "ETag": {"description": "The version of the document.", "schema": {"type": "string"}},
     }
 }
 
@@ -75,14 +75,14 @@ routes = router("/v1/jobs", "Jobs")
 @routes.post(
     "",
     operation_id="start_job",
-    summary="Start an import of history, or forecast one",
+    summary="Start a backfill, or forecast one",
     status_code=202,
     response_model=JobModel,
-    dependencies=[REPEATABLE],
+    dependencies=[IDEMPOTENT],
     responses={
         200: {"model": ForecastModel, "description": "The forecast, for `dry_run`."},
         **ACCEPTED,
-        **posts("plan_required", "active_job_exists", "not_connected", "not_found"),
+        **post_problems("plan_required", "active_job_exists", "not_connected", "not_found"),
     },
 )
 async def start(
@@ -90,7 +90,7 @@ async def start(
 ) -> Response:
     """Store a job that reads each day of the range, the newest first."""
     wanted = BackfillRequest(
-        user_id=caller.acting_for(body.user_id),
+        user_id=caller.require_user(body.user_id),
         source=body.source,
         destination=body.destination,
         start=body.start_date,
@@ -100,12 +100,12 @@ async def start(
         destination_connection_id=body.destination_connection_id,
         key=key,
     )
-    with saying(_ENGINE_WORDS):
+    with rename_fields(_ENGINE_WORDS):
         if body.dry_run:
             check_connection(app, caller, wanted.source, wanted.connection_id)
-            return answers.document(await app.backfills.forecast(wanted))
-        job = await started(app, caller, wanted)
-    return await accepted(request, app, caller, job)
+            return responses.json_response(await app.backfills.forecast(wanted))
+        job = await start_backfill(app, caller, wanted)
+    return await accepted_response(request, app, caller, job)
 
 
 # ---- following ---------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ async def start(
     operation_id="list_jobs",
     summary="List jobs, the newest first",
     response_model=JobPageModel,
-    responses=reads(),
+    responses=get_problems(),
 )
 async def list_jobs(
     app: TheApp,
@@ -127,15 +127,15 @@ async def list_jobs(
     limit: Limit = 50,
     after: After = None,
 ) -> Response:
-    """A user's key lists that user's jobs, an admin's everybody's."""
+    """A user's key lists that user's jobs, an admin's key those of all users."""
     jobs = await app.jobs.list(
-        user_id=caller.looking_at(user_id),
+        user_id=caller.visible_user(user_id),
         sync=sync,
         states=state or (),
         limit=limit + 1,
         before=after,
     )
-    return answers.document(await listed(app, jobs, caller, limit=limit))
+    return responses.json_response(await job_page(app, jobs, caller, limit=limit))
 
 
 async def _status(
@@ -145,27 +145,27 @@ async def _status(
     job_id: JobId,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
+    """Poll after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
     status = await app.jobs.status(job_id, user_id=caller.owner)
-    return answers.polled(request, shown(status, caller))
+    return responses.etag_response(request, status_for_caller(status, caller))
 
 
 for _path, _id in (("/{job_id}", "get_job"), ("/{job_id}/status", "get_job_status")):
     routes.get(
         _path,
         operation_id=_id,
-        summary="How a job stands",
+        summary="Get a job's status",
         response_model=JobModel,
-        responses={200: _TAGGED, **NOT_MODIFIED, **reads("not_found")},
+        responses={200: _TAGGED, **NOT_MODIFIED, **get_problems("not_found")},
     )(_status)
 
 
 @routes.get(
     "/{job_id}/events",
     operation_id="list_job_events",
-    summary="A job's story, in order",
+    summary="List a job's events, in order",
     response_model=EventPageModel,
-    responses=reads("not_found"),
+    responses=get_problems("not_found"),
 )
 async def events(
     app: TheApp,
@@ -174,20 +174,20 @@ async def events(
     limit: Limit = PAGE_MAX,
     after: Annotated[int, Query(ge=0, le=_EVENT_ID_MAX, description="`next_cursor`.")] = 0,
 ) -> Response:
-    """What happened to the job, event by event."""
+    """Lists what happened to the job, the oldest first."""
     job = await app.jobs.get(job_id, user_id=caller.owner)
-    told = await app.jobs.events(job.id, after=after, limit=limit + 1)
-    page = [each if caller.is_admin else event_for_user(each) for each in told[:limit]]
-    more = str(page[-1].id) if len(told) > limit else None
-    return answers.document(EventPage(data=page, next_cursor=more))
+    entries = await app.jobs.events(job.id, after=after, limit=limit + 1)
+    page = [each if caller.is_admin else event_for_user(each) for each in entries[:limit]]
+    more = str(page[-1].id) if len(entries) > limit else None
+    return responses.json_response(EventPage(data=page, next_cursor=more))
 
 
 @routes.get(
     "/{job_id}/days",
     operation_id="list_job_days",
-    summary="What is known of each day of a job's range",
+    summary="List the days of a job's range, with what is known of each",
     response_model=DayPageModel,
-    responses=reads("not_found"),
+    responses=get_problems("not_found"),
 )
 async def days(
     app: TheApp,
@@ -196,13 +196,13 @@ async def days(
     limit: Annotated[int, Query(ge=1, le=DAYS_MAX, description="How many, at most.")] = 366,
     after: Annotated[Day | None, Query(description="`next_cursor` of the page before.")] = None,
 ) -> Response:
-    """Every day in order; one that nobody has read yet has no status."""
+    """Lists every day in order; a day that has not been read yet has no status."""
     job = await app.jobs.get(job_id, user_id=caller.owner)
     if job.start_date is None or job.end_date is None:
-        return answers.document(DayPage(data=[], next_cursor=None))
+        return responses.json_response(DayPage(data=[], next_cursor=None))
     wanted = _days(max(job.start_date, after or date.min), job.end_date, limit, skip=after)
     if not wanted:
-        return answers.document(DayPage(data=[], next_cursor=None))
+        return responses.json_response(DayPage(data=[], next_cursor=None))
     rows = await app.records.coverage(job.sync, job.connection_id, start=wanted[0], end=wanted[-1])
     known = {row.day: row for row in rows}
     into = app.registry.titles.get(job.destination or "", job.destination)
@@ -210,25 +210,25 @@ async def days(
     if not caller.is_admin:
         page = [replace(each, error=None) for each in page]
     more = wanted[-1].isoformat() if wanted[-1] < job.end_date else None
-    return answers.document(DayPage(data=page, next_cursor=more))
+    return responses.json_response(DayPage(data=page, next_cursor=more))
 
 
 def _days(first: date, last: date, limit: int, *, skip: date | None) -> list[date]:
-    """Up to `limit` days from `first` to `last`, without `skip`."""
+    """Return up to `limit` days from `first` to `last`, without `skip`."""
     count = min(limit + 1, (last - first).days + 1)
-    found = [first + timedelta(days=each) for each in range(max(0, count))]
-    return [day for day in found if day != skip][:limit]
+    listed = [first + timedelta(days=each) for each in range(max(0, count))]
+    return [day for day in listed if day != skip][:limit]
 
 
-# ---- steering ----------------------------------------------------------------------------------
+# ---- controlling -------------------------------------------------------------------------------
 
 
-async def _steered(
-    request: Request, app: App, steer: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
+async def _control_job(
+    request: Request, app: App, control: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
 ) -> Response:
-    job = await steer(job_id, user_id=caller.owner)
+    job = await control(job_id, user_id=caller.owner)
     status = await app.jobs.status(job.id, user_id=caller.owner)
-    return answers.polled(request, shown(status, caller))
+    return responses.etag_response(request, status_for_caller(status, caller))
 
 
 @routes.post(
@@ -236,60 +236,60 @@ async def _steered(
     operation_id="retry_job",
     summary="Try a paused or failed job again at once",
     response_model=JobModel,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS, "active_job_exists"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS, "active_job_exists"),
 )
 async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
-    """A job that is under way already is left as it is."""
-    return await _steered(request, app, app.jobs.retry_now, job_id, caller)
+    """A job that runs or waits already is left as it is."""
+    return await _control_job(request, app, app.jobs.retry_now, job_id, caller)
 
 
 @routes.post(
     "/{job_id}/pause",
     operation_id="pause_job",
-    summary="Let a job stand still until it is resumed",
+    summary="Pause a job until it is resumed",
     response_model=JobModel,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS),
 )
 async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
-    """A running job stops at its next checkpoint."""
-    return await _steered(request, app, app.jobs.pause, job_id, caller)
+    """A running job stops after its present chunk."""
+    return await _control_job(request, app, app.jobs.pause, job_id, caller)
 
 
 @routes.post(
     "/{job_id}/resume",
     operation_id="resume_job",
-    summary="Let a paused job go on",
+    summary="Resume a paused job",
     response_model=JobModel,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS),
 )
 async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
-    """It goes on from where it stopped."""
-    return await _steered(request, app, app.jobs.resume, job_id, caller)
+    """The job goes on where it stopped."""
+    return await _control_job(request, app, app.jobs.resume, job_id, caller)
 
 
 @routes.post(
     "/{job_id}/cancel",
     operation_id="cancel_job",
-    summary="End a job",
+    summary="Cancel a job",
     response_model=JobModel,
-    dependencies=[REPEATABLE],
-    responses=posts(*_CONTROLS),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(*_CONTROLS),
 )
 async def cancel(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
-    """A running one is `cancelling` until its worker lets go. What is imported stays."""
-    return await _steered(request, app, app.jobs.cancel, job_id, caller)
+    """A running job is `cancelling` until its worker has stopped. What is imported stays."""
+    return await _control_job(request, app, app.jobs.cancel, job_id, caller)
 
 
 @routes.post(
     "/{job_id}/link",
     operation_id="make_job_link",
-    summary="A link to the page that shows a job to its user",
+    summary="Make a link to the page that shows a job to its user",
     response_model=LinkDocument,
-    dependencies=[REPEATABLE],
-    responses=posts("not_found"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found"),
 )
 async def link(
     site: TheSite,
@@ -300,6 +300,8 @@ async def link(
     """Whoever has the link may look at the job, and retry it, without a login."""
     job = await site.app.jobs.get(job_id, user_id=caller.owner)
     ttl = timedelta(hours=(body or MakeLink()).ttl_hours)
-    path = site.links.progress(job_id=job.id, user_id=job.user_id, ttl=ttl)
+    path = site.links.progress_path(job_id=job.id, user_id=job.user_id, ttl=ttl)
     made = site.links.open_progress(path.removeprefix(PROGRESS_PATH))
-    return answers.secret(LinkDocument(url=f"{site.public_url}{path}", expires_at=made.expires_at))
+    return responses.secret_response(
+        LinkDocument(url=f"{site.public_url}{path}", expires_at=made.expires_at)
+    )

@@ -1,4 +1,4 @@
-"""Syncs under /v1: starting a job of any mode that a sync declares."""
+"""The API for syncs, under /v1/syncs: start a job in any mode that a sync declares."""
 
 from typing import Annotated
 
@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from headgate.flow.submit import ID_LENGTH_MAX, JobRequest
 from headgate.toolkit.api.documents import JobModel, StartSync
-from headgate.toolkit.api.jobs import ACCEPTED, accepted, check_connection, saying
-from headgate.toolkit.api.route import REPEATABLE, JobKey, TheApp, TheCaller, posts, router
+from headgate.toolkit.api.jobs import ACCEPTED, accepted_response, check_connection, rename_fields
+from headgate.toolkit.api.route import IDEMPOTENT, JobKey, TheApp, TheCaller, post_problems, router
 
 SyncName = Annotated[str, Path(alias="name", max_length=ID_LENGTH_MAX, description="The sync.")]
 
@@ -23,19 +23,21 @@ routes = router("/v1/syncs", "Syncs")
     summary="Start a job of a sync, in any mode",
     status_code=202,
     response_model=JobModel,
-    dependencies=[REPEATABLE],
+    dependencies=[IDEMPOTENT],
     responses={
         **ACCEPTED,
-        **posts("unknown_sync", "plan_required", "active_job_exists", "not_connected", "not_found"),
+        **post_problems(
+            "unknown_sync", "plan_required", "active_job_exists", "not_connected", "not_found"
+        ),
     },
 )
 async def start(
     request: Request, app: TheApp, caller: TheCaller, key: JobKey, name: SyncName, body: StartSync
 ) -> Response:
-    """Store a job that reads everything, what changed, so many records, or a range of days."""
+    """The mode decides: read everything, what changed, a number of records, or a range of days."""
     wanted = JobRequest(
         sync=name,
-        user_id=caller.acting_for(body.user_id),
+        user_id=caller.require_user(body.user_id),
         connection_id=body.connection_id,
         destination_connection_id=body.destination_connection_id,
         mode=body.mode,
@@ -48,6 +50,6 @@ async def start(
     )
     source = app.registry.get(name).source.name
     check_connection(app, caller, source, body.connection_id)
-    with saying(_ENGINE_WORDS):
+    with rename_fields(_ENGINE_WORDS):
         submitted = await app.jobs.start(wanted)
-    return await accepted(request, app, caller, submitted.job)
+    return await accepted_response(request, app, caller, submitted.job)

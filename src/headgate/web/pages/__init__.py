@@ -1,1 +1,1 @@
-"""The pages that end users see: how their import goes, and connecting an account."""
+"""The pages for end users: the progress of an import, and connecting an account."""

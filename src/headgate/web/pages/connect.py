@@ -1,7 +1,7 @@
-"""Connecting an account: out to the provider's page by a link, and back with what it answered.
+"""The pages that connect an account: to the provider's page by a link, and back with its answer.
 
-Who is being connected to what is in the link, and then in a signed cookie: the same browser must
-come back that was sent out. What the provider answers is judged by `flow/connect.py`.
+The link says which user connects which source. A signed cookie carries that through the provider's
+page, so the browser that comes back must be the one that left. `flow/connect.py` judges the answer.
 """
 
 from datetime import timedelta
@@ -21,25 +21,25 @@ BACK_PATH = "/connected/"
 
 
 class ConnectPages:
-    """Sends users out, and takes them back."""
+    """Sends users to a provider's page, and receives them when they come back."""
 
     def __init__(self, site: Site, pages: Pages) -> None:
-        """Connect to the sources of the application behind `site`."""
+        """Serve the sources of the site's application."""
         self._app, self._links = site.app, site.links
         self._public_url = site.public_url.rstrip("/")
         self._secure = site.public_url.startswith("https://")
-        # The prefix makes browsers see to it that no neighbour can set the cookie; they allow it
-        # over https alone.
+        # With the `__Host-` prefix, browsers let no other subdomain set the cookie; they allow it
+        # over https only.
         self._cookie = "__Host-headgate" if self._secure else "headgate"
         self._pages = pages
 
     async def start(self, request: Request) -> Response:
-        """Out to the provider's page."""
+        """Redirect the user to the provider's page."""
         link = self._links.open_connect(request.path_params["token"])
         if refusal := self._refusal(link.source):
             return refusal
         nonce = random_secret(self._app.rng).reveal()
-        session = self._links.session(link, nonce=nonce)
+        session = self._links.session_token(link, nonce=nonce)
         try:
             page = await self._app.connections.start(
                 link.source,
@@ -55,7 +55,7 @@ class ConnectPages:
         return response
 
     async def finish(self, request: Request) -> Response:
-        """Back from the provider's page."""
+        """Connect the account of a user who comes back from the provider's page."""
         session = request.cookies.get(self._cookie, "")
         try:
             link = self._links.open_session(session).link
@@ -92,15 +92,15 @@ class ConnectPages:
             path="/",
             secure=self._secure,
             httponly=True,
-            # Lax: the way back is a link from the provider's site.
+            # Lax: the user comes back by a link on the provider's site.
             samesite="lax",
         )
 
     def _refusal(self, source: str) -> Response | None:
-        """What is in the way on our own side."""
+        """Return a page if the source is not set up to be connected here."""
         title, auth = self._title(source), self._app.registry.auths.get(source)
         if not isinstance(auth, CodeAuth):
-            problem = f"No source {source!r} whose users sign in on a page is declared."
+            problem = f"The app declares no source {source!r} whose users sign in on a page."
             return self._not_set_up(source, problem)
         uri = self._redirect_uri(source)
         if uri in auth.redirect_uris:
@@ -108,30 +108,30 @@ class ConnectPages:
         return self._not_set_up(
             source,
             f"Add {uri} to the redirect_uris of the source {source!r}, "
-            f"and to those that {title} knows of your application.",
+            f"and to the redirect URIs of your application at {title}.",
         )
 
     def _not_set_up(self, source: str, problem: str) -> Response:
-        """Said to the user, and to whoever can mend it."""
+        """Return the page for a set-up error, with a note for the operator."""
         return self._pages.message(
             500,
             f"{self._title(source)} cannot be connected here yet",
-            "This is not your fault, and nothing is lost. Tell those who run this page about it.",
+            "This is not your fault, and nothing is lost. Please tell those who run this site.",
             operator=problem,
             tone="bad",
         )
 
     async def _go_on(self, link: ConnectLink) -> Response:
-        """To the job that waited for this, where there is one."""
+        """Retry the job that waited for the connection, if there is one, and show its page."""
         if link.retry_job is None:
             heading = f"{self._title(link.source)} is connected"
             return self._pages.message(200, heading, "You can close this page.", tone="good")
         try:
             await self._app.jobs.retry_now(link.retry_job, user_id=link.user_id)
         except (Conflict, NotFound):
-            # It moved on meanwhile, or is gone: its page says so.
+            # The job has moved on or is gone; its page says so.
             pass
-        return self._pages.redirect(self._links.followed_by(link, link.retry_job))
+        return self._pages.redirect(self._links.progress_path_after(link, link.retry_job))
 
     def _not_connected(self, link: ConnectLink, error: Exception) -> Response:
         title = self._title(link.source)
@@ -140,10 +140,10 @@ class ConnectPages:
                 return self._stale(link)
             case Forbidden():
                 heading = f"{title} was not connected"
-                text = f"{title} says that access was not given. Without it nothing is imported."
+                text = f"{title} says that access was not allowed. Without it we import nothing."
             case Conflict():
-                heading = "That is another account"
-                text = f"Sign in to {title} with the account that you connected before."
+                heading = f"That is a different {title} account"
+                text = "Sign in with the account that you connected before."
             case NotFound():
                 return self._pages.not_found()
             case _:
@@ -152,15 +152,15 @@ class ConnectPages:
         return self._pages.message(400, heading, text, button=self._again(link), tone="wait")
 
     def _stale(self, link: ConnectLink | None = None) -> Response:
-        """They took too long, came twice, or came back in another browser."""
+        """Return the page for a user who took too long, came twice, or changed the browser."""
         return self._pages.message(
             400,
-            "That took too long",
-            "Signing in has to be finished within ten minutes, in the same browser, and only once."
+            "Signing in was not finished",
+            "You have ten minutes to sign in, in the same browser, and once per try."
             + ("" if link else " Open the link that you were sent again."),
             button=self._again(link) if link else None,
             tone="wait",
         )
 
     def _again(self, link: ConnectLink) -> Button:
-        return Button("Try again", f"{self._pages.base}{self._links.again(link)}")
+        return Button("Try again", f"{self._pages.base}{self._links.path_of(link)}")

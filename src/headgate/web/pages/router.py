@@ -1,4 +1,4 @@
-"""Which path leads to which page of those that every application has."""
+"""The paths of the pages that every application has."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[1]
 
 
 def pages_router(site: Site) -> PageRouter:
-    """The pages for end users, on `site`."""
+    """Return the routes of the pages for end users."""
     pages = Pages(site, FOLDER)
     progress, connect = ProgressPage(site, pages), ConnectPages(site, pages)
     router = PageRouter(pages)

@@ -1,4 +1,4 @@
-"""A job's status in the words of the progress page: pure, so that every text is easy to test."""
+"""The texts and numbers of the progress page, from a job's status: pure, so easy to test."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,19 +11,19 @@ from headgate.model.job import Mode, Reason
 from headgate.model.states import DayStatus, JobState
 from headgate.toolkit.pages.rendering import Mark, Tile
 
-#: Milestones are told aloud, and nothing else is: every quarter of the way.
+#: A screen reader announces every quarter of the way, and nothing in between.
 MILESTONE_PERCENT = 25
 
 
 class TimeText(msgspec.Struct, frozen=True):
-    """A time for people, and for machines."""
+    """A time as text for people, and as ISO 8601 for machines."""
 
     text: str
     iso: str
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A day that is missing, or not all there."""
+    """A day that is missing, or imported only in part."""
 
     day: str
     reason: str
@@ -31,40 +31,40 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the page shows."""
+    """Everything that the progress page shows."""
 
     job_id: str
     title: str
     mark: Mark
     message: str
     what: str
-    #: The first and the last day, where it is a range of days.
+    #: The first and the last day of a backfill.
     days: tuple[str, str] | None
-    #: Neither while the whole is not known.
+    #: None while the total is not known.
     percent: float | None
     percent_text: str | None
-    #: When it will be done: a text, with the two times that it names, where it names any.
+    #: When the job will be done: a text, and the two times that complete it, if there are any.
     finish_text: str | None
     finish: tuple[TimeText, TimeText] | None
     tiles: tuple[Tile, ...]
     gaps: tuple[Gap, ...]
-    #: Days with something wrong beyond those that are told.
+    #: Whether there are more days with gaps than those listed.
     more_gaps: bool
     can_retry: bool
-    #: The path of the link that lets the user sign in again, and where.
+    #: The path of the link to sign in again, and the provider's title.
     reconnect_path: str | None
     reconnect_title: str | None
     closing: str | None
     times: tuple[tuple[str, TimeText], ...]
-    #: Told aloud when it changes.
+    #: Announced by screen readers when it changes.
     milestone: str
     poll_after_s: int | None
 
 
-def view(
+def progress_view(
     status: JobStatus, titles: Mapping[str, str], *, reconnect_path: str | None = None
 ) -> ProgressView:
-    """The page of `status`; with `reconnect_path` where the user can sign in again by a link."""
+    """Return the page's texts; `reconnect_path` is the link to sign in again, if there is one."""
     what, mark = _what(status, titles), _mark(status)
     finish_text, finish = _finish(status)
     percent = status.percent
@@ -142,7 +142,7 @@ def _days(job: JobView) -> tuple[str, str] | None:
 
 
 def _finish(status: JobStatus) -> tuple[str | None, tuple[TimeText, TimeText] | None]:
-    """When it will be done, as far as that can be told."""
+    """Return when the job will be done, if a forecast is possible."""
     goes_on = status.state in (JobState.PENDING, JobState.RUNNING) or (
         status.state is JobState.PAUSED and status.wake_at is not None
     )
@@ -156,17 +156,17 @@ def _finish(status: JobStatus) -> tuple[str | None, tuple[TimeText, TimeText] | 
     if first.text == last.text:
         return "Done around", (first, last)
     if first.iso[:10] == last.iso[:10]:
-        # One day, told once.
+        # Both times are on the same day: name the day once.
         first = TimeText(first.text.removesuffix(" UTC"), first.iso)
         last = TimeText(last.text[len("2026-01-01 ") :], last.iso)
     return "Done between", (first, last)
 
 
 def _minute(at: datetime) -> TimeText:
-    return _moment(at.replace(second=0, microsecond=0))
+    return _time_text(at.replace(second=0, microsecond=0))
 
 
-def _moment(at: datetime) -> TimeText:
+def _time_text(at: datetime) -> TimeText:
     return TimeText(format_time(at), at.isoformat(timespec="seconds"))
 
 
@@ -181,7 +181,7 @@ def _tiles(job: JobView) -> tuple[Tile, ...]:
             name="failed",
             label="Couldn't import",
             value=f"{days + refused:,}",
-            note=" · ".join(_counted(count, word) for count, word in kinds if count),
+            note=" · ".join(_count_text(count, word) for count, word in kinds if count),
         ),
     ]
     if job.mode is Mode.HISTORY:
@@ -190,7 +190,7 @@ def _tiles(job: JobView) -> tuple[Tile, ...]:
     return tuple(tiles)
 
 
-def _counted(count: int, word: str) -> str:
+def _count_text(count: int, word: str) -> str:
     return f"{count:,} {word}{'s' if count != 1 else ''}"
 
 
@@ -207,16 +207,16 @@ def _closing(job: JobView) -> str | None:
 
 
 def _times(job: JobView) -> tuple[tuple[str, TimeText], ...]:
-    told = (
+    times = (
         ("Started", job.started_at or job.created_at),
         ("Ended", job.finished_at) if job.finished_at else ("Last change", job.updated_at),
     )
-    return tuple((word, _moment(at)) for word, at in told)
+    return tuple((word, _time_text(at)) for word, at in times)
 
 
 def _milestone(status: JobStatus) -> str:
-    """What is worth saying aloud: not every step, and not every wait for a worker."""
+    """Return what a screen reader announces: not every chunk, and not every wait for a worker."""
     if status.state not in (JobState.PENDING, JobState.RUNNING):
         return status.message
     reached = int(status.percent or 0) // MILESTONE_PERCENT * MILESTONE_PERCENT
-    return f"{reached}% imported." if reached else "The import has begun."
+    return f"{reached}% imported." if reached else "The import has started."

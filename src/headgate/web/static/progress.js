@@ -1,5 +1,5 @@
-// Keeps the progress page up to date: asks for the part that changes, and only if it has changed.
-// Without it the page is whole too, and loads itself anew.
+// Keeps the progress page up to date: requests the part that changes, with its ETag.
+// Without JavaScript the page is complete too, and reloads itself.
 "use strict";
 
 (() => {
@@ -14,7 +14,7 @@
   let asking = false;
   let timer;
 
-  // Work that is done stays done: the bar never goes back, whatever the server counts.
+  // Users must not see progress go back: the bar only grows, whatever the server counts.
   function keepFurthest(part) {
     const bar = part.querySelector("progress[value]");
     if (!bar) return;
@@ -23,13 +23,13 @@
       furthest = Math.max(furthest, Number(sessionStorage.getItem(kept)));
       sessionStorage.setItem(kept, furthest);
     } catch {
-      // A browser may keep nothing: then it is remembered until the page is left.
+      // Storage may be forbidden: then the value lasts until the page is left.
     }
     bar.setAttribute("value", furthest);
     part.querySelector("#percent").textContent = `${Math.floor(furthest)}%`;
   }
 
-  // Changes only what differs, so that focus, selection and what was unfolded stay as they are.
+  // Changes only what differs, so that focus, selection and open details stay as they are.
   function morph(here, next) {
     if (here.isEqualNode(next)) return;
     if (here.nodeType !== 1 || here.nodeName !== next.nodeName || here.id !== next.id) {
@@ -54,7 +54,7 @@
       announcement.textContent = next.dataset.milestone;
     morph(main, next);
     document.title = main.dataset.title;
-    // A button that is gone takes the focus with it.
+    // When a focused button disappears, move the focus to the message.
     if (focused && !main.contains(document.activeElement)) document.getElementById("message").focus();
   }
 
@@ -66,7 +66,7 @@
         headers: { "X-Headgate-Fragment": "1", "If-None-Match": etag },
         signal: AbortSignal.timeout(20_000),
       });
-      // The link has expired, or the job is gone: the server says so on a page of its own.
+      // The link has expired, or the job is gone: reload to show the server's page about it.
       if (answer.status === 404 || answer.status === 410) return location.reload();
       if (answer.status !== 200 && answer.status !== 304) throw new Error(answer.statusText);
       if (answer.status === 200) {
@@ -83,7 +83,7 @@
     plan();
   }
 
-  // Nothing is asked for while nobody looks, and once there is nothing more to come.
+  // Stops polling while the page is hidden, and when the job has ended.
   function plan() {
     clearTimeout(timer);
     const seconds = Number(main.dataset.pollAfterS);

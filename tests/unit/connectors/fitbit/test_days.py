@@ -191,7 +191,7 @@ async def test_a_request_that_google_does_not_understand_ends_the_job() -> None:
     google.has_exercises(1)
     google.files["1"] = answer(400, {"error": {"status": "INVALID_ARGUMENT"}})
 
-    with pytest.raises(Terminal, match="does not understand"):
+    with pytest.raises(Terminal, match="refused the form"):
         await read(google)
 
 

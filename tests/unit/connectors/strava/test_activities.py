@@ -10,7 +10,7 @@ from headgate import Malformed, NoData
 from headgate.connectors.strava.activities import (
     PER_PAGE,
     list_activities,
-    listed,
+    parse_activity,
     read_activity,
 )
 from tests.unit.connectors.fakes import Bench, answer
@@ -24,7 +24,7 @@ def shown(**fields: Any) -> dict[str, Any]:
 
 
 def test_what_must_be_known_is_read_and_the_rest_is_kept() -> None:
-    found = listed(shown(manual=False, map={"polyline": "x"}))
+    found = parse_activity(shown(manual=False, map={"polyline": "x"}))
 
     assert (found.id, found.start, found.manual, found.streams_id) == (12, START, False, "12")
     assert found.data == shown(manual=False, map={"polyline": "x"})
@@ -32,13 +32,13 @@ def test_what_must_be_known_is_read_and_the_rest_is_kept() -> None:
 
 @pytest.mark.parametrize("start_date", ["2026-01-05T06:30:00", "2026-01-05T08:30:00+02:00"])
 def test_a_start_is_a_moment_in_utc_however_it_is_written(start_date: str) -> None:
-    found = listed(shown(start_date=start_date))
+    found = parse_activity(shown(start_date=start_date))
 
     assert (found.start, found.start.tzinfo) == (START, UTC)
 
 
 def test_what_was_entered_by_hand_has_no_streams_to_ask_for() -> None:
-    assert listed(shown(manual=True)).streams_id is None
+    assert parse_activity(shown(manual=True)).streams_id is None
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_was_entered_by_hand_has_no_streams_to_ask_for() -> None:
 )
 def test_an_activity_without_what_must_be_known_is_malformed(fields: dict[str, Any]) -> None:
     with pytest.raises(Malformed, match="an activity that cannot be read"):
-        listed(shown(**fields))
+        parse_activity(shown(**fields))
 
 
 async def test_a_page_is_asked_for_by_moments_and_comes_newest_first() -> None:

@@ -22,9 +22,9 @@ from headgate import (
 )
 from headgate.connectors.strava import StravaUploads, strava
 from headgate.connectors.strava.uploads import (
-    BEGUN_S_PATIENCE,
     FRESH_S_PATIENCE,
     POLL_PAUSES_S,
+    STARTED_S_PATIENCE,
     ExerciseUpload,
     duplicate_of,
 )
@@ -251,7 +251,7 @@ async def test_a_file_that_strava_cannot_read_is_refused_in_plain_words(
     written = await write(bench, exercise(1), exercise(2))
 
     # Then that is no failure: the other was taken
-    assert written.refused == [Refusal("exercise:1", f"Strava does not take Run (1): {reason}")]
+    assert written.refused == [Refusal("exercise:1", f"Strava does not accept Run (1): {reason}")]
     assert [each.key for each in written.receipts] == ["exercise:2"]
 
 
@@ -274,7 +274,7 @@ async def test_a_file_that_is_not_even_taken_in_is_refused_too(
 
     written = await write(bench)
 
-    assert written.refused == [Refusal("exercise:1", f"Strava does not take Run (1): {reason}")]
+    assert written.refused == [Refusal("exercise:1", f"Strava does not accept Run (1): {reason}")]
     assert len(bench.transport.sent) == 1
 
 
@@ -356,7 +356,7 @@ async def test_a_batch_that_has_begun_waits_for_the_budget() -> None:
 
 
 async def test_but_not_for_ever() -> None:
-    bench = bench_of(upload(code=201), spent_for(BEGUN_S_PATIENCE + 1 - FIRST_LOOK_S))
+    bench = bench_of(upload(code=201), spent_for(STARTED_S_PATIENCE + 1 - FIRST_LOOK_S))
 
     with pytest.raises(BudgetSpent):
         await write(bench)

@@ -6,7 +6,7 @@ import pytest
 
 from headgate import InvalidInput
 from headgate.model.api_key import ApiKey, Role
-from headgate.toolkit.api.auth import Caller, presented
+from headgate.toolkit.api.auth import Caller, bearer_key
 from headgate.toolkit.api.problems import ProblemError
 from tests.unit.toolkit.requests import request
 
@@ -21,10 +21,10 @@ ADA, ADMIN = caller(), caller(Role.ADMIN, None)
 
 def test_a_users_key_acts_for_its_user_named_or_not() -> None:
     assert ADA.owner == "ada" and not ADA.is_admin
-    assert ADA.acting_for(None) == ADA.acting_for("ada") == ADA.looking_at(None) == "ada"
+    assert ADA.require_user(None) == ADA.require_user("ada") == ADA.visible_user(None) == "ada"
 
 
-@pytest.mark.parametrize("ask", [ADA.acting_for, ADA.looking_at], ids=["act", "look"])
+@pytest.mark.parametrize("ask", [ADA.require_user, ADA.visible_user], ids=["act", "look"])
 def test_it_acts_for_nobody_else(ask: object) -> None:
     assert callable(ask)
     with pytest.raises(ProblemError) as refused:
@@ -34,10 +34,10 @@ def test_it_acts_for_nobody_else(ask: object) -> None:
 
 def test_an_admins_key_looks_at_all_and_acts_for_whom_it_names() -> None:
     assert ADMIN.owner is None and ADMIN.is_admin
-    assert (ADMIN.looking_at(None), ADMIN.looking_at("bob")) == (None, "bob")
-    assert ADMIN.acting_for("bob") == "bob"
-    with pytest.raises(InvalidInput, match="userId: an admin's key"):
-        ADMIN.acting_for(None, field="userId")
+    assert (ADMIN.visible_user(None), ADMIN.visible_user("bob")) == (None, "bob")
+    assert ADMIN.require_user("bob") == "bob"
+    with pytest.raises(InvalidInput, match="userId: an admin's API key"):
+        ADMIN.require_user(None, field="userId")
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_an_admins_key_looks_at_all_and_acts_for_whom_it_names() -> None:
     ],
 )
 def test_only_one_short_bearers_header_counts(headers: list[tuple[str, str]], found: str) -> None:
-    assert presented(request(headers=headers)).reveal() == found
+    assert bearer_key(request(headers=headers)).reveal() == found

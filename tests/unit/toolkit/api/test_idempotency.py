@@ -14,7 +14,13 @@ from headgate.ports.idempotency import (
     StoredAnswer,
 )
 from headgate.toolkit.api import problems
-from headgate.toolkit.api.idempotency import HEADER, REPLAYED, IdempotentRequests, job_key, key_of
+from headgate.toolkit.api.idempotency import (
+    HEADER,
+    REPLAYED,
+    IdempotentRequests,
+    job_key,
+    request_key,
+)
 from headgate.toolkit.api.problems import ProblemError
 from tests.unit.toolkit.requests import request
 
@@ -65,20 +71,20 @@ async def answer(memory: Memory, response: Response | None = None, **of: Any) ->
 
 @pytest.mark.parametrize("key", ["import-1", '"import-1"', "x" * 200, "!#~"])
 def test_a_key_is_visible_text_in_quotes_or_bare(key: str) -> None:
-    assert key_of(request(headers={HEADER: key})) == key.strip('"')
+    assert request_key(request(headers={HEADER: key})) == key.strip('"')
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 201, '"a', 'a"b', "\x7f"])
 def test_anything_else_is_refused_by_the_headers_name(key: str) -> None:
     with pytest.raises(ProblemError) as refused:
-        key_of(request(headers={HEADER: key}))
+        request_key(request(headers={HEADER: key}))
     assert refused.value.known == {"field": HEADER}
 
 
 def test_two_keys_are_none() -> None:
     with pytest.raises(ProblemError):
-        key_of(request(headers=[(HEADER, "a"), (HEADER, "b")]))
-    assert key_of(request()) is None
+        request_key(request(headers=[(HEADER, "a"), (HEADER, "b")]))
+    assert request_key(request()) is None
 
 
 def test_a_jobs_key_depends_on_whose_it_is() -> None:
@@ -132,7 +138,7 @@ async def test_what_is_under_way_or_different_is_refused(known: Known, code: str
     [
         Response(status_code=500),
         Response(headers={"Cache-Control": "no-store"}),
-        problems.answer(request(), ProblemError("conflict", "not now")),
+        problems.problem_response(request(), ProblemError("conflict", "not now")),
     ],
     ids=["failed", "secret", "retryable"],
 )
@@ -147,7 +153,7 @@ async def test_what_may_be_better_next_time_is_not_remembered(response: Response
 async def test_a_refusal_that_stays_one_is_remembered() -> None:
     memory = Memory()
 
-    await answer(memory, problems.answer(request(), ProblemError("not_found", "nothing")))
+    await answer(memory, problems.problem_response(request(), ProblemError("not_found", "nothing")))
 
     assert [each.status for each in memory.finished] == [404]
 

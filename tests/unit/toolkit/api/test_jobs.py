@@ -7,7 +7,7 @@ import pytest
 
 from headgate import App, InvalidInput
 from headgate.model.api_key import Role
-from headgate.toolkit.api.jobs import check_connection, saying
+from headgate.toolkit.api.jobs import check_connection, rename_fields
 from tests.unit.toolkit.api.test_auth import ADA, ADMIN, caller
 
 #: An application whose users have accounts at Strava alone.
@@ -34,8 +34,11 @@ def test_where_they_have_accounts_the_store_knows_whose_each_is() -> None:
 def test_a_field_is_named_as_the_caller_knows_it() -> None:
     with (
         pytest.raises(InvalidInput, match=r"^startDate: lies ahead$"),
-        saying({"start": "startDate"}),
+        rename_fields({"start": "startDate"}),
     ):
         raise InvalidInput("start", "lies ahead")
-    with pytest.raises(InvalidInput, match=r"^end: lies ahead$"), saying({"start": "startDate"}):
+    with (
+        pytest.raises(InvalidInput, match=r"^end: lies ahead$"),
+        rename_fields({"start": "startDate"}),
+    ):
         raise InvalidInput("end", "lies ahead")

@@ -47,7 +47,7 @@ def request(path: str = "/v1/jobs") -> Request:
 
 
 def told(error: Exception, path: str = "/v1/jobs") -> tuple[Any, dict[str, Any]]:
-    answer = problems.answer(request(path), error)
+    answer = problems.problem_response(request(path), error)
     assert answer.headers["content-type"] == "application/problem+json"
     document = json.loads(bytes(answer.body))
     problems.Problem.model_validate(document)
@@ -176,7 +176,7 @@ def test_foreign_text_is_made_harmless() -> None:
 
 
 def test_documented_problems_are_such_as_are_told() -> None:
-    for status, response in problems.documented(*KINDS).items():
+    for status, response in problems.problem_responses(*KINDS).items():
         [content] = response["content"].values()
         for code, example in content["examples"].items():
             problem = problems.Problem.model_validate(example["value"])

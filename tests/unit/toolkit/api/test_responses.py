@@ -17,7 +17,7 @@ BOOK = Book(name="On gates")
 
 
 def test_a_document_is_json_by_the_names_that_callers_know() -> None:
-    made = responses.document(BOOK, status=201, headers={"Location": "/books/1"})
+    made = responses.json_response(BOOK, status=201, headers={"Location": "/books/1"})
 
     assert made.body == b'{"bookName":"On gates"}'
     assert (made.status_code, made.headers["location"]) == (201, "/books/1")
@@ -27,7 +27,7 @@ def test_a_document_is_json_by_the_names_that_callers_know() -> None:
 
 def test_equal_content_has_an_equal_tag_and_no_other_has() -> None:
     tags = [
-        responses.polled(request(), book).headers["etag"]
+        responses.etag_response(request(), book).headers["etag"]
         for book in (BOOK, Book(name="On gates"), Book(name="On dams"))
     ]
 
@@ -36,9 +36,9 @@ def test_equal_content_has_an_equal_tag_and_no_other_has() -> None:
 
 @pytest.mark.parametrize("sent", ["{tag}", "W/{tag}", '"other", {tag}', "*", '"a",W/{tag} , "b"'])
 def test_whoever_has_it_already_is_sent_nothing(sent: str) -> None:
-    tag = responses.polled(request(), BOOK).headers["etag"]
+    tag = responses.etag_response(request(), BOOK).headers["etag"]
 
-    again = responses.polled(request(headers={"If-None-Match": sent.format(tag=tag)}), BOOK)
+    again = responses.etag_response(request(headers={"If-None-Match": sent.format(tag=tag)}), BOOK)
 
     assert (again.status_code, again.body) == (304, b"")
     assert again.headers["etag"] == tag
@@ -47,18 +47,20 @@ def test_whoever_has_it_already_is_sent_nothing(sent: str) -> None:
 
 @pytest.mark.parametrize("sent", ["", '"other"', "tag"])
 def test_whoever_has_another_is_sent_the_document(sent: str) -> None:
-    made = responses.polled(request(headers={"If-None-Match": sent}), BOOK)
+    made = responses.etag_response(request(headers={"If-None-Match": sent}), BOOK)
 
     assert (made.status_code, made.body) == (200, b'{"bookName":"On gates"}')
 
 
 def test_the_answer_to_a_post_is_always_whole() -> None:
-    tag = responses.polled(request(), BOOK).headers["etag"]
+    tag = responses.etag_response(request(), BOOK).headers["etag"]
 
-    made = responses.polled(request("POST", headers={"If-None-Match": tag}), BOOK, status=202)
+    made = responses.etag_response(
+        request("POST", headers={"If-None-Match": tag}), BOOK, status=202
+    )
 
     assert made.status_code == 202 and made.body
 
 
 def test_a_secret_is_stored_by_nobody() -> None:
-    assert responses.secret(BOOK).headers["cache-control"] == "no-store"
+    assert responses.secret_response(BOOK).headers["cache-control"] == "no-store"

@@ -13,16 +13,16 @@ from headgate import Conflict, System
 from headgate.model.api_key import Role
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.route import (
-    REPEATABLE,
+    IDEMPOTENT,
     JobKey,
     TheAdmin,
     TheApp,
     TheCaller,
     TheSite,
-    posts,
-    reads,
+    get_problems,
+    post_problems,
     router,
-    writes,
+    write_problems,
 )
 from tests.web.callers import Client, Served, problem, serving
 from tests.worlds import World
@@ -36,35 +36,35 @@ class Book(BaseModel):
     name: str
 
 
-@routes.get("/{name}", response_model=Book, responses=reads("not_found"))
+@routes.get("/{name}", response_model=Book, responses=get_problems("not_found"))
 async def get_book(caller: TheCaller, name: str) -> Response:
     """Whose it is."""
-    return responses.document(Book(name=f"{name} of {caller.owner}"))
+    return responses.json_response(Book(name=f"{name} of {caller.owner}"))
 
 
-@routes.put("/{name}", response_model=Book, responses=writes("conflict"))
+@routes.put("/{name}", response_model=Book, responses=write_problems("conflict"))
 async def put_book(name: str, book: Book) -> Response:
     """It is always taken."""
     raise Conflict(f"{name} is taken")
 
 
-@routes.post("", response_model=Book, dependencies=[REPEATABLE], responses=posts())
+@routes.post("", response_model=Book, dependencies=[IDEMPOTENT], responses=post_problems())
 async def post_book(
     app: TheApp, site: TheSite, key: JobKey, book: Annotated[Book | None, Body()] = None
 ) -> Response:
     """What a route may ask for."""
     assert app is site.app
     told = f"{site.public_url} {key is not None}"
-    return responses.document(Book(name=told), status=201)
+    return responses.json_response(Book(name=told), status=201)
 
 
-@routes.delete("/{name}", status_code=204, responses=writes())
+@routes.delete("/{name}", status_code=204, responses=write_problems())
 async def delete_book(caller: TheAdmin, name: str) -> Response:
     """For an admin."""
     return Response(status_code=204)
 
 
-@routes.get("/broken/by/us", responses=reads())
+@routes.get("/broken/by/us", responses=get_problems())
 async def broken() -> Response:
     """Our own fault."""
     raise RuntimeError("the secret recipe")
@@ -153,7 +153,7 @@ def test_the_description_names_what_may_go_wrong(tmp_path: Path) -> None:
     asking(tmp_path, main)
 
 
-@pytest.mark.parametrize("declare", [reads, writes, posts])
+@pytest.mark.parametrize("declare", [get_problems, write_problems, post_problems])
 def test_a_problem_that_is_not_known_cannot_be_declared(declare: Callable[..., object]) -> None:
     with pytest.raises(KeyError):
         declare("no_such_code")

@@ -14,10 +14,10 @@ from headgate import App
 from headgate.connectors.keys import KeyRing
 from headgate.toolkit.commands.http_server import (
     address_of,
-    asked_to_stop,
     build_site,
     http_server,
     listening,
+    wait_for_stop,
 )
 from headgate.toolkit.commands.loading import CONFIG
 
@@ -36,7 +36,7 @@ async def test_it_serves_within_the_block_and_not_after() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_the_wait_and_nothing_else(number: int) -> None:
-    waiting = asyncio.create_task(asked_to_stop())
+    waiting = asyncio.create_task(wait_for_stop())
     await asyncio.wait([waiting], timeout=0)
 
     os.kill(os.getpid(), number)

@@ -8,7 +8,7 @@ import typer
 from headgate import App
 from headgate.base.secret import Secret
 from headgate.connectors.keys import KeyRing
-from headgate.toolkit.commands.linking import links, site_url
+from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import CONFIG
 from headgate.toolkit.links import Links
 from tests.connecting import key_entries
@@ -26,7 +26,7 @@ def test_a_link_is_opened_by_a_server_with_the_same_keys(monkeypatch: pytest.Mon
     monkeypatch.setenv("HEADGATE_KEYS", entry)
     app = App("sqlite:///never.db")
 
-    token = links(app).page("book", "7", user_id="ada")
+    token = build_links(app).page_token("book", "7", user_id="ada")
 
     opened = Links(KeyRing.parse(Secret(entry)), app.clock).open_page("book", token)
     assert (opened.id, opened.user_id) == ("7", "ada")
@@ -34,7 +34,7 @@ def test_a_link_is_opened_by_a_server_with_the_same_keys(monkeypatch: pytest.Mon
 
 def test_without_keys_it_says_how_to_make_one(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as ended:
-        links(App("sqlite:///never.db"))
+        build_links(App("sqlite:///never.db"))
     assert ended.value.exit_code == CONFIG
     assert "headgate keys new" in capsys.readouterr().err
 

@@ -68,7 +68,7 @@ def test_without_a_name_it_is_made_of_the_systems_that_are_ready() -> None:
 @pytest.mark.parametrize(
     ("app", "database", "code", "said"),
     [
-        ("a:b", "sqlite:///x.db", USAGE, "leave one of the two out"),
+        ("a:b", "sqlite:///x.db", USAGE, "use either --app or --database"),
         ("nowhere", None, USAGE, "is not module:attribute"),
         ("nowhere_at_all:app", None, CONFIG, "nowhere_at_all"),
         (f"{HERE}:nothing", None, CONFIG, "nothing"),
@@ -102,7 +102,7 @@ def test_a_wrong_setting_is_told_by_its_variable(
 def test_an_unknown_database_is_told_by_its_field(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
         load_app(None, "mysql://x/y", needs_syncs=False)
-    assert "database: mysql is not known" in capsys.readouterr().err
+    assert "database: mysql is not supported" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_was_asked_for_is_returned_and_the_application_closed() -> None:
 
 
 def test_a_message_goes_to_stderr_unless_it_is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    loading.told(NotFound("there is no [job]"), json=False)
+    loading.report_error(NotFound("there is no [job]"), json=False)
 
     said = capsys.readouterr()
     assert said.out == "" and said.err == "error there is no [job]\n"

@@ -6,23 +6,23 @@ from typing import Any
 import pytest
 
 from headgate import InvalidInput
-from headgate.toolkit.commands.reading import day, json_object, moment
+from headgate.toolkit.commands.reading import parse_day, parse_json_object, parse_time
 
 
 def test_what_is_typed_well_is_read() -> None:
-    assert day("--from", "2024-01-31") == date(2024, 1, 31)
-    assert moment("--since", "2024-01-31T12:00:00Z") == datetime(2024, 1, 31, 12, tzinfo=UTC)
-    assert json_object("--options", '{"clear": true}') == {"clear": True}
+    assert parse_day("--from", "2024-01-31") == date(2024, 1, 31)
+    assert parse_time("--since", "2024-01-31T12:00:00Z") == datetime(2024, 1, 31, 12, tzinfo=UTC)
+    assert parse_json_object("--options", '{"clear": true}') == {"clear": True}
 
 
 @pytest.mark.parametrize(
     ("read", "text", "said"),
     [
-        (day, "yesterday", "'yesterday' is not a day, such as 2024-01-31"),
-        (day, "2024-02-30", "is not a day"),
-        (moment, "noon", "'noon' is not a moment"),
-        (json_object, "{", "is not JSON"),
-        (json_object, "[1]", "must be a JSON object"),
+        (parse_day, "yesterday", "'yesterday' is not a day, such as 2024-01-31"),
+        (parse_day, "2024-02-30", "is not a day"),
+        (parse_time, "noon", "'noon' is not a time"),
+        (parse_json_object, "{", "is not JSON"),
+        (parse_json_object, "[1]", "must be a JSON object"),
     ],
 )
 def test_what_is_not_is_refused_by_the_options_name(read: Any, text: str, said: str) -> None:

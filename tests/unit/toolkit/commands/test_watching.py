@@ -8,7 +8,7 @@ import pytest
 
 from headgate import JobStatus, Progress
 from headgate.flow.job_view import status_view, view_of
-from headgate.toolkit.commands.watching import Screen, numbers, print_status, span_of
+from headgate.toolkit.commands.watching import Screen, print_status, progress_text, span_text
 from tests.unit.values import make_job
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -26,7 +26,7 @@ def status(**job: Any) -> JobStatus:
     ],
 )
 def test_how_far_along(progress: Progress, told: str) -> None:
-    assert numbers(status(progress=progress)) == told
+    assert progress_text(status(progress=progress)) == told
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_how_far_along(progress: Progress, told: str) -> None:
     ],
 )
 def test_a_span_is_no_finer_than_it_can_be_known(after: timedelta, told: str) -> None:
-    assert span_of(NOON, NOON + after) == told
+    assert span_text(NOON, NOON + after) == told
 
 
 def test_where_nothing_can_move_a_line_is_printed_for_every_change(

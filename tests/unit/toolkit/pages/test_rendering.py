@@ -15,8 +15,8 @@ from headgate.toolkit.pages.rendering import (
     Button,
     Pages,
     etag,
-    marked_times,
-    tagged,
+    mark_times,
+    page_response,
 )
 from headgate.toolkit.site import Site
 from tests.unit.toolkit.requests import request
@@ -84,20 +84,20 @@ def test_no_page_runs_what_is_not_ours_or_tells_where_one_came_from(folder: Path
 def test_content_that_the_asker_has_is_not_sent_again(sent: str) -> None:
     headers = {"If-None-Match": sent.format(tag=etag("text"))}
 
-    answer = tagged(request(headers=headers), "text")
+    answer = page_response(request(headers=headers), "text")
 
     assert (answer.status_code, answer.body) == (304, b"")
     assert (answer.headers["etag"], answer.headers["vary"]) == (etag("text"), FRAGMENT_HEADER)
 
 
 def test_other_content_is_sent_with_its_tag() -> None:
-    answer = tagged(request(headers={"If-None-Match": etag("old")}), "new")
+    answer = page_response(request(headers={"If-None-Match": etag("old")}), "new")
 
     assert (answer.status_code, answer.body, answer.headers["etag"]) == (200, b"new", etag("new"))
 
 
 def test_times_are_marked_in_text_that_is_escaped() -> None:
-    marked = marked_times("<b> at 2026-01-05 12:30 UTC, since 2026-01-01")
+    marked = mark_times("<b> at 2026-01-05 12:30 UTC, since 2026-01-01")
 
     assert marked.startswith("&lt;b&gt; at <time")
     assert 'datetime="2026-01-05T12:30Z"' in marked and 'datetime="2026-01-01"' in marked

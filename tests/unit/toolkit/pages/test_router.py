@@ -40,8 +40,8 @@ async def test_a_page_is_shown_and_is_no_part_of_the_api(tmp_path: Path) -> None
     ("raised", "status", "heading"),
     [
         (LinkExpired(), 410, "This link has expired"),
-        (LinkInvalid(), 404, "There is nothing here"),
-        (NotFound("books/7 of eve"), 404, "There is nothing here"),
+        (LinkInvalid(), 404, "This link does not work"),
+        (NotFound("books/7 of eve"), 404, "This link does not work"),
         (StoreUnavailable("password"), 503, "Just a moment"),
     ],
 )

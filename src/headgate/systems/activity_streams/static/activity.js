@@ -1,5 +1,5 @@
-// Draws what was recorded, and waits for what is on its way. Without it the page is whole too: the
-// numbers are in a table, and the page loads itself anew.
+// Draws the chart, and polls while the recording is being fetched. Without JavaScript the page is
+// complete too: the numbers are in a table, and the page reloads itself.
 "use strict";
 
 (() => {
@@ -7,7 +7,7 @@
   const PHONE_HEIGHT = 260;
   const DESK_HEIGHT = 340;
   const WIDE = 560;
-  // Not by colour alone: each line is broken in its own way.
+  // Each line has its own dashes, so that no line is known by its colour alone.
   const DASHES = [[], [8, 4], [2, 3], [12, 3, 2, 3], [4, 4], [16, 4], [6, 2, 2, 2], [1, 5]];
   const main = document.querySelector("main");
 
@@ -22,7 +22,7 @@
         headers: { "X-Headgate-Fragment": "1", "If-None-Match": document.body.dataset.etag },
         signal: AbortSignal.timeout(20_000),
       });
-      // Something is new, or the link leads nowhere now: the server has a page for either.
+      // Something has changed, or the link has expired: reload to show the server's page.
       if ([200, 404, 410].includes(answer.status)) return location.reload();
       failures = answer.status === 304 ? 0 : failures + 1;
     } catch {
@@ -31,7 +31,7 @@
     plan();
   }
 
-  // Nothing is asked for while nobody looks, and once there is nothing more to come.
+  // Stops polling while the page is hidden, and when nothing more will change.
   function plan() {
     clearTimeout(timer);
     const seconds = Number(main.dataset.pollAfterS);
@@ -60,7 +60,7 @@
     return { width: place.clientWidth, height: isWide() ? DESK_HEIGHT : PHONE_HEIGHT };
   }
 
-  // In the unit that it is shown in.
+  // The values in the unit of the label.
   function values(box) {
     const factor = Number(box.dataset.factor);
     return points[box.value].map((value) => (value == null ? null : value * factor));
@@ -85,7 +85,7 @@
     return {
       scale: box.value,
       side: at === 0 ? 3 : 1,
-      // Where there is little room, its colour has to do.
+      // On a narrow screen the scale has no label, only the colour of its line.
       label: isWide() ? `${label} (${unit})` : undefined,
       labelSize: 20,
       size: 46,
@@ -131,7 +131,7 @@
     place.setAttribute("aria-label", `Chart of ${names.join(", ")} over time; the numbers are in the table below`);
   }
 
-  // The table, and the address, say what is chosen too.
+  // Updates the table and the address as well.
   async function choose() {
     draw();
     const query = new URLSearchParams(new FormData(form));

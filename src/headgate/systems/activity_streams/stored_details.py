@@ -1,4 +1,4 @@
-"""What is kept of activities besides their streams: reading it, and forgetting it all."""
+"""The stored details of activities: reads them, and deletes an activity with all its data."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,26 +13,26 @@ from headgate.systems.activity_streams.names import (
     strava_id,
 )
 
-#: An activity's id, when something was told of it, and what.
-Told = tuple[str, datetime, JsonObject]
+#: An activity's id, the time of the details, and the details.
+ActivityDetails = tuple[str, datetime, JsonObject]
 
 
 async def details_of(app: App, wanted: Sequence[Item]) -> dict[str, JsonObject]:
-    """What Strava has said of the activities of these stream items, by their ids.
+    """Return the details of the activities of these stream items, by their ids.
 
-    A list tells less than an activity in full, but it may be newer: what was told last counts.
+    A list has fewer fields than an activity in full, but may be newer: the latest value counts.
     """
-    told = [*await _read_in_full(app, wanted), *await _listed(app, wanted)]
+    parts = [*await _details_in_full(app, wanted), *await _details_from_lists(app, wanted)]
     known: dict[str, dict[str, object]] = {}
-    for item_id, _, data in sorted(told, key=itemgetter(1)):
+    for item_id, _, data in sorted(parts, key=itemgetter(1)):
         known.setdefault(item_id, {}).update(data)
     return dict(known)
 
 
-async def _read_in_full(app: App, wanted: Sequence[Item]) -> list[Told]:
-    """Also of those that are being read again: what was there stays true until then."""
+async def _details_in_full(app: App, wanted: Sequence[Item]) -> list[ActivityDetails]:
+    """Return the details read in full; those being read again count until the new ones come."""
     ids = {details_id(item.id): item.id for item in wanted}
-    found: list[Told] = []
+    found: list[ActivityDetails] = []
     for document in await app.items.documents_of(list(ids)):
         data = from_json(document.content())
         assert isinstance(data, dict)
@@ -40,7 +40,7 @@ async def _read_in_full(app: App, wanted: Sequence[Item]) -> list[Told]:
     return found
 
 
-async def _listed(app: App, wanted: Sequence[Item]) -> list[Told]:
+async def _details_from_lists(app: App, wanted: Sequence[Item]) -> list[ActivityDetails]:
     connections = sorted({item.connection_id for item in wanted})
     keys = sorted({strava_id(item) for item in wanted})
     return [
@@ -50,9 +50,9 @@ async def _listed(app: App, wanted: Sequence[Item]) -> list[Told]:
 
 
 async def forget(app: App, connection_id: str, strava_id: str) -> bool:
-    """Delete an activity with everything that was kept of it; whether there was any of it."""
+    """Delete an activity with all its data; return whether there was any."""
     own = activity_id(connection_id, strava_id)
-    # Twice is as good as once: an event that is told again finds nothing left.
-    gone = await app.items.forget([own, details_id(own)])
-    told = await app.records.forget((LIVE, STREAMS), connection_id, [strava_id])
-    return gone + told > 0
+    # Safe to repeat: a repeated event finds nothing left.
+    items = await app.items.forget([own, details_id(own)])
+    records = await app.records.forget((LIVE, STREAMS), connection_id, [strava_id])
+    return items + records > 0
