@@ -7,8 +7,7 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -16,11 +15,19 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
 
+from headgate.backends import (
+    load_settings,
+    open_database,
+    open_limiter,
+    open_signal,
+    open_transport,
+    open_vault,
+    vault_from,
+)
 from headgate.base.clock import Clock, SystemClock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import UlidIds, system_random
 from headgate.base.lazy import load
-from headgate.connectors.addresses import HTTPS_PORT, AddressRules
 from headgate.flow.api_keys import ApiKeys
 from headgate.flow.backfill import Backfills
 from headgate.flow.budgets import Budgets
@@ -42,9 +49,7 @@ from headgate.model.job import Lane
 from headgate.model.worker import Worker
 from headgate.policy.entitlement import Entitlement
 from headgate.ports.auth import AuthContext, Vault
-from headgate.ports.connector import Provider
 from headgate.ports.idempotency import IdempotencyStore
-from headgate.ports.limiter import Limiter
 from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
 from headgate.system import System
@@ -54,7 +59,6 @@ from headgate.system import System
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from headgate.settings import Settings
     from headgate.store.sql.database import Database
     from headgate.store.sql.schema import Schema
 
@@ -91,7 +95,6 @@ class App:
         from headgate.store.sql.connect_attempts import SqlConnectAttempts
         from headgate.store.sql.connections import SqlConnections
         from headgate.store.sql.item_store import SqlItems
-        from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
         from headgate.store.sql.store import SqlStore
 
         self.clock = clock or SystemClock()
@@ -112,47 +115,54 @@ class App:
         self._connections = SqlConnections(self._database)
         self._attempts = SqlConnectAttempts(self._database)
         self._api_keys = SqlApiKeys(self._database)
-        self._limiter: Limiter = SqlLimiter(self._database)
-        if redis is not None:
-            with _needs_extra("redis", "redis"):
-                from headgate.limits.redis import RedisLimiter
-            memory = SqlLimiterMemory(self._database, "redis")
-            self._limiter = RedisLimiter(redis, memory, self.clock, self._ids)
+        self._limiter = open_limiter(self._database, redis, self.clock, self._ids)
         #: Why the application cannot be opened, if it cannot.
         self._unready: InvalidInput | None = None
         #: The transport, if this object opened it and has to close it.
         self._own_transport: Transport | None = None
         try:
-            vault = vault or _open_vault(registry)
+            vault = vault or open_vault(registry)
             transport = transport or self._open_transport(registry)
         except InvalidInput as error:
             self._unready = error
         #: What this process has measured of its own work.
-        self.measurements = measurements = Measurements(registry)
-        self._runtime = Runtime(
+        self.measurements = Measurements(registry)
+        self._runtime = self._build_runtime(signal, vault, transport, entitlement)
+
+    def _build_runtime(
+        self,
+        signal: Signal | None,
+        vault: Vault | None,
+        transport: Transport | None,
+        entitlement: Entitlement | None,
+    ) -> Runtime:
+        return Runtime(
             store=self._store,
-            signal=signal or _open_signal(self._database, self.clock, origin=self.name),
+            signal=signal or open_signal(self._database, self.clock, origin=self.name),
             clock=self.clock,
             ids=self._ids,
             rng=self.rng,
-            registry=registry,
+            registry=self.registry,
             gates=BudgetGate(self._limiter, MemoryLimiter(self.clock), self.clock, self._ids),
-            fetching=ItemFetcher(
-                items=self._items,
-                clock=self.clock,
-                worker=self.name,
-                lease=timedelta(seconds=self._worker_settings.lease_s),
-                collections=registry.collections,
-                measurements=measurements,
-            ),
-            measurements=measurements,
+            fetching=self._item_fetcher(),
+            measurements=self.measurements,
             transport=transport,
             credentials=self._credentials(vault, transport),
             entitlement=entitlement,
         )
 
+    def _item_fetcher(self) -> ItemFetcher:
+        return ItemFetcher(
+            items=self._items,
+            clock=self.clock,
+            worker=self.name,
+            lease=timedelta(seconds=self._worker_settings.lease_s),
+            collections=self.registry.collections,
+            measurements=self.measurements,
+        )
+
     def _open_transport(self, registry: Registry) -> Transport | None:
-        self._own_transport = _open_transport(registry)
+        self._own_transport = open_transport(registry)
         return self._own_transport
 
     def _credentials(self, vault: Vault | None, transport: Transport | None) -> Credentials | None:
@@ -306,7 +316,7 @@ class App:
     async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> RekeyResult:
         """Encrypt all credentials with the newest key; safe to stop and to repeat."""
         credentials = self._runtime.credentials
-        vault = _vault_from(_load_settings()) if credentials is None else credentials.vault
+        vault = vault_from(load_settings()) if credentials is None else credentials.vault
         return await rekey(self._connections, vault, progress=progress)
 
     def supervisor(self, lanes: Sequence[Lane] = tuple(Lane)) -> Supervisor:
@@ -325,7 +335,7 @@ def _configure_systems(systems: Iterable[System]) -> Mapping[str, System]:
         if each.name in by_name:
             raise InvalidInput("systems", f"two systems are called {each.name!r}")
         if isinstance(each.syncs, str):
-            each = each.with_settings(public_url=_load_settings().site_url)
+            each = each.with_settings(public_url=load_settings().site_url)
         elif each.settings is not None and each.configuration is None:
             each = each.with_settings()
         by_name[each.name] = each
@@ -339,95 +349,3 @@ def _build_registry(systems: Iterable[System], syncs: Iterable[Sync]) -> Registr
         declared += system.syncs
         collections += system.collections
     return Registry(declared, collections)
-
-
-def open_database(address: str, clock: Clock) -> "Database":
-    """Return the database at an address, not yet connected."""
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        url = make_url(address)
-    except ArgumentError:
-        raise InvalidInput(
-            "database", "is not an address; write sqlite:///file.db or postgresql://host/name"
-        ) from None
-    match url.get_backend_name():
-        case "sqlite":
-            if not url.database or url.database == ":memory:":
-                raise InvalidInput("database", "name a file, such as sqlite:///headgate.db")
-            from headgate.store.sql.sqlite import SqliteDatabase
-
-            return SqliteDatabase(Path(url.database), clock)
-        case "postgresql":
-            with _needs_extra("database", "postgres"):
-                from headgate.store.sql.postgres import PostgresDatabase
-
-                # Inside the block: SQLAlchemy imports the driver only here.
-                return PostgresDatabase(address, clock)
-            raise AssertionError("unreachable")
-        case other:
-            raise InvalidInput("database", f"{other} is not supported; use sqlite or postgresql")
-
-
-def _open_vault(registry: Registry) -> Vault | None:
-    """Return a vault with the keys of the settings, if a source needs users' credentials."""
-    if not registry.auths:
-        return None
-    return _vault_from(_load_settings())
-
-
-def _vault_from(settings: "Settings") -> Vault:
-    keys = settings.key_ring()
-    with _needs_extra("syncs", "http"):
-        from headgate.connectors.vault import AesVault
-    return AesVault(keys)
-
-
-def _open_transport(registry: Registry) -> Transport | None:
-    """Return a transport over the network, if a source or destination has an HTTP API."""
-    providers = [end for sync in registry for end in sync.ends if isinstance(end, Provider)]
-    if not providers:
-        return None
-    ports = frozenset(port for each in providers for port in each.ports)
-    rules = AddressRules(private=_load_settings().networks(), ports=ports | {HTTPS_PORT})
-    with _needs_extra("syncs", "http"):
-        from headgate.connectors.aiohttp_transport import AiohttpTransport
-    return AiohttpTransport(rules)
-
-
-def _load_settings() -> "Settings":
-    # Imported here: an app whose sources have no HTTP API needs no settings.
-    from pydantic import ValidationError
-
-    from headgate.settings import Settings
-
-    try:
-        return Settings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(name, f"{first['msg']}; see HEADGATE_{name.upper()}") from None
-
-
-@contextmanager
-def _needs_extra(field: str, extra: str) -> Iterator[None]:
-    """Turn a failed import in the block into a message that names the extra to install."""
-    try:
-        yield
-    except ImportError as error:
-        raise InvalidInput(field, f"{error.name} is missing: install headgate[{extra}]") from None
-
-
-def _open_signal(database: "Database", clock: Clock, *, origin: str) -> Signal:
-    from headgate.store.sql.sqlite import SqliteDatabase
-
-    if isinstance(database, SqliteDatabase):
-        from headgate.signals.sqlite import SqliteSignal
-
-        return SqliteSignal(database.path, database.foreign_commits, clock)
-    from headgate.signals.postgres import PostgresSignal
-    from headgate.store.sql.postgres import PostgresDatabase
-
-    assert isinstance(database, PostgresDatabase)
-    return PostgresSignal(database.dsn, clock, origin=origin)

@@ -1,0 +1,130 @@
+"""Which database, signal, vault and transport an application runs on, by its settings.
+
+What is imported here late is an extra, or takes longer to load than all the rest together.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headgate.base.clock import Clock
+from headgate.base.errors import InvalidInput
+from headgate.base.ids import Ids
+from headgate.connectors.addresses import HTTPS_PORT, AddressRules
+from headgate.flow.registry import Registry
+from headgate.ports.auth import Vault
+from headgate.ports.connector import Provider
+from headgate.ports.limiter import Limiter
+from headgate.ports.signal import Signal
+from headgate.ports.transport import Transport
+
+if TYPE_CHECKING:
+    from headgate.settings import Settings
+    from headgate.store.sql.database import Database
+
+
+def open_database(address: str, clock: Clock) -> "Database":
+    """Return the database at an address, not yet connected."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(address)
+    except ArgumentError:
+        raise InvalidInput(
+            "database", "is not an address; write sqlite:///file.db or postgresql://host/name"
+        ) from None
+    match url.get_backend_name():
+        case "sqlite":
+            if not url.database or url.database == ":memory:":
+                raise InvalidInput("database", "name a file, such as sqlite:///headgate.db")
+            from headgate.store.sql.sqlite import SqliteDatabase
+
+            return SqliteDatabase(Path(url.database), clock)
+        case "postgresql":
+            with needs_extra("database", "postgres"):
+                from headgate.store.sql.postgres import PostgresDatabase
+
+                # Inside the block: SQLAlchemy imports the driver only here.
+                return PostgresDatabase(address, clock)
+            raise AssertionError("unreachable")
+        case other:
+            raise InvalidInput("database", f"{other} is not supported; use sqlite or postgresql")
+
+
+def open_limiter(database: "Database", redis: str | None, clock: Clock, ids: Ids) -> Limiter:
+    """Return the limiter in the Redis at that address, or else in the database."""
+    from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
+
+    if redis is None:
+        return SqlLimiter(database)
+    with needs_extra("redis", "redis"):
+        from headgate.limits.redis import RedisLimiter
+    return RedisLimiter(redis, SqlLimiterMemory(database, "redis"), clock, ids)
+
+
+def open_vault(registry: Registry) -> Vault | None:
+    """Return a vault with the keys of the settings, if a source needs users' credentials."""
+    if not registry.auths:
+        return None
+    return vault_from(load_settings())
+
+
+def vault_from(settings: "Settings") -> Vault:
+    """Return a vault with the keys of the settings."""
+    keys = settings.key_ring()
+    with needs_extra("syncs", "http"):
+        from headgate.connectors.vault import AesVault
+    return AesVault(keys)
+
+
+def open_transport(registry: Registry) -> Transport | None:
+    """Return a transport over the network, if a source or destination has an HTTP API."""
+    providers = [end for sync in registry for end in sync.ends if isinstance(end, Provider)]
+    if not providers:
+        return None
+    ports = frozenset(port for each in providers for port in each.ports)
+    rules = AddressRules(private=load_settings().networks(), ports=ports | {HTTPS_PORT})
+    with needs_extra("syncs", "http"):
+        from headgate.connectors.aiohttp_transport import AiohttpTransport
+    return AiohttpTransport(rules)
+
+
+def load_settings() -> "Settings":
+    """Return the settings; InvalidInput, naming the first that is wrong."""
+    # Imported here: an app whose sources have no HTTP API needs no settings.
+    from pydantic import ValidationError
+
+    from headgate.settings import Settings
+
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(name, f"{first['msg']}; see HEADGATE_{name.upper()}") from None
+
+
+@contextmanager
+def needs_extra(field: str, extra: str) -> Iterator[None]:
+    """Turn a failed import in the block into a message that names the extra to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise InvalidInput(field, f"{error.name} is missing: install headgate[{extra}]") from None
+
+
+def open_signal(database: "Database", clock: Clock, *, origin: str) -> Signal:
+    """Return the signal that goes with the database, not yet started."""
+    from headgate.store.sql.sqlite import SqliteDatabase
+
+    if isinstance(database, SqliteDatabase):
+        from headgate.signals.sqlite import SqliteSignal
+
+        return SqliteSignal(database.path, database.foreign_commits, clock)
+    from headgate.signals.postgres import PostgresSignal
+    from headgate.store.sql.postgres import PostgresDatabase
+
+    assert isinstance(database, PostgresDatabase)
+    return PostgresSignal(database.dsn, clock, origin=origin)
