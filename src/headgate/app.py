@@ -158,8 +158,8 @@ class App:
     def _credentials(self, vault: Vault | None, transport: Transport | None) -> Credentials | None:
         if vault is None or transport is None:
             return None
-        around = AuthContext(transport=transport, clock=self.clock, rng=self.rng)
-        return Credentials(self._connections, vault, around, self._ids)
+        auth_context = AuthContext(transport=transport, clock=self.clock, rng=self.rng)
+        return Credentials(self._connections, vault, auth_context, self._ids)
 
     async def open(self) -> None:
         """Connect, bring an embedded database up to date, begin to listen.

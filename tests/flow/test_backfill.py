@@ -37,10 +37,10 @@ from headgate import (
     WriteResult,
     paid_history,
 )
-from headgate.flow.commit import chunk_done
+from headgate.flow.commit import commit_chunk
 from headgate.flow.explain import format_time
 from headgate.flow.job_view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
-from headgate.flow.submit import JobRequest, check, planned
+from headgate.flow.submit import JobRequest, check, plan_days
 from headgate.model import change
 from headgate.model.job import Lane
 from headgate.policy.forecast import SAMPLES_MIN
@@ -491,7 +491,7 @@ def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) ->
         # When one of them finds its way past the bad day, and reads days without anything
         first = await app.jobs.get(jobs[0].id)
         probe = msgspec.structs.replace(first, probe=True, state=JobState.RUNNING)
-        after, _ = chunk_done(
+        after, _ = commit_chunk(
             msgspec.structs.replace(probe, cursor="2025-12-29"),
             Chunk(),
             WriteResult(),
@@ -500,7 +500,7 @@ def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) ->
 
         # Then it is still to try, and says nothing of the destination
         assert after.after.probe
-        done, _ = chunk_done(
+        done, _ = commit_chunk(
             msgspec.structs.replace(probe, cursor="2025-12-29"),
             await a_day(_context(LAST)),
             WriteResult(),
@@ -598,7 +598,7 @@ def test_what_went_to_another_account_is_not_held_for_this_one(tmp_path: Path) -
                 now=world.clock.now(),
             )
             new = msgspec.structs.replace(new, destination_connection_id=account)
-            job = await app._store.submit(await planned(app._runtime, new, Reprocess.FAILED))
+            job = await app._store.submit(await plan_days(app._runtime, new, Reprocess.FAILED))
             await world.until(app, job.job.id)
 
         # Ten days to the first, ten to the second, and then there is nothing left to do

@@ -62,7 +62,7 @@ def test_a_state_is_good_once_for_its_user_in_its_session_for_ten_minutes(tmp_pa
 
         async def finish(answered: dict[str, str], **other: str) -> None:
             given = {"user_id": "ada", "session": SESSION, "redirect_uri": BACK, **other}
-            await app.connections.finish(answered=answered, **given)
+            await app.connections.finish(query=answered, **given)
 
         # Another user, another browser, a state that is made up, or none: refused, all alike.
         answered = await started()
@@ -111,7 +111,7 @@ def test_the_way_back_is_one_of_those_declared_to_the_letter(tmp_path: Path) -> 
                 user_id="ada",
                 session=SESSION,
                 redirect_uri=f"{BACK}/",
-                answered=await site.consent(url),
+                query=await site.consent(url),
             )
 
     in_world(tmp_path, main)
@@ -144,7 +144,7 @@ def test_a_code_that_is_no_good_connects_nothing(tmp_path: Path) -> None:
                 user_id="ada",
                 session=SESSION,
                 redirect_uri=BACK,
-                answered={**answered, "code": "made-up"},
+                query={**answered, "code": "made-up"},
             )
         assert await app.connections.of_user("ada") == []
 
@@ -171,7 +171,7 @@ def test_a_code_of_another_attempt_is_stopped_by_pkce(tmp_path: Path) -> None:
                 user_id="eve",
                 session="eve",
                 redirect_uri=BACK,
-                answered={**attacker, "code": victim["code"]},
+                query={**attacker, "code": victim["code"]},
             )
 
     in_world(tmp_path, main)
@@ -224,7 +224,7 @@ def test_another_account_does_not_slip_into_a_connections_place(tmp_path: Path) 
             )
             answered = await site.consent(f"{url}&sandbox_user={athlete}")
             return await app.connections.finish(
-                user_id="ada", session=SESSION, redirect_uri=BACK, answered=answered
+                user_id="ada", session=SESSION, redirect_uri=BACK, query=answered
             )
 
         first = await connect(one)
@@ -374,9 +374,9 @@ def test_a_connection_that_is_named_is_to_the_provider_that_is_meant(tmp_path: P
         )
         roam = await app.connections.connect_with_token("roam", Secret("one"), user_id="ada")
 
-        assert await app.connections.meant("roam", user_id="ada", connection_id=roam.id) == roam
+        assert await app.connections.resolve("roam", user_id="ada", connection_id=roam.id) == roam
         with pytest.raises(NotFound, match="to strava"):
-            await app.connections.meant("strava", user_id="ada", connection_id=roam.id)
+            await app.connections.resolve("strava", user_id="ada", connection_id=roam.id)
 
     in_world(tmp_path, main)
 
@@ -394,7 +394,7 @@ def test_of_several_accounts_at_one_provider_one_must_be_named(tmp_path: Path) -
         ]
 
         with pytest.raises(InvalidInput, match="several accounts") as raised:
-            await app.connections.meant("roam", user_id="ada", connection_id=None)
+            await app.connections.resolve("roam", user_id="ada", connection_id=None)
 
         assert first.id in str(raised.value)
         assert second.id in str(raised.value)
@@ -478,7 +478,7 @@ def test_without_sources_to_connect_to_nothing_is_connected(tmp_path: Path) -> N
         with pytest.raises(InvalidInput, match="there are: none"):
             await app.connections.connect_with_token("roam", Secret("x"), user_id="ada")
         with pytest.raises(InvalidInput, match="none of their sources has an `auth`"):
-            await app.connections.withdrawn(connection, "no")
+            await app.connections.mark_withdrawn(connection, "no")
 
     in_world(tmp_path, main)
 

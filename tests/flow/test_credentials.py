@@ -54,7 +54,7 @@ def credentials_of(app: App) -> Credentials:
 
 async def held(app: App, connection: Connection) -> OpenCredentials:
     credentials = credentials_of(app)
-    linked = await credentials.store.linked(connection.id, user_id=connection.user_id)
+    linked = await credentials.store.get_sealed(connection.id, user_id=connection.user_id)
     return unseal(credentials.vault, linked)
 
 
@@ -577,7 +577,7 @@ def test_a_refusal_that_comes_too_late_is_not_noted(tmp_path: Path) -> None:
 
         async def just_too_late(*args: Any, **named: Any) -> Any:
             store.refuse = refuse  # type: ignore[method-assign]
-            linked = await store.linked(connection.id, user_id="ada")
+            linked = await store.get_sealed(connection.id, user_id="ada")
             renewal = Renewal(sealed=linked.sealed, expires_at=None)
             assert await store.renew(connection.id, renewal, version=1) is not None
             return await refuse(*args, **named)

@@ -54,7 +54,7 @@ def test_a_token_that_is_handed_over_connects_an_account(tmp_path: Path) -> None
         # What is stored is not the token.
         credentials = on_web.app._runtime.credentials
         assert credentials is not None
-        linked = await credentials.store.linked(told["id"], user_id="ada")
+        linked = await credentials.store.get_sealed(told["id"], user_id="ada")
         assert TOKEN.encode() not in linked.sealed.access
 
     in_world(tmp_path, main)

@@ -62,8 +62,8 @@ class UnknownSync(InvalidInput):
 
     def __init__(self, name: str, known: list[str]) -> None:
         """Name the sync that is missing and the ones there are."""
-        there_are = ", ".join(repr(each) for each in sorted(known)) or "none"
-        super().__init__("sync", f"no sync is called {name!r}; registered: {there_are}")
+        names = ", ".join(repr(each) for each in sorted(known)) or "none"
+        super().__init__("sync", f"no sync is called {name!r}; registered: {names}")
 
 
 class NotFound(HeadgateError):

@@ -47,17 +47,17 @@ def describe_failure(error: BaseException) -> str:
 
 def read_failure(text: str) -> Failure:
     """The failure that a stored text tells of; a text of any other form is its message."""
-    said, *more = text.split("\n")
-    found = _CLASS.fullmatch(said)
+    first, *more = text.split("\n")
+    found = _CLASS.fullmatch(first)
     return Failure(
         kind=found["kind"] if found else None,
-        message=(found["message"] or "") if found else said,
-        cause=_line(more, _CAUSE),
-        raised_at=_line(more, _RAISED_AT),
+        message=(found["message"] or "") if found else first,
+        cause=_find_line(more, _CAUSE),
+        raised_at=_find_line(more, _RAISED_AT),
     )
 
 
-def _line(lines: list[str], begins: str) -> str | None:
+def _find_line(lines: list[str], begins: str) -> str | None:
     return next((each.removeprefix(begins) for each in lines if each.startswith(begins)), None)
 
 

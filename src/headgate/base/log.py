@@ -33,7 +33,7 @@ class Logger:
         self._module = module
 
     @property
-    def tells_info(self) -> bool:
+    def logs_info(self) -> bool:
         """Whether ordinary events are told: a hot path asks before it gathers the facts."""
         return _Sink.level <= logging.INFO
 
@@ -44,7 +44,7 @@ class Logger:
 
     def info(self, event: str, **fields: object) -> None:
         """Something happened as it should."""
-        if self.tells_info:
+        if self.logs_info:
             _Sink.write.info(event, module=self._module, **fields)
 
     def warning(self, event: str, **fields: object) -> None:
@@ -101,25 +101,25 @@ def _stamp(clock: Clock) -> "Processor":
 def mask_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Mask fields that hold secrets by name, and secrets and control characters inside texts."""
     for name, value in event.items():
-        event[name] = _masked(name, value)
+        event[name] = _mask(name, value)
     return event
 
 
-def _masked(name: str, value: object) -> object:
+def _mask(name: str, value: object) -> object:
     if is_secret_name(name):
         return MASK
     if isinstance(value, str):
         # A traceback is long and its line breaks are ours; everything else is one line.
-        return redact(value) if name != "exception" else _masked_lines(value)
+        return redact(value) if name != "exception" else _mask_lines(value)
     if isinstance(value, Mapping):
-        return {str(key): _masked(str(key), each) for key, each in value.items()}
+        return {str(key): _mask(str(key), each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_masked("", each) for each in value]
+        return [_mask("", each) for each in value]
     if value is None or isinstance(value, bool | int | float):
         return value
     # Whatever else there is would be shown by its repr.
     return redact(repr(value))
 
 
-def _masked_lines(text: str) -> str:
+def _mask_lines(text: str) -> str:
     return "\n".join(redact(line) for line in text.splitlines())

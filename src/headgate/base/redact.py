@@ -45,8 +45,8 @@ def redact(text: str, *, length_max: int = TEXT_LENGTH_MAX) -> str:
 
 def describe_error(error: BaseException) -> str:
     """One safe line for an exception: its class and what it says."""
-    said = redact(str(error))
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    text = redact(str(error))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def is_secret_name(name: str) -> bool:

@@ -52,14 +52,14 @@ class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
         """It calls nobody."""
         return frozenset()
 
-    def merged(self, other: Auth) -> "ApiToken | None":
+    def merge(self, other: Auth) -> "ApiToken | None":
         """It has no scopes: one token serves all who declare the same."""
         return self if self == other else None
 
-    def placed(self, access: Secret) -> TokenPlacement:
+    def place_token(self, access: Secret) -> TokenPlacement:
         """The token as a request carries it."""
         return self.placement.place(access)
 
-    async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
+    async def refresh(self, auth_context: AuthContext, refresh_token: Secret) -> Tokens:
         """There is nothing to renew it with."""
         raise AuthExpired("a token that was handed over is not renewed")

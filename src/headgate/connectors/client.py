@@ -76,10 +76,10 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
 class HttpClient:
     """One provider's API for one chunk of one job."""
 
-    def __init__(self, api: Api, way: ClientOptions) -> None:
+    def __init__(self, api: Api, options: ClientOptions) -> None:
         """Call `api` on that way."""
         self._api = api
-        self._way = way
+        self._client_options = options
 
     async def get(
         self, path: str, params: Params | None = None, **options: Unpack[RequestOptions]
@@ -134,12 +134,12 @@ class HttpClient:
             except (GrantRefused, CredentialsUnreadable):
                 raise
             except AuthExpired as error:
-                if self._way.access is None:
+                if self._client_options.access is None:
                     raise
                 if renewed:
-                    await self._way.access.refused(str(error))
+                    await self._client_options.access.reject(str(error))
                     raise
-                await self._way.access.renew()
+                await self._client_options.access.renew()
                 renewed = True
             except Transient as error:
                 failures += 1
@@ -149,14 +149,14 @@ class HttpClient:
             sent_before = True
 
     async def _rest(self, asked: _Asked, failures: int, error: Transient) -> None:
-        draw = self._way.rng.random()
+        draw = self._client_options.rng.random()
         wait_s = backoff(failures - 1, self._api.pauses, draw=draw).total_seconds()
         if error.retry_after_s is not None:
             if error.retry_after_s > RETRY_AFTER_S_PATIENCE:
                 raise error
             wait_s = max(wait_s, error.retry_after_s)
         _log.debug("request_again", request=repr(asked), error=describe_error(error), wait_s=wait_s)
-        await self._way.clock.sleep(wait_s)
+        await self._client_options.clock.sleep(wait_s)
 
     async def _follow(self, asked: _Asked, *, retry: bool) -> Response:
         """Send it, and go where it is redirected to, as far as that is allowed."""
@@ -181,18 +181,18 @@ class HttpClient:
             url=joined(asked.url, asked.url, placed.params),
             headers=Headers([*asked.headers, *placed.headers.items()]),
             body=asked.body,
-            patience=self._api.patience,
+            timeouts=self._api.timeouts,
         )
         options = asked.options
-        passing = self._way.gate.request(
+        passing = self._client_options.gate.request(
             kind=options.get("kind", "read"),
             retry=retry,
             essential=options.get("essential", False),
         )
-        began_s = self._way.clock.monotonic()
+        began_s = self._client_options.clock.monotonic()
         async with passing as passage:
             # The transport is given the query with its secrets; the answer is told without them.
-            answer = await self._way.transport.send(request)
+            answer = await self._client_options.transport.send(request)
             response = msgspec.structs.replace(answer, url=asked.url)
             await self._tell_counts(passage, response)
             error = await self._judged(passage, response, options)
@@ -201,20 +201,24 @@ class HttpClient:
             request=repr(asked),
             status=response.status,
             bytes=len(response.body),
-            duration_ms=round((self._way.clock.monotonic() - began_s) * 1000, 1),
+            duration_ms=round((self._client_options.clock.monotonic() - began_s) * 1000, 1),
         )
         if error is not None:
             raise error
         return response
 
     async def _placed(self) -> TokenPlacement:
-        return TokenPlacement() if self._way.access is None else await self._way.access.placed()
+        return (
+            TokenPlacement()
+            if self._client_options.access is None
+            else await self._client_options.access.place_token()
+        )
 
     async def _tell_counts(self, passage: Permit, response: Response) -> None:
         if self._api.counts is not None:
             counts = read_safely(self._api.counts, response.headers)
             if counts:
-                await passage.saw(counts)
+                await passage.observe_counts(counts)
 
     async def _judged(
         self, passage: Permit, response: Response, options: RequestOptions
@@ -226,12 +230,12 @@ class HttpClient:
         if verdict is None:
             not_found = options.get("not_found", self._api.not_found)
             verdict = by_status(response, not_found=not_found)
-        wait_s = retry_after_s(response.headers, self._way.clock.now())
+        wait_s = retry_after_s(response.headers, self._client_options.clock.now())
         if isinstance(verdict, RateLimited):
             verdict = Throttled(max(0.0, verdict.after.total_seconds()))
         if isinstance(verdict, Throttled):
             told_s = verdict.retry_after_s
-            return await passage.refused(wait_s if told_s is None else told_s)
+            return await passage.close_budget(wait_s if told_s is None else told_s)
         if isinstance(verdict, Transient) and verdict.retry_after_s is None:
             verdict.retry_after_s = wait_s
         return verdict

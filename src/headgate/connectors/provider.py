@@ -33,7 +33,7 @@ class ApiProvider:
         `title` is what people call the provider. `auth` says how users let us in; without,
         everybody is let in. What the provider allows is a `budget`, or in short its `limits`.
         Whatever else an `Api` says can be given by its name: `classify`, `counts`, `not_found`,
-        `redirects`, `hosts`, `headers`, `patience`, …
+        `redirects`, `hosts`, `headers`, `timeouts`, …
         """
         if budget is not None and limits:
             raise InvalidInput(f"{name}.limits", "are part of the budget; give one of the two")
@@ -53,9 +53,9 @@ class ApiProvider:
         """Every port that it calls."""
         return self.api.ports if self.auth is None else self.api.ports | self.auth.ports
 
-    def open_http(self, way: ClientOptions) -> HttpClient:
+    def open_http(self, options: ClientOptions) -> HttpClient:
         """The API's client for one chunk."""
-        return HttpClient(self.api, way)
+        return HttpClient(self.api, options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

@@ -21,7 +21,7 @@ from headgate.ports.api_keys import ApiKeyStore, NewApiKey
 LIST_MAX = 1000
 _KEY = re.compile(r"hg_(key_[0-9A-Z]{26})_([0-9a-f]{64})", re.ASCII)
 #: No secret has this hash: what an unknown id is compared with, so that it takes as long.
-_NOBODY = "0" * 64
+_NO_HASH = "0" * 64
 
 _log = get_logger(__name__)
 
@@ -59,18 +59,18 @@ class ApiKeys:
         _log.info("api key made", key=key.id, role=role.value, user=user_id)
         return key, Secret(f"hg_{key.id}_{secret.reveal()}")
 
-    async def know(self, presented: Secret) -> ApiKey | None:
+    async def verify(self, presented: Secret) -> ApiKey | None:
         """The key, if it is one and still good. An unknown id costs what a wrong secret does."""
         parts = _KEY.fullmatch(presented.reveal())
         if parts is None:
             return None
-        kept = await self._store.find(parts[1])
+        stored = await self._store.find(parts[1])
         # On bytes: with other than ASCII letters, texts are refused.
-        wanted = (_NOBODY if kept is None else kept.hash).encode()
-        same = hmac.compare_digest(_hash(parts[2]).encode(), wanted)
-        if kept is None or not same or kept.key.revoked_at is not None:
+        expected = (_NO_HASH if stored is None else stored.hash).encode()
+        same = hmac.compare_digest(_hash(parts[2]).encode(), expected)
+        if stored is None or not same or stored.key.revoked_at is not None:
             return None
-        return kept.key
+        return stored.key
 
     async def list(self, *, limit: int = 50, after: str | None = None) -> Sequence[ApiKey]:
         """Keys, the oldest first; go on with `after`, the last id of the page before."""

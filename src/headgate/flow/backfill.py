@@ -10,9 +10,9 @@ import msgspec
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.flow.registry import Sync
-from headgate.flow.resolve import resolved
+from headgate.flow.resolve import resolve_request
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, check, check_name, entitle, planned, submit
+from headgate.flow.submit import JobRequest, check, check_entitlement, check_name, plan_days, submit
 from headgate.model.budget import BudgetUse
 from headgate.model.forecast import Forecast
 from headgate.model.job import Mode, Reprocess
@@ -65,8 +65,8 @@ class Backfills:
         asked = await self._resolved(request)
         sync, now = rt.registry.get(asked.sync), rt.clock.now()
         new = check(asked, sync, job_id="forecast", now=now)
-        await entitle(rt, new)
-        new = await planned(rt, new, Reprocess(asked.reprocess))
+        await check_entitlement(rt, new)
+        new = await plan_days(rt, new, Reprocess(asked.reprocess))
         days = new.progress.total or 0
         assert new.start_date is not None and new.end_date is not None
         same = JobFilter(sync=sync.name, states=JOB.active)
@@ -107,7 +107,7 @@ class Backfills:
             key=request.key,
             options=request.options,
         )
-        return await resolved(self._rt, self._connections, wanted)
+        return await resolve_request(self._rt, self._connections, wanted)
 
     def _sync(self, request: BackfillRequest) -> Sync:
         source, destination = request.source, request.destination

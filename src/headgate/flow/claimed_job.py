@@ -28,10 +28,10 @@ class Interrupt(Enum):
 class Interrupted(Exception):
     """The chunk was cut short."""
 
-    def __init__(self, why: Interrupt) -> None:
+    def __init__(self, reason: Interrupt) -> None:
         """Say why."""
-        super().__init__(why.value)
-        self.why = why
+        super().__init__(reason.value)
+        self.reason = reason
 
 
 class ClaimedJob(ActiveClaim[Job]):
@@ -43,23 +43,23 @@ class ClaimedJob(ActiveClaim[Job]):
         #: End the slice at the next checkpoint.
         self.stopping = False
         #: Why it must let go, once somebody has said so.
-        self.why: Interrupt | None = None
+        self.reason: Interrupt | None = None
         #: The task that reads a chunk, while it does.
         self.reading: asyncio.Task[object] | None = None
 
-    def found(self, state: JobState) -> None:
+    def on_found(self, state: JobState) -> None:
         """Let go of a job that is to be cancelled."""
         if state is JobState.CANCELLING:
             self.interrupt(Interrupt.CANCEL)
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """Let go: if the job has been settled meanwhile, this reaches nobody."""
         self.interrupt(Interrupt.LOST)
 
-    def interrupt(self, why: Interrupt) -> None:
+    def interrupt(self, reason: Interrupt) -> None:
         """Cut the present chunk short, or the next before it begins. The first reason stands."""
-        if self.why is None:
-            self.why = why
+        if self.reason is None:
+            self.reason = reason
             if self.reading is not None:
                 self.reading.cancel()
 
@@ -83,8 +83,8 @@ class Interruptible:
     def __enter__(self) -> None:
         """Raise at once if the interrupt came before."""
         claimed = self._claimed
-        if claimed.why is not None:
-            raise Interrupted(claimed.why)
+        if claimed.reason is not None:
+            raise Interrupted(claimed.reason)
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -100,7 +100,7 @@ class Interruptible:
         self._timer.cancel()
         claimed = self._claimed
         claimed.reading = None
-        ours = isinstance(error, asyncio.CancelledError) and claimed.why is not None
+        ours = isinstance(error, asyncio.CancelledError) and claimed.reason is not None
         if ours and self._task.uncancel() <= self._asked_before:
-            assert claimed.why is not None
-            raise Interrupted(claimed.why) from None
+            assert claimed.reason is not None
+            raise Interrupted(claimed.reason) from None

@@ -29,10 +29,10 @@ class ActiveClaim(Generic[Row]):
         """Hold `row` as it was claimed."""
         self.row = row
 
-    def found(self, state: Any) -> None:
+    def on_found(self, state: Any) -> None:
         """The claim stands, and the row is in this state."""
 
-    def lost(self) -> None:
+    def on_lost(self) -> None:
         """The claim is another's: discard everything."""
 
 
@@ -93,12 +93,12 @@ class ActiveClaims(Generic[Row]):
         self._measurements.lost_claims.add(self.leases.kind.machine.name, claims)
 
     @property
-    def is_unsure(self) -> bool:
+    def may_have_expired(self) -> bool:
         """Whether a beat was missed: then a claim may have run out."""
-        since_s = self.clock.monotonic() - self._seen_s
-        return since_s > self.lease.total_seconds() * MISSED_LEASES
+        age_s = self.clock.monotonic() - self._seen_s
+        return age_s > self.lease.total_seconds() * MISSED_LEASES
 
-    async def keep(self) -> None:
+    async def extend(self) -> None:
         """Extend all leases in one write, and keep no longer what is lost.
 
         Nothing is written where nothing is claimed. What is settled or claimed meanwhile is not
@@ -107,18 +107,18 @@ class ActiveClaims(Generic[Row]):
         if not self._claims:
             return
         began_s = self.clock.monotonic()
-        asked = list(self._claims.values())
+        claims = list(self._claims.values())
         states = await self.leases.extend(
-            [Claim(each.row.id, each.row.token) for each in asked], lease=self.lease
+            [Claim(each.row.id, each.row.token) for each in claims], lease=self.lease
         )
         self._seen_s = began_s
-        lost = [each for each in asked if each.row.id not in states and self.has(each.row)]
+        lost = [each for each in claims if each.row.id not in states and self.has(each.row)]
         for each in lost:
             self.lose(each.row)
-            each.lost()
-        for each in asked:
+            each.on_lost()
+        for each in claims:
             if each.row.id in states:
-                each.found(states[each.row.id])
+                each.on_found(states[each.row.id])
         if lost:
             _log.warning("claims_lost", of=self.leases.kind.machine.name, count=len(lost))
 

@@ -95,7 +95,7 @@ class Connections:
             raise InvalidInput("redirect_uri", "is not one of those that the source declares")
         if connection_id is not None:
             self._same_source(await self.get(connection_id, user_id=user_id), source)
-        rng = self._credentials.around.rng
+        rng = self._credentials.auth_context.rng
         consent = Consent(
             redirect_uri=redirect_uri, state=random_secret(rng), verifier=random_secret(rng)
         )
@@ -114,7 +114,7 @@ class Connections:
         return auth.consent_url(consent)
 
     async def finish(
-        self, *, user_id: str, session: str, redirect_uri: str, answered: Mapping[str, str]
+        self, *, user_id: str, session: str, redirect_uri: str, query: Mapping[str, str]
     ) -> Connection:
         """Connect the account with what the provider's page sent the user back with.
 
@@ -122,7 +122,7 @@ class Connections:
         address, without its query, that they came back to.
         """
         _check("session", session)
-        state = answered.get("state", "")
+        state = query.get("state", "")
         _check("state", state)
         attempt = await self._attempts.take(
             _hash(state), session_hash=_hash(session), user_id=user_id
@@ -137,8 +137,8 @@ class Connections:
         binding = _verifier_binding(user_id, attempt.source, attempt.state_hash)
         verifier = self._credentials.vault.open(attempt.sealed_verifier, binding)
         consent = Consent(redirect_uri=redirect_uri, state=Secret(state), verifier=verifier)
-        tokens = await auth.exchange(self._credentials.around, answered, consent)
-        return await self._keep(attempt.source, user_id, tokens, attempt.connection_id)
+        tokens = await auth.exchange(self._credentials.auth_context, query, consent)
+        return await self._save(attempt.source, user_id, tokens, attempt.connection_id)
 
     async def connect_with_token(
         self,
@@ -163,7 +163,7 @@ class Connections:
         if connection_id is not None:
             self._same_source(await self.get(connection_id, user_id=user_id), source)
         tokens = Tokens(access=token, external_id=external_id)
-        return await self._keep(source, user_id, tokens, connection_id)
+        return await self._save(source, user_id, tokens, connection_id)
 
     # ---- what is there -------------------------------------------------------------------------
 
@@ -171,11 +171,11 @@ class Connections:
         """The connection; NotFound where it is not there or not that user's."""
         return await self._store.get(connection_id, user_id=user_id)
 
-    async def meant(
+    async def resolve(
         self, source: str, *, user_id: str, connection_id: str | None = None
     ) -> Connection:
         """The user's connection to `source` that is named, or else their only one."""
-        return await meant(self._store, source, user_id=user_id, given=connection_id)
+        return await resolve_connection(self._store, source, user_id=user_id, given=connection_id)
 
     async def of_user(
         self, user_id: str, *, limit: int = 50, after: str | None = None
@@ -197,7 +197,7 @@ class Connections:
         """Let its jobs go on; those that wait look again within five minutes."""
         return await self._store.resume(connection_id, user_id=user_id)
 
-    async def withdrawn(self, connection: Connection, error: str) -> None:
+    async def mark_withdrawn(self, connection: Connection, error: str) -> None:
         """The user has withdrawn the authorization at the provider: they must sign in again.
 
         Its jobs end at their next chunk, without a request. Nothing changes where the connection
@@ -229,19 +229,19 @@ class Connections:
 
     # ---- parts ---------------------------------------------------------------------------------
 
-    async def _keep(
+    async def _save(
         self, source: str, user_id: str, tokens: Tokens, connection_id: str | None
     ) -> Connection:
         """Store the tokens: in the connection that was named, the account's, or a new one."""
         for _ in range(_TRIES_MAX):
-            kept = await self._keep_once(source, user_id, tokens, connection_id)
-            if kept is not None:
-                _log.info("connected", connection=kept.id, source=source, user=user_id)
-                return kept
+            saved = await self._save_once(source, user_id, tokens, connection_id)
+            if saved is not None:
+                _log.info("connected", connection=saved.id, source=source, user=user_id)
+                return saved
             # The same account was connected at the same moment: now it is there.
         raise Conflict("the same account is being connected over and over; try again")
 
-    async def _keep_once(
+    async def _save_once(
         self, source: str, user_id: str, tokens: Tokens, connection_id: str | None
     ) -> Connection | None:
         external_id = tokens.external_id
@@ -250,11 +250,11 @@ class Connections:
             known = await self._store.find(user_id, source, external_id)
         if connection_id is not None and known is not None and known.id != connection_id:
             raise Conflict(f"that account is connected already, as {known.id}")
-        there = connection_id or (None if known is None else known.id)
-        new_id = there or self._credentials.ids.new("conn")
+        existing_id = connection_id or (None if known is None else known.id)
+        new_id = existing_id or self._credentials.ids.new("conn")
         vault = self._credentials.vault
         sealed = seal(vault, tokens, new_id, user_id=user_id, source=source)
-        if there is None:
+        if existing_id is None:
             return await self._store.add(
                 NewConnection(
                     id=new_id,
@@ -272,10 +272,12 @@ class Connections:
             scopes=tokens.scopes,
             external_id=external_id,
         )
-        again = await self._store.reconnect(there, renewal, user_id=user_id)
-        if again is None:
-            raise Conflict(f"connection {there} is to another account; connect that one, or a new")
-        return again
+        reconnected = await self._store.reconnect(existing_id, renewal, user_id=user_id)
+        if reconnected is None:
+            raise Conflict(
+                f"connection {existing_id} is to another account; connect that one, or a new"
+            )
+        return reconnected
 
     def connects_by(self, source: str) -> ConnectBy:
         """How users connect to that source; InvalidInput where they do not."""
@@ -284,9 +286,9 @@ class Connections:
     def _auth(self, source: str) -> object:
         auth = self._registry.auths.get(source)
         if auth is None:
-            there_are = ", ".join(sorted(self._registry.auths)) or "none"
+            known_sources = ", ".join(sorted(self._registry.auths)) or "none"
             raise InvalidInput(
-                "source", f"{source!r} is not one that users connect to; there are: {there_are}"
+                "source", f"{source!r} is not one that users connect to; there are: {known_sources}"
             )
         return auth
 
@@ -302,7 +304,7 @@ class Connections:
             raise InvalidInput("connection_id", f"{connection.id} is not to {source}")
 
 
-async def meant(
+async def resolve_connection(
     store: ConnectionStore,
     source: str,
     *,
@@ -312,19 +314,19 @@ async def meant(
     field: str = "connection_id",
 ) -> Connection:
     """The user's connection to `source` that is meant: the one that is named, or the only one."""
-    called = title or source
+    label = title or source
     if given is not None:
         named = await store.get(given, user_id=user_id)
         if named.source != source:
-            raise NotFound(f"there is no connection {given!r} to {called}")
+            raise NotFound(f"there is no connection {given!r} to {label}")
         return named
     connections = await store.list_connections(user_id, limit=LIST_MAX)
     found = [each for each in connections if each.source == source]
     if not found:
-        raise NotConnected(source, f"the user has not connected {called} yet")
+        raise NotConnected(source, f"the user has not connected {label} yet")
     if len(found) > 1:
         ids = ", ".join(each.id for each in found)
-        raise InvalidInput(field, f"the user has several accounts at {called}: {ids}")
+        raise InvalidInput(field, f"the user has several accounts at {label}: {ids}")
     return found[0]
 
 

@@ -129,14 +129,14 @@ async def _fetch_all(
         while waiting:
             error = None
             # A worker that stood still must not ask for what is another's by now.
-            if fetching.claims.is_unsure:
-                await fetching.claims.keep()
+            if fetching.claims.may_have_expired:
+                await fetching.claims.extend()
             if fetching.claims.has(waiting[0]):
                 after, error = await _fetch_one(fetching, ctx, fetch, waiting[0])
                 if after is not None:
                     done.append(after)
                 else:
-                    await fetching.claims.keep()
+                    await fetching.claims.extend()
             waiting.popleft()
             transients = transients + 1 if error and policy.is_transient(error) else 0
             if error is not None and policy.ends_batch(error, transients):

@@ -34,9 +34,9 @@ from headgate.ports.limiter import Limiter
 
 #: A wait up to this long is waited out; a longer one puts the job off. Well below the time that one
 #: chunk may take.
-PATIENCE_S = {Lane.HOT: 20.0, Lane.COLD: 15.0}
+WAIT_S_MAX = {Lane.HOT: 20.0, Lane.COLD: 15.0}
 #: So long in line for the pace, and a wait is not waited out any more.
-LINE_S_MAX = 45.0
+QUEUE_S_MAX = 45.0
 #: While the limiter is away, work that must wait for it looks again after this.
 LOOK_AGAIN = timedelta(seconds=30)
 
@@ -61,7 +61,7 @@ class BudgetGate:
         self._owed: Counter[tuple[Budget, BudgetRequest]] = Counter()
         self._away = False
         #: Those who wait for their turn in backfill, by ledger; a line that nobody is in is gone.
-        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, budget: Budget | None, lane: Lane, connection_id: str) -> "JobGate":
         """The gate for a job's requests; without a budget it stands open."""
@@ -75,83 +75,85 @@ class BudgetGate:
             _log.warning("limiter_away", error=describe_error(error))
             return None
 
-    async def enter(self, budget: Budget, ask: BudgetRequest, *, essential: bool) -> "SharedPermit":
+    async def acquire(
+        self, budget: Budget, request: BudgetRequest, *, essential: bool
+    ) -> "SharedPermit":
         """Wait for a grant, or raise BudgetSpent or LimiterUnreachable."""
-        patience_s = PATIENCE_S[ask.lane]
-        line = self._line(budget, ask)
-        if line is None:
-            return await self._pass(budget, ask, essential=essential, patience_s=patience_s)
-        came_s = self._clock.monotonic()
-        async with line:
-            waited_s = self._clock.monotonic() - came_s
+        wait_s_max = WAIT_S_MAX[request.lane]
+        queue = self._queue_for(budget, request)
+        if queue is None:
+            return await self._acquire(budget, request, essential=essential, wait_s_max=wait_s_max)
+        joined_s = self._clock.monotonic()
+        async with queue:
+            waited_s = self._clock.monotonic() - joined_s
             # Whoever stood in line for long is not kept any longer: one try.
-            left_s = patience_s if waited_s <= LINE_S_MAX else 0.0
-            return await self._pass(budget, ask, essential=essential, patience_s=left_s)
+            left_s = wait_s_max if waited_s <= QUEUE_S_MAX else 0.0
+            return await self._acquire(budget, request, essential=essential, wait_s_max=left_s)
 
-    def _line(self, budget: Budget, ask: BudgetRequest) -> asyncio.Lock | None:
+    def _queue_for(self, budget: Budget, request: BudgetRequest) -> asyncio.Lock | None:
         """Where paced work waits: first come, first served.
 
         Those who were told to wait would else all come back at the same moment, and the quickest
         would win every time.
         """
-        limit = paced_limit(budget, ask.kind) if ask.lane is Lane.COLD else None
+        limit = paced_limit(budget, request.kind) if request.lane is Lane.COLD else None
         if limit is None:
             return None
-        key = budget.ledger_key(limit.scope, ask.connection_id)
-        return self._lines.setdefault(key, asyncio.Lock())
+        key = budget.ledger_key(limit.scope, request.connection_id)
+        return self._queues.setdefault(key, asyncio.Lock())
 
-    async def _pass(
-        self, budget: Budget, ask: BudgetRequest, *, essential: bool, patience_s: float
+    async def _acquire(
+        self, budget: Budget, request: BudgetRequest, *, essential: bool, wait_s_max: float
     ) -> "SharedPermit":
-        gives_up = self._clock.monotonic() + patience_s
+        give_up_at = self._clock.monotonic() + wait_s_max
         while True:
-            answer = await self._limiter.acquire(budget, ask, grant_id=self._ids.new("grant"))
+            answer = await self._limiter.acquire(budget, request, grant_id=self._ids.new("grant"))
             limiter = self._limiter
             if isinstance(answer, Unreachable):
-                self._is_away(answer)
-                if not (essential and ask.lane is Lane.HOT):
-                    raise LimiterUnreachable(LOOK_AGAIN, answer.said)
+                self._note_away(answer)
+                if not (essential and request.lane is Lane.HOT):
+                    raise LimiterUnreachable(LOOK_AGAIN, answer.error)
                 limiter = self._local
                 share = local_share(budget)
-                answer = await limiter.acquire(share, ask, grant_id=self._ids.new("grant"))
+                answer = await limiter.acquire(share, request, grant_id=self._ids.new("grant"))
             elif self._away or self._owed:
-                await self._is_back()
+                await self._note_back()
             if isinstance(answer, Granted):
                 if limiter is self._local:
-                    self._owed[budget, ask] += 1
-                    return LocalPermit(limiter, self._local, budget, ask, answer)
-                return SharedPermit(limiter, self._local, budget, ask, answer)
+                    self._owed[budget, request] += 1
+                    return LocalPermit(limiter, self._local, budget, request, answer)
+                return SharedPermit(limiter, self._local, budget, request, answer)
             assert isinstance(answer, Exhausted)
-            if self._clock.monotonic() + answer.wait_s > gives_up:
+            if self._clock.monotonic() + answer.wait_s > give_up_at:
                 limit = f" ({answer.limit})" if answer.limit else ""
                 raise BudgetSpent(
                     timedelta(seconds=answer.wait_s),
-                    f"the budget of {budget.source} is {answer.why.value}{limit}",
+                    f"the budget of {budget.source} is {answer.reason.value}{limit}",
                 )
             await self._clock.sleep(answer.wait_s)
 
-    def _is_away(self, answer: Unreachable) -> None:
+    def _note_away(self, answer: Unreachable) -> None:
         if not self._away:
             self._away = True
-            _log.warning("limiter_away", error=answer.said)
+            _log.warning("limiter_away", error=answer.error)
 
-    async def _is_back(self) -> None:
+    async def _note_back(self) -> None:
         if self._away:
             self._away = False
             _log.info("limiter_back", owed=self._owed.total())
         while self._owed:
-            (budget, ask), times = self._owed.popitem()
-            told = False
+            (budget, request), times = self._owed.popitem()
+            charged = False
             try:
-                await self._limiter.charge(budget, ask, times=times)
-                told = True
+                await self._limiter.charge(budget, request, times=times)
+                charged = True
             except Exception as error:
                 _log.warning("limiter_away", error=describe_error(error))
                 return
             finally:
                 # Also where the job was cut off meanwhile: better told twice than never.
-                if not told:
-                    self._owed[budget, ask] += times
+                if not charged:
+                    self._owed[budget, request] += times
 
 
 class JobGate:
@@ -174,57 +176,62 @@ class JobGate:
         """A place for one request, given back when it is over."""
         if self._budget is None:
             return nullcontext(UnlimitedPermit())
-        ask = BudgetRequest(
+        request = BudgetRequest(
             lane=self._lane, connection_id=self._connection_id, kind=kind, retry=retry
         )
-        return self._limited(self._budget, ask, essential=essential)
+        return self._limited(self._budget, request, essential=essential)
 
     @asynccontextmanager
     async def _limited(
-        self, budget: Budget, ask: BudgetRequest, *, essential: bool
+        self, budget: Budget, request: BudgetRequest, *, essential: bool
     ) -> AsyncIterator[Permit]:
-        passed = await self._gates.enter(budget, ask, essential=essential)
-        self.remaining = passed.remaining
+        permit = await self._gates.acquire(budget, request, essential=essential)
+        self.remaining = permit.remaining
         try:
-            yield passed
+            yield permit
         finally:
-            await passed.leave()
+            await permit.release()
 
 
 class SharedPermit:
     """A request that was granted."""
 
     def __init__(
-        self, limiter: Limiter, local: Limiter, budget: Budget, ask: BudgetRequest, grant: Granted
+        self,
+        limiter: Limiter,
+        local: Limiter,
+        budget: Budget,
+        request: BudgetRequest,
+        grant: Granted,
     ) -> None:
         """Tell `limiter` what becomes of it; what it does not hear, `local` does."""
         self.remaining = grant.remaining
         self._limiter = limiter
         self._local = local
         self._budget = budget
-        self._ask = ask
+        self._ask = request
         self._grant = grant
 
-    async def saw(self, counts: Mapping[str, int]) -> None:
+    async def observe_counts(self, counts: Mapping[str, int]) -> None:
         """The provider's own counts; one that is not told is told by the next answer."""
         try:
             await self._limiter.observe(self._budget, self._ask, self._grant, counts)
         except Exception as error:
             _log.warning("counts_not_told", source=self._budget.source, error=describe_error(error))
 
-    async def refused(self, retry_after_s: float | None = None) -> RateLimited:
+    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
         """The provider said 429; where nobody can be told, this process keeps to it alone."""
-        budget, ask = self._budget, self._ask
+        budget, request = self._budget, self._ask
         try:
-            closed = await self._limiter.refused(budget, ask, retry_after_s=retry_after_s)
+            closed = await self._limiter.close_budget(budget, request, retry_after_s=retry_after_s)
         except Exception as error:
             _log.warning("refusal_not_told", source=budget.source, error=describe_error(error))
-            closed = await self._local.refused(budget, ask, retry_after_s=retry_after_s)
+            closed = await self._local.close_budget(budget, request, retry_after_s=retry_after_s)
         _log.warning("rate_limited", source=self._budget.source, until=closed.until.isoformat())
         after = timedelta(seconds=closed.wait_s)
         return RateLimited(after, f"{self._budget.source} refused the request (429)")
 
-    async def leave(self) -> None:
+    async def release(self) -> None:
         """Give the slot back; one that is not given back is free after its lease."""
         try:
             await self._limiter.release(self._budget, self._ask, self._grant)
@@ -237,11 +244,11 @@ class SharedPermit:
 class LocalPermit(SharedPermit):
     """A request that was granted from the share of this process, while the limiter is away."""
 
-    async def saw(self, counts: Mapping[str, int]) -> None:
+    async def observe_counts(self, counts: Mapping[str, int]) -> None:
         """What everybody has used says nothing of the share, until it says that nothing is left."""
         limits = {limit.name: limit.amount for limit in self._budget.limits}
         spent = {name: count for name, count in counts.items() if count >= limits.get(name, count)}
-        await super().saw(spent)
+        await super().observe_counts(spent)
 
 
 class UnlimitedPermit:
@@ -249,10 +256,10 @@ class UnlimitedPermit:
 
     remaining: int | None = None
 
-    async def saw(self, counts: Mapping[str, int]) -> None:
+    async def observe_counts(self, counts: Mapping[str, int]) -> None:
         """Nobody keeps count."""
 
-    async def refused(self, retry_after_s: float | None = None) -> RateLimited:
+    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
         """This job waits; the others find out for themselves."""
         if retry_after_s is None:
             return RateLimited(UNLIMITED_REST)

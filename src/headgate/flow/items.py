@@ -89,7 +89,7 @@ class Items:
 
     async def forget(self, item_ids: Sequence[str]) -> int:
         """Delete items with what was fetched for them; how many there were."""
-        return await self._store.forget_these(item_ids)
+        return await self._store.forget_items(item_ids)
 
     async def reset(
         self,
@@ -135,13 +135,13 @@ async def item_stats(
 ) -> ItemStats:
     """The numbers of a collection, from the store."""
     name = collection.name
-    counted = await items.census(name)
+    counted = await items.count_items(name)
     return ItemStats(
         name=name,
         title=collection.title,
         states=counted.states,
         retries=counted.retries,
-        stuck=await items.stuck(name),
-        limited_24h=await items.limited(name, within=_DAY),
+        stuck=await items.count_stuck(name),
+        limited_24h=await items.count_limited(name, within=_DAY),
         of_user=None if user_id is None else await items.progress(name, user_id),
     )

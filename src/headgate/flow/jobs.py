@@ -8,7 +8,7 @@ from headgate.base.errors import InvalidInput
 from headgate.flow import control
 from headgate.flow.ensure import ensure
 from headgate.flow.job_view import JobStatus, JobView, status_of, views_of
-from headgate.flow.resolve import resolved
+from headgate.flow.resolve import resolve_request
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, submit
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
@@ -32,7 +32,7 @@ class Jobs:
 
         Raises before writing if anything is wrong, such as a connection that is another user's.
         """
-        return await submit(self._rt, await resolved(self._rt, self._connections, request))
+        return await submit(self._rt, await resolve_request(self._rt, self._connections, request))
 
     async def submit(
         self,
@@ -120,14 +120,14 @@ class Jobs:
         """Jobs, newest first; go on with `before`, the last id of the page before."""
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
-        wanted = JobFilter(
+        job_filter = JobFilter(
             user_id=user_id,
             sync=sync,
             connection_id=connection_id,
             mode=mode,
             states=tuple(states),
         )
-        return await self._rt.store.list_jobs(wanted, limit=limit, before=before)
+        return await self._rt.store.list_jobs(job_filter, limit=limit, before=before)
 
     async def count(self) -> Mapping[str, Mapping[JobState, int]]:
         """How many jobs of each declared sync are in each state, zero included."""

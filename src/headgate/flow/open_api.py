@@ -28,7 +28,7 @@ async def open_api(
         access = await rt.credentials.open(
             auth, connection_id, user_id=job.user_id, source=end.name
         )
-    way = ClientOptions(
+    options = ClientOptions(
         gate=gate, transport=rt.transport, access=access, clock=rt.clock, rng=rt.rng
     )
-    return end.open_http(way)
+    return end.open_http(options)

@@ -58,7 +58,7 @@ async def rescue_expired(
     leases: Leases[Row, AnyChange, Any], rescue: Callable[[Row], AnyChange]
 ) -> int:
     """Take rows from workers that are gone; `rescue` says what becomes of each. How many."""
-    return await _in_rounds(leases, lambda: leases.expired(limit=BATCH_MAX), rescue)
+    return await _in_rounds(leases, lambda: leases.list_expired(limit=BATCH_MAX), rescue)
 
 
 async def _in_rounds(
@@ -91,7 +91,7 @@ async def thaw_paused(rt: Runtime) -> int:
     """Let go on what has cooled down."""
     thawed = await _in_rounds(
         rt.store,
-        lambda: rt.store.thawable(limit=BATCH_MAX),
+        lambda: rt.store.list_thawable(limit=BATCH_MAX),
         lambda job: change.thaw(job, probe=job.reason is Reason.BREAKER),
     )
     return await _announced(rt, thawed)
@@ -99,7 +99,9 @@ async def thaw_paused(rt: Runtime) -> int:
 
 async def free_probes(rt: Runtime) -> None:
     """Let nobody wait for a probe that no living worker can run."""
-    probes = [job for job in await rt.store.waiting_probes() if rt.registry.find(job.sync) is None]
+    probes = [
+        job for job in await rt.store.list_waiting_probes() if rt.registry.find(job.sync) is None
+    ]
     if probes:
         workers = await rt.store.live_workers()
         stuck = [job for job in probes if not any(each.can_run(job) for each in workers)]

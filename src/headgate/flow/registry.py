@@ -151,7 +151,7 @@ class Registry:
         """Note how users let us in; where syncs ask for different scopes, ask for all of them."""
         if auth is None:
             return
-        merged = self.auths.setdefault(name, auth).merged(auth)
+        merged = self.auths.setdefault(name, auth).merge(auth)
         if merged is None:
             raise InvalidInput(f"{name}.auth", "is declared twice, and not alike; share one")
         self.auths[name] = merged

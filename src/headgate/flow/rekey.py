@@ -49,14 +49,14 @@ async def rekey(
 ) -> RekeyResult:
     """Put what is under other keys under the newest one."""
     key_id = vault.key_id
-    total = _others(await store.count_by_key(), key_id)
+    total = _count_others(await store.count_by_key(), key_id)
     progress(0, total)
     done, unreadable = 0, 0
     for _ in range(ROUNDS_MAX):
         found, unreadable, after = 0, 0, ""
-        while batch := await store.sealed_otherwise(key_id, after=after, limit=BATCH):
+        while batch := await store.list_under_other_keys(key_id, after=after, limit=BATCH):
             after = batch[-1].connection.id
-            resealed = [each for linked in batch if (each := _resealed(vault, linked))]
+            resealed = [each for stored in batch if (each := _reseal(vault, stored))]
             found += len(resealed)
             unreadable += len(batch) - len(resealed)
             done += await store.reseal(resealed)
@@ -68,16 +68,16 @@ async def rekey(
     return RekeyResult(key_id=key_id, resealed=done, unreadable=unreadable, by_key=by_key)
 
 
-def _resealed(vault: Vault, linked: SealedConnection) -> ResealedCredentials | None:
-    connection = linked.connection
+def _reseal(vault: Vault, stored: SealedConnection) -> ResealedCredentials | None:
+    connection = stored.connection
     try:
-        held = unseal(vault, linked)
+        opened = unseal(vault, stored)
     except CredentialsUnreadable as error:
         _log.error("credentials_unreadable", connection=connection.id, error=str(error))
         return None
     sealed = seal(
         vault,
-        Tokens(access=held.access, refresh=held.refresh),
+        Tokens(access=opened.access, refresh=opened.refresh),
         connection.id,
         user_id=connection.user_id,
         source=connection.source,
@@ -85,10 +85,10 @@ def _resealed(vault: Vault, linked: SealedConnection) -> ResealedCredentials | N
     return ResealedCredentials(
         connection_id=connection.id,
         version=connection.version,
-        old_key_id=linked.sealed.key_id,
+        old_key_id=stored.sealed.key_id,
         sealed=sealed,
     )
 
 
-def _others(by_key: Mapping[str, int], key_id: str) -> int:
+def _count_others(by_key: Mapping[str, int], key_id: str) -> int:
     return sum(count for each, count in by_key.items() if each != key_id)

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from headgate.base.errors import NotConnected
-from headgate.flow.connect import meant
+from headgate.flow.connect import resolve_connection
 from headgate.flow.registry import auth_of, title_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check_name
@@ -12,7 +12,9 @@ from headgate.ports.connections import ConnectionStore
 from headgate.ports.connector import Destination, Source
 
 
-async def resolved(rt: Runtime, connections: ConnectionStore, request: JobRequest) -> JobRequest:
+async def resolve_request(
+    rt: Runtime, connections: ConnectionStore, request: JobRequest
+) -> JobRequest:
     """The same request with the user's connections; raises where one cannot be used.
 
     Where users have no accounts, a connection is a mere name: theirs is their own id.
@@ -24,7 +26,7 @@ async def resolved(rt: Runtime, connections: ConnectionStore, request: JobReques
         if auth_of(end) is None or rt.credentials is None:
             return given or user_id
         title = title_of(end)
-        connection = await meant(
+        connection = await resolve_connection(
             connections, end.name, user_id=user_id, given=given, title=title, field=field
         )
         if connection.state is ConnectionState.NEEDS_REAUTH:

@@ -31,9 +31,9 @@ def seal(
     )
 
 
-def unseal(vault: Vault, linked: SealedConnection) -> OpenCredentials:
+def unseal(vault: Vault, stored: SealedConnection) -> OpenCredentials:
     """Credentials out of their row; CredentialsUnreadable where that fails."""
-    connection, sealed = linked.connection, linked.sealed
+    connection, sealed = stored.connection, stored.sealed
     place = (connection.id, connection.user_id, connection.source)
     refresh = sealed.refresh
     return OpenCredentials(

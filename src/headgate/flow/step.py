@@ -12,7 +12,7 @@ from headgate.base.failure import describe_failure
 from headgate.base.log import get_logger
 from headgate.base.redact import describe_error
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
-from headgate.flow.commit import chunk_done, day_given_up, nothing_to_do
+from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
 from headgate.flow.deliver import deliver, open_destination
 from headgate.flow.extract import extract
 from headgate.flow.measurements import ChunkOutcome, outcome_of
@@ -76,25 +76,25 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
     if cut_short and after is not None and after.state is JobState.RUNNING:
         assert outcome is not None and outcome.error is not None
         sync = rt.registry.get(job.sync)
-        changed, after = await _settle(rt, after, _failed(rt, sync, after, outcome.error))
+        changed, after = await _settle(rt, after, _handle_error(rt, sync, after, outcome.error))
     duration_s = rt.clock.monotonic() - began
-    came_to = outcome_of(changed.event) if changed and after else ChunkOutcome.LOST
-    rt.measurements.add_chunk(job.sync, came_to, duration_s)
-    _tell(job, outcome, after, duration_s=duration_s)
-    if after is not None and job.probe and not cut_short and _answered(job, after):
-        await _recovered(rt, job)
+    chunk_outcome = outcome_of(changed.event) if changed and after else ChunkOutcome.LOST
+    rt.measurements.add_chunk(job.sync, chunk_outcome, duration_s)
+    _log_chunk(job, outcome, after, duration_s=duration_s)
+    if after is not None and job.probe and not cut_short and _probe_answered(job, after):
+        await _release_provider(rt, job)
     return after
 
 
-def _answered(job: Job, after: Job) -> bool:
+def _probe_answered(job: Job, after: Job) -> bool:
     """Whether the provider that a probe was sent to has answered it."""
     if job.provider == job.destination != job.source:
         # A day without anything for the destination asked it nothing.
-        return _handed_on(after) > _handed_on(job)
+        return _count_handed_on(after) > _count_handed_on(job)
     return after.summary.chunks > job.summary.chunks
 
 
-def _handed_on(job: Job) -> int:
+def _count_handed_on(job: Job) -> int:
     return job.summary.delivered + job.summary.refused
 
 
@@ -103,7 +103,7 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
     job = claimed.row
     sync = rt.registry.get(job.sync)
     if job.mode is Mode.HISTORY and not job.plan:
-        return Outcome(nothing_to_do(job))
+        return Outcome(succeed_without_work(job))
     #: Whom the chunk waits for now: to blame, where it takes too long.
     provider = sync.source.name
     written = None
@@ -118,15 +118,17 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
                 provider = destination.destination.name
                 written = await deliver(rt, job, chunk, destination)
     except Interrupted as interrupted:
-        return _let_go(rt, sync, job, interrupted.why, provider)
+        return _handle_interrupt(rt, sync, job, interrupted.reason, provider)
     except Exception as error:
-        return _failed(rt, sync, job, error)
+        return _handle_error(rt, sync, job, error)
     slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
-    return Outcome(*chunk_done(job, chunk, written, slice_over=slice_over), chunk.error)
+    return Outcome(*commit_chunk(job, chunk, written, slice_over=slice_over), chunk.error)
 
 
-def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, provider: str) -> Outcome | None:
-    match why:
+def _handle_interrupt(
+    rt: Runtime, sync: Sync, job: Job, reason: Interrupt, provider: str
+) -> Outcome | None:
+    match reason:
         case Interrupt.LOST:
             return None
         case Interrupt.CANCEL:
@@ -136,31 +138,31 @@ def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, provider: str) ->
         case Interrupt.LATE:
             late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
             late.provider = provider
-            return _failed(rt, sync, job, late)
+            return _handle_error(rt, sync, job, late)
         case _:
-            assert_never(why)
+            assert_never(reason)
 
 
-def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
-    said = describe_failure(error)
+def _handle_error(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
+    failure = describe_failure(error)
     provider = error.provider if isinstance(error, SourceError) else None
     decision = decide(job, error, sync.retry, now=rt.clock.now(), draw=rt.rng.random())
     match decision:
         case Retry(after, recent):
             changed = change.retry(
-                job, after=after, error=said, recent_errors=recent, provider=provider
+                job, after=after, error=failure, recent_errors=recent, provider=provider
             )
         case Defer(after, reason):
             note = describe_error(error)
             changed = change.defer(job, after=after, reason=reason, note=note, provider=provider)
         case Pause(cooldown, recent):
             changed = change.open_breaker(
-                job, cooldown=cooldown, error=said, recent_errors=recent, provider=provider
+                job, cooldown=cooldown, error=failure, recent_errors=recent, provider=provider
             )
         case GiveUpDay():
-            return Outcome(*day_given_up(job, said))
+            return Outcome(*give_up_day(job, failure))
         case Fail(reason):
-            changed = change.fail(job, reason=reason, error=said, provider=provider)
+            changed = change.fail(job, reason=reason, error=failure, provider=provider)
         case _:
             assert_never(decision)
     return Outcome(changed)
@@ -174,7 +176,7 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
         raise
     except Exception as error:
         sync = rt.registry.get(job.sync)
-        outcome = _failed(rt, sync, job, error)
+        outcome = _handle_error(rt, sync, job, error)
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     if after is not None:
         _measure(rt, after)
@@ -190,7 +192,7 @@ def _measure(rt: Runtime, after: Job) -> None:
             rt.measurements.breaker_openings.add(after.provider)
 
 
-async def _recovered(rt: Runtime, job: Job) -> None:
+async def _release_provider(rt: Runtime, job: Job) -> None:
     """A probe got through: let the others of its provider follow, one after another."""
     sync = rt.registry.get(job.sync)
     freed = await rt.store.release_provider(
@@ -200,9 +202,9 @@ async def _recovered(rt: Runtime, job: Job) -> None:
     _log.info("provider_recovered", provider=job.provider, job=job.id, freed=freed)
 
 
-def _tell(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: float) -> None:
+def _log_chunk(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: float) -> None:
     """One event per chunk, whatever became of it."""
-    if not _log.tells_info:
+    if not _log.logs_info:
         return
     _log.info(
         "chunk",

@@ -54,8 +54,8 @@ async def submit(rt: Runtime, request: JobRequest) -> SubmitResult:
     """Store the job and tell the workers. Raises before writing if anything is wrong."""
     sync = rt.registry.get(request.sync)
     checked = check(request, sync, job_id=rt.ids.new("job"), now=rt.clock.now())
-    await entitle(rt, checked)
-    new = await planned(rt, checked, Reprocess(request.reprocess))
+    await check_entitlement(rt, checked)
+    new = await plan_days(rt, checked, Reprocess(request.reprocess))
     submitted = await rt.store.submit(new)
     if submitted.created:
         await rt.signal.announce(lane_topic(new.lane))
@@ -105,7 +105,7 @@ def check(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> New
     )
 
 
-async def entitle(rt: Runtime, new: NewJob) -> None:
+async def check_entitlement(rt: Runtime, new: NewJob) -> None:
     """Raise PlanRequired where the user's plan does not include the job."""
     if rt.entitlement is not None:
         plan = await rt.store.plan_of(new.user_id)
@@ -114,12 +114,12 @@ async def entitle(rt: Runtime, new: NewJob) -> None:
             raise PlanRequired(refusal)
 
 
-async def planned(rt: Runtime, new: NewJob, reprocess: Reprocess) -> NewJob:
+async def plan_days(rt: Runtime, new: NewJob, reprocess: Reprocess) -> NewJob:
     """The job with the days it is to read: those of its range that are not held already."""
     start, end = new.start_date, new.end_date
     if start is None or end is None:
         return new
-    plan = gaps(start, end, await rt.store.brought(new), reprocess)
+    plan = gaps(start, end, await rt.store.covered_days(new), reprocess)
     cursor = plan[0][1] if plan else None
     whole = plan == ((start, end),)
     return msgspec.structs.replace(

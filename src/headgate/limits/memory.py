@@ -34,34 +34,36 @@ class MemoryLimiter:
     async def close(self) -> None:
         """Nothing is held."""
 
-    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
-        return spending.take(budget, self._of(budget, ask.connection_id), ask, self._now, grant_id)
+        return spending.take(
+            budget, self._of(budget, request.connection_id), request, self._now, grant_id
+        )
 
-    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
+    async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
         """Count requests that were sent without asking."""
         for _ in range(times):
-            spending.charge(budget, self._of(budget, ask.connection_id), ask, self._now)
+            spending.charge(budget, self._of(budget, request.connection_id), request, self._now)
 
-    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
+    async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
         """Give the slot back."""
-        spending.release(budget, self._of(budget, ask.connection_id), grant.id)
+        spending.release(budget, self._of(budget, request.connection_id), grant.id)
 
     async def observe(
-        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
         """Learn the provider's own counts."""
-        ledgers = self._of(budget, ask.connection_id)
+        ledgers = self._of(budget, request.connection_id)
         spending.observe(budget, ledgers, grant.at_ms, self._now, counts)
 
-    async def refused(
-        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
+    async def close_budget(
+        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """Close the budget."""
-        ledgers = self._of(budget, ask.connection_id)
+        ledgers = self._of(budget, request.connection_id)
         now = self._now
         return BudgetClosure.of(
-            spending.refused(budget, ledgers, ask.kind, now, retry_after_s), now
+            spending.close_budget(budget, ledgers, request.kind, now, retry_after_s), now
         )
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:

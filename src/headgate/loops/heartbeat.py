@@ -62,7 +62,7 @@ class Heartbeat(Service):
     async def run_once(self) -> float:
         """One beat. What was claimed since the last has a fresh lease, which lasts to the next."""
         for each in self._claims:
-            await each.keep()
+            await each.extend()
         if self._presence is not None:
             await self._presence.beat()
         return self._lease_s / BEATS_PER_LEASE

@@ -89,29 +89,29 @@ class Supervisor:
             for lane, size in settings.lanes.items()
         ]
         self._sweeper = Sweeper(rt, leased, lease_s=lease_s, keep_events=settings.keep_events)
-        self._asked = asyncio.Event()
-        self._at_once = asyncio.Event()
+        self._stop_requested = asyncio.Event()
+        self._stop_now = asyncio.Event()
 
     async def start(self) -> None:
         """Start everything."""
         for service in (self._heartbeat, self._sweeper, *self._lanes):
             await service.start()
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """The first time: finish in peace. The second time: let go at once."""
-        if self._asked.is_set():
-            self._at_once.set()
-        self._asked.set()
+        if self._stop_requested.is_set():
+            self._stop_now.set()
+        self._stop_requested.set()
 
-    async def run_until_asked(self, *, handle_signals: bool = False) -> None:
+    async def run_until_stopped(self, *, handle_signals: bool = False) -> None:
         """Run until `ask_to_stop`, or until SIGTERM or SIGINT where those are handled here."""
         loop = asyncio.get_running_loop()
         handled = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
         for number in handled:
-            loop.add_signal_handler(number, self.ask_to_stop)
+            loop.add_signal_handler(number, self.request_stop)
         try:
             await self.start()
-            await self._asked.wait()
+            await self._stop_requested.wait()
             await self.stop()
         finally:
             for number in handled:
@@ -119,19 +119,19 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Stop claiming, then finish or hand back what is held, within the grace period."""
-        self._asked.set()
+        self._stop_requested.set()
         for lane in self._lanes:
             await lane.stop()
         for claimed in self._claimed():
             claimed.stopping = True
-        if await self._finished(self._settings.grace_s):
+        if await self._wait_for_slices(self._settings.grace_s):
             _log.info("stopped", released=0)
         else:
             released = len(self._jobs)
             for claimed in self._claimed():
                 claimed.interrupt(Interrupt.STOP)
-            self._at_once.clear()
-            clean = await self._finished(RELEASE_S_MAX)
+            self._stop_now.clear()
+            clean = await self._wait_for_slices(RELEASE_S_MAX)
             _log.info("stopped", released=released, left_to_leases=0 if clean else len(self._jobs))
         for service in (self._heartbeat, self._sweeper):
             await service.stop()
@@ -144,16 +144,16 @@ class Supervisor:
     def _claimed(self) -> list[ClaimedJob]:
         return [claim for claim in self._jobs if isinstance(claim, ClaimedJob)]
 
-    async def _finished(self, seconds: float) -> bool:
+    async def _wait_for_slices(self, seconds: float) -> bool:
         """Whether every slice ended in that time, unless told to let go at once."""
         joined = asyncio.ensure_future(asyncio.gather(*(lane.join() for lane in self._lanes)))
-        hurried = asyncio.ensure_future(self._at_once.wait())
+        stop_now = asyncio.ensure_future(self._stop_now.wait())
         try:
             await asyncio.wait(
-                (joined, hurried), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                (joined, stop_now), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
             return joined.done()
         finally:
-            for waiting in (joined, hurried):
+            for waiting in (joined, stop_now):
                 waiting.cancel()
-            await asyncio.gather(joined, hurried, return_exceptions=True)
+            await asyncio.gather(joined, stop_now, return_exceptions=True)

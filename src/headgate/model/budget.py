@@ -182,7 +182,7 @@ class RefusalReason(StrEnum):
 class Exhausted(msgspec.Struct, frozen=True, kw_only=True):
     """Not now; nothing was counted."""
 
-    why: RefusalReason
+    reason: RefusalReason
     #: When to ask again, by the limiter's clock, and in how many seconds, by anybody's.
     until: datetime
     wait_s: float
@@ -193,7 +193,7 @@ class Exhausted(msgspec.Struct, frozen=True, kw_only=True):
 class Unreachable(msgspec.Struct, frozen=True, kw_only=True):
     """The limiter does not answer."""
 
-    said: str
+    error: str
 
 
 Answer = Granted | Exhausted | Unreachable

@@ -31,7 +31,7 @@ class JobChange(Change[Job], frozen=True, gc=False, kw_only=True):
     rerun: bool | None = None
 
     @property
-    def asks(self) -> bool:
+    def is_request(self) -> bool:
         """Whether somebody else asks something of the holder, who goes on meanwhile."""
         return self.pause_requested is not None or self.rerun is not None
 
@@ -85,24 +85,24 @@ def _change(
     )
 
 
-def _after_chunk(job: Job, tally: ChunkResult) -> Job:
+def _after_chunk(job: Job, result: ChunkResult) -> Job:
     """A chunk went through: its counters start anew.
 
     A probe stays one until the provider that it was sent to was asked, and has answered.
     """
     return replace(
         job,
-        cursor=tally.cursor,
-        high_water=tally.high_water,
-        progress=tally.progress,
-        summary=tally.summary,
+        cursor=result.cursor,
+        high_water=result.high_water,
+        progress=result.progress,
+        summary=result.summary,
         steps=job.steps + 1,
         attempts=0,
         recent_errors=(),
         crashes=0,
         deferrals=0,
         pauses=0,
-        probe=job.probe and not tally.answered,
+        probe=job.probe and not result.answered,
         error=None,
     )
 
@@ -110,47 +110,47 @@ def _after_chunk(job: Job, tally: ChunkResult) -> Job:
 # ---- by the worker that holds the claim --------------------------------------------------------
 
 
-def advance(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
+def advance(job: Job, result: ChunkResult, data: JsonObject) -> JobChange:
     """A chunk is done and the slice goes on: the worker keeps the claim."""
-    becomes = _after_chunk(job, tally)
+    becomes = _after_chunk(job, result)
     return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
 
 
-def cut_short(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
+def cut_short(job: Job, result: ChunkResult, data: JsonObject) -> JobChange:
     """A chunk brought something before it failed: that is kept, and the failure is dealt with next.
 
     Its counters go on: a chunk that fails half-way again and again is given up like any other.
     """
     becomes = replace(
         job,
-        cursor=tally.cursor,
-        high_water=tally.high_water,
-        progress=tally.progress,
-        summary=tally.summary,
+        cursor=result.cursor,
+        high_water=result.high_water,
+        progress=result.progress,
+        summary=result.summary,
         steps=job.steps + 1,
     )
     return _change(job, "advance", Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data)
 
 
-def rest(job: Job, tally: ChunkResult, data: JsonObject, *, after: timedelta = NOW) -> JobChange:
+def rest(job: Job, result: ChunkResult, data: JsonObject, *, after: timedelta = NOW) -> JobChange:
     """A chunk is done and the slice is over: back in line, behind the others, or later."""
-    becomes = _after_chunk(job, tally)
+    becomes = _after_chunk(job, result)
     reason = Reason.IDLE if after > NOW else Reason.MORE
     return _change(job, "rest", reason, EventKind.CHUNK, becomes=becomes, wake=after, data=data)
 
 
-def succeed(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
+def succeed(job: Job, result: ChunkResult, data: JsonObject) -> JobChange:
     """The last chunk is done."""
-    missing = tally.summary.days_failed or tally.summary.refused
+    missing = result.summary.days_failed or result.summary.refused
     reason = Reason.DONE_WITH_GAPS if missing else Reason.DONE
-    becomes = _after_chunk(job, tally)
+    becomes = _after_chunk(job, result)
     return _change(job, "succeed", reason, EventKind.SUCCEEDED, becomes=becomes, data=data)
 
 
-def skip(job: Job, tally: ChunkResult, *, error: str, day: date, last: bool) -> JobChange:
+def skip(job: Job, result: ChunkResult, *, error: str, day: date, last: bool) -> JobChange:
     """The present day is given up and recorded as a gap; the job goes on with the next."""
     # A probe stays one: a day given up says nothing about whether the provider is back.
-    becomes = replace(_after_chunk(job, tally), error=error, probe=job.probe and not last)
+    becomes = replace(_after_chunk(job, result), error=error, probe=job.probe and not last)
     data = {"day": day.isoformat(), "error": error}
     edge, reason = ("succeed", Reason.DONE_WITH_GAPS) if last else ("rest", Reason.MORE)
     wake = None if last else NOW
@@ -374,7 +374,7 @@ def start_again(job: Job, reason: Reason) -> JobChange:
 # ---- meeting what happened meanwhile -----------------------------------------------------------
 
 
-def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
+def apply_requests(change: JobChange, locked: LockedJob) -> JobChange | None:
     """What becomes of `change` when the row is found like that; None if the race was lost.
 
     The work of a chunk is kept whatever was asked meanwhile: a cancel, a pause or another run only
@@ -382,26 +382,26 @@ def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
     """
     if locked.steps != change.before.steps:
         return None
-    if locked.rerun and locked.state is JobState.RUNNING and _ends_looking(change):
+    if locked.rerun and locked.state is JobState.RUNNING and _finds_nothing(change):
         # From the beginning: what came in may be anywhere.
-        change = _redirected(change, "rest", Reason.MORE, EventKind.CHUNK, wake=NOW)
+        change = _follow_edge(change, "rest", Reason.MORE, EventKind.CHUNK, wake=NOW)
         change = replace(change, after=replace(change.after, cursor=None))
-    from_holder = not change.asks and change.edge.name in ("advance", "rest", "pause")
+    from_holder = not change.is_request and change.edge.name in ("advance", "rest", "pause")
     if locked.state is JobState.CANCELLING and from_holder:
-        return _redirected(change, "cancel", Reason.CANCELLED, EventKind.CANCELLED)
+        return _follow_edge(change, "cancel", Reason.CANCELLED, EventKind.CANCELLED)
     if locked.state not in change.edge.sources:
         return None
     if locked.pause_requested and from_holder:
-        return _redirected(change, "pause", Reason.OPERATOR, EventKind.PAUSED)
+        return _follow_edge(change, "pause", Reason.OPERATOR, EventKind.PAUSED)
     return change
 
 
-def _ends_looking(change: JobChange) -> bool:
+def _finds_nothing(change: JobChange) -> bool:
     """Whether the holder ends the job, or lets it rest because it has found nothing to do."""
     return change.edge.name == "succeed" or change.after.reason is Reason.IDLE
 
 
-def _redirected(
+def _follow_edge(
     change: JobChange,
     edge: str,
     reason: Reason,
@@ -420,9 +420,9 @@ def _fill(change: JobChange, locked: LockedJob) -> dict[str, Any]:
         locked.pause_requested if change.pause_requested is None else change.pause_requested
     )
     # The holder that goes on begins its next chunk now.
-    goes_on = change.edge.name == "advance" and not change.asks
+    goes_on = change.edge.name == "advance" and not change.is_request
     # Whatever the holder does but end, its next chunk begins later than what came in.
-    rerun = locked.rerun and change.asks if change.rerun is None else change.rerun
+    rerun = locked.rerun and change.is_request if change.rerun is None else change.rerun
     return {
         "pause_requested": pause_requested and JOBS.keeps_claim(change),
         "rerun": rerun,
@@ -460,7 +460,7 @@ JOBS = LeasedType(
         "summary",
         "attempted_at",
     ),
-    redirect=redirect,
+    resolve=apply_requests,
     fill=_fill,
     is_written=_is_written,
 )

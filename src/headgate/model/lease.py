@@ -112,7 +112,7 @@ def fence_holds(change: Change[Any], locked: LockedRow) -> bool:
     )
 
 
-def state_holds(change: AnyChange, locked: LockedRow) -> AnyChange | None:
+def require_same_state(change: AnyChange, locked: LockedRow) -> AnyChange | None:
     """The change, where the row is in the state that it was read in; None where it is not."""
     return change if locked.state is change.before.state else None
 
@@ -134,7 +134,7 @@ class LeasedType(Generic[Row, AnyChange, AnyLocked]):
         wake: str,
         always: tuple[str, ...] = (),
         if_changed: tuple[str, ...] = (),
-        redirect: Callable[[AnyChange, AnyLocked], AnyChange | None] = state_holds,
+        resolve: Callable[[AnyChange, AnyLocked], AnyChange | None] = require_same_state,
         fill: Callable[[AnyChange, AnyLocked], dict[str, Any]] = fill_nothing,
         is_written: Callable[[AnyChange, Row], bool] | None = None,
     ) -> None:
@@ -153,15 +153,15 @@ class LeasedType(Generic[Row, AnyChange, AnyLocked]):
         self.wake = wake
         self.always = ("state", wake, "token", "lease_until", "updated_at", *always)
         self.if_changed = if_changed
-        self._redirect = redirect
+        self._resolve = resolve
         self._fill = fill
         self._is_written = is_written or self._is_in_target
 
-    def settled(self, change: AnyChange, locked: AnyLocked) -> tuple[AnyChange, Row] | None:
+    def apply(self, change: AnyChange, locked: AnyLocked) -> tuple[AnyChange, Row] | None:
         """What becomes of the change, and of the row; None where the race was lost."""
         if not fence_holds(change, locked):
             return None
-        found = self._redirect(change, locked)
+        found = self._resolve(change, locked)
         if found is None:
             return None
         columns = {

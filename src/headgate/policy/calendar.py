@@ -33,7 +33,7 @@ def gaps(
             stretches[-1] = (day, stretches[-1][1])
         else:
             stretches.append((day, day))
-    return _simplified(stretches)
+    return _simplify(stretches)
 
 
 def _is_done(row: CoverageRow, reprocess: Reprocess) -> bool:
@@ -44,12 +44,12 @@ def _is_done(row: CoverageRow, reprocess: Reprocess) -> bool:
     return row.updated_at - over >= SETTLED_AFTER[row.status]
 
 
-def _simplified(stretches: list[tuple[date, date]]) -> Plan:
+def _simplify(stretches: list[tuple[date, date]]) -> Plan:
     """Not more than so many: the closest are joined."""
     if len(stretches) <= STRETCHES_MAX:
         return tuple(stretches)
-    held = [(newer[0] - older[1]).days for newer, older in pairwise(stretches)]
-    widest = set(sorted(range(len(held)), key=held.__getitem__)[-(STRETCHES_MAX - 1) :])
+    gap_days = [(newer[0] - older[1]).days for newer, older in pairwise(stretches)]
+    widest = set(sorted(range(len(gap_days)), key=gap_days.__getitem__)[-(STRETCHES_MAX - 1) :])
     joined = [stretches[0]]
     for place, stretch in enumerate(stretches[1:]):
         if place in widest:

@@ -50,9 +50,9 @@ def forecast(
     )
     finish = None
     if costs:
-        asked = [(budgets[each], uses.get(each), _of(costs, each)) for each in limited]
-        least_s = max((_seconds(*each, days, 0, "least", now) for each in asked), default=0.0)
-        most_s = max((_seconds(*each, days, others, "most", now) for each in asked), default=0.0)
+        spending = [(budgets[each], uses.get(each), _costs_of(costs, each)) for each in limited]
+        least_s = max((_seconds(*each, days, 0, "least", now) for each in spending), default=0.0)
+        most_s = max((_seconds(*each, days, others, "most", now) for each in spending), default=0.0)
         finish = Finish(
             earliest=now + timedelta(seconds=SOONER * least_s),
             latest=now + timedelta(seconds=LATER * most_s),
@@ -62,7 +62,7 @@ def forecast(
     )
 
 
-def _of(costs: Sequence[DayCost], provider: str) -> Sequence[DayCost]:
+def _costs_of(costs: Sequence[DayCost], provider: str) -> Sequence[DayCost]:
     return [cost for cost in costs if cost.provider == provider]
 
 
@@ -82,7 +82,7 @@ def _seconds(
         counted = [cost for cost in costs if limit.only in (ANY_KIND, cost.kind)]
         requests = sum(days * float(getattr(cost, which)) for cost in counted)
         if requests:
-            seconds = _within(limit, windows.get(limit.name), requests, 1 + others, now)
+            seconds = _seconds_within(limit, windows.get(limit.name), requests, 1 + others, now)
             longest_s = max(longest_s, seconds)
     if budget.paced:
         total = sum(days * float(getattr(cost, which)) for cost in costs)
@@ -90,7 +90,7 @@ def _seconds(
     return longest_s
 
 
-def _within(
+def _seconds_within(
     limit: Limit, window: WindowUse | None, requests: float, sharing: int, now: datetime
 ) -> float:
     """What is left of this window first, then an equal share of each that follows."""

@@ -141,8 +141,8 @@ def _backoff(item: Item, error: BaseException, policy: ItemRetryPolicy) -> timed
     failures = item.retry_count + 1
     if failures >= policy.failures_max:
         return None
-    asked_s = (error.retry_after_s or 0.0) if isinstance(error, Transient) else 0.0
-    return max(policy.wait_after(failures), timedelta(seconds=min(asked_s, DEFER_S_MAX)))
+    requested_s = (error.retry_after_s or 0.0) if isinstance(error, Transient) else 0.0
+    return max(policy.wait_after(failures), timedelta(seconds=min(requested_s, DEFER_S_MAX)))
 
 
 def _put_off(item: Item, error: Deferred, policy: ItemRetryPolicy) -> Decision:

@@ -42,7 +42,7 @@ def stretch_ms(limit: Limit) -> int:
     return ceil(length_ms(limit) / ROLLING_PARTS) if limit.rolling else length_ms(limit)
 
 
-def charged(limit: Limit, now: int, guard_ms: int) -> tuple[int, ...]:
+def stretches_charged(limit: Limit, now: int, guard_ms: int) -> tuple[int, ...]:
     """The stretches that a request granted now counts in: one, or near an edge two."""
     stretch = stretch_ms(limit)
     if limit.rolling:
@@ -51,7 +51,7 @@ def charged(limit: Limit, now: int, guard_ms: int) -> tuple[int, ...]:
     return (first,) if first == last else (first, last)
 
 
-def used(limit: Limit, buckets: Buckets, place: int, guard_ms: int) -> int:
+def used_in_window(limit: Limit, buckets: Buckets, place: int, guard_ms: int) -> int:
     """What is used of the window that ends with the stretch `place`."""
     if not limit.rolling:
         return buckets[str(place)].used if str(place) in buckets else 0
@@ -83,7 +83,7 @@ def room_at(limit: Limit, buckets: Buckets, place: int, room: int, guard_ms: int
     stretch = stretch_ms(limit)
     if not limit.rolling:
         return (place + 1) * stretch + guard_ms
-    over = used(limit, buckets, place, guard_ms) + room - limit.amount
+    over = used_in_window(limit, buckets, place, guard_ms) + room - limit.amount
     oldest = oldest_counted(limit, place, guard_ms)
     counted = sorted(int(key) for key in buckets if oldest <= int(key))
     gone = accumulate(buckets[str(key)].used for key in counted)

@@ -75,15 +75,15 @@ class Auth(Protocol):
         """Every port that it calls."""
         ...
 
-    def merged(self, other: "Auth") -> "Auth | None":
+    def merge(self, other: "Auth") -> "Auth | None":
         """Both as one, with the scopes of both; None where they differ in more than scopes."""
         ...
 
-    def placed(self, access: Secret) -> TokenPlacement:
+    def place_token(self, access: Secret) -> TokenPlacement:
         """The access token as a request carries it."""
         ...
 
-    async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
+    async def refresh(self, auth_context: AuthContext, refresh_token: Secret) -> Tokens:
         """New tokens. GrantRefused where the provider says that there will be none, and only then.
 
         Anything else it raises says nothing about the credentials.
@@ -105,7 +105,7 @@ class CodeAuth(Auth, Protocol):
         ...
 
     async def exchange(
-        self, around: AuthContext, answered: Mapping[str, str], consent: Consent
+        self, auth_context: AuthContext, query: Mapping[str, str], consent: Consent
     ) -> Tokens:
         """Tokens for what the page answered, which is what the user's browser came back with."""
         ...

@@ -115,7 +115,7 @@ class ConnectionStore(Protocol):
 class CredentialStore(Protocol):
     """Connections' credentials, and who renews them."""
 
-    async def linked(self, connection_id: str, *, user_id: str) -> SealedConnection:
+    async def get_sealed(self, connection_id: str, *, user_id: str) -> SealedConnection:
         """The connection with its credentials."""
         ...
 
@@ -163,7 +163,7 @@ class ConnectAttemptStore(Protocol):
 class KeyRotationStore(Protocol):
     """Connections' credentials by the key that they are encrypted with."""
 
-    async def sealed_otherwise(
+    async def list_under_other_keys(
         self, key_id: str, *, after: str, limit: int
     ) -> Sequence[SealedConnection]:
         """Connections under any other key, in the order of their ids, after the id `after`."""

@@ -29,11 +29,11 @@ class Permit(Protocol):
     #: What is left of the provider's tightest window, where that is known.
     remaining: int | None
 
-    async def saw(self, counts: Mapping[str, int]) -> None:
+    async def observe_counts(self, counts: Mapping[str, int]) -> None:
         """The answer told the provider's own counts, by the limit's name."""
         ...
 
-    async def refused(self, retry_after_s: float | None = None) -> RateLimited:
+    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
         """The answer was 429: close the budget for everybody. Raise what this returns."""
         ...
 
@@ -148,7 +148,7 @@ class Http(Protocol):
 class TokenProvider(Protocol):
     """The credentials of one connection, as the HTTP client sees them."""
 
-    async def placed(self) -> TokenPlacement:
+    async def place_token(self) -> TokenPlacement:
         """An access token that is good now, renewed where it ends soon."""
         ...
 
@@ -156,7 +156,7 @@ class TokenProvider(Protocol):
         """The provider refused the token: get another, or raise AuthExpired."""
         ...
 
-    async def refused(self, said: str) -> None:
+    async def reject(self, said: str) -> None:
         """The provider refused that one too: the account must be connected again."""
         ...
 
@@ -363,7 +363,7 @@ class Provider(Limited, Protocol):
         """Every port that it calls."""
         ...
 
-    def open_http(self, way: ClientOptions) -> Http:
+    def open_http(self, options: ClientOptions) -> Http:
         """The API's client for one chunk."""
         ...
 

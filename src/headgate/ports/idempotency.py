@@ -44,14 +44,14 @@ class IdempotencyStore(Protocol):
         self,
         owner: str,
         key: str,
-        begun: RequestStarted,
-        answered: StoredAnswer,
+        started: RequestStarted,
+        answer: StoredAnswer,
         *,
         keep: timedelta,
     ) -> bool:
         """Remember the answer for as long as `keep`; False where the turn was lost."""
         ...
 
-    async def abandon(self, owner: str, key: str, begun: RequestStarted) -> None:
+    async def abandon(self, owner: str, key: str, started: RequestStarted) -> None:
         """Forget the request, so that it can be begun again at once."""
         ...

@@ -147,7 +147,7 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         """The item with its document, in one statement; NotFound as in `get`."""
         ...
 
-    async def census(self, collection: str) -> ItemCounts:
+    async def count_items(self, collection: str) -> ItemCounts:
         """How all items of a collection stand: one walk along an index."""
         ...
 
@@ -161,11 +161,11 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         """How many of a connection's items are in each state."""
         ...
 
-    async def stuck(self, collection: str) -> int:
+    async def count_stuck(self, collection: str) -> int:
         """How many have failed for good: only a reset helps them."""
         ...
 
-    async def limited(self, collection: str, *, within: timedelta) -> int:
+    async def count_limited(self, collection: str, *, within: timedelta) -> int:
         """How many items the provider has refused by its limit (429) in that time."""
         ...
 
@@ -173,7 +173,7 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         """What was last fetched for each of these items, whatever became of them since."""
         ...
 
-    async def forget_these(self, item_ids: Sequence[str]) -> int:
+    async def forget_items(self, item_ids: Sequence[str]) -> int:
         """Delete these items with their documents; how many there were."""
         ...
 

@@ -41,7 +41,7 @@ class Leases(Protocol[AnyRow, AnyChange, Payload]):
         """Extend the leases that still stand; the state of each row that is still claimed so."""
         ...
 
-    async def expired(self, *, limit: int) -> Sequence[AnyRow]:
+    async def list_expired(self, *, limit: int) -> Sequence[AnyRow]:
         """Rows whose lease, or time to let go, has run out."""
         ...
 

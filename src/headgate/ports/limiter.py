@@ -14,26 +14,26 @@ from headgate.model.budget import Answer, Budget, BudgetClosure, BudgetRequest, 
 class Limiter(Protocol):
     """What `flow/gate.py` asks of a limiter."""
 
-    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request in every window and take a slot, or refuse and count nothing."""
         ...
 
-    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
+    async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
         """Count requests that were sent while the limiter could not be asked."""
         ...
 
-    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
+    async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
         """Give the grant's slot back."""
         ...
 
     async def observe(
-        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
         """Learn the provider's own counts, by the limit's name."""
         ...
 
-    async def refused(
-        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
+    async def close_budget(
+        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """The provider said 429: close the budget for everybody; for how long."""
         ...

@@ -96,7 +96,7 @@ class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
         ...
 
     async def list_jobs(
-        self, wanted: JobFilter, *, limit: int, before: str | None = None
+        self, job_filter: JobFilter, *, limit: int, before: str | None = None
     ) -> Sequence[Job]:
         """Jobs, newest first, older than the id `before`."""
         ...
@@ -116,14 +116,14 @@ class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
         """
         ...
 
-    async def thawable(self, *, limit: int) -> Sequence[Job]:
+    async def list_thawable(self, *, limit: int) -> Sequence[Job]:
         """Paused jobs of this application's syncs that may go on.
 
         Recovering ones, and one probe for each provider that is shut and has none.
         """
         ...
 
-    async def waiting_probes(self) -> Sequence[Job]:
+    async def list_waiting_probes(self) -> Sequence[Job]:
         """Probes of any application that no worker has."""
         ...
 
@@ -189,7 +189,7 @@ class CoverageStore(Protocol):
         """What is known of each day from `start` to `end`, both included, in order."""
         ...
 
-    async def brought(self, new: NewJob) -> Sequence[CoverageRow]:
+    async def covered_days(self, new: NewJob) -> Sequence[CoverageRow]:
         """The same for the days of a job to be, as far as they went to the same destination."""
         ...
 

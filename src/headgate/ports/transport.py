@@ -39,8 +39,8 @@ class Headers:
 
     def all(self, name: str) -> list[str]:
         """Every value of that name, in order."""
-        wanted = name.lower()
-        return [value for each, value in self._items if each == wanted]
+        lowered = name.lower()
+        return [value for each, value in self._items if each == lowered]
 
     def without(self, *names: str) -> "Headers":
         """The others."""
@@ -72,7 +72,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     headers: Headers = Headers()
     body: bytes = b""
-    patience: Timeouts = Timeouts()
+    timeouts: Timeouts = Timeouts()
 
     def __repr__(self) -> str:
         return f"Request({self.method} {without_query(self.url)})"
@@ -128,7 +128,7 @@ def without_query(url: str) -> str:
         parts = urlsplit(url)
         port = "" if parts.port is None else f":{parts.port}"
         host = parts.hostname or ""
-        shown = f"[{host}]" if ":" in host else host
-        return f"{parts.scheme}://{shown}{port}{parts.path}"
+        host_part = f"[{host}]" if ":" in host else host
+        return f"{parts.scheme}://{host_part}{port}{parts.path}"
     except ValueError:
         return "(an address that cannot be read)"

@@ -32,22 +32,22 @@ class PostgresSignal(LocalSignal):
     def __init__(self, dsn: str, clock: Clock, *, origin: str) -> None:
         """Connect to `dsn`; `origin` names this process, so that it does not heed its own echo."""
         super().__init__()
-        self._line = _Listener(dsn, clock, origin, self)
+        self._listener = _Listener(dsn, clock, origin, self)
 
     async def start(self) -> None:
         """Connect and listen; a connection that breaks is made again in the background."""
-        await self._line.connect()
-        await self._line.start()
+        await self._listener.connect()
+        await self._listener.start()
 
     async def stop(self) -> None:
         """Send what is left and disconnect."""
-        await self._line.stop()
-        await self._line.disconnect()
+        await self._listener.stop()
+        await self._listener.disconnect()
 
     async def announce(self, topic: str) -> None:
         """Nudge this process, and soon all others."""
         self.nudge(topic)
-        self._line.send(topic)
+        self._listener.send(topic)
 
 
 class _Listener(Service):
@@ -75,7 +75,7 @@ class _Listener(Service):
             # Whatever was announced while the line was down is unknown: everybody looks.
             self._local.nudge_all()
         if not self._waiting:
-            await self._ask("SELECT 1")
+            await self._execute("SELECT 1")
             return KEEPALIVE_S
         topics, self._waiting = sorted(self._waiting), set()
         try:
@@ -92,7 +92,7 @@ class _Listener(Service):
             self._connection = await asyncpg.connect(
                 self._dsn, server_settings={"application_name": "headgate-signal"}
             )
-            await self._connection.add_listener(CHANNEL, self._heard)
+            await self._connection.add_listener(CHANNEL, self._on_notification)
         self._connection.add_termination_listener(lambda _: self.nudge())
 
     async def disconnect(self) -> None:
@@ -108,11 +108,11 @@ class _Listener(Service):
     async def _notify(self, topics: list[str]) -> None:
         hints = [f"{self._origin} {topic}" for topic in topics]
         if hints:
-            await self._ask(
+            await self._execute(
                 "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS hint", CHANNEL, hints
             )
 
-    async def _ask(self, query: str, *values: object) -> None:
+    async def _execute(self, query: str, *values: object) -> None:
         """Run a query; a connection that does not answer in time is given up, and made anew."""
         assert self._connection is not None
         try:
@@ -121,7 +121,7 @@ class _Listener(Service):
             self._connection.terminate()
             raise
 
-    def _heard(self, _: object, __: int, ___: str, payload: object) -> None:
+    def _on_notification(self, _: object, __: int, ___: str, payload: object) -> None:
         origin, _, topic = str(payload).partition(" ")
         if origin != self._origin:
             self._local.nudge(topic)

@@ -41,27 +41,27 @@ class _Watch(Service):
         path: Path,
         foreign_commits: Callable[[], Awaitable[int]],
         clock: Clock,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         super().__init__(clock)
         self._wal = path.with_name(path.name + "-wal")
         self._foreign_commits = foreign_commits
-        self._changed = changed
+        self._on_change = on_change
         self._seen_file: tuple[int, int] | None = None
         self._seen_commits: int | None = None
 
     async def run_once(self) -> float:
         """Look; nudge if somebody else has committed."""
-        looks = self._look()
-        if looks != self._seen_file:
-            self._seen_file = looks
+        found_file = self._stat_wal()
+        if found_file != self._seen_file:
+            self._seen_file = found_file
             commits = await self._foreign_commits()
             if self._seen_commits is not None and commits != self._seen_commits:
-                self._changed()
+                self._on_change()
             self._seen_commits = commits
         return LOOK_EVERY_S
 
-    def _look(self) -> tuple[int, int] | None:
+    def _stat_wal(self) -> tuple[int, int] | None:
         try:
             found = self._wal.stat()
         except FileNotFoundError:

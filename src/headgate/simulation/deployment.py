@@ -197,8 +197,8 @@ class Deployment:
         """A process's view of users' credentials, where there are any."""
         if self.transport is None or self.vault is None:
             return None
-        around = AuthContext(transport=self.transport, clock=clock, rng=rng)
-        return Credentials(store, self.vault, around, ids)
+        auth_context = AuthContext(transport=self.transport, clock=clock, rng=rng)
+        return Credentials(store, self.vault, auth_context, ids)
 
     def launch(self, name: str) -> Process:
         """Start a process of that name; its next incarnation, where it has crashed before."""

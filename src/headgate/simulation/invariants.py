@@ -101,9 +101,9 @@ def _days_complete(tx: Connection, job: Job) -> Iterable[str]:
         if day not in covered:
             yield f"LOSS: {job.id} is done, but {day} is not covered"
     # A job that finds every day held already ends in one step.
-    planned = max(1, days_in(job.plan))
-    if job.steps != planned:
-        yield f"ONCE: {job.id} has {planned} days to read and committed {job.steps} chunks"
+    planned_days = max(1, days_in(job.plan))
+    if job.steps != planned_days:
+        yield f"ONCE: {job.id} has {planned_days} days to read and committed {job.steps} chunks"
 
 
 def _sent_once(job: Job, ledger: RequestLedger) -> Iterable[str]:

@@ -140,7 +140,7 @@ def test_a_token_is_read_from_stdin_and_told_nowhere(headgate: Run, tmp_path: Pa
     async def kept(app: App) -> str:
         credentials = app._runtime.credentials
         assert credentials is not None
-        linked = await credentials.store.linked(told["id"], user_id="ada")
+        linked = await credentials.store.get_sealed(told["id"], user_id="ada")
         return unseal(credentials.vault, linked).access.reveal()
 
     assert in_app(tmp_path, kept) == TOKEN

@@ -43,7 +43,7 @@ async def test_it_gives_a_client_of_its_api_and_must_be_told_how_to_read() -> No
     source = ApiSource("x", base_url=BASE)
     bench = Bench()
 
-    assert isinstance(source.open_http(bench.http._way), HttpClient)
+    assert isinstance(source.open_http(bench.http._client_options), HttpClient)
     with pytest.raises(NotImplementedError, match="ApiSource must define read"):
         await source.read(None)  # type: ignore[arg-type]
     assert repr(source) == "ApiSource('x')"

@@ -101,7 +101,7 @@ def test_an_api_that_says_too_little_of_itself_is_refused() -> None:
         title = "Half a provider"
         auth = None
 
-        def open_http(self, way: object) -> object: ...
+        def open_http(self, options: object) -> object: ...
 
     with pytest.raises(InvalidInput, match="lacks budget, ports"):
         Sync(name="half", source=Reach("half"))

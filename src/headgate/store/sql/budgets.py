@@ -45,10 +45,10 @@ def spend(tx: Connection, now: Moment, batch: Sequence[LedgerOperation]) -> list
 
 def read(tx: Connection, now: Moment, keys: Iterable[str]) -> tuple[dict[str, Ledger], int]:
     """Ledgers as they stand, and the time in milliseconds; one that was never used is empty."""
-    wanted = list(keys)
-    found = tx.execute(select(budgets.c.key, budgets.c.ledger).where(budgets.c.key.in_(wanted)))
-    there: dict[str, Ledger] = {row.key: row.ledger for row in found}
-    return {key: there.get(key) or Ledger() for key in wanted}, to_ms(now.read(tx))
+    key_list = list(keys)
+    found = tx.execute(select(budgets.c.key, budgets.c.ledger).where(budgets.c.key.in_(key_list)))
+    found_ledgers: dict[str, Ledger] = {row.key: row.ledger for row in found}
+    return {key: found_ledgers.get(key) or Ledger() for key in key_list}, to_ms(now.read(tx))
 
 
 def _lock(tx: Connection, now: Moment, keys: Sequence[str]) -> dict[str, Ledger]:
@@ -68,7 +68,7 @@ def _lock(tx: Connection, now: Moment, keys: Sequence[str]) -> dict[str, Ledger]
     return found
 
 
-def _unless_there(insert: Insert) -> Insert:
+def _unless_exists(insert: Insert) -> Insert:
     return insert.on_conflict_do_nothing()
 
 
@@ -80,7 +80,7 @@ def _build_write(given: FromClause, _: Dialect) -> UpdateBase:
     )
 
 
-_open = insert_many(budgets, budgets.columns.keys(), on_conflict=_unless_there)
+_open = insert_many(budgets, budgets.columns.keys(), on_conflict=_unless_exists)
 _write = BatchStatement(
     by_key(
         {

@@ -168,11 +168,11 @@ def _steer(
     changed = _one(tx.execute(statement).one_or_none())
     if changed is not None:
         return changed
-    present = get(tx, connection_id, user_id=user_id)
-    if present.state is edge.target:
-        return present
+    current = get(tx, connection_id, user_id=user_id)
+    if current.state is edge.target:
+        return current
     raise IllegalTransition(
-        f"connection {connection_id} is {present.state.value}: {edge_name} is not possible"
+        f"connection {connection_id} is {current.state.value}: {edge_name} is not possible"
     )
 
 
@@ -186,13 +186,13 @@ def remove(tx: Transaction, now: Moment, connection_id: str, *, user_id: str | N
 # ---- renewing credentials ----------------------------------------------------------------------
 
 
-def linked(tx: Transaction, connection_id: str, *, user_id: str) -> SealedConnection:
+def get_sealed(tx: Transaction, connection_id: str, *, user_id: str) -> SealedConnection:
     """The connection with its credentials."""
     query = select(*_COLUMNS, *_SEALED).where(_is(connection_id, user_id))
     row = tx.execute(query).one_or_none()
     if row is None:
         raise _not_found(connection_id)
-    return _to_linked(row)
+    return _to_sealed(row)
 
 
 def lease(
@@ -270,7 +270,7 @@ def refuse(
 # ---- rotating keys -----------------------------------------------------------------------------
 
 
-def sealed_otherwise(
+def list_under_other_keys(
     tx: Transaction, key_id: str, *, after: str, limit: int
 ) -> list[SealedConnection]:
     """Connections whose credentials are under any other key."""
@@ -280,7 +280,7 @@ def sealed_otherwise(
         .order_by(connections.c.id)
         .limit(limit)
     )
-    return [_to_linked(row) for row in tx.execute(query)]
+    return [_to_sealed(row) for row in tx.execute(query)]
 
 
 def reseal(tx: Transaction, batch: Sequence[ResealedCredentials]) -> int:
@@ -314,8 +314,8 @@ def count_by_key(tx: Transaction) -> dict[str, int]:
 
 
 def _is(connection_id: str, user_id: str | None) -> ColumnElement[bool]:
-    there = connections.c.id == connection_id
-    return there if user_id is None else and_(there, connections.c.user_id == user_id)
+    by_id = connections.c.id == connection_id
+    return by_id if user_id is None else and_(by_id, connections.c.user_id == user_id)
 
 
 def _at_version(connection_id: str, version: int) -> ColumnElement[bool]:
@@ -362,7 +362,7 @@ def _to_connection(row: Row[Any]) -> Connection:
     return Connection(**dict(zip(Connection.__struct_fields__, row, strict=False)))
 
 
-def _to_linked(row: Any) -> SealedConnection:
+def _to_sealed(row: Any) -> SealedConnection:
     sealed = SealedCredentials(
         access=row.sealed_access, refresh=row.sealed_refresh, key_id=row.key_id
     )
@@ -389,12 +389,12 @@ class SqlConnections(SqlPort):
     resume = writes_timed(resume)
     remove = writes_timed(remove)
 
-    linked = reads(linked)
+    get_sealed = reads(get_sealed)
     lease = writes_timed(lease)
     release = writes(release)
     renew = writes_timed(renew)
     refuse = writes_timed(refuse)
 
-    sealed_otherwise = reads(sealed_otherwise)
+    list_under_other_keys = reads(list_under_other_keys)
     reseal = writes(reseal)
     count_by_key = reads(count_by_key)

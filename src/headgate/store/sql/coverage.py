@@ -13,13 +13,13 @@ from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import Insert
 from headgate.store.sql.tables import coverage, jobs
 
-_NEWS = ("status", "records", "error", "job_id", "updated_at")
+_UPDATED = ("status", "records", "error", "job_id", "updated_at")
 
 
-def _keep_what_is_held(insert: Insert) -> Insert:
+def _protect_held_days(insert: Insert) -> Insert:
     return insert.on_conflict_do_update(
         index_elements=coverage.primary_key.columns,
-        set_={name: insert.excluded[name] for name in _NEWS},
+        set_={name: insert.excluded[name] for name in _UPDATED},
         where=or_(
             coverage.c.status != literal_column(f"'{DayStatus.HELD.value}'"),
             insert.excluded.status != literal_column(f"'{DayStatus.FAILED.value}'"),
@@ -28,7 +28,7 @@ def _keep_what_is_held(insert: Insert) -> Insert:
 
 
 _store = insert_many(
-    coverage, ("sync", "connection_id", "day", *_NEWS), on_conflict=_keep_what_is_held
+    coverage, ("sync", "connection_id", "day", *_UPDATED), on_conflict=_protect_held_days
 )
 
 
@@ -69,7 +69,7 @@ def of_days(
     return [CoverageRow(**row) for row in tx.execute(query).mappings()]
 
 
-def brought(tx: Connection, new: NewJob) -> list[CoverageRow]:
+def covered_days(tx: Connection, new: NewJob) -> list[CoverageRow]:
     """What is known of the days of a job to be, as far as they went to the same account."""
     query = (
         select(coverage)

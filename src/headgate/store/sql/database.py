@@ -81,10 +81,10 @@ def translate(error: Exception) -> Exception:
     """A driver's error as one of ours, without the statement's values: they may be private."""
     if isinstance(error, DBAPIError):
         # The first line says what; the next ones, DETAIL, quote the row.
-        said = redact(str(error.orig).partition("\n")[0])
+        message = redact(str(error.orig).partition("\n")[0])
         if error.connection_invalidated or _is_outage(error):
-            return StoreUnavailable(f"the database did not answer: {said}")
-        return StoreError(f"the database refused: {said}")
+            return StoreUnavailable(f"the database did not answer: {message}")
+        return StoreError(f"the database refused: {message}")
     if isinstance(error, OSError | TimeoutError):
         return StoreUnavailable(f"the database could not be reached: {redact(str(error))}")
     if isinstance(error, SQLAlchemyError):
@@ -103,8 +103,10 @@ def _is_outage(error: DBAPIError) -> bool:
     state = sqlstate(error)
     if state is not None:
         return state[:2] in _OUTAGE_CLASSES or state == LOCK_NOT_AVAILABLE
-    said = str(error.orig).lower()
-    return any(word in said for word in ("locked", "busy", "disk i/o", "is full", "unable to open"))
+    message = str(error.orig).lower()
+    return any(
+        word in message for word in ("locked", "busy", "disk i/o", "is full", "unable to open")
+    )
 
 
 def sqlstate(error: DBAPIError) -> str | None:

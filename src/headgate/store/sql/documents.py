@@ -43,7 +43,7 @@ class PackedDocument(msgspec.Struct, frozen=True):
     body: bytes
 
 
-def compressed(text: bytes) -> bytes:
+def compress(text: bytes) -> bytes:
     """`text` as a gzip file whose last block ends on a whole byte, and is empty.
 
     So a server can put other blocks before and after it without compressing it again.
@@ -58,7 +58,7 @@ def compressed(text: bytes) -> bytes:
 def pack(document: Document) -> PackedDocument:
     """Encode a document. It takes milliseconds: do it before the transaction, not in it."""
     # Without the time of day in it, equal documents are equal bytes; and words fit around it.
-    body = compressed(document.body)
+    body = compress(document.body)
     return PackedDocument(document, blake2b(document.body, digest_size=16).hexdigest(), body)
 
 
@@ -99,8 +99,8 @@ _SERVED = (*(items.c[name] for name in _ITEM_FIELDS), *_STORED)
 
 def serve(tx: Connection, item_id: str, *, user_id: str | None = None) -> ServedItem:
     """The item with its document where it was fetched; if it is there, and theirs."""
-    asked = {"of_item": item_id, **({} if user_id is None else {"of_user": user_id})}
-    row = tx.execute(_serve(of_user=user_id is not None), asked).first()
+    binds = {"of_item": item_id, **({} if user_id is None else {"of_user": user_id})}
+    row = tx.execute(_serve(of_user=user_id is not None), binds).first()
     if row is None:
         raise NotFound(f"there is no item {item_id!r}")
     of_item, of_document = row[: len(_ITEM_FIELDS)], row[len(_ITEM_FIELDS) :]
@@ -111,10 +111,10 @@ def serve(tx: Connection, item_id: str, *, user_id: str | None = None) -> Served
 @cache
 def _serve(*, of_user: bool) -> Select[Any]:
     # One that is fetched anew keeps its old document until it has another, but does not show it.
-    its = and_(item_documents.c.item_id == items.c.id, in_states(items, ItemState.SUCCESS))
+    of_this_item = and_(item_documents.c.item_id == items.c.id, in_states(items, ItemState.SUCCESS))
     query = (
         select(*_SERVED)
-        .select_from(items.outerjoin(item_documents, its))
+        .select_from(items.outerjoin(item_documents, of_this_item))
         .where(items.c.id == bindparam("of_item"))
     )
     return query.where(items.c.user_id == bindparam("of_user")) if of_user else query

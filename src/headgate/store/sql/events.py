@@ -12,7 +12,7 @@ from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import job_events
 
 #: Job, time, kind, data.
-Told = tuple[str, datetime, str, JsonObject]
+NewEvent = tuple[str, datetime, str, JsonObject]
 
 #: Events that tell of a chunk that is over, while the job goes on.
 _ENDS_CHUNK = (EventKind.CHUNK, EventKind.DAY_FAILED)
@@ -20,7 +20,7 @@ _ENDS_CHUNK = (EventKind.CHUNK, EventKind.DAY_FAILED)
 _append = insert_many(job_events, ("job_id", "at", "kind", "data"), order_by="place")
 
 
-def append(tx: Connection, told: Sequence[Told]) -> None:
+def append(tx: Connection, new_events: Sequence[NewEvent]) -> None:
     """Add events.
 
     A job's events are written under its row's lock, and numbered in the order given here, so their
@@ -28,7 +28,7 @@ def append(tx: Connection, told: Sequence[Told]) -> None:
     """
     rows = [
         {"place": place, "job_id": job, "at": at, "kind": kind, "data": data}
-        for place, (job, at, kind, data) in enumerate(told)
+        for place, (job, at, kind, data) in enumerate(new_events)
     ]
     _append.run(tx, rows)
 

@@ -74,36 +74,38 @@ def finish(
     now: Moment,
     owner: str,
     key: str,
-    begun: RequestStarted,
-    answered: StoredAnswer,
+    started: RequestStarted,
+    answer: StoredAnswer,
     *,
     keep: timedelta,
 ) -> bool:
     """Note the answer, unless the request was taken over meanwhile."""
     statement = (
         update(requests)
-        .where(_held(owner, key, begun))
+        .where(_is_claimed(owner, key, started))
         .values(
-            status=answered.status,
-            headers=dict(answered.headers),
-            body=answered.body,
+            status=answer.status,
+            headers=dict(answer.headers),
+            body=answer.body,
             expires_at=now.at(keep),
         )
     )
     return tx.execute(statement).rowcount == 1
 
 
-def abandon(tx: Connection, owner: str, key: str, begun: RequestStarted) -> None:
+def abandon(tx: Connection, owner: str, key: str, started: RequestStarted) -> None:
     """Delete the request's row, unless it was taken over meanwhile."""
-    tx.execute(delete(requests).where(_held(owner, key, begun)))
+    tx.execute(delete(requests).where(_is_claimed(owner, key, started)))
 
 
 def _is(owner: str, key: str) -> ColumnElement[bool]:
     return and_(requests.c.owner == owner, requests.c.key == key)
 
 
-def _held(owner: str, key: str, begun: RequestStarted) -> ColumnElement[bool]:
-    return and_(_is(owner, key), requests.c.status.is_(None), requests.c.expires_at == begun.until)
+def _is_claimed(owner: str, key: str, started: RequestStarted) -> ColumnElement[bool]:
+    return and_(
+        _is(owner, key), requests.c.status.is_(None), requests.c.expires_at == started.until
+    )
 
 
 class SqlIdempotency(SqlPort):

@@ -16,7 +16,7 @@ from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import STUCK, in_states, items
 
 
-def census(tx: Connection, collection: str) -> ItemCounts:
+def count_items(tx: Connection, collection: str) -> ItemCounts:
     """How all items of a collection stand: one walk along an index, without touching a row."""
     mine = items.c.collection == collection
     retries = (
@@ -50,13 +50,13 @@ def progress(tx: Connection, collection: str, user_id: str) -> Mapping[ItemState
     )
 
 
-def stuck(tx: Connection, collection: str) -> int:
+def count_stuck(tx: Connection, collection: str) -> int:
     """How many have failed for good."""
     query = select(func.count()).select_from(items).where(items.c.collection == collection, STUCK)
     return int(tx.execute(query).scalar_one())
 
 
-def limited(tx: Connection, now: Moment, collection: str, *, within: timedelta) -> int:
+def count_limited(tx: Connection, now: Moment, collection: str, *, within: timedelta) -> int:
     """How many were refused by the provider's limit in that time."""
     query = (
         select(func.count())

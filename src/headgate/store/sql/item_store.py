@@ -41,12 +41,12 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
     list_items = reads(items.find)
     forget = writes(items.forget)
     forget_removed = writes_timed(items.forget_removed)
-    forget_these = writes(items.forget_these)
+    forget_items = writes(items.forget_items)
 
     documents_of = reads(documents.of_items)
 
-    census = reads(item_counts.census)
+    count_items = reads(item_counts.count_items)
     progress = reads(item_counts.progress)
     progress_of_connection = reads(item_counts.progress_of_connection)
-    stuck = reads(item_counts.stuck)
-    limited = reads_timed(item_counts.limited)
+    count_stuck = reads(item_counts.count_stuck)
+    count_limited = reads_timed(item_counts.count_limited)

@@ -53,11 +53,11 @@ TABLE = LeaseTable[Item, ItemChange, LockedRow, PackedDocument](ITEMS, items)
 # ---- registering -------------------------------------------------------------------------------
 
 
-def _tell_new(insert: Insert) -> Insert:
+def _return_new_ids(insert: Insert) -> Insert:
     return cast(Insert, insert.on_conflict_do_nothing().returning(items.c.id))
 
 
-_insert = insert_many(items, items.c.keys(), on_conflict=_tell_new)
+_insert = insert_many(items, items.c.keys(), on_conflict=_return_new_ids)
 
 
 def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterResult:
@@ -75,11 +75,11 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterR
         results = _insert.run(tx, [_new_row(each, at) for each in some])
         created += sum(len(result.all()) for result in results)
         appeared += _appear(tx, now, some)
-        _make_hot(tx, [each.id for each in some if each.lane is Lane.HOT])
+        _move_to_hot(tx, [each.id for each in some if each.lane is Lane.HOT])
     return RegisterResult(created, appeared)
 
 
-def _make_hot(tx: Connection, ids: Sequence[str]) -> None:
+def _move_to_hot(tx: Connection, ids: Sequence[str]) -> None:
     """Let those that are not over go first from now on: somebody asks for them."""
     if ids:
         cold = (TABLE.among(tx.dialect), in_states(items, *ITEM.active), items.c.lane == Lane.COLD)
@@ -100,11 +100,15 @@ def _new_row(new: NewItem, at: datetime) -> dict[str, Any]:
 
 def _appear(tx: Connection, now: Moment, found: Sequence[NewItem]) -> int:
     """Of those that were here before without an id: how many have one now, and nobody else's."""
-    told = {each.id: each.external_id for each in found if each.external_id is not None}
+    external_ids = {each.id: each.external_id for each in found if each.external_id is not None}
     query = select(*TABLE.columns).where(TABLE.among(tx.dialect), items.c.external_id.is_(None))
-    waiting = [TABLE.to_row(row) for row in tx.execute(query, {"ids": list(told)})] if told else []
-    free = [item for item in waiting if not _is_taken(tx, item, told[item.id])]
-    appeared = settle(tx, now, [(appear(item, told[item.id]), None) for item in free])
+    waiting = (
+        [TABLE.to_row(row) for row in tx.execute(query, {"ids": list(external_ids)})]
+        if external_ids
+        else []
+    )
+    free = [item for item in waiting if not _is_taken(tx, item, external_ids[item.id])]
+    appeared = settle(tx, now, [(appear(item, external_ids[item.id]), None) for item in free])
     return sum(each is not None for each in appeared)
 
 
@@ -132,7 +136,7 @@ def claim(
     lane: Lane | None = None,
 ) -> list[Item]:
     """Take due items, of one lane or of both, in one statement that nobody can come between."""
-    asked = {
+    binds = {
         "of_collection": collection,
         "of_connection": connection_id,
         "most": limit,
@@ -141,9 +145,11 @@ def claim(
         **now.binds(lease=lease),
     }
     statement = _claim(server=now.server, of_lane=lane is not None)
-    taken = TABLE.find(tx, statement, asked)
+    claimed_items = TABLE.find(tx, statement, binds)
     # What an UPDATE returns has no order of its own.
-    return sorted(taken, key=lambda item: (item.lane is not Lane.HOT, item.start_time, item.id))
+    return sorted(
+        claimed_items, key=lambda item: (item.lane is not Lane.HOT, item.start_time, item.id)
+    )
 
 
 def _is_due(now: ColumnElement[datetime]) -> ColumnElement[bool]:
@@ -232,7 +238,7 @@ def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
         .order_by(items.c.collection, items.c.external_id)
         .limit(limit)
     )
-    return forget_these(tx, tx.execute(query).scalars().all())
+    return forget_items(tx, tx.execute(query).scalars().all())
 
 
 def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
@@ -244,7 +250,7 @@ def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
     return forget(tx, connection_id, limit=limit)
 
 
-def forget_these(tx: Connection, item_ids: Sequence[str]) -> int:
+def forget_items(tx: Connection, item_ids: Sequence[str]) -> int:
     """Delete these items, and what was fetched for them; how many there were."""
     # Locked in the order of their ids, as everywhere: two transactions never wait for each other.
     query = select(items.c.id).where(TABLE.among(tx.dialect)).order_by(items.c.id).with_for_update()

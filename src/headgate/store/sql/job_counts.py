@@ -13,7 +13,7 @@ from headgate.model.job import Lane, Reason
 from headgate.model.states import JOB, JobState
 from headgate.store.sql.leases import times
 from headgate.store.sql.moment import Moment
-from headgate.store.sql.queue import OF_LANE, of_each, of_syncs
+from headgate.store.sql.queue import OF_LANE, bind_syncs, for_each_sync
 from headgate.store.sql.tables import ACTIVE, ASLEEP, ENDED, PAUSED, QUEUED, jobs
 
 #: Who waits for a worker: in line, or asleep until its time and, once that has come, a claim.
@@ -45,12 +45,12 @@ def oldest_due_s(tx: Connection, now: Moment, *, syncs: Sequence[str]) -> dict[L
     """For how long the oldest due job of each lane has waited; 0 where none waits."""
     if not syncs:
         return dict.fromkeys(Lane, 0.0)
-    query, asked = _oldest(len(syncs), server=now.server), {**of_syncs(syncs), **now.binds()}
-    return {lane: _waited_s(tx, query, {"of_lane": lane, **asked}) for lane in Lane}
+    query, binds = _oldest(len(syncs), server=now.server), {**bind_syncs(syncs), **now.binds()}
+    return {lane: _waited_s(tx, query, {"of_lane": lane, **binds}) for lane in Lane}
 
 
-def _waited_s(tx: Connection, query: Select[Any], asked: Mapping[str, Any]) -> float:
-    at, *first = tx.execute(query, asked).one()
+def _waited_s(tx: Connection, query: Select[Any], binds: Mapping[str, Any]) -> float:
+    at, *first = tx.execute(query, binds).one()
     waited_s = [(at - due).total_seconds() for due in first if due is not None]
     # One that sleeps may be due only later.
     return max(0.0, *waited_s) if waited_s else 0.0
@@ -68,5 +68,5 @@ def _first(syncs: int, where: ColumnElement[bool]) -> ScalarSelect[Any]:
         due = func.min(jobs.c.wake_at).label("due")
         return select(due).where(where, jobs.c.lane == OF_LANE, jobs.c.sync == sync)
 
-    first = of_each(syncs, of_sync)
+    first = for_each_sync(syncs, of_sync)
     return select(func.min(first.c.due)).scalar_subquery()

@@ -97,10 +97,12 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
             lambda tx: table.extend(tx, database.moment(), claims, lease=lease)
         )
 
-    async def expired(self, *, limit: int) -> Sequence[Row]:
+    async def list_expired(self, *, limit: int) -> Sequence[Row]:
         """Rows whose lease has run out."""
         table, database = self.table, self.database
-        return await database.read(lambda tx: table.expired(tx, database.moment(), limit=limit))
+        return await database.read(
+            lambda tx: table.list_expired(tx, database.moment(), limit=limit)
+        )
 
     async def next_sweep_s(self) -> float | None:
         """Seconds until the first lease ends; None when nothing is claimed."""

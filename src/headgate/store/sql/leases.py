@@ -92,9 +92,9 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         """A row of `columns`, as a value."""
         return self.kind.row(**dict(zip(self._fields, row, strict=True)))
 
-    def find(self, tx: Connection, query: TypedReturnsRows[Any], asked: Any = None) -> list[Row]:
+    def find(self, tx: Connection, query: TypedReturnsRows[Any], binds: Any = None) -> list[Row]:
         """The rows that a query on `columns` finds."""
-        return [self.to_row(row) for row in tx.execute(query, asked)]
+        return [self.to_row(row) for row in tx.execute(query, binds)]
 
     def get(self, tx: Connection, row_id: str, *, user_id: str | None = None) -> Row:
         """The row, if it is there and, where a user is named, that user's."""
@@ -198,7 +198,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         settled = {}
         for place, change, payload in batch:
             row = locked.get(change.after.id)
-            became = None if row is None else self.kind.settled(change, row)
+            became = None if row is None else self.kind.apply(change, row)
             if row is not None and became is not None:
                 settled[place] = RowUpdate[Row, AnyChange, Payload](
                     *became, payload, seen_state=row.state, seen_token=row.token, now=row.now
@@ -257,7 +257,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
 
     # ---- sweeping ------------------------------------------------------------------------------
 
-    def expired(self, tx: Connection, now: Moment, *, limit: int) -> list[Row]:
+    def list_expired(self, tx: Connection, now: Moment, *, limit: int) -> list[Row]:
         """Rows whose lease has run out, the longest ago first."""
         lease_until = self.table.c.lease_until
         query = select(*self.columns).where(self.claimed, lease_until < now.at())
@@ -289,10 +289,10 @@ def times(*first: ScalarSelect[Any], server: bool) -> Select[Any]:
 
 
 def seconds_until_first(
-    tx: Connection, query: Select[Any], asked: Mapping[str, Any]
+    tx: Connection, query: Select[Any], binds: Mapping[str, Any]
 ) -> float | None:
     """Of a query made by `times`: seconds until the first of them, at least 0; None without any."""
-    at, *found = tx.execute(query, asked).one()
+    at, *found = tx.execute(query, binds).one()
     due = [time for time in found if time is not None]
     return max(0.0, (min(due) - at).total_seconds()) if due else None
 

@@ -38,56 +38,56 @@ class SqlLimiter:
     async def close(self) -> None:
         """The database is the store's to close."""
 
-    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
         try:
             return await self._spend(
                 budget,
-                ask.connection_id,
-                lambda ledgers, now: spending.take(budget, ledgers, ask, now, grant_id),
+                request.connection_id,
+                lambda ledgers, now: spending.take(budget, ledgers, request, now, grant_id),
             )
         except StoreError as error:
-            return Unreachable(said=str(error))
+            return Unreachable(error=str(error))
 
-    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
+    async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
         """Count requests that were sent without asking."""
 
         def charge(ledgers: Mapping[Scope, Ledger], now: int) -> None:
             for _ in range(times):
-                spending.charge(budget, ledgers, ask, now)
+                spending.charge(budget, ledgers, request, now)
 
-        await self._spend(budget, ask.connection_id, charge)
+        await self._spend(budget, request.connection_id, charge)
 
-    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
+    async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
         """Give the slot back, where there are slots."""
         if budget.slots is not None:
             await self._spend(
                 budget,
-                ask.connection_id,
+                request.connection_id,
                 lambda ledgers, now: spending.release(budget, ledgers, grant.id),
             )
 
     async def observe(
-        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
         """Learn the provider's own counts."""
         if counts:
             await self._spend(
                 budget,
-                ask.connection_id,
+                request.connection_id,
                 lambda ledgers, now: spending.observe(budget, ledgers, grant.at_ms, now, counts),
             )
 
-    async def refused(
-        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
+    async def close_budget(
+        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """Close the budget."""
 
         def close(ledgers: Mapping[Scope, Ledger], now: int) -> BudgetClosure:
-            until = spending.refused(budget, ledgers, ask.kind, now, retry_after_s)
+            until = spending.close_budget(budget, ledgers, request.kind, now, retry_after_s)
             return BudgetClosure.of(until, now)
 
-        closed: BudgetClosure = await self._spend(budget, ask.connection_id, close)
+        closed: BudgetClosure = await self._spend(budget, request.connection_id, close)
         return closed
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:

@@ -152,7 +152,7 @@ class PostgresDatabase(Database):
                 if not (tries_left and _is_conflict(error)):
                     # Not `from error`: a driver's error quotes the row that was refused.
                     raise translate(error) from None
-                if _waited_for_a_lock(error):
+                if _is_lock_timeout(error):
                     await self.free_locks()
         raise AssertionError("unreachable")
 
@@ -188,16 +188,16 @@ class PostgresDatabase(Database):
             return operation(tx)
 
         # An index on a large table may take long to build.
-        patient = self._make_engine(1, statement_s=None)
+        migrating = self._make_engine(1, statement_s=None)
         try:
-            return await self._run(patient.begin, alone)
+            return await self._run(migrating.begin, alone)
         finally:
-            await patient.dispose()
+            await migrating.dispose()
 
 
 def _is_conflict(error: Exception) -> bool:
     return isinstance(error, DBAPIError) and sqlstate(error) in _CONFLICTS
 
 
-def _waited_for_a_lock(error: Exception) -> bool:
+def _is_lock_timeout(error: Exception) -> bool:
     return isinstance(error, DBAPIError) and sqlstate(error) == LOCK_NOT_AVAILABLE

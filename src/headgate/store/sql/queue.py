@@ -57,12 +57,12 @@ _OTHER = jobs.alias("other")
 _WAITING = (in_states(_OTHER, JobState.PENDING), _OTHER.c.turn.is_not(None))
 
 
-def of_syncs(syncs: Sequence[str]) -> dict[str, str]:
+def bind_syncs(syncs: Sequence[str]) -> dict[str, str]:
     """What the statements that are built for so many syncs are to be given."""
     return {f"sync_{number}": sync for number, sync in enumerate(syncs)}
 
 
-def of_each(count: int, query: Callable[[BindParameter[str]], Select[Any]]) -> Subquery:
+def for_each_sync(count: int, query: Callable[[BindParameter[str]], Select[Any]]) -> Subquery:
     """The rows that `query` finds for each of `count` syncs, asked for one by one.
 
     So each walks its index from the first row that it wants to the last.
@@ -77,7 +77,7 @@ def _sync(number: int) -> BindParameter[str]:
 
 def next_turn(syncs: int, user_id: ColumnElement[str]) -> ColumnElement[int]:
     """The turn that one job of this user takes when it joins; `OF_LANE` says where."""
-    last = func.coalesce(_last_of(syncs, user_id), _served(syncs), literal_column("0"))
+    last = func.coalesce(_last_turn_of(syncs, user_id), _turn_served(syncs), literal_column("0"))
     return last + literal_column("1")
 
 
@@ -88,8 +88,8 @@ def next_turns(
     last: dict[tuple[Lane, str], int] = {}
     for lane in sorted({lane for lane, _ in joining}):
         users = sorted({user for of, user in joining if of is lane})
-        asked = {"of_lane": lane, "users": _array(tx.dialect, users), **of_syncs(syncs)}
-        for user, turn in tx.execute(_last_turns(tx.dialect, len(syncs)), asked):
+        binds = {"of_lane": lane, "users": _array(tx.dialect, users), **bind_syncs(syncs)}
+        for user, turn in tx.execute(_last_turns(tx.dialect, len(syncs)), binds):
             last[lane, user] = turn
     turns: list[int] = []
     for place in joining:
@@ -100,8 +100,8 @@ def next_turns(
 
 def wake_sleepers(tx: Connection, now: Moment, lane: Lane, syncs: Sequence[str]) -> None:
     """Give turns to those that have come due, in the order in which they did."""
-    asked = {"of_lane": lane, **of_syncs(syncs), **now.binds()}
-    tx.execute(_wake(len(syncs), server=now.server), asked)
+    binds = {"of_lane": lane, **bind_syncs(syncs), **now.binds()}
+    tx.execute(_wake(len(syncs), server=now.server), binds)
 
 
 @cache
@@ -121,7 +121,7 @@ def _wake(syncs: int, *, server: bool) -> Update:
         )
 
     # In CTEs of their own, so that rows are locked once, and numbered after that.
-    found = of_each(syncs, due)
+    found = for_each_sync(syncs, due)
     sleepers = select(found).order_by(found.c.wake_at).limit(WAKE_MAX).cte("sleepers")
     place = func.row_number().over(
         partition_by=sleepers.c.user_id, order_by=(sleepers.c.wake_at, sleepers.c.id)
@@ -134,10 +134,10 @@ def _wake(syncs: int, *, server: bool) -> Update:
     )
 
 
-def _served(syncs: int) -> ScalarSelect[int]:
+def _turn_served(syncs: int) -> ScalarSelect[int]:
     """The turn being served: one step down an index for each sync."""
     other = _OTHER.c
-    first = of_each(
+    first = for_each_sync(
         syncs,
         lambda sync: (
             select(func.min(other.turn).label("turn"))
@@ -148,7 +148,7 @@ def _served(syncs: int) -> ScalarSelect[int]:
     return select(func.min(first.c.turn)).scalar_subquery()
 
 
-def _last_of(syncs: int, user_id: ColumnElement[str]) -> ScalarSelect[int]:
+def _last_turn_of(syncs: int, user_id: ColumnElement[str]) -> ScalarSelect[int]:
     """The user's last turn in line: one step down an index, past other applications' jobs."""
     other = _OTHER.c
     of_user = (
@@ -169,7 +169,9 @@ def _last_of(syncs: int, user_id: ColumnElement[str]) -> ScalarSelect[int]:
 @cache
 def _last_turns(dialect: Dialect, syncs: int) -> Select[Any]:
     users = _users(dialect)
-    last = func.coalesce(_last_of(syncs, users.c.value), _served(syncs), literal_column("0"))
+    last = func.coalesce(
+        _last_turn_of(syncs, users.c.value), _turn_served(syncs), literal_column("0")
+    )
     return select(users.c.value, last)
 
 

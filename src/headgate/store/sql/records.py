@@ -50,14 +50,14 @@ def store(
 ) -> list[RecordCounts]:
     """Store each chunk's records; the same record read again with the same content is no write."""
     counts = [RecordCounts() for _ in chunks]
-    brought = list(_brought(chunks))
-    while batch := list(islice(brought, ROWS_MAX)):
-        del brought[:ROWS_MAX]
+    incoming = list(_incoming(chunks))
+    while batch := list(islice(incoming, ROWS_MAX)):
+        del incoming[:ROWS_MAX]
         _store_some(tx, batch, counts, at)
     return counts
 
 
-def _brought(chunks: Sequence[tuple[Job, ChunkWork | None]]) -> Iterator[tuple[int, _Key, Record]]:
+def _incoming(chunks: Sequence[tuple[Job, ChunkWork | None]]) -> Iterator[tuple[int, _Key, Record]]:
     for place, (job, work) in enumerate(chunks):
         if work is not None:
             # A key that comes twice in a chunk: the later one counts.
@@ -71,18 +71,18 @@ def _store_some(
     counts: list[RecordCounts],
     at: datetime | None,
 ) -> None:
-    there = _hashes(tx, [key for _, key, _ in batch])
+    stored_hashes = _hashes(tx, [key for _, key, _ in batch])
     rows: dict[_Key, dict[str, Any]] = {}
     for place, key, record in batch:
         digest = content_hash(record.data)
-        if key not in there:
+        if key not in stored_hashes:
             counts[place].inserted += 1
-        elif there[key] != digest:
+        elif stored_hashes[key] != digest:
             counts[place].updated += 1
         else:
             counts[place].unchanged += 1
             continue
-        there[key] = digest
+        stored_hashes[key] = digest
         sync, connection_id, name = key
         rows[key] = {
             "sync": sync,

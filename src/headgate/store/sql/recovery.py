@@ -15,7 +15,7 @@ from headgate.store.sql.settle import TABLE
 from headgate.store.sql.tables import CANCELLING, PAUSED, PROBING, jobs
 
 
-def expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
+def list_expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
     """Jobs whose lease has run out, and cancelling ones past their deadline."""
     late = (
         select(*TABLE.columns)
@@ -23,7 +23,7 @@ def expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
         .order_by(jobs.c.wake_at)
         .limit(limit)
     )
-    lost = TABLE.expired(tx, now, limit=limit)
+    lost = TABLE.list_expired(tx, now, limit=limit)
     found = {job.id: job for job in (*lost, *TABLE.find(tx, late))}
     return list(found.values())[:limit]
 
@@ -34,7 +34,7 @@ _SHUT = jobs.c.reason == Reason.BREAKER
 _RECOVERING = jobs.c.reason == Reason.RECOVERING
 
 
-def thawable(tx: Connection, now: Moment, *, syncs: Sequence[str], limit: int) -> list[Job]:
+def list_thawable(tx: Connection, now: Moment, *, syncs: Sequence[str], limit: int) -> list[Job]:
     """Recovering jobs whose moment has come, and the first of each provider that nobody probes.
 
     Of these syncs alone: a probe that nobody here can run would keep the provider shut.
@@ -59,7 +59,7 @@ def thawable(tx: Connection, now: Moment, *, syncs: Sequence[str], limit: int) -
     return found[:limit]
 
 
-def waiting_probes(tx: Connection) -> list[Job]:
+def list_waiting_probes(tx: Connection) -> list[Job]:
     """Probes that no worker has."""
     query = select(*TABLE.columns).where(PROBING, jobs.c.state == JobState.PENDING)
     return TABLE.find(tx, query)
@@ -95,8 +95,8 @@ def release_provider(
 
 def next_sweep_s(tx: Connection, now: Moment, *, syncs: Sequence[str]) -> float | None:
     """Seconds until the first lease or deadline ends, or a cool-down of these syncs."""
-    asked = {"own": list(syncs), **now.binds()}
-    return seconds_until_first(tx, _next_sweep(server=now.server), asked)
+    binds = {"own": list(syncs), **now.binds()}
+    return seconds_until_first(tx, _next_sweep(server=now.server), binds)
 
 
 @cache

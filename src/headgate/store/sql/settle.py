@@ -36,25 +36,25 @@ def _store(tx: Connection, settled: list[_RowUpdate], *, syncs: Sequence[str]) -
     for each in settled:
         _refuse_second_active(tx, each.change)
     at = settled[0].now
-    worked = [(each.row, each.payload) for each in settled]
-    for each, counted in zip(settled, records.store(tx, worked, at), strict=True):
-        if counted:
-            each.row = replace(each.row, summary=count(each.row.summary, **counted.by_name()))
-    _join_line(tx, settled, syncs)
+    work = [(each.row, each.payload) for each in settled]
+    for each, counts in zip(settled, records.store(tx, work, at), strict=True):
+        if counts:
+            each.row = replace(each.row, summary=count(each.row.summary, **counts.by_name()))
+    _join_queue(tx, settled, syncs)
     TABLE.write(tx, settled)
-    coverage.store(tx, worked, at)
+    coverage.store(tx, work, at)
     high_water.store(tx, [each.row for each in settled], at)
-    events.append(tx, [told for each in settled for told in _told(each)])
+    events.append(tx, [event for each in settled for event in _events_of(each)])
 
 
-def _told(each: _RowUpdate) -> Iterator[events.Told]:
+def _events_of(each: _RowUpdate) -> Iterator[events.NewEvent]:
     """What the source tells of the chunk, then what the change tells of the job."""
     for event in () if each.payload is None else each.payload.events:
         yield each.row.id, each.now, event.kind, event.data
     yield each.row.id, each.now, each.change.event, each.change.data
 
 
-def _join_line(tx: Connection, settled: Sequence[_RowUpdate], syncs: Sequence[str]) -> None:
+def _join_queue(tx: Connection, settled: Sequence[_RowUpdate], syncs: Sequence[str]) -> None:
     """Give turns to those that are due at once; other applications' jobs are left asleep."""
     joining = [each for each in settled if _is_due(each) and each.row.sync in syncs]
     turns = queue.next_turns(tx, [(each.row.lane, each.row.user_id) for each in joining], syncs)

@@ -53,7 +53,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         run, now = self.database.autocommit, self.database.moment
         first = await run(lambda tx: claim(tx, now(), lane, limit=limit))
         if not first.wakes:
-            return _claimed(first.jobs, first, limit)
+            return _claim_result(first.jobs, first, limit)
         # By itself, because what was claimed is ours even if this fails.
         free = limit - len(first.jobs)
         try:
@@ -62,13 +62,13 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
             if not first.jobs:
                 raise
             return JobClaimResult(first.jobs, 0.0)
-        return _claimed([*first.jobs, *more.jobs], more, limit)
+        return _claim_result([*first.jobs, *more.jobs], more, limit)
 
-    async def thawable(self, *, limit: int) -> Sequence[Job]:
+    async def list_thawable(self, *, limit: int) -> Sequence[Job]:
         """Paused jobs of this application's syncs that may go on."""
         now = self.database.moment
         return await self.database.read(
-            lambda tx: recovery.thawable(tx, now(), syncs=self._syncs, limit=limit)
+            lambda tx: recovery.list_thawable(tx, now(), syncs=self._syncs, limit=limit)
         )
 
     async def next_sweep_s(self) -> float | None:
@@ -100,8 +100,8 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         return settle.settle(tx, now, batch, syncs=self._syncs)
 
     list_jobs = reads(jobs.find)
-    expired = reads_timed(recovery.expired)
-    waiting_probes = reads(recovery.waiting_probes)
+    list_expired = reads_timed(recovery.list_expired)
+    list_waiting_probes = reads(recovery.list_waiting_probes)
     release_provider = writes_timed(recovery.release_provider)
 
     events = reads(job_events.of_job)
@@ -115,7 +115,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     forget_records = writes(stored.forget)
 
     coverage = reads(days.of_days)
-    brought = reads(days.brought)
+    covered_days = reads(days.covered_days)
     gaps = reads(days.gaps)
 
     plan_of = reads(users.plan_of)
@@ -131,10 +131,10 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         return await self.database.free_locks()
 
 
-def _claimed(taken: Sequence[Job], last: ClaimResult, limit: int) -> JobClaimResult:
+def _claim_result(claimed: Sequence[Job], last: ClaimResult, limit: int) -> JobClaimResult:
     """What was claimed in all, and when to look again where it was less than was wanted."""
-    if len(taken) == limit:
-        return JobClaimResult(taken, None)
-    if last.crowded or (not taken and last.wakes):
-        return JobClaimResult(taken, CROWDED_S)
-    return JobClaimResult(taken, last.next_due_s)
+    if len(claimed) == limit:
+        return JobClaimResult(claimed, None)
+    if last.crowded or (not claimed and last.wakes):
+        return JobClaimResult(claimed, CROWDED_S)
+    return JobClaimResult(claimed, last.next_due_s)

@@ -140,7 +140,7 @@ class ActivityStreams:
 
         ActiveJobExists while an event is being seen to, which takes seconds.
         """
-        connection = await self._app.connections.meant(
+        connection = await self._app.connections.resolve(
             NAME, user_id=user_id, connection_id=connection_id
         )
         since = await self._listed_until(connection)
@@ -159,7 +159,7 @@ class ActivityStreams:
 
     async def backfill(self, *, user_id: str, connection_id: str | None = None) -> SubmitResult:
         """Fetch the streams of everything, in the cold lane; the active job, where there is one."""
-        connection = await self._app.connections.meant(
+        connection = await self._app.connections.resolve(
             NAME, user_id=user_id, connection_id=connection_id
         )
         listing = await self._listed_until(connection) is None

@@ -60,7 +60,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 async def authenticate(request: Request, keys: ApiKeys) -> Caller:
     """Whoever sent the request; the same refusal for everybody else."""
-    key = await keys.know(presented(request))
+    key = await keys.verify(presented(request))
     if key is None:
         client = request.client.host if request.client is not None else None
         _log.warning("authentication failed", client=client, method=request.method)
