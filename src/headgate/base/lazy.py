@@ -1,4 +1,4 @@
-"""Things that are known by their address alone, `module:attribute`, and imported when needed."""
+"""Loading of objects by their address, `module:attribute`, when they are needed."""
 
 from importlib import import_module
 from typing import Any
@@ -7,7 +7,7 @@ from headgate.base.errors import InvalidInput
 
 
 def load(address: str, *, field: str = "address") -> Any:
-    """Import what is at `address`; InvalidInput, naming `field`, where nothing is there."""
+    """Import the object at `address`; InvalidInput, naming `field`, if there is none."""
     module, _, attribute = address.partition(":")
     if not module or not attribute:
         raise InvalidInput(field, f"{address!r} is not module:attribute, such as books.api:routes")

@@ -32,7 +32,7 @@ async def open_destination(rt: Runtime, sync: Sync, job: Job) -> OpenDestination
         return None
     connection_id = job.destination_connection_id
     gate = rt.gates.of(budget_of(destination), job.lane, connection_id or job.connection_id)
-    with _blaming(destination):
+    with _blame(destination):
         api = await open_api(rt, destination, connection_id, job, gate)
     return OpenDestination(destination, api)
 
@@ -52,12 +52,12 @@ async def deliver(rt: Runtime, job: Job, chunk: Chunk, to: OpenDestination) -> W
         clock=rt.clock,
         api=to.api,
     )
-    with _blaming(to.destination):
+    with _blame(to.destination):
         return await to.destination.write(batch) or WriteResult()
 
 
 @contextmanager
-def _blaming(destination: Destination) -> Iterator[None]:
+def _blame(destination: Destination) -> Iterator[None]:
     """What goes wrong in here is not the source's fault."""
     try:
         yield
