@@ -412,7 +412,7 @@ def test_an_item_that_the_provider_puts_off_for_ever_fails_in_the_end(tmp_path: 
 
         item = await place.items.get("a")
         assert item.stuck
-        assert item.error == "put off 100 times: RateLimited: (429)"
+        assert item.error == "deferred 100 times: RateLimited: (429)"
         assert item.retry_count == 0
 
     in_place(tmp_path, main)

@@ -280,7 +280,7 @@ def test_what_has_no_id_at_the_provider_cannot_be_reset() -> None:
 
 def test_an_id_appears_once() -> None:
     assert change.appear(unknown(), "ext_9").after.external_id == "ext_9"
-    with pytest.raises(IllegalTransition, match="all along"):
+    with pytest.raises(IllegalTransition, match="already has an id"):
         change.appear(make_item(state=ItemState.UNAVAILABLE, next_attempt_at=None), "ext_9")
 
 
