@@ -1,8 +1,7 @@
-"""Spending a budget: the one place that decides whether a request may be sent.
+"""Spending of budgets: this module decides whether a request may be sent.
 
-Every function takes the ledgers that the budget touches, by scope, and writes into them; a limiter
-calls it where nobody can come between. `limits/spend.lua` does the same inside Redis, and a test
-holds the two to the same ledgers.
+Every function takes the budget's ledgers, by scope, and changes them; a limiter calls it under a
+lock. `limits/spend.lua` does the same inside Redis, and a test compares the ledgers of the two.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,16 +28,16 @@ from headgate.model.budget import (
 from headgate.model.job import Lane
 from headgate.policy import windows
 
-#: How long a request that is to find out the count may take, before another is sent for it.
+#: How long a probe may take to learn the provider's count before another one is sent.
 PROBE_MS = 30_000
-#: A full set of slots is looked at again after this, at the latest.
+#: While all slots are in use, a request asks again after this time at the latest.
 SLOT_LOOK_MS = 500
 HOUR_MS = 3_600_000
-#: A provider that asks for a longer wait than this is not believed.
+#: The longest wait that we accept from a provider.
 CLOSED_MS_MAX = 25 * HOUR_MS
-#: A 429 closes a rolling window for so long, where the provider does not say how long.
+#: How long a 429 closes a rolling window if the provider does not say so.
 CLOSED_ROLLING_MS = 60_000
-#: The part of each limit that one process may spend while the limiter is away.
+#: The share of each limit that one process may spend while the limiter is unreachable.
 LOCAL_SHARE = 0.1
 
 Ledgers = Mapping[Scope, Ledger]
@@ -88,7 +87,7 @@ def take(
 
 
 def charge(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -> None:
-    """Count the request, whatever is left: it was sent, or will be."""
+    """Count a request that was sent or will be, whatever is left."""
     guard = _ms(budget.guard_s)
     for limit in limits_for(budget, request.kind):
         buckets = ledgers[limit.scope].windows.setdefault(limit.name, {})
@@ -109,7 +108,7 @@ def charge(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -
 
 
 def release(budget: Budget, ledgers: Ledgers, grant_id: str) -> None:
-    """Give the grant's slot back."""
+    """Release the slot of the grant."""
     if budget.slots is not None:
         ledgers[budget.slots_scope].slots.pop(grant_id, None)
 
@@ -117,10 +116,10 @@ def release(budget: Budget, ledgers: Ledgers, grant_id: str) -> None:
 def observe(
     budget: Budget, ledgers: Ledgers, granted_at: int, now: int, counts: Mapping[str, int]
 ) -> None:
-    """Learn the provider's own counts, by the limit's name: ours only ever go up by it.
+    """Raise our counts to the provider's own, by the limit's name; they never go down.
 
-    An answer that may belong to either side of an edge corrects the older window: a full window's
-    count must not close the next one.
+    Near the edge of two windows, the counts of an answer go to the older one, because the count of
+    a full window must not close the next.
     """
     guard = _ms(budget.guard_s)
     for limit in budget.limits:
@@ -136,7 +135,7 @@ def observe(
         bucket = buckets.setdefault(str(place), Bucket())
         bucket.theirs = max(bucket.theirs, theirs)
         bucket.used += max(0, theirs - windows.used_in_window(limit, buckets, place, guard))
-        # The answer to a request from before the loss may be from before others that were lost.
+        # An older request may have been answered before other requests whose counts were lost.
         if granted_at >= ledger.born:
             ledger.told[limit.name] = max(place, ledger.told.get(limit.name, 0))
 
@@ -144,10 +143,10 @@ def observe(
 def close_budget(
     budget: Budget, ledgers: Ledgers, kind: str, now: int, retry_after_s: float | None
 ) -> int:
-    """The provider said 429: close the budget for everybody; until when.
+    """Close the budget for everybody, because the provider answered 429; returns until when.
 
-    Where the provider does not say for how long: to the end of the longest window that is spent,
-    and where none is by our count, of the shortest.
+    If the provider does not say how long, the budget is closed until the end of the longest window
+    that is spent, or, if none is spent by our count, of the shortest window.
     """
     guard = _ms(budget.guard_s)
     limits = limits_for(budget, kind)
@@ -160,7 +159,7 @@ def close_budget(
     else:
         wait = windows.window_ends(limit, now) + guard - now
     if not ledgers:
-        # A budget that limits nothing keeps nothing: there is nowhere to close it.
+        # A budget without limits has no ledger in which it could be closed.
         return now + wait
     ledger = ledgers[budget.scopes[0] if limit is None else limit.scope]
     ledger.closed_until = max(ledger.closed_until, now + wait)
@@ -171,7 +170,7 @@ def close_budget(
 def use(
     budget: Budget, ledgers: Ledgers, now: int, *, connection_id: str | None = None
 ) -> BudgetUse:
-    """How the budget stands, as far as the ledgers go: one may ask without naming a connection."""
+    """The use of the budget, for the scopes whose ledgers are given."""
     guard = _ms(budget.guard_s)
     hours = [
         refusals
@@ -203,18 +202,18 @@ def use(
 
 
 def limits_for(budget: Budget, kind: str) -> list[Limit]:
-    """The limits that a request of this kind counts against."""
+    """The limits against which a request of this kind counts."""
     return [limit for limit in budget.limits if limit.only in (ANY_KIND, kind)]
 
 
 def paced_limit(budget: Budget, kind: str) -> Limit | None:
-    """The limit that backfill is spread over: the shortest, or it would take all day."""
+    """The limit that sets the pace of backfills: the shortest one; None if they are not paced."""
     return min(limits_for(budget, kind), key=_by_length, default=None) if budget.paced else None
 
 
 @cache
 def local_share(budget: Budget) -> Budget:
-    """What one process may spend by itself: a tenth of everything, nothing held back or spread."""
+    """The budget of one process on its own: a tenth of each limit, without reserve or pace."""
     limits = [
         Limit(
             max(1, int(limit.amount * LOCAL_SHARE)),
@@ -228,7 +227,7 @@ def local_share(budget: Budget) -> Budget:
     return Budget(budget.source, limits, guard_s=budget.guard_s, paced=False)
 
 
-# ---- what may stand in the way -----------------------------------------------------------------
+# ---- reasons for a refusal ---------------------------------------------------------------------
 
 
 def _closed(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Refusal]:
@@ -285,7 +284,7 @@ def _windows(
 
 
 def _is_unknown(limit: Limit, ledger: Ledger, place: int, now: int, guard: int) -> bool:
-    """Whether the window may have been used by requests that this ledger does not remember."""
+    """Whether requests that this ledger has lost may have used the window."""
     if limit.rolling:
         return now < ledger.born + windows.length_ms(limit) and limit.name not in ledger.told
     began = place * windows.stretch_ms(limit) - guard
