@@ -87,10 +87,9 @@ async def test_of_many_at_once_one_begins(make_database: MakeDatabase, database:
         for each in several:
             await each.close()
 
-    assert (
-        sorted(type(each).__name__ for each in known)
-        == ["RequestInProgress"] * 7 + ["RequestStarted"]
-    )
+    assert sorted(type(each).__name__ for each in known) == ["RequestInProgress"] * 7 + [
+        "RequestStarted"
+    ]
 
 
 async def test_a_request_that_died_is_begun_again_after_its_lease(

@@ -1,8 +1,8 @@
-"""Everything a worker process runs, started in order and stopped without losing anything.
+"""The supervisor of a worker process: it starts all services, and stops them without losing work.
 
-Stopping has three phases. First nothing new is claimed, and slices end at their next checkpoint.
-What is not done after the grace period is interrupted and handed back, untouched. What even then
-does not let go is left to its lease: the sweeper of another process rescues it.
+A stop has three phases. First nothing new is claimed, and slices end at their next checkpoint. Jobs
+that still run after the grace period are interrupted and released unchanged. A job that does not
+end even then keeps its lease until it expires, and the sweeper of another process rescues it.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from headgate.model.job import Lane
 from headgate.model.worker import Abilities
 from headgate.ports.signal import CONTROL
 
-#: Interrupted chunks have this long to write that they let go.
+#: How long interrupted chunks have to release their jobs.
 RELEASE_S_MAX = 5.0
 
 HOT_AND_COLD: Mapping[Lane, LaneSize] = {
-    # Short and wide: live work is small, and somebody is waiting for it.
+    # Many short slices: live work is small, and somebody is waiting for it.
     Lane.HOT: LaneSize(concurrency=32, slice_s=5.0),
-    # Long and narrow: backfill is patient, and should not crowd a provider.
+    # Few long slices: a backfill can wait, and should not crowd a provider.
     Lane.COLD: LaneSize(concurrency=4, slice_s=60.0),
 }
 
@@ -40,17 +40,17 @@ _log = get_logger(__name__)
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker process behaves."""
+    """The settings of a worker process."""
 
     lanes: Mapping[Lane, LaneSize] = msgspec.field(default_factory=lambda: dict(HOT_AND_COLD))
-    #: A worker that is silent for so long has lost its jobs.
+    #: A worker without a heartbeat for so long loses its jobs.
     lease_s: float = 60.0
-    #: After the first signal to stop, chunks under way have this long to finish.
+    #: How long running chunks have to finish after the first signal to stop.
     grace_s: float = 20.0
     keep_events: timedelta = timedelta(days=30)
 
     def __post_init__(self) -> None:
-        """Refuse what could not work, naming the field."""
+        """Refuse settings that cannot work, naming the field."""
         if self.lease_s <= 0:
             raise InvalidInput("lease_s", "must be above 0")
         if self.grace_s < 0:
@@ -93,18 +93,18 @@ class Supervisor:
         self._stop_now = asyncio.Event()
 
     async def start(self) -> None:
-        """Start everything."""
+        """Start all services."""
         for service in (self._heartbeat, self._sweeper, *self._lanes):
             await service.start()
 
     def request_stop(self) -> None:
-        """The first time: finish in peace. The second time: let go at once."""
+        """Stop within the grace period; the second call releases all jobs at once."""
         if self._stop_requested.is_set():
             self._stop_now.set()
         self._stop_requested.set()
 
     async def run_until_stopped(self, *, handle_signals: bool = False) -> None:
-        """Run until `ask_to_stop`, or until SIGTERM or SIGINT where those are handled here."""
+        """Run until `request_stop`, or until SIGTERM or SIGINT if `handle_signals` is set."""
         loop = asyncio.get_running_loop()
         handled = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
         for number in handled:
@@ -118,7 +118,7 @@ class Supervisor:
                 loop.remove_signal_handler(number)
 
     async def stop(self) -> None:
-        """Stop claiming, then finish or hand back what is held, within the grace period."""
+        """Stop claiming, then finish or release all claimed jobs, within the grace period."""
         self._stop_requested.set()
         for lane in self._lanes:
             await lane.stop()
@@ -138,14 +138,14 @@ class Supervisor:
         try:
             await self._presence.end()
         except StoreUnavailable as error:
-            # It counts as gone after a while all the same.
+            # The worker counts as gone anyway once its row expires.
             _log.warning("presence_not_ended", error=describe_error(error))
 
     def _claimed(self) -> list[ClaimedJob]:
         return [claim for claim in self._jobs if isinstance(claim, ClaimedJob)]
 
     async def _wait_for_slices(self, seconds: float) -> bool:
-        """Whether every slice ended in that time, unless told to let go at once."""
+        """Wait for the slices to end, or for a second stop; whether all have ended."""
         joined = asyncio.ensure_future(asyncio.gather(*(lane.join() for lane in self._lanes)))
         stop_now = asyncio.ensure_future(self._stop_now.wait())
         try:

@@ -44,10 +44,10 @@ class ScriptedTransport:
 
     async def send(self, request: Request) -> Response:
         self.requests.append(request)
-        said = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        if isinstance(said, Exception):
-            raise said
-        response = said(request) if callable(said) else said
+        message = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(message, Exception):
+            raise message
+        response = message(request) if callable(message) else message
         return msgspec.structs.replace(response, url=request.url)
 
     async def close(self) -> None:
@@ -107,8 +107,8 @@ class FakeAccess:
             raise AuthExpired("nothing to renew with")
         self.number += 1
 
-    async def reject(self, said: str) -> None:
-        self.told.append(said)
+    async def reject(self, message: str) -> None:
+        self.told.append(message)
 
 
 class Bench:
