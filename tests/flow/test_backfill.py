@@ -189,7 +189,7 @@ def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(tmp_path: 
 
         assert (waiting.reason, waiting.provider) == (Reason.RATE_LIMITED, "shelf")
         assert (await app.jobs.view(waiting)).message == (
-            "Shelf lets us do only so much at a time; going on at 2026-01-01 00:15 UTC."
+            "Shelf limits how much we may request; going on at 2026-01-01 00:15 UTC."
         )
         assert (await world.until(app, started.job.id)).state is JobState.SUCCESS
 
@@ -223,8 +223,8 @@ def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(tmp_path
     ("fields", "field", "said"),
     [
         ({"source": "clock"}, "source", "there are: from watch"),
-        ({"destination": "attic"}, "destination", "no history can be imported from watch to attic"),
-        ({"user_id": ""}, "user_id", "must be a text that is not empty"),
+        ({"destination": "attic"}, "destination", "no sync imports history from watch to attic"),
+        ({"user_id": ""}, "user_id", "must not be empty"),
         ({"end": FIRST - timedelta(days=1)}, "end", "lies before start"),
         ({"reprocess": "some"}, "reprocess", "is not one of none, failed, all"),
     ],
@@ -665,7 +665,7 @@ def test_of_two_ways_from_here_to_there_one_is_named(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         source = ScriptedSource(a_day, "watch")
         app = await world.app(Sync(name="one", source=source), Sync(name="two", source=source))
-        with pytest.raises(InvalidInput, match="name one of those from watch: one, two"):
+        with pytest.raises(InvalidInput, match="name one of these from watch: one, two"):
             await app.backfills.start(asked())
         started = await app.backfills.start(asked(sync="one"))
         assert started.job.sync == "one"

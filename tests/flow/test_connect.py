@@ -106,7 +106,7 @@ def test_the_way_back_is_one_of_those_declared_to_the_letter(tmp_path: Path) -> 
         url = await app.connections.start(
             "strava", user_id="ada", session=SESSION, redirect_uri=BACK
         )
-        with pytest.raises(InvalidInput, match="come back to"):
+        with pytest.raises(InvalidInput, match="given to the provider"):
             await app.connections.finish(
                 user_id="ada",
                 session=SESSION,
@@ -291,7 +291,7 @@ def test_a_token_is_handed_over_and_kept_encrypted(tmp_path: Path) -> None:
         assert (made.reason, made.expires_at) == (ConnectionReason.CONNECTED, None)
         assert (again.id, again.version) == (made.id, 2)
         assert b"graph-token" not in database_bytes(tmp_path)
-        with pytest.raises(InvalidInput, match="not connected on a page, but by a token"):
+        with pytest.raises(InvalidInput, match="connected by a token, not on a page"):
             await app.connections.start("roam", user_id="ada", session=SESSION, redirect_uri=BACK)
         with pytest.raises(InvalidInput, match="there are: roam"):
             await app.connections.connect_with_token("strava", Secret("x"), user_id="ada")
@@ -311,9 +311,9 @@ def test_a_token_is_handed_over_and_kept_encrypted(tmp_path: Path) -> None:
         ({"token": "c4nary\r\nX-Admin: yes"}, "token: must be one line of printable ASCII"),
         ({"token": "c4nary-sch\u00f6n"}, "token: must be one line of printable ASCII"),
         ({"token": " c4nary"}, "token: must not have spaces"),
-        ({"external_id": ""}, "external_id: must be a text"),
-        ({"external_id": "a\nb"}, "external_id: must not hold control"),
-        ({"user_id": ""}, "user_id: must be a text"),
+        ({"external_id": ""}, "external_id: must not be empty"),
+        ({"external_id": "a\nb"}, "external_id: must not contain control"),
+        ({"user_id": ""}, "user_id: must not be empty"),
     ],
 )
 def test_a_token_that_no_request_could_carry_is_refused_at_once(
@@ -354,7 +354,7 @@ def test_a_token_handed_over_again_goes_to_the_connection_that_is_named(tmp_path
 
         assert (again.id, again.version) == (first.id, 2)
         # But not to one of another provider.
-        with pytest.raises(InvalidInput, match="is not to roam"):
+        with pytest.raises(InvalidInput, match="is not a connection to roam"):
             await app.connections.connect_with_token(
                 "roam", Secret("two"), user_id="ada", connection_id=strava.id
             )
@@ -416,7 +416,7 @@ def test_each_provider_is_connected_in_its_own_way(tmp_path: Path) -> None:
         assert app.connections.connects_by("roam") is ConnectBy.TOKEN
         with pytest.raises(InvalidInput, match="there are: roam, strava"):
             app.connections.connects_by("fitbit")
-        with pytest.raises(InvalidInput, match="not connected by a token but on a page"):
+        with pytest.raises(InvalidInput, match="connected on a page, not by a token"):
             await app.connections.connect_with_token("strava", Secret("x"), user_id="ada")
 
     in_world(tmp_path, main)

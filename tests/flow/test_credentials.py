@@ -720,7 +720,7 @@ def test_a_paused_connection_does_not_run_says_so_and_goes_on(tmp_path: Path) ->
         waiting = await app.jobs.get(job.id)
         assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.CONNECTION_PAUSED)
         said = (await app.jobs.view(waiting)).message
-        assert said.startswith("The connection to strava is paused; looking again")
+        assert said.startswith("The connection to strava is paused; checking again")
         assert (waiting.attempts, waiting.summary.errors) == (0, 0)
         assert site.wire.count(LIST_PATH) == 0
 
@@ -821,7 +821,8 @@ def test_a_source_without_an_api_is_told_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "told"), [("transport", "nothing here reaches it"), ("credentials", "no keys")]
+    ("missing", "told"),
+    [("transport", "has no HTTP transport"), ("credentials", "no encryption keys")],
 )
 def test_a_source_whose_surroundings_are_missing_says_which(
     tmp_path: Path, missing: str, told: str

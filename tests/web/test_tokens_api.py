@@ -238,7 +238,7 @@ def test_the_token_is_found_nowhere(
                 raise error
 
             with monkeypatch.context() as patched:
-                patched.setattr(Connections, "_keep", fail)
+                patched.setattr(Connections, "_save", fail)
                 assert (await send(BODY)).status_code == status
         told.append((await ada.get("/v1/connections")).text)
         told.append((await ada.get("/openapi.json")).text)

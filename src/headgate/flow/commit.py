@@ -1,4 +1,4 @@
-"""From a chunk to the change that commits it: pure, so that what is written is easy to test."""
+"""Building of the change that commits a chunk. It is pure, so that it is easy to test."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -16,16 +16,16 @@ from headgate.policy.calendar import day_after, history_progress
 from headgate.ports.connector import Chunk, WriteResult
 from headgate.ports.store import ChunkWork
 
-#: What is told of the records that a destination refused, at most.
+#: The longest text about the records that a destination refused.
 REFUSED_LENGTH_MAX = 500
 
 
 def commit_chunk(
     job: Job, chunk: Chunk, written: WriteResult | None = None, *, slice_over: bool
 ) -> tuple[JobChange, ChunkWork]:
-    """What becomes of the job after `chunk`, and what is stored with it.
+    """The change of the job after `chunk`, and the work to store with it.
 
-    `written` is what became of it at the destination; without one, the records are kept here.
+    `written` is the destination's result; without a destination the records are stored here.
     """
     day = job.cursor_date
     summary = _add_counts(job.summary, chunk, written)
@@ -33,13 +33,13 @@ def commit_chunk(
     if day is None:
         result, done = _after_page(job, chunk, summary)
     elif chunk.error is not None:
-        # The day is not done: it is read again, and counted then.
+        # The day is not done: it is read again, and its records are counted then.
         return change.cut_short(job, _unmoved_result(job), {"day": day.isoformat()}), _partial_work(
             chunk
         )
     else:
         result, done, coverage = _after_day(job, chunk, written, summary, day)
-    # A day that had nothing for the destination says nothing about the destination.
+    # A chunk without records did not ask the destination, so it does not test it.
     provider_asked = (
         job.provider != job.destination or job.provider == job.source or bool(chunk.records)
     )
@@ -63,13 +63,13 @@ def commit_chunk(
 
 
 def succeed_without_work(job: Job) -> JobChange:
-    """Every day that was asked for is held already."""
+    """The change of a job whose days are all held already."""
     result = ChunkResult(cursor=None, progress=history_progress((), None), summary=job.summary)
     return change.succeed(job, result, {"records": 0})
 
 
 def give_up_day(job: Job, error: str) -> tuple[JobChange, ChunkWork]:
-    """The present day becomes a gap, and the job goes on."""
+    """The change that records the present day as a gap, and the work to store with it."""
     day = job.cursor_date
     assert day is not None
     summary = change.count(job.summary, days_failed=1, errors=1)
@@ -90,7 +90,7 @@ def _add_counts(summary: Summary, chunk: Chunk, written: WriteResult | None) -> 
 
 
 def _high_water(job: Job, chunk: Chunk, summary: Summary) -> Json:
-    """The job's mark after the chunk; it does not move past what has to be read again."""
+    """The job's mark after the chunk; it does not move past data that has to be read again."""
     failed = summary.refused or summary.days_failed
     return job.high_water if failed or chunk.high_water is None else chunk.high_water
 
@@ -127,7 +127,7 @@ def _next_day(job: Job, day: date, summary: Summary) -> tuple[ChunkResult, bool]
     plan = job.plan
     next_day = day_after(plan, day)
     result = ChunkResult(
-        # The last day stays the cursor of a finished job: it says how far the history goes.
+        # A finished job keeps its last day as the cursor, which shows how far the history goes.
         cursor=(next_day or day).isoformat(),
         progress=history_progress(plan, next_day),
         summary=summary,
@@ -137,7 +137,7 @@ def _next_day(job: Job, day: date, summary: Summary) -> tuple[ChunkResult, bool]
 
 
 def _unmoved_result(job: Job) -> ChunkResult:
-    """Where a job stands that has not moved."""
+    """The result of a chunk that leaves the job where it is."""
     return ChunkResult(
         cursor=job.cursor, progress=job.progress, summary=job.summary, high_water=job.high_water
     )
@@ -152,6 +152,6 @@ def _after_page(job: Job, chunk: Chunk, summary: Summary) -> tuple[ChunkResult, 
     progress = chunk.progress or Progress(done=summary.records)
     if done:
         progress = Progress(done=max(progress.done, progress.total or 0), total=progress.total)
-    # The last cursor is kept: the next incremental run begins there.
+    # A finished job keeps its last cursor.
     cursor = job.cursor if done else chunk.cursor
     return ChunkResult(cursor=cursor, progress=progress, summary=summary), done

@@ -1,8 +1,8 @@
-"""Connecting a user's account: out to the provider's page and back, or by a token handed over.
+"""Connecting a user's account, on the provider's consent page or with a token from the user.
 
-A user who is sent out carries a random `state`, which the provider hands back. It is good once, for
-a few minutes, for the same user in the same browser session; we keep only its hash. What proves
-that the code is ours to exchange (PKCE's verifier) never leaves us, and is stored encrypted.
+The address of the consent page carries a random `state`, which the provider sends back. It is valid
+once, for a few minutes, for the same user in the same browser session; we store only its hash. The
+PKCE verifier, which proves that the code is ours to exchange, is stored encrypted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ ATTEMPT_TERM = timedelta(minutes=10)
 LIST_MAX = 1000
 VALUE_LENGTH_MAX = 4096
 _TRIES_MAX = 3
-#: Items deleted in one transaction with what was fetched for them, and such transactions in one go.
+#: The most items deleted in one transaction, and the most such transactions in one call.
 FORGET_MAX = 500
 FORGET_ROUNDS_MAX = 200
 
@@ -45,12 +45,12 @@ class ConnectBy(StrEnum):
 
     #: They consent on the provider's own page.
     PAGE = "page"
-    #: They copy a token from the provider's settings, and hand it over.
+    #: They copy a token from the provider's settings and enter it.
     TOKEN = "token"
 
 
 class Connections:
-    """What a user does with their connections. Another user's are as if they were not there."""
+    """The connections of users. With a `user_id`, another user's connections are NotFound."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Connections:
         registry: Registry,
         items: ItemStore,
     ) -> None:
-        """Connect to the sources of `registry` that have an `auth`; what they fetch is `items`."""
+        """Connect to the sources of `registry` that have an `auth`."""
         self._store = store
         self._attempts = attempts
         self._known_credentials = credentials
@@ -86,8 +86,8 @@ class Connections:
     ) -> str:
         """The address of the provider's page to send the user to.
 
-        `session` is what identifies the user's browser session: they must come back in the same.
-        `connection_id` names one that is to be connected again, to the same account.
+        `session` identifies the user's browser session; they must come back in the same session.
+        `connection_id` names a connection to connect again, to the same account.
         """
         auth = self._code_auth(source)
         _check("session", session)
@@ -116,10 +116,10 @@ class Connections:
     async def finish(
         self, *, user_id: str, session: str, redirect_uri: str, query: Mapping[str, str]
     ) -> Connection:
-        """Connect the account with what the provider's page sent the user back with.
+        """Connect the account after the provider's page has sent the user back.
 
-        `answered` is the query of the request that they came back with, and `redirect_uri` the
-        address, without its query, that they came back to.
+        `query` is the query of the request with which they came back, and `redirect_uri` its
+        address without the query.
         """
         _check("session", session)
         state = query.get("state", "")
@@ -129,10 +129,10 @@ class Connections:
         )
         if attempt is None:
             raise InvalidInput(
-                "state", "is not known, was used before, or is older than 10 minutes: start again"
+                "state", "is unknown, was used before, or is older than 10 minutes: start again"
             )
         if redirect_uri != attempt.redirect_uri:
-            raise InvalidInput("redirect_uri", "is not where the provider was told to come back to")
+            raise InvalidInput("redirect_uri", "is not the address that was given to the provider")
         auth = self._code_auth(attempt.source)
         binding = _verifier_binding(user_id, attempt.source, attempt.state_hash)
         verifier = self._credentials.vault.open(attempt.sealed_verifier, binding)
@@ -151,11 +151,12 @@ class Connections:
     ) -> Connection:
         """Connect an account by a token that the user copied from the provider.
 
-        `external_id` is what the provider calls the account: the same again gets the new token,
-        and makes no second connection. `connection_id` names the one whose token is replaced.
+        `external_id` is the provider's id of the account. If the user has connected that account
+        already, its connection gets the new token. `connection_id` names a connection whose token
+        is to be replaced.
         """
         if self.connects_by(source) is not ConnectBy.TOKEN:
-            raise InvalidInput("source", f"{source!r} is not connected by a token but on a page")
+            raise InvalidInput("source", f"{source!r} is connected on a page, not by a token")
         check_name("user_id", user_id)
         if external_id is not None:
             check_name("external_id", external_id)
@@ -165,43 +166,43 @@ class Connections:
         tokens = Tokens(access=token, external_id=external_id)
         return await self._save(source, user_id, tokens, connection_id)
 
-    # ---- what is there -------------------------------------------------------------------------
+    # ---- finding, pausing and removing ---------------------------------------------------------
 
     async def get(self, connection_id: str, *, user_id: str | None = None) -> Connection:
-        """The connection; NotFound where it is not there or not that user's."""
+        """The connection; NotFound if it does not exist or belongs to another user."""
         return await self._store.get(connection_id, user_id=user_id)
 
     async def resolve(
         self, source: str, *, user_id: str, connection_id: str | None = None
     ) -> Connection:
-        """The user's connection to `source` that is named, or else their only one."""
+        """The user's connection to `source`: the named one, or their only one."""
         return await resolve_connection(self._store, source, user_id=user_id, given=connection_id)
 
     async def of_user(
         self, user_id: str, *, limit: int = 50, after: str | None = None
     ) -> Sequence[Connection]:
-        """A user's connections; go on with `after`, the last id of the page before."""
+        """A user's connections; for the next page, pass the last id as `after`."""
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
         return await self._store.list_connections(user_id, limit=limit, after=after)
 
     async def of_account(self, source: str, external_id: str) -> Sequence[Connection]:
-        """Every user's connection to that account: whom an event of the provider's concerns."""
+        """All users' connections to that account, which an event of the provider concerns."""
         return await self._store.of_account(source, external_id)
 
     async def pause(self, connection_id: str, *, user_id: str | None = None) -> Connection:
-        """Let its jobs wait until it is resumed."""
+        """Pause the connection; its jobs wait until it is resumed."""
         return await self._store.pause(connection_id, user_id=user_id)
 
     async def resume(self, connection_id: str, *, user_id: str | None = None) -> Connection:
-        """Let its jobs go on; those that wait look again within five minutes."""
+        """Resume the connection; its waiting jobs go on within five minutes."""
         return await self._store.resume(connection_id, user_id=user_id)
 
     async def mark_withdrawn(self, connection: Connection, error: str) -> None:
-        """The user has withdrawn the authorization at the provider: they must sign in again.
+        """Record that the user withdrew the authorization at the provider, and must sign in again.
 
-        Its jobs end at their next chunk, without a request. Nothing changes where the connection
-        has newer credentials than those of `connection`.
+        The connection's jobs end at their next chunk, without a request. Nothing changes if it has
+        newer credentials than `connection`.
         """
         await self._credentials.store.refuse(
             connection.id,
@@ -211,12 +212,12 @@ class Connections:
         )
 
     async def remove(self, connection_id: str, *, user_id: str | None = None) -> None:
-        """Forget it with its credentials and its items; records and coverage stay.
+        """Delete the connection, its credentials and its items; records and coverage stay.
 
-        The credentials are gone first, and with them the right to ask the provider; from that
-        moment no item is registered for it either. A worker that settles an item which is gone
-        writes nothing. Whatever is left here, by a crash, by one that registered at that very
-        moment or because there were too many, the sweeper deletes.
+        The credentials are deleted first; from then on nothing is requested from the provider, and
+        no item is registered. A worker that settles a deleted item writes nothing. The sweeper
+        deletes what is left: after a crash, of a registration at that very moment, or because there
+        were too many items.
         """
         await self._store.remove(connection_id, user_id=user_id)
         items = 0
@@ -232,13 +233,13 @@ class Connections:
     async def _save(
         self, source: str, user_id: str, tokens: Tokens, connection_id: str | None
     ) -> Connection:
-        """Store the tokens: in the connection that was named, the account's, or a new one."""
+        """Store the tokens in the named connection, in the account's, or in a new one."""
         for _ in range(_TRIES_MAX):
             saved = await self._save_once(source, user_id, tokens, connection_id)
             if saved is not None:
                 _log.info("connected", connection=saved.id, source=source, user=user_id)
                 return saved
-            # The same account was connected at the same moment: now it is there.
+            # The same account was connected at the same moment: find that connection.
         raise Conflict("the same account is being connected over and over; try again")
 
     async def _save_once(
@@ -280,7 +281,7 @@ class Connections:
         return reconnected
 
     def connects_by(self, source: str) -> ConnectBy:
-        """How users connect to that source; InvalidInput where they do not."""
+        """How users connect to that source; InvalidInput if they do not."""
         return ConnectBy.PAGE if isinstance(self._auth(source), CodeAuth) else ConnectBy.TOKEN
 
     def _auth(self, source: str) -> object:
@@ -295,13 +296,13 @@ class Connections:
     def _code_auth(self, source: str) -> CodeAuth:
         auth = self._auth(source)
         if not isinstance(auth, CodeAuth):
-            raise InvalidInput("source", f"{source!r} is not connected on a page, but by a token")
+            raise InvalidInput("source", f"{source!r} is connected by a token, not on a page")
         return auth
 
     @staticmethod
     def _same_source(connection: Connection, source: str) -> None:
         if connection.source != source:
-            raise InvalidInput("connection_id", f"{connection.id} is not to {source}")
+            raise InvalidInput("connection_id", f"{connection.id} is not a connection to {source}")
 
 
 async def resolve_connection(
@@ -313,7 +314,7 @@ async def resolve_connection(
     title: str | None = None,
     field: str = "connection_id",
 ) -> Connection:
-    """The user's connection to `source` that is meant: the one that is named, or the only one."""
+    """The user's connection to `source`: the one that is `given`, or the only one."""
     label = title or source
     if given is not None:
         named = await store.get(given, user_id=user_id)
@@ -336,7 +337,7 @@ def _check(field: str, value: str) -> None:
 
 
 def _check_token(token: Secret) -> None:
-    """Refuse at once what no request could carry; told without the text."""
+    """Refuse a token that no request can carry; the error does not quote it."""
     _check("token", token.reveal())
     text = one_line(token)
     if text != text.strip():
@@ -344,7 +345,7 @@ def _check_token(token: Secret) -> None:
 
 
 def _hash(text: str) -> str:
-    # Nothing to slow down: what is hashed is random already, or worth nothing without the rest.
+    # A fast hash is safe: the text is random, or worthless without the random state.
     return sha256(text.encode()).hexdigest()
 
 

@@ -1,12 +1,12 @@
-"""Credentials of connections: opening them for a chunk, and renewing them one worker at a time.
+"""The credentials of connections: opening them for a chunk, and renewing them.
 
-Of all processes one renews a connection's tokens, under a lease on its row; of all tasks in a
-process, one asks for it. New tokens are stored before anybody uses them. Where the provider
-refuses, the row is read again before that is believed: another worker may have been quicker, and
-then what was refused is only old.
+One worker at a time renews a connection's tokens, under a lease on its row, and in a process one
+task asks for the lease. New tokens are stored before they are used. If the provider refuses, the
+row is read again: another worker may have renewed the tokens already, and then only the old ones
+were refused.
 
-A renewal, once begun, is not interrupted: a pair of tokens that the provider has given out and
-nobody has stored may be the only good one there is.
+A renewal is not interrupted once it has begun: tokens that the provider has issued and nobody has
+stored may be the only valid ones.
 """
 
 import asyncio
@@ -36,44 +36,44 @@ from headgate.model.states import ConnectionState
 from headgate.ports.auth import Auth, AuthContext, TokenPlacement, Vault
 from headgate.ports.connections import CredentialStore, Renewal
 
-#: One renewal: longer than the token endpoint is given to answer, and the store to come back.
+#: The lease of one renewal, longer than the token endpoint and the store may take to answer.
 LEASE = timedelta(seconds=60)
-#: While another worker renews, look at the row this often, and then put the job off.
+#: While another worker renews, the row is read this often, this many times; then the job waits.
 LOOK_S = 0.5
 LOOKS_MAX = 40
 PUT_OFF = timedelta(seconds=15)
-#: After a refusal, give a worker that lost its lease this long to store what it got.
+#: After a refusal, a worker that lost its lease has this long to store the tokens that it got.
 SECOND_LOOK_S = 2.0
-#: A store that does not take the new tokens is asked again after each of these.
+#: The waits between the tries to store new tokens.
 SAVE_RESTS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-#: A paused connection is looked at again after this.
+#: A job checks a paused connection again after this time.
 PAUSED_LOOK = timedelta(minutes=5)
 
 _log = get_logger(__name__)
 
 
 class Credentials:
-    """The credentials of all connections, as one process sees them."""
+    """The credentials of all connections, for one process."""
 
     def __init__(
         self, store: CredentialStore, vault: Vault, auth_context: AuthContext, ids: Ids
     ) -> None:
-        """Keep them in `store`, encrypted by `vault`."""
+        """Store the credentials in `store`, encrypted by `vault`."""
         self.store = store
         self.vault = vault
         self.auth_context = auth_context
         self.ids = ids
         self._clock = auth_context.clock
-        #: By connection: whoever asks meanwhile waits for the same renewal.
+        #: The running renewals, by connection; all tasks that need one wait for the same renewal.
         self._renewing: dict[str, asyncio.Task[OpenCredentials]] = {}
 
     async def open(
         self, auth: Auth, connection_id: str, *, user_id: str, source: str
     ) -> "ConnectionTokens":
-        """A connection's credentials for one chunk.
+        """Open a connection's credentials for one chunk.
 
-        Raises AuthExpired where the account must be connected first, or again, and
-        ConnectionPaused where somebody paused it.
+        Raises AuthExpired if the account must be connected again, and ConnectionPaused if the
+        connection is paused.
         """
         opened = await self._read(connection_id, user_id)
         if opened.connection.source != source:
@@ -82,27 +82,27 @@ class Credentials:
         return ConnectionTokens(self, auth, opened)
 
     async def close(self) -> None:
-        """Let renewals that are under way come to their end, for as long as a lease lasts."""
+        """Wait for running renewals to end, at most for the time of a lease."""
         if self._renewing:
             await asyncio.wait(self._renewing.values(), timeout=LEASE.total_seconds())
 
     # ---- renewing ------------------------------------------------------------------------------
 
     async def renew(self, auth: Auth, old: OpenCredentials) -> OpenCredentials:
-        """Newer credentials than these, by whoever gets them."""
+        """Newer credentials than `old`, renewed by this worker or by another."""
         key = old.connection.id
         task = self._renewing.get(key)
         if task is None:
             task = asyncio.create_task(self._renew(auth, old), name=f"renew {key}")
             self._renewing[key] = task
             task.add_done_callback(lambda done: self._ended(key, done))
-        # Shielded: whoever waits may be told to stop; the renewal goes on to its end.
+        # Shielded: the waiting task may be interrupted, but the renewal must reach its end.
         return await asyncio.shield(task)
 
     def _ended(self, key: str, task: asyncio.Task[OpenCredentials]) -> None:
         del self._renewing[key]
         if not task.cancelled():
-            # Everybody who waited may have left; then nobody else looks at it.
+            # Retrieved, because all waiting tasks may be gone, and asyncio would warn.
             task.exception()
 
     async def _renew(self, auth: Auth, old: OpenCredentials) -> OpenCredentials:
@@ -116,13 +116,13 @@ class Credentials:
                 return self._usable(current)
             self._usable(current)
             if not auth.refreshes or current.refresh is None:
-                message = "there is nothing to renew them with"
+                message = "there is no refresh token to renew them with"
                 return await self._record_refusal(current, ConnectionReason.EXPIRED, message)
             if await self.store.lease(
                 connection.id, version=connection.version, holder=holder, term=LEASE
             ):
                 return await self._exchange(auth, current, holder)
-        raise Deferred(PUT_OFF, "another worker has been renewing the credentials for long")
+        raise Deferred(PUT_OFF, "another worker is still renewing the credentials")
 
     async def _exchange(self, auth: Auth, old: OpenCredentials, holder: str) -> OpenCredentials:
         assert old.refresh is not None
@@ -131,17 +131,17 @@ class Credentials:
         except GrantRefused as refusal:
             return await self._confirm_refusal(old, refusal)
         except BaseException:
-            # It says nothing about the credentials: let another try. If even that fails, the lease
-            # ends by itself.
+            # The error says nothing about the credentials, so another worker may try. If even the
+            # release fails, the lease expires.
             with suppress(HeadgateError):
                 await self.store.release(old.connection.id, holder=holder)
             raise
         return await self._save(old, tokens)
 
     async def _save(self, old: OpenCredentials, tokens: Tokens) -> OpenCredentials:
-        """Store new tokens, across an outage of the store, and only then give them out."""
+        """Store new tokens, also across an outage of the store, and then return them."""
         connection = old.connection
-        # A provider that gives no new refresh token means the old one.
+        # Without a new refresh token, the old one stays valid.
         whole = msgspec.structs.replace(tokens, refresh=tokens.refresh or old.refresh)
         sealed = seal(
             self.vault, whole, connection.id, user_id=connection.user_id, source=connection.source
@@ -149,7 +149,7 @@ class Credentials:
         renewal = Renewal(sealed=sealed, expires_at=tokens.expires_at, scopes=tokens.scopes)
         after = await self._write_surely(connection, renewal)
         if after is None:
-            # There are newer ones: another's, or these, by a write whose outcome was not told.
+            # Newer credentials are there: another worker's, or these, by a write without an answer.
             return self._usable(await self._read(connection.id, connection.user_id))
         _log.info("credentials_renewed", connection=connection.id, source=connection.source)
         return self._usable(
@@ -157,7 +157,7 @@ class Credentials:
         )
 
     async def _write_surely(self, connection: Connection, renewal: Renewal) -> Connection | None:
-        """Store it, across an outage: nothing else in the world knows these tokens."""
+        """Store the renewal, with retries: these tokens exist nowhere else."""
         for rest_s in SAVE_RESTS_S:
             try:
                 return await self.store.renew(connection.id, renewal, version=connection.version)
@@ -171,7 +171,7 @@ class Credentials:
     async def _confirm_refusal(
         self, old: OpenCredentials, refusal: GrantRefused
     ) -> OpenCredentials:
-        """The provider gives no new tokens: believe it only if nobody else has got some."""
+        """Record that the provider refused to renew, unless another worker has newer tokens."""
         connection = old.connection
         for rest_s in (0.0, SECOND_LOOK_S):
             await self._clock.sleep(rest_s)
@@ -183,7 +183,7 @@ class Credentials:
     async def _record_refusal(
         self, old: OpenCredentials, reason: ConnectionReason, message: str
     ) -> OpenCredentials:
-        """Note that the account must be connected again, and raise; unless there are newer ones."""
+        """Record that the user must connect again and raise, or return newer credentials."""
         connection = old.connection
         recorded = await self.store.refuse(
             connection.id, version=connection.version, reason=reason, error=redact(message)
@@ -201,7 +201,7 @@ class Credentials:
         )
 
     async def reject(self, opened: OpenCredentials, message: str) -> None:
-        """The provider refused a token that it had just given out."""
+        """Record that the provider refused a token that it had just issued."""
         with suppress(GrantRefused):
             await self._record_refusal(opened, ConnectionReason.ACCESS_REFUSED, message)
 
@@ -211,15 +211,15 @@ class Credentials:
         try:
             sealed = await self.store.get_sealed(connection_id, user_id=user_id)
         except NotFound:
-            # Not to be connected again: a new connection is another one.
+            # Terminal: connecting the account again makes another connection.
             raise Terminal(
-                f"there is no connection {connection_id} of user {user_id} any more: connect the "
-                "account, and start anew"
+                f"connection {connection_id} of user {user_id} no longer exists: connect the account "
+                "and start a new job"
             ) from None
         return unseal(self.vault, sealed)
 
     def _usable(self, opened: OpenCredentials) -> OpenCredentials:
-        # A pause stops the next chunk, not one that is under way.
+        # A pause stops the next chunk, not the present one.
         if opened.connection.state is ConnectionState.NEEDS_REAUTH:
             self._check(opened.connection)
         return opened
@@ -244,19 +244,19 @@ class Credentials:
 
 
 class ConnectionTokens:
-    """One connection's credentials for one chunk: what the HTTP client is given."""
+    """One connection's credentials for one chunk, as the HTTP client uses them."""
 
     def __init__(self, credentials: Credentials, auth: Auth, opened: OpenCredentials) -> None:
-        """Begin with what the row holds."""
+        """Begin with the stored credentials."""
         self._credentials = credentials
         self._auth = auth
         self._opened = opened
         self._clock = credentials.auth_context.clock
-        #: Renewing ahead of time did not work; what there is will do for this chunk.
+        #: The tokens were renewed, or an early renewal failed: do not renew early in this chunk.
         self._stop_renewing = False
 
     async def place_token(self) -> TokenPlacement:
-        """An access token that is good now."""
+        """The headers and parameters of a valid access token."""
         expired = self._ends_within(0.0)
         expiring = self._ends_within(self._auth.refresh_margin_s)
         if expired or (expiring and not self._stop_renewing):
@@ -265,19 +265,19 @@ class ConnectionTokens:
             except (Retryable, Deferred) as error:
                 if expired:
                     raise
-                # There is time left until it ends: no reason to stop for.
+                # The token is still valid, so the chunk goes on with it.
                 _log.warning("renewal_put_off", error=describe_error(error))
                 self._stop_renewing = True
         return self._auth.place_token(self._opened.access)
 
     async def renew(self) -> None:
-        """Newer credentials than those that were placed last."""
+        """Get newer credentials than those of the last request."""
         self._opened = await self._credentials.renew(self._auth, self._opened)
-        # A provider may return the same tokens while they are good; once a chunk is enough.
+        # A provider may return the same tokens while they are valid; one renewal a chunk is enough.
         self._stop_renewing = True
 
     async def reject(self, message: str) -> None:
-        """The provider refused new ones too."""
+        """Record that the provider refused the new token too."""
         await self._credentials.reject(self._opened, message)
 
     def _ends_within(self, seconds: float) -> bool:

@@ -1,8 +1,8 @@
-"""Putting every connection's credentials under the newest key, while everybody works on.
+"""Rekeying: encrypts every connection's credentials with the newest key, while workers run.
 
-Nothing is remembered about how far it has come: what is under another key is what is left to do. So
-it can be stopped or killed at any moment and begun again, and it can run twice at once. A row that
-changes while it is in hand is left alone and looked at again in the next round.
+It stores no progress: the rows with another key are what is left to do. So it can be stopped at any
+time and started again, and it may run twice at once. A row that changes meanwhile is skipped, and
+read again in the next round.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,37 +17,37 @@ from headgate.ports.auth import Vault
 from headgate.ports.connections import KeyRotationStore, ResealedCredentials, SealedConnection
 
 BATCH = 100
-#: Rounds through the table: one would do, if nobody changed anything meanwhile.
+#: The most rounds through the table; one is enough if no row changes meanwhile.
 ROUNDS_MAX = 20
 
 _log = get_logger(__name__)
 
 
 class RekeyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The result of a rekeying."""
 
     key_id: str
-    #: Put under the newest key by this run.
+    #: Connections that this run has encrypted with the newest key.
     resealed: int
-    #: Under a key that is not among those that are set: only connecting again helps.
+    #: Connections whose key is not set: their users have to connect again.
     unreadable: int
-    #: How many connections there are now under each key.
+    #: The number of connections now, by key.
     by_key: Mapping[str, int]
 
     @property
     def left(self) -> int:
-        """How many are not under the newest key."""
+        """The number of connections that do not use the newest key."""
         return sum(count for key_id, count in self.by_key.items() if key_id != self.key_id)
 
 
-#: Told how many are done, and how many there are to do.
+#: Called with the number of connections done, and the total.
 Progress = Callable[[int, int], None]
 
 
 async def rekey(
     store: KeyRotationStore, vault: Vault, *, progress: Progress = lambda done, total: None
 ) -> RekeyResult:
-    """Put what is under other keys under the newest one."""
+    """Encrypt all credentials that use another key with the newest key."""
     key_id = vault.key_id
     total = _count_others(await store.count_by_key(), key_id)
     progress(0, total)

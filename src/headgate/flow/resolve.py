@@ -1,4 +1,4 @@
-"""Which of a user's connections a job is for: the one that is named, or the only one."""
+"""Finding the user's connections for a job: the named connection, or the only one."""
 
 from msgspec.structs import replace
 
@@ -15,9 +15,9 @@ from headgate.ports.connector import Destination, Source
 async def resolve_request(
     rt: Runtime, connections: ConnectionStore, request: JobRequest
 ) -> JobRequest:
-    """The same request with the user's connections; raises where one cannot be used.
+    """The request with the user's connections filled in; raises if one cannot be used.
 
-    Where users have no accounts, a connection is a mere name: theirs is their own id.
+    A provider without authorization has no connections; there the user's id stands for one.
     """
     user_id = check_name("user_id", request.user_id)
     sync = rt.registry.get(request.sync)

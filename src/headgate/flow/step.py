@@ -1,7 +1,8 @@
-"""One step of a job: check, extract, deliver, commit, settle. Claiming is the lane's.
+"""One step of a job: check, extract, deliver, commit, settle. The lane claims the job before.
 
-A step ends in exactly one settled change, or in none when the claim is lost. Whatever happens in
-between, a crash included, the row still says where the next attempt begins.
+A step ends with one settled change, or with none if the claim was lost. Whatever happens in
+between, even a crash, the row says where the next attempt begins. A chunk that was cut short
+settles twice: first what it read, then its error.
 """
 
 from datetime import timedelta
@@ -27,26 +28,26 @@ from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
 from headgate.ports.signal import SWEEP
 from headgate.ports.store import ChunkWork
 
-#: A recovered provider's jobs set free by one probe, at most; the next probe frees more.
+#: The most jobs of a recovered provider that one probe resumes; the next probe resumes more.
 RELEASE_MAX = 1000
 
 _log = get_logger(__name__)
 
 
 class Outcome(NamedTuple):
-    """What an attempt came to."""
+    """The outcome of an attempt at a chunk."""
 
     change: JobChange
     work: ChunkWork | None = None
-    #: What cut the chunk short: dealt with once the rest is committed.
+    #: The error that cut the chunk short; it is handled after the rest is committed.
     error: Exception | None = None
 
 
 class SettleResult(NamedTuple):
-    """The change that was written in the end, and the job after it."""
+    """The change that was written, and the job after it."""
 
     change: JobChange | None
-    #: None where the claim was lost.
+    #: None if the claim was lost.
     after: Job | None
 
 
@@ -54,9 +55,9 @@ NOT_SETTLED = SettleResult(None, None)
 
 
 async def run_slice(rt: Runtime, claimed: ClaimedJob, *, slice_s: float) -> Job | None:
-    """Work chunk after chunk until the job rests or ends, or the slice is over.
+    """Work chunk by chunk until the job rests or ends, or the slice is over.
 
-    Returns the job as it was left, or None where the claim was lost.
+    Returns the job after the slice, or None if the claim was lost.
     """
     ends = rt.clock.monotonic() + slice_s
     while True:
@@ -67,7 +68,7 @@ async def run_slice(rt: Runtime, claimed: ClaimedJob, *, slice_s: float) -> Job 
 
 
 async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | None:
-    """One chunk of the held job."""
+    """Work on one chunk of the claimed job; returns the job, or None if the claim was lost."""
     job = claimed.row
     began = rt.clock.monotonic()
     outcome = await _attempt(rt, claimed, slice_ends=slice_ends)
@@ -87,9 +88,9 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
 
 
 def _probe_answered(job: Job, after: Job) -> bool:
-    """Whether the provider that a probe was sent to has answered it."""
+    """Whether the provider that a probe tests has answered."""
     if job.provider == job.destination != job.source:
-        # A day without anything for the destination asked it nothing.
+        # A day without records for the destination did not ask it anything.
         return _count_handed_on(after) > _count_handed_on(job)
     return after.summary.chunks > job.summary.chunks
 
@@ -99,12 +100,12 @@ def _count_handed_on(job: Job) -> int:
 
 
 async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Outcome | None:
-    """Read the chunk; None where the claim was lost meanwhile."""
+    """Read and deliver the chunk; None if the claim was lost meanwhile."""
     job = claimed.row
     sync = rt.registry.get(job.sync)
     if job.mode is Mode.HISTORY and not job.plan:
         return Outcome(succeed_without_work(job))
-    #: Whom the chunk waits for now: to blame, where it takes too long.
+    #: The provider that the chunk currently waits for, and that is blamed if it takes too long.
     provider = sync.source.name
     written = None
     try:
@@ -112,7 +113,7 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
             destination = await open_destination(rt, sync, job)
             chunk = await extract(rt, sync, job)
             if destination is not None and job.mode is Mode.HISTORY and chunk.error is not None:
-                # A part of a day is no batch: the whole day comes again, under the same key.
+                # A part of a day is not delivered: the whole day is read again, under the same key.
                 raise chunk.error
             if destination is not None:
                 provider = destination.destination.name
@@ -169,7 +170,7 @@ def _handle_error(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcom
 
 
 async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
-    """Write the outcome. What the store refuses to take is a failed chunk like any other."""
+    """Write the outcome; if the store refuses it, the chunk has failed like any other."""
     try:
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     except StoreUnavailable:
@@ -184,7 +185,7 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
 
 
 def _measure(rt: Runtime, after: Job) -> None:
-    """Count by where the job went: a failure that met a cancel is not tried again."""
+    """Count retries and opened breakers by the job's state: a cancelled job is not retried."""
     match after.reason:
         case Reason.RETRYING:
             rt.measurements.job_retries.add(after.sync)
@@ -193,7 +194,7 @@ def _measure(rt: Runtime, after: Job) -> None:
 
 
 async def _release_provider(rt: Runtime, job: Job) -> None:
-    """A probe got through: let the others of its provider follow, one after another."""
+    """Resume the other jobs of the provider, one after another, because its probe succeeded."""
     sync = rt.registry.get(job.sync)
     freed = await rt.store.release_provider(
         job.provider, stagger=timedelta(seconds=sync.retry.stagger_s), limit=RELEASE_MAX
@@ -203,7 +204,7 @@ async def _release_provider(rt: Runtime, job: Job) -> None:
 
 
 def _log_chunk(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: float) -> None:
-    """One event per chunk, whatever became of it."""
+    """Log one event per chunk, whatever its outcome."""
     if not _log.logs_info:
         return
     _log.info(

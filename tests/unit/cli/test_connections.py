@@ -167,7 +167,7 @@ def test_a_new_token_goes_to_the_connection_that_is_named(headgate: Run) -> None
         (("notes",), TOKEN, "is not one that users connect to; there are: graph, strava"),
         (("strava",), TOKEN, "not by a token; use: headgate connection link strava --user ada"),
         (("graph", "--again", "conn_9"), TOKEN, "'conn_9'; see: headgate connection list --user"),
-        (("graph", "--account", ""), TOKEN, "external_id: must be a text"),
+        (("graph", "--account", ""), TOKEN, "external_id: must not be empty"),
     ],
 )
 def test_what_cannot_be_connected_by_a_token_says_what_to_do(

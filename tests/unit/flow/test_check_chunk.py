@@ -100,9 +100,7 @@ def test_so_many_events_are_taken_and_no_more() -> None:
 
     check_chunk(Chunk(events=most), JOB)
 
-    assert problem(Chunk(events=[*most, event()])) == (
-        "events: there are 101; put them into at most 100"
-    )
+    assert problem(Chunk(events=[*most, event()])) == ("events: there are 101; use at most 100")
 
 
 def test_an_event_has_a_type() -> None:

@@ -1,4 +1,4 @@
-"""Which days of a connection's history are held, empty or failed."""
+"""The coverage of a connection's history: which days are held, empty or failed."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -35,7 +35,7 @@ _store = insert_many(
 def store(
     tx: Connection, chunks: Sequence[tuple[Job, ChunkWork | None]], at: datetime | None
 ) -> None:
-    """Note what became of each chunk's day. A day once held is not unmade by a failed re-read."""
+    """Store the coverage of each chunk's day. A held day stays held if a later read of it fails."""
     rows = [
         {
             "sync": job.sync,
@@ -56,7 +56,7 @@ def store(
 def of_days(
     tx: Connection, sync: str, connection_id: str, start: date, end: date
 ) -> list[CoverageRow]:
-    """What is known of the days from `start` to `end`."""
+    """The coverage of the days from `start` to `end`."""
     query = (
         select(coverage)
         .where(
@@ -70,7 +70,7 @@ def of_days(
 
 
 def covered_days(tx: Connection, new: NewJob) -> list[CoverageRow]:
-    """What is known of the days of a job to be, as far as they went to the same account."""
+    """The coverage of a new job's days whose records went to the same destination account."""
     query = (
         select(coverage)
         .join(jobs, jobs.c.id == coverage.c.job_id)
@@ -87,7 +87,7 @@ def covered_days(tx: Connection, new: NewJob) -> list[CoverageRow]:
 def gaps(
     tx: Connection, job_id: str, sync: str, connection_id: str, *, limit: int
 ) -> list[CoverageRow]:
-    """Days of the job that something is wrong with, the newest first."""
+    """Days of the job that failed or are incomplete, the newest first."""
     query = (
         select(coverage)
         .where(

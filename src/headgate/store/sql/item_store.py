@@ -1,4 +1,4 @@
-"""The `Items` port on a SQL database."""
+"""The `ItemStore` port on a SQL database."""
 
 from collections.abc import Sequence
 
@@ -19,18 +19,18 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
     table = items.TABLE
 
     def prepare(self, change: ItemChange, payload: Document | None) -> PackedDocument | None:
-        """Encode what was fetched."""
-        assert (change.edge.name == "succeed") == (payload is not None), "success is a document"
+        """Compress the document."""
+        assert (change.edge.name == "succeed") == (payload is not None), "success has a document"
         return None if payload is None else pack(payload)
 
     def settle_in(
         self, tx: Connection, now: Moment, batch: Sequence[tuple[ItemChange, PackedDocument | None]]
     ) -> list[Item | None]:
-        """Apply the changes that still hold, with what was fetched."""
+        """Apply the changes that are still valid, and store their documents."""
         return items.settle(tx, now, batch)
 
     async def serve(self, item_id: str, *, user_id: str | None = None) -> ServedItem:
-        """Where the item stands, with its document."""
+        """The item with its document."""
         return await self.database.autocommit(
             lambda tx: documents.serve(tx, item_id, user_id=user_id), read_only=True
         )

@@ -1,7 +1,7 @@
 """Jobs: submitting, claiming and finding them.
 
-How a claimed job changes is in `settle.py`, and how jobs wait for their turn in `line.py`. On
-Postgres submitting and claiming are one statement each, and need no transaction around it.
+Changes of claimed jobs are in `settle.py`, and the order of the queue is in `queue.py`. On Postgres
+submitting and claiming are one statement each, and need no explicit transaction.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ _SUBMIT_TRIES_MAX = 3
 
 
 def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) -> SubmitResult:
-    """Store a job, unless its key or an active job of the same sync and connection is there."""
+    """Store a job, unless its key or an active job of the same sync and connection exists."""
     for _ in range(_SUBMIT_TRIES_MAX):
         if (job := _insert(tx, now, new, syncs)) is not None:
             return SubmitResult(job, created=True)
@@ -54,13 +54,13 @@ def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) ->
             return SubmitResult(same, created=False)
         if (active := active_job_of(tx, new.sync, new.connection_id)) is not None:
             raise ActiveJobExists(active)
-        # What was in the way has ended between the two looks: try again.
+        # The job that was in the way has ended between the two statements: try again.
     raise Conflict("other requests for the same sync and connection keep winning; try again")
 
 
-#: The columns that a job to be stored has, by the names of its fields.
+#: The columns of a new job, by the names of its fields.
 _GIVEN = tuple(name for name in NewJob.__struct_fields__ if name != "delay")
-#: Named, because SQLAlchemy does not fill them in where an INSERT is a part of a statement.
+#: Named here, because SQLAlchemy does not fill in defaults if the INSERT is part of a statement.
 _DEFAULTS: dict[str, Any] = {
     column.name: literal(column.default.arg, column.type)
     for column in jobs.c
@@ -87,7 +87,7 @@ def _insert(tx: Connection, now: Moment, new: NewJob, syncs: Sequence[str]) -> J
 
 @cache
 def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[Any]:
-    """Insert a job, in line among so many syncs or asleep; on Postgres with its first event."""
+    """Insert a job, into the queue of so many syncs or asleep; on Postgres with its first event."""
     values: dict[str, BindParameter[Any]] = {
         name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in _GIVEN
     }
@@ -141,17 +141,17 @@ def _by_key(tx: Connection, new: NewJob) -> Job | None:
 
 
 class ClaimResult(NamedTuple):
-    """The jobs that a claim got, and when the first of those that sleep comes due."""
+    """The jobs that a claim got, and when the first sleeping job is due."""
 
     jobs: list[Job]
-    #: Seconds; None when none sleeps.
+    #: Seconds; None if no job sleeps.
     next_due_s: float | None
-    #: Others are in line that somebody else has locked, to claim them or to leave them.
+    #: More jobs are queued, but a claim at the same time has locked them and may leave them.
     crowded: bool = False
 
     @property
     def wakes(self) -> bool:
-        """Whether some have come due."""
+        """Whether sleeping jobs are due."""
         return self.next_due_s is not None and self.next_due_s <= 0
 
 
@@ -166,7 +166,7 @@ def claim(
     lease: timedelta,
     wake: bool = False,
 ) -> ClaimResult:
-    """Take the lowest turns of the lane among these syncs; first `wake` those that are due."""
+    """Claim the lowest turns of the lane; with `wake`, jobs that are due join the queue first."""
     if wake:
         queue.wake_sleepers(tx, now, lane, syncs)
     binds = {
@@ -183,7 +183,7 @@ def _run_claim(tx: Connection, now: Moment, syncs: int, binds: dict[str, Any]) -
     if tx.dialect.name == "postgresql":
         rows = tx.execute(_claim_and_next_due(syncs, server=now.server), binds).all()
         at, first, crowded = rows[0][:3]
-        # Without a job there is one row all the same.
+        # If no job was claimed, there is still one row.
         taken = [TABLE.to_row(row[3:]) for row in rows if row[3] is not None]
     else:
         taken = TABLE.find(tx, _claim(syncs, server=now.server), binds)
@@ -230,9 +230,9 @@ def _next_due(syncs: int, *, server: bool) -> Select[Any, Any]:
 
 @cache
 def _claim_and_next_due(syncs: int, *, server: bool) -> Select[Any]:
-    """Both in one statement; and whether a claim at the same time hides some of the line from us.
+    """Claim and read the next due time in one statement, and whether a concurrent claim hides jobs.
 
-    It locks the first of every sync and takes the lowest of them: the others may be left.
+    A claim locks the first jobs of every sync and takes the lowest of them; the others are left.
     """
     taken = _claim(syncs, server=server).cte("taken")
     due = _next_due(syncs, server=server).cte("look")
@@ -249,7 +249,7 @@ def _claim_and_next_due(syncs: int, *, server: bool) -> Select[Any]:
             .limit(1)
         ),
     )
-    # Not looked for by who has got all it wanted.
+    # Evaluated only if the claim got fewer jobs than it wanted.
     wants_more = select(func.count()).select_from(taken).scalar_subquery() < bindparam(
         "most", type_=Integer
     )
@@ -263,7 +263,7 @@ def _claim_and_next_due(syncs: int, *, server: bool) -> Select[Any]:
 def find(
     tx: Connection, job_filter: JobFilter, *, limit: int, before: str | None = None
 ) -> list[Job]:
-    """Jobs, newest first: ids sort by the time they were made."""
+    """Jobs, newest first, because ids sort by the time of their creation."""
     query = select(*TABLE.columns)
     for name in ("user_id", "sync", "connection_id", "mode"):
         if (value := getattr(job_filter, name)) is not None:
