@@ -213,8 +213,8 @@ class Credentials:
         except NotFound:
             # Terminal: connecting the account again makes another connection.
             raise Terminal(
-                f"connection {connection_id} of user {user_id} no longer exists: connect the account "
-                "and start a new job"
+                f"connection {connection_id} of user {user_id} no longer exists: connect the "
+                "account and start a new job"
             ) from None
         return unseal(self.vault, sealed)
 

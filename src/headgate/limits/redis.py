@@ -1,12 +1,11 @@
-"""The limiter in Redis: one script, one round trip, Redis's own clock.
+"""The limiter in Redis: one script and one round trip per request, by Redis's own clock.
 
-**What Redis may lose, and what becomes of it.** A Redis that comes back empty has lost its epoch:
-every window that was open then counts as spent, and one request at a time is let through to learn
-from the provider's answer how much really is (`policy/spending.py`, unknown windows). A replica
-that takes over may be a few writes behind: every process brings along the highest count that it was
-told, so what is lost is only what no living process was granted. The same covers a key that was
-evicted; run Redis with `maxmemory-policy noeviction` all the same. A script that was flushed is
-loaded again by the client.
+**When Redis loses data.** A Redis that comes back empty has lost its epoch. Then every open window
+counts as spent, and one request at a time is granted to learn the real use from the provider's
+answer (`policy/spending.py`, unknown windows). A replica that takes over may be a few writes
+behind. Every process sends the highest counts that it has seen, so only grants of processes that
+are gone can be lost. The same covers an evicted key; still, run Redis with
+`maxmemory-policy noeviction`. The client loads a script again if it was flushed.
 """
 
 import asyncio
@@ -48,15 +47,15 @@ from headgate.policy import spending
 
 EPOCH_KEY = "{headgate}:epoch"
 _SCRIPT = files(__package__).joinpath("spend.lua").read_text(encoding="utf-8")
-# Redis names a script by its SHA-1; nothing is kept secret by it.
+# Redis identifies a script by its SHA-1, which is not used for security.
 _SHA = sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
-#: A Redis that takes longer than this to answer is as good as away.
+#: A Redis that takes longer than this to answer counts as unreachable.
 TIMEOUT_S = 1.0
-#: Without the limiter, what must wait for it looks again after this.
+#: A job that needs the limiter tries again after this time.
 LOOK_AGAIN = timedelta(seconds=30)
-#: Ledgers whose last counts a process remembers, at most.
+#: The most ledgers whose last counts a process remembers.
 SEEN_MAX = 10_000
-#: Stretches of each limit that it remembers: close to an edge a request counts in two.
+#: The number of stretches that it remembers of each limit: near an edge a request counts in two.
 SEEN_STRETCHES = 2
 
 
@@ -65,14 +64,14 @@ _Call = tuple[Any, ...]
 
 
 class LimiterMemory(Protocol):
-    """Something durable that knows whether this Redis has ever begun to count."""
+    """Durable storage of whether this Redis has ever counted requests."""
 
     async def has_begun(self) -> bool:
-        """Whether it ever has."""
+        """Whether Redis has ever counted requests."""
         ...
 
     async def note_begun(self) -> None:
-        """It has, from now on."""
+        """Store that Redis counts requests from now on."""
         ...
 
 
@@ -88,7 +87,7 @@ class RedisLimiter:
         *,
         server_time: bool = True,
     ) -> None:
-        """Connect to `url` when first asked. Tests under a virtual clock clear `server_time`."""
+        """Connect to `url` at the first call. Tests under a virtual clock clear `server_time`."""
         self._memory = memory
         self._clock = clock
         self._ids = ids
@@ -97,14 +96,14 @@ class RedisLimiter:
             url,
             socket_timeout=TIMEOUT_S,
             socket_connect_timeout=TIMEOUT_S,
-            # An answer that was lost may stand for a request that was counted: never ask twice.
+            # No retries: a request without an answer may have been counted already.
             retry=Retry(NoBackoff(), 0),
             health_check_interval=0,
         )
         self._calls = Coalescer[_Call, bytes](self._call_together, in_flight_max=2)
         self._epoch: str | None = None
         self._beginning = asyncio.Lock()
-        #: By ledger and limit: the stretches that were last counted in, and the counts.
+        #: The last counts that were seen, by ledger, limit and stretch.
         self._seen: OrderedDict[str, dict[str, dict[int, int]]] = OrderedDict()
 
     async def close(self) -> None:
@@ -135,18 +134,18 @@ class RedisLimiter:
         )
 
     async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
-        """Count requests that were sent without asking."""
+        """Count requests that were sent without a grant."""
         await self._run("charge", budget, request, times=times)
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Give the slot back, where there are slots."""
+        """Release the slot, if the budget has slots."""
         if budget.slots is not None:
             await self._run("release", budget, request, grant=grant.id)
 
     async def observe(
         self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
-        """Learn the provider's own counts."""
+        """Take over the provider's own counts."""
         if counts:
             await self._run("observe", budget, request, granted_at=grant.at_ms, counts=dict(counts))
 
@@ -159,7 +158,7 @@ class RedisLimiter:
         return BudgetClosure.of(int(reply["till"]), int(reply["now"]))
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
-        """How the budget stands."""
+        """The use of the budget."""
         scopes = [s for s in budget.scopes if s is Scope.APP or connection_id is not None]
         keys = [_ledger_key(budget, scope, connection_id or "") for scope in scopes]
         reply = await self._call_in_epoch("read", keys, budget, {})
@@ -201,14 +200,14 @@ class RedisLimiter:
         return reply
 
     async def _ensure_epoch(self) -> str:
-        """The epoch that Redis counts in, which this begins where there is none."""
+        """The present epoch of Redis; begins one if there is none."""
         async with self._beginning:
             if self._epoch is None:
                 first = not await self._has_begun()
                 fresh = self._ids.new("epoch")
                 reply = await self._call("begin", fresh, [], b"{}", {"first": first})
-                # After it is true, and before anything is granted: so whoever recalls it finds an
-                # epoch that was begun, and as long as nobody does, nothing was ever counted.
+                # Stored after the epoch has begun and before anything is granted. So where it is
+                # stored an epoch had begun, and where it is not, nothing was ever counted.
                 await self._note_begun()
                 self._epoch = str(reply["epoch"])
             return self._epoch
@@ -236,9 +235,9 @@ class RedisLimiter:
         return answer
 
     async def _call_together(self, calls: list[_Call]) -> list[bytes | Exception]:
-        """Run the script for each: one message to Redis, however many ask at once."""
+        """Run the script for each call, in one message to Redis."""
         reply = await self._send(calls)
-        # A Redis that was restarted or flushed does not know the script, and did nothing.
+        # After a restart or a flush Redis does not have the script, and did nothing.
         unknown = [place for place, each in enumerate(reply) if isinstance(each, NoScriptError)]
         if unknown:
             await self._redis.script_load(_SCRIPT)
@@ -283,7 +282,7 @@ def _ledger_key(budget: Budget, scope: Scope, connection_id: str) -> str:
 
 @cache
 def _encode_budget(budget: Budget) -> bytes:
-    """The budget, in the script's words."""
+    """The budget in the form that the script takes."""
     scopes = budget.scopes
     return _json(
         {

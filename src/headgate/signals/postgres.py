@@ -1,7 +1,7 @@
-"""Hints over Postgres: LISTEN on a connection of its own, NOTIFY outside of the hot transactions.
+"""Signals over Postgres: LISTEN on a separate connection, NOTIFY outside of other transactions.
 
 A NOTIFY inside a transaction makes Postgres take a database-wide lock at its commit. Hints may be
-lost, so they are sent after the commit instead, gathered: a thousand submits make a few notifies.
+lost, so they are sent after the commit, and many at once: a thousand submits make a few notifies.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from headgate.base.service import Service
 from headgate.signals.local import LocalSignal
 
 CHANNEL = "headgate"
-#: Hints sent more often than this are gathered.
+#: The shortest time between two notifies; hints in between are sent together.
 SEND_EVERY_S = 0.02
-#: A listener that cannot hear says nothing: ask now and then whether the connection still stands.
+#: How often the connection is checked, because a broken one stays silent.
 KEEPALIVE_S = 300.0
 CONNECT_S_MAX = 10.0
 ANSWER_S_MAX = 10.0
@@ -27,31 +27,31 @@ _log = get_logger(__name__)
 
 
 class PostgresSignal(LocalSignal):
-    """Local hints at once, everyone else's over LISTEN/NOTIFY."""
+    """Signals within this process at once, and to other processes over LISTEN/NOTIFY."""
 
     def __init__(self, dsn: str, clock: Clock, *, origin: str) -> None:
-        """Connect to `dsn`; `origin` names this process, so that it does not heed its own echo."""
+        """Connect to `dsn`; `origin` names this process, so that it ignores its own notifies."""
         super().__init__()
         self._listener = _Listener(dsn, clock, origin, self)
 
     async def start(self) -> None:
-        """Connect and listen; a connection that breaks is made again in the background."""
+        """Connect and listen; a broken connection is replaced in the background."""
         await self._listener.connect()
         await self._listener.start()
 
     async def stop(self) -> None:
-        """Send what is left and disconnect."""
+        """Send the waiting hints and disconnect."""
         await self._listener.stop()
         await self._listener.disconnect()
 
     async def announce(self, topic: str) -> None:
-        """Nudge this process, and soon all others."""
+        """Nudge the listeners of this process now, and those of all others soon."""
         self.nudge(topic)
         self._listener.send(topic)
 
 
 class _Listener(Service):
-    """The connection: keeps it up, and sends what was gathered."""
+    """The LISTEN connection: keeps it open, and sends the waiting hints."""
 
     name = "postgres-signal"
 
@@ -64,15 +64,15 @@ class _Listener(Service):
         self._connection: asyncpg.Connection[Any] | None = None
 
     def send(self, topic: str) -> None:
-        """Put a topic with the next notify."""
+        """Add a topic to the next notify."""
         self._waiting.add(topic)
         self.nudge()
 
     async def run_once(self) -> float:
-        """Make sure of the connection; send what waits."""
+        """Check the connection, and send the waiting hints."""
         if self._connection is None or self._connection.is_closed():
             await self.connect()
-            # Whatever was announced while the line was down is unknown: everybody looks.
+            # Hints may have been lost while the connection was down: nudge everybody.
             self._local.nudge_all()
         if not self._waiting:
             await self._execute("SELECT 1")
@@ -113,7 +113,7 @@ class _Listener(Service):
             )
 
     async def _execute(self, query: str, *values: object) -> None:
-        """Run a query; a connection that does not answer in time is given up, and made anew."""
+        """Run a query; a connection that does not answer in time is closed, and replaced later."""
         assert self._connection is not None
         try:
             await self._connection.execute(query, *values, timeout=ANSWER_S_MAX)

@@ -1,7 +1,7 @@
-"""Items: registering, claiming, keeping, changing and finding them.
+"""Items: registering, claiming, settling, finding and deleting them.
 
-A claim is one statement with every condition in its WHERE, and one partial index serves it: only
-items that wait are in it. Every other change goes through `settle`, the one guarded write.
+A claim is one statement with all conditions in its WHERE, served by one partial index, which has
+only waiting items. Every other change goes through `settle`, the guarded write.
 """
 
 from collections.abc import Sequence
@@ -61,10 +61,10 @@ _insert = insert_many(items, items.c.keys(), on_conflict=_return_new_ids)
 
 
 def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterResult:
-    """Store those that are not known yet, and set those going that have an id at last."""
+    """Store new items, and make those pending that now have an id at the provider."""
     at = now.read(tx)
     removed = removals.among(tx, {each.connection_id for each in found})
-    # In the order of their ids, so that two transactions never wait for each other.
+    # In the order of their ids, so that transactions never deadlock.
     found = sorted(
         (each for each in found if each.connection_id not in removed), key=attrgetter("id")
     )
@@ -80,7 +80,7 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterR
 
 
 def _move_to_hot(tx: Connection, ids: Sequence[str]) -> None:
-    """Let those that are not over go first from now on: somebody asks for them."""
+    """Move the items that are not finished to the hot lane, because somebody asks for them."""
     if ids:
         cold = (TABLE.among(tx.dialect), in_states(items, *ITEM.active), items.c.lane == Lane.COLD)
         tx.execute(update(items).where(*cold).values(lane=Lane.HOT), {"ids": list(ids)})
@@ -99,7 +99,7 @@ def _new_row(new: NewItem, at: datetime) -> dict[str, Any]:
 
 
 def _appear(tx: Connection, now: Moment, found: Sequence[NewItem]) -> int:
-    """Of those that were here before without an id: how many have one now, and nobody else's."""
+    """Give their ids to items registered without one, unless taken; returns how many."""
     external_ids = {each.id: each.external_id for each in found if each.external_id is not None}
     query = select(*TABLE.columns).where(TABLE.among(tx.dialect), items.c.external_id.is_(None))
     waiting = (
@@ -121,7 +121,7 @@ def _is_taken(tx: Connection, item: Item, external_id: str) -> bool:
     return tx.execute(query).first() is not None
 
 
-# ---- claiming and keeping ----------------------------------------------------------------------
+# ---- claiming ----------------------------------------------------------------------------------
 
 
 def claim(
@@ -135,7 +135,7 @@ def claim(
     worker: str,
     lane: Lane | None = None,
 ) -> list[Item]:
-    """Take due items, of one lane or of both, in one statement that nobody can come between."""
+    """Claim due items, of one lane or of both, in one statement."""
     binds = {
         "of_collection": collection,
         "of_connection": connection_id,
@@ -146,7 +146,7 @@ def claim(
     }
     statement = _claim(server=now.server, of_lane=lane is not None)
     claimed_items = TABLE.find(tx, statement, binds)
-    # What an UPDATE returns has no order of its own.
+    # UPDATE … RETURNING has no order.
     return sorted(
         claimed_items, key=lambda item: (item.lane is not Lane.HOT, item.start_time, item.id)
     )
@@ -167,7 +167,7 @@ def _claim(*, server: bool, of_lane: bool) -> ReturningUpdate[Any]:
     if of_lane:
         query = query.where(items.c.lane == bindparam("of_lane", type_=items.c.lane.type))
     query = query.order_by(*CLAIM_ORDER).limit(bindparam("most", type_=Integer))
-    # Not what somebody else is just claiming.
+    # Skip items that another worker is claiming.
     due = query.with_for_update(skip_locked=True)
     return TABLE.claim(due, server=server, deferred_until=None)
 
@@ -178,7 +178,7 @@ def _claim(*, server: bool, of_lane: bool) -> ReturningUpdate[Any]:
 def settle(
     tx: Connection, now: Moment, batch: Sequence[tuple[ItemChange, PackedDocument | None]]
 ) -> list[Item | None]:
-    """Apply the changes that still hold, with what was fetched; None where one lost."""
+    """Apply the valid changes and store the documents; the result of a change that lost is None."""
     return TABLE.settle(tx, now, batch, _store)
 
 
@@ -188,13 +188,13 @@ def _store(tx: Connection, settled: list[RowUpdate[Item, ItemChange, PackedDocum
     documents.store(tx, fetched, settled[0].now)
 
 
-# ---- looking -----------------------------------------------------------------------------------
+# ---- finding -----------------------------------------------------------------------------------
 
 
 def next_due_s(
     tx: Connection, now: Moment, collection: str, connection_id: str, *, lane: Lane | None = None
 ) -> float | None:
-    """Seconds until one can be claimed, or a claim on one ends."""
+    """Seconds until an item can be claimed or a claim ends; None if nothing is left."""
     mine = [items.c.collection == collection, items.c.connection_id == connection_id]
     if lane is not None:
         mine.append(items.c.lane == lane)
@@ -226,15 +226,15 @@ def find(
     return [TABLE.to_row(row) for row in tx.execute(query.order_by(items.c.id).limit(limit))]
 
 
-# ---- forgetting --------------------------------------------------------------------------------
+# ---- deleting ----------------------------------------------------------------------------------
 
 
 def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
-    """Delete some of the connection's items, and what was fetched for them."""
+    """Delete some of the connection's items and documents; returns how many."""
     query = (
         select(items.c.id)
         .where(items.c.connection_id == connection_id)
-        # As the index has them: a few of many would else be looked for among all.
+        # In the order of the index, so that the database reads only the first of many items.
         .order_by(items.c.collection, items.c.external_id)
         .limit(limit)
     )
@@ -242,7 +242,7 @@ def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
 
 
 def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
-    """Delete some items of a connection that was removed."""
+    """Delete some items of one removed connection; returns how many."""
     connection_id = removals.with_items(tx)
     if connection_id is None:
         removals.prune(tx, now)
@@ -251,8 +251,8 @@ def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
 
 
 def forget_items(tx: Connection, item_ids: Sequence[str]) -> int:
-    """Delete these items, and what was fetched for them; how many there were."""
-    # Locked in the order of their ids, as everywhere: two transactions never wait for each other.
+    """Delete these items and their documents; returns how many there were."""
+    # Locked in the order of their ids, as everywhere, so that transactions never deadlock.
     query = select(items.c.id).where(TABLE.among(tx.dialect)).order_by(items.c.id).with_for_update()
     ids = tx.execute(query, {"ids": list(item_ids)}).scalars().all()
     for begin in range(0, len(ids), ROWS_MAX):

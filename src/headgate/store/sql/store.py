@@ -23,7 +23,7 @@ from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import autocommits_timed, reads, reads_timed, writes, writes_timed
 from headgate.store.sql.settle import TABLE, Settlement
 
-#: Where another claim, which takes milliseconds, may have hidden something: look again after this.
+#: When to claim again if a concurrent claim, which takes milliseconds, may have hidden jobs.
 CROWDED_S = 0.05
 
 
@@ -46,7 +46,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     async def claim(
         self, lane: Lane, *, worker: str, limit: int, lease: timedelta
     ) -> JobClaimResult:
-        """Take up to `limit` due jobs of the lane and of this application's syncs."""
+        """Claim up to `limit` due jobs of the lane and of this application's syncs."""
         if not self._syncs:
             return JobClaimResult([], None)
         claim = partial(jobs.claim, syncs=self._syncs, worker=worker, lease=lease)
@@ -54,7 +54,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         first = await run(lambda tx: claim(tx, now(), lane, limit=limit))
         if not first.wakes:
             return _claim_result(first.jobs, first, limit)
-        # By itself, because what was claimed is ours even if this fails.
+        # A second operation: the first claim is valid even if this one fails.
         free = limit - len(first.jobs)
         try:
             more = await run(lambda tx: claim(tx, now(), lane, limit=free, wake=True))
@@ -72,7 +72,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         )
 
     async def next_sweep_s(self) -> float | None:
-        """Seconds until there may be something for this application's sweeper."""
+        """Seconds until this application's sweeper may have work."""
         now = self.database.moment
         return await self.database.read(
             lambda tx: recovery.next_sweep_s(tx, now(), syncs=self._syncs)
@@ -87,7 +87,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         return await self.database.read(lambda tx: job_counts.open_breakers(tx, syncs=self._syncs))
 
     async def oldest_due_s(self) -> Mapping[Lane, float]:
-        """For how long the oldest due job of each lane has waited; 0 where none waits."""
+        """How long the oldest due job of each lane has waited; 0 if none waits."""
         now = self.database.moment
         return await self.database.read(
             lambda tx: job_counts.oldest_due_s(tx, now(), syncs=self._syncs)
@@ -96,7 +96,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     def settle_in(
         self, tx: Connection, now: Moment, batch: Sequence[Settlement]
     ) -> list[Job | None]:
-        """Apply the changes that still hold, with what their chunks brought."""
+        """Apply the changes that are still valid, and store the work of their chunks."""
         return settle.settle(tx, now, batch, syncs=self._syncs)
 
     list_jobs = reads(jobs.find)
@@ -132,7 +132,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
 
 
 def _claim_result(claimed: Sequence[Job], last: ClaimResult, limit: int) -> JobClaimResult:
-    """What was claimed in all, and when to look again where it was less than was wanted."""
+    """The claimed jobs and, if fewer than wanted, when to claim again."""
     if len(claimed) == limit:
         return JobClaimResult(claimed, None)
     if last.crowded or (not claimed and last.wakes):
