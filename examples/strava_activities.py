@@ -67,7 +67,7 @@ async def main() -> None:
             async with browser.get(page, allow_redirects=False) as answer:
                 back = answer.headers["Location"]
         answered = dict(parse_qsl(urlsplit(back).query))
-        connection = await app.connections.finish(answered=answered, **here)
+        connection = await app.connections.finish(query=answered, **here)
         submitted = await app.jobs.submit("activities", user_id="ada", connection_id=connection.id)
         supervisor = app.supervisor()
         await supervisor.start()

@@ -175,7 +175,7 @@ class Site:
             user_id=user_id,
             session=SESSION,
             redirect_uri=BACK,
-            answered=await self.consent(url),
+            query=await self.consent(url),
         )
 
 
@@ -220,6 +220,6 @@ async def fill_connections(store: SqlConnections, count: int, by: Vault) -> list
 
 async def opened_tokens(store: SqlConnections, connection_id: str, by: Vault) -> tuple[str, str]:
     """What that vault reads in a connection's row."""
-    held = unseal(by, await store.linked(connection_id, user_id="ada"))
+    held = unseal(by, await store.get_sealed(connection_id, user_id="ada"))
     assert held.refresh is not None
     return held.access.reveal(), held.refresh.reveal()

@@ -132,7 +132,7 @@ class Site:
         assert answer.status == 302, answer.text
         back = answer.headers.get("location") or ""
         answered = dict(parse_qsl(urlsplit(back).query))
-        return await app.connections.finish(answered=answered, **who)
+        return await app.connections.finish(query=answered, **who)
 
     async def connect_both(self, app: App, user: int = 0) -> tuple[Connection, Connection]:
         """Both accounts of one user."""

@@ -241,10 +241,10 @@ async def grants_at_once(
     return [each for each in answers if isinstance(each, Granted)]
 
 
-def why(answer: Answer) -> RefusalReason:
+def reason_of(answer: Answer) -> RefusalReason:
     """What a refused request ran into."""
     assert isinstance(answer, Exhausted), answer
-    return answer.why
+    return answer.reason
 
 
 def new_ledgers(budget: Budget, *, born: int = 0) -> dict[Scope, Ledger]:

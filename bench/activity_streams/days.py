@@ -178,7 +178,7 @@ async def _connect(app: App, browser: AsgiTransport) -> Connection:
     who = {"user_id": USER, "session": "a browser", "redirect_uri": BACK}
     page = await app.connections.start(NAME, **who)
     back = (await browser.send(Request(method="GET", url=page))).headers.get("location") or ""
-    return await app.connections.finish(answered=dict(parse_qsl(urlsplit(back).query)), **who)
+    return await app.connections.finish(query=dict(parse_qsl(urlsplit(back).query)), **who)
 
 
 class _Days:

@@ -184,7 +184,7 @@ async def store_rate(items: SqlItems, documents: list[Document], count: int) -> 
 
 async def serve_rates(report: Report, name: str, items: SqlItems, bare: "Bare", count: int) -> None:
     """Documents served a second, by the store and by the endpoint, next to the bare row."""
-    stored = (await items.census(COLLECTION)).states
+    stored = (await items.count_items(COLLECTION)).states
     there = max(stored.values())
     endpoint = await Endpoint.of(items.database)
 
@@ -300,10 +300,10 @@ async def at_scale(report: Report, name: str, items: SqlItems, rows: int) -> Non
     asked: dict[str, Callable[[], Awaitable[object]]] = {
         "claim_and_release_10": claim_and_release,
         "next_due": lambda: items.next_due_s(STREAMS, "connection_7"),
-        "census": lambda: items.census(STREAMS),
+        "census": lambda: items.count_items(STREAMS),
         "progress": lambda: items.progress(STREAMS, "user_9"),
-        "stuck": lambda: items.stuck(STREAMS),
-        "limited": lambda: items.limited(STREAMS, within=timedelta(days=1)),
+        "stuck": lambda: items.count_stuck(STREAMS),
+        "limited": lambda: items.count_limited(STREAMS, within=timedelta(days=1)),
     }
     for what, ask in asked.items():
         await ask()

@@ -94,14 +94,14 @@ Reach = Callable[[App, ManualClock], Awaitable[Import]]
 STATES: dict[Reach, tuple[str, str, str | None, str | None]] = {
     pending: (
         "Waiting",
-        "Waiting for a worker, and none is running that can do this. It starts as soon as one is.",
+        "Waiting for a worker: no worker that can do this is running. It starts as soon as one is.",
         None,
         CLOSE,
     ),
     running: ("Importing", "Syncing data for 2022-02-03…", None, CLOSE),
     waiting: (
         "Waiting",
-        "Fitbit lets us do only so much at a time; going on at 2026-01-05 12:10 UTC.",
+        "Fitbit limits how much we may request; going on at 2026-01-05 12:10 UTC.",
         None,
         CLOSE,
     ),

@@ -91,7 +91,7 @@ async def test_a_connection_is_kept_as_it_was_given(store: SqlConnections) -> No
         updated_at=START,
     )
     assert await store.get("conn_1", user_id="ada") == made
-    linked = await store.linked("conn_1", user_id="ada")
+    linked = await store.get_sealed("conn_1", user_id="ada")
     assert (linked.connection, linked.sealed) == (made, OLD)
 
 
@@ -128,7 +128,7 @@ async def test_another_users_connection_is_as_if_it_were_not_there(store: SqlCon
         said = []
         for attempt in (
             store.get(connection_id, user_id="bob"),
-            store.linked(connection_id, user_id="bob"),
+            store.get_sealed(connection_id, user_id="bob"),
             store.pause(connection_id, user_id="bob"),
             store.resume(connection_id, user_id="bob"),
             store.remove(connection_id, user_id="bob"),
@@ -143,7 +143,7 @@ async def test_another_users_connection_is_as_if_it_were_not_there(store: SqlCon
     assert await store.find("bob", "strava", "athlete 7") is None
     assert await store.list_connections("bob", limit=10) == []
     # And nothing was done to it.
-    linked = await store.linked("conn_1", user_id="ada")
+    linked = await store.get_sealed("conn_1", user_id="ada")
     assert (linked.connection.state, linked.sealed) == (ConnectionState.ACTIVE, OLD)
 
 
@@ -221,7 +221,7 @@ async def test_connecting_again_makes_it_active_with_new_credentials(
     assert (after.state, after.reason) == (ConnectionState.ACTIVE, ConnectionReason.CONNECTED)
     assert (after.error, after.scopes, after.version) == (None, ("read",), before.version + 1)
     assert after.updated_at == clock.now()
-    assert (await store.linked("conn_1", user_id="ada")).sealed == NEW
+    assert (await store.get_sealed("conn_1", user_id="ada")).sealed == NEW
 
 
 async def test_another_account_does_not_take_a_connections_place(store: SqlConnections) -> None:
@@ -230,7 +230,7 @@ async def test_another_account_does_not_take_a_connections_place(store: SqlConne
     again = await store.reconnect("conn_1", renewal(external_id="athlete 8"), user_id="ada")
 
     assert again is None
-    assert (await store.linked("conn_1", user_id="ada")).sealed == OLD
+    assert (await store.get_sealed("conn_1", user_id="ada")).sealed == OLD
 
 
 async def test_an_account_that_becomes_known_is_noted(store: SqlConnections) -> None:
@@ -288,7 +288,7 @@ async def test_renewed_credentials_end_the_lease_and_raise_the_version(
     assert after is not None
     assert (after.version, after.scopes) == (2, ("read", "write"))
     assert after.expires_at == START + timedelta(hours=12)
-    assert (await store.linked("conn_1", user_id="ada")).sealed == NEW
+    assert (await store.get_sealed("conn_1", user_id="ada")).sealed == NEW
     assert await store.lease("conn_1", version=2, holder="w2", term=TERM)
 
 
@@ -297,7 +297,7 @@ async def test_credentials_that_continue_older_ones_are_turned_away(store: SqlCo
     assert await store.renew("conn_1", renewal(), version=1) is not None
 
     assert await store.renew("conn_1", renewal(sealed=OLD), version=1) is None
-    assert (await store.linked("conn_1", user_id="ada")).sealed == NEW
+    assert (await store.get_sealed("conn_1", user_id="ada")).sealed == NEW
 
 
 async def test_a_worker_without_its_lease_still_brings_the_only_good_pair(
@@ -367,8 +367,8 @@ async def test_what_is_under_other_keys_is_found_in_batches(store: SqlConnection
         sealed = NEW if number == 2 else OLD
         await added(store, f"conn_{number}", external_id=str(number), sealed=sealed)
 
-    first = await store.sealed_otherwise("k2", after="", limit=2)
-    rest = await store.sealed_otherwise("k2", after=first[-1].connection.id, limit=9)
+    first = await store.list_under_other_keys("k2", after="", limit=2)
+    rest = await store.list_under_other_keys("k2", after=first[-1].connection.id, limit=9)
 
     assert [each.connection.id for each in first] == ["conn_0", "conn_1"]
     assert [each.connection.id for each in rest] == ["conn_3", "conn_4"]
@@ -387,7 +387,7 @@ async def test_resealing_keeps_the_version_and_skips_what_has_changed(
 
     assert done == 2
     assert await store.count_by_key() == {"k1": 1, "k2": 2}
-    linked = await store.linked("conn_0", user_id="ada")
+    linked = await store.get_sealed("conn_0", user_id="ada")
     assert (linked.connection.version, linked.sealed) == (1, NEW)
 
 

@@ -415,7 +415,7 @@ async def test_an_item_that_takes_down_every_worker_is_left_alone_in_the_end(
     after = await items.get(item.id)
     assert (after.state, after.error, after.stuck) == (ItemState.FAILED, LOST, True)
     assert (after.crashes, after.retry_count) == (ItemRetryPolicy().crashes_max, 0)
-    assert await items.stuck(STREAMS) == 1
+    assert await items.count_stuck(STREAMS) == 1
 
 
 async def test_a_collection_says_how_many_workers_an_item_may_take_down(
@@ -490,7 +490,7 @@ async def test_items_are_forgotten_by_their_ids_with_what_was_fetched_for_them(
     [document] = await items.documents_of(known)
     assert (document.item_id, document.attributes) == (item.id, DOCUMENT.attributes)
 
-    assert await items.forget_these([item.id, "nobody"]) == 1
+    assert await items.forget_items([item.id, "nobody"]) == 1
 
     assert await items.documents_of(known) == []
-    assert await items.forget_these(known) == 2
+    assert await items.forget_items(known) == 2

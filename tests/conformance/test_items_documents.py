@@ -202,7 +202,7 @@ async def test_the_census_tells_every_state_and_how_often_the_failed_have_failed
         await settled(items, change.fail(item, error="x", after=None if place else MINUTE))
     await registered(items, 4, collection="strava.laps")
 
-    counted = await items.census(STREAMS)
+    counted = await items.count_items(STREAMS)
 
     assert counted == ItemCounts(
         states={
@@ -215,7 +215,7 @@ async def test_the_census_tells_every_state_and_how_often_the_failed_have_failed
         },
         retries={1: 3},
     )
-    assert await items.stuck(STREAMS) == 2
+    assert await items.count_stuck(STREAMS) == 2
 
 
 async def test_retries_are_told_by_their_number(items: SqlItems, clock: ManualClock) -> None:
@@ -229,7 +229,7 @@ async def test_retries_are_told_by_their_number(items: SqlItems, clock: ManualCl
     [item] = await claim(items, 1)
     await settled(items, change.fail(item, error="x", after=None))
 
-    assert (await items.census(STREAMS)).retries == {2: 1, 3: 1}
+    assert (await items.count_items(STREAMS)).retries == {2: 1, 3: 1}
 
 
 async def test_progress_is_a_users_own(items: SqlItems) -> None:
@@ -262,9 +262,9 @@ async def test_refusals_by_the_limit_are_counted_for_a_day_also_after_a_success(
     [again, _] = await claim(items, 2)
     await settled(items, change.succeed(again), DOCUMENT)
 
-    assert await items.limited(STREAMS, within=DAY) == 1
+    assert await items.count_limited(STREAMS, within=DAY) == 1
     clock.advance(DAY.total_seconds())
-    assert await items.limited(STREAMS, within=DAY) == 0
+    assert await items.count_limited(STREAMS, within=DAY) == 0
 
 
 # ---- forgetting --------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ async def register(items: SqlItems) -> None:
 
 
 async def expired(items: SqlItems) -> None:
-    await items.expired(limit=100)
+    await items.list_expired(limit=100)
 
 
 async def next_expiry(items: SqlItems) -> None:
@@ -147,18 +147,18 @@ async def progress(items: SqlItems) -> None:
     assert sum(counted.values()) == 1000
 
 
-async def census(items: SqlItems) -> None:
-    counted = await items.census(STREAMS)
+async def count_items(items: SqlItems) -> None:
+    counted = await items.count_items(STREAMS)
     # But for what was forgotten.
     assert sum(counted.states.values()) > ITEM_ROWS - 10
 
 
 async def stuck(items: SqlItems) -> None:
-    assert await items.stuck(STREAMS) == ITEM_ROWS // 100
+    assert await items.count_stuck(STREAMS) == ITEM_ROWS // 100
 
 
 async def limited(items: SqlItems) -> None:
-    await items.limited(STREAMS, within=timedelta(seconds=600))
+    await items.count_limited(STREAMS, within=timedelta(seconds=600))
 
 
 async def list_mine(items: SqlItems) -> None:
@@ -226,15 +226,15 @@ _FULL_SCAN = re.compile(
 )
 
 
-def assert_stands(ask: Ask, planned: list[tuple[Sent, str]]) -> None:
+def assert_stands(ask: Ask, plans: list[tuple[Sent, str]]) -> None:
     """No statement walks over all items, and each that is named stands on its index."""
-    for _, steps in planned:
+    for _, steps in plans:
         assert not _FULL_SCAN.search(steps), steps
     for begins, index in ask.stands_on.items():
         found = [
-            steps for sent, steps in planned if re.match(begins, " ".join(sent.statement.split()))
+            steps for sent, steps in plans if re.match(begins, " ".join(sent.statement.split()))
         ]
-        assert found, f"no statement begins with {begins}: {[sent for sent, _ in planned]}"
+        assert found, f"no statement begins with {begins}: {[sent for sent, _ in plans]}"
         for steps in found:
             assert re.search(index, steps), steps
 
@@ -248,10 +248,10 @@ async def test_what_is_asked_often_stands_on_an_index(items: SqlItems, name: str
     assert sent
 
     # When the database plans them
-    planned = [(each, await plan(items.database, each)) for each in sent]
+    plans = [(each, await plan(items.database, each)) for each in sent]
 
     # Then it walks along the indexes that were made for them
-    assert_stands(ask, planned)
+    assert_stands(ask, plans)
 
 
 @pytest.mark.parametrize("name", ASKS)
@@ -267,10 +267,10 @@ async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name:
         await database.close()
 
     # When Postgres plans them without their values
-    planned = [(each, await generic_plan(crowded_url, each)) for each in sent]
+    plans = [(each, await generic_plan(crowded_url, each)) for each in sent]
 
     # Then the conditions of the partial indexes are still met: they stand in the statement itself
-    assert_stands(ask, planned)
+    assert_stands(ask, plans)
 
 
 async def test_a_claim_is_served_in_the_order_of_its_index_and_sorts_nothing(
@@ -286,7 +286,7 @@ async def test_a_claim_is_served_in_the_order_of_its_index_and_sorts_nothing(
 
 async def test_the_census_walks_along_its_index_and_touches_no_row(items: SqlItems) -> None:
     with caught() as sent:
-        await census(items)
+        await count_items(items)
 
     for each in sent:
         steps = await plan(items.database, each)

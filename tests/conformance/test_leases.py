@@ -93,7 +93,7 @@ def ids(of: Sequence[Any]) -> list[str]:
 async def expire(rows: LeasedRows, clock: ManualClock) -> Sequence[Any]:
     """Let every lease run out; what a sweeper finds."""
     clock.advance(LEASE.total_seconds() + 1)
-    return await rows.port.expired(limit=BATCH_MAX)
+    return await rows.port.list_expired(limit=BATCH_MAX)
 
 
 # ---- claiming ----------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ async def test_a_late_heartbeat_still_keeps_what_nobody_has_taken(
 
     assert await rows.port.extend([claim_of(row)], lease=LEASE) == {row.id: row.state}
 
-    assert list(await rows.port.expired(limit=10)) == []
+    assert list(await rows.port.list_expired(limit=10)) == []
 
 
 # ---- the fence ---------------------------------------------------------------------------------
@@ -387,9 +387,9 @@ async def test_a_row_is_expired_when_its_lease_is_over(
     [row] = await claim_new(rows, 1)
 
     clock.advance(LEASE.total_seconds() - 1)
-    assert list(await rows.port.expired(limit=10)) == []
+    assert list(await rows.port.list_expired(limit=10)) == []
     clock.advance(2)
-    assert list(await rows.port.expired(limit=10)) == [row]
+    assert list(await rows.port.list_expired(limit=10)) == [row]
 
 
 async def test_the_longest_lost_are_found_first(rows: LeasedRows, clock: ManualClock) -> None:
@@ -404,7 +404,7 @@ async def test_the_longest_lost_are_found_first(rows: LeasedRows, clock: ManualC
     clock.advance(60)
 
     # Then it gets the two that were lost first
-    assert ids(await rows.port.expired(limit=2)) == [leases[10], leases[20]]
+    assert ids(await rows.port.list_expired(limit=2)) == [leases[10], leases[20]]
 
 
 @pytest.mark.parametrize(("type_name", "name"), CHANGES)
@@ -417,7 +417,7 @@ async def test_what_nobody_has_does_not_expire(
     clock.advance(86_400)
 
     held = after.state in rows.port.kind.machine.claimed
-    assert ids(await rows.port.expired(limit=10)) == ([row.id] if held else [])
+    assert ids(await rows.port.list_expired(limit=10)) == ([row.id] if held else [])
 
 
 async def test_a_rescue_raises_the_token_and_counts_a_crash(

@@ -18,8 +18,8 @@ from tests.limiters import (
     ask,
     exhausted,
     granted,
+    reason_of,
     spend,
-    why,
 )
 
 NOON_05 = datetime(2026, 1, 5, 12, 5, tzinfo=UTC)
@@ -72,12 +72,12 @@ async def test_a_spent_window_refuses_until_it_ends_and_counts_nothing(
 
     # Then it is told when to come back: when the guard band is over too
     until = QUARTER + GUARD
-    assert answer == Exhausted(why=RefusalReason.SPENT, until=until, wait_s=602.0, limit="15min")
+    assert answer == Exhausted(reason=RefusalReason.SPENT, until=until, wait_s=602.0, limit="15min")
     assert await used(limiter, TINY) == before
 
     # And a moment before it is still too early, and then it is not
     clock.advance(601.999)
-    assert why(await acquire(limiter, TINY)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, TINY)) is RefusalReason.SPENT
     clock.advance(0.001)
     assert (await granted(limiter, TINY)).remaining == 1
 
@@ -94,7 +94,7 @@ async def test_a_request_is_counted_in_all_windows_or_in_none(
     answer = await exhausted(limiter, TINY)
 
     # Then the day is what it waits for, and the quarter is as it was
-    assert (answer.why, answer.limit, answer.until) == (
+    assert (answer.reason, answer.limit, answer.until) == (
         RefusalReason.SPENT,
         "day",
         MIDNIGHT + GUARD,
@@ -116,7 +116,7 @@ async def test_close_to_an_edge_a_request_counts_on_both_sides(
     # Then it begins with what may have arrived in it
     assert await used(limiter, TINY) == {"15min": 2, "day": 2}
     await granted(limiter, TINY)
-    assert why(await acquire(limiter, TINY)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, TINY)) is RefusalReason.SPENT
 
 
 async def test_a_full_window_holds_the_first_moments_of_the_next(
@@ -130,7 +130,7 @@ async def test_a_full_window_holds_the_first_moments_of_the_next(
     answer = await exhausted(limiter, TINY)
 
     # Then requests wait until it surely has
-    assert (answer.why, answer.until) == (RefusalReason.SPENT, QUARTER + GUARD)
+    assert (answer.reason, answer.until) == (RefusalReason.SPENT, QUARTER + GUARD)
     clock.advance(answer.wait_s)
     await granted(limiter, TINY)
 
@@ -147,13 +147,13 @@ async def test_a_rolling_window_frees_what_is_older_than_its_length(
     answer = await exhausted(limiter, ROLLING)
 
     # Then the first two are out of it after a minute, and a little more that it counts whole
-    assert (answer.why, answer.limit) == (RefusalReason.SPENT, "min")
+    assert (answer.reason, answer.limit) == (RefusalReason.SPENT, "min")
     assert timedelta(seconds=60) < answer.until - NOON_05 <= timedelta(seconds=62)
     clock.advance(answer.wait_s - 0.001)
-    assert why(await acquire(limiter, ROLLING)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, ROLLING)) is RefusalReason.SPENT
     clock.advance(0.001)
     await spend(limiter, ROLLING, 2)
-    assert why(await acquire(limiter, ROLLING)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, ROLLING)) is RefusalReason.SPENT
 
 
 async def test_a_limit_of_one_kind_leaves_other_requests_alone(limiter: Limiter) -> None:
@@ -194,7 +194,7 @@ async def test_each_connection_has_its_own_and_all_share_the_applications(
     answer = await exhausted(limiter, EACH, ask(of="c"))
 
     # Then it is the day that refuses, and what was refused counts for nobody
-    assert (answer.why, answer.limit) == (RefusalReason.SPENT, "day")
+    assert (answer.reason, answer.limit) == (RefusalReason.SPENT, "day")
     assert await used(limiter, EACH, of="a") == {"hour per connection": 2, "day": 5}
     assert await used(limiter, EACH, of="c") == {"hour per connection": 1, "day": 5}
     assert await used(limiter, EACH, of="d") == {"hour per connection": 0, "day": 5}
@@ -216,9 +216,9 @@ async def test_backfill_leaves_the_reserve_and_live_work_takes_it(
     answer = await exhausted(limiter, STRAVA, COLD)
 
     # Then the second is refused until the next window, and live work takes what is left
-    assert (answer.why, answer.until) == (RefusalReason.RESERVE, QUARTER + GUARD)
+    assert (answer.reason, answer.until) == (RefusalReason.RESERVE, QUARTER + GUARD)
     assert (await spend(limiter, STRAVA, 20))[-1].remaining == 0
-    assert why(await acquire(limiter, STRAVA)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, STRAVA)) is RefusalReason.SPENT
 
 
 async def test_backfill_is_paced_over_what_is_left_of_the_window(
@@ -232,10 +232,10 @@ async def test_backfill_is_paced_over_what_is_left_of_the_window(
     answer = await exhausted(limiter, STRAVA, COLD)
 
     # Then it waits for its turn, while live work goes by
-    assert (answer.why, answer.wait_s, answer.limit) == (RefusalReason.PACE, 15.0, "15min")
+    assert (answer.reason, answer.wait_s, answer.limit) == (RefusalReason.PACE, 15.0, "15min")
     await granted(limiter, STRAVA)
     clock.advance(14.999)
-    assert why(await acquire(limiter, STRAVA, COLD)) is RefusalReason.PACE
+    assert reason_of(await acquire(limiter, STRAVA, COLD)) is RefusalReason.PACE
     clock.advance(0.001)
     await granted(limiter, STRAVA, COLD)
 
@@ -251,7 +251,7 @@ async def test_backfill_of_an_unpaced_budget_spends_at_once(limiter: Limiter) ->
     budget = Budget("fast", [Limit(10, per="hour", reserve=4)], paced=False)
     await spend(limiter, budget, 6, COLD)
 
-    assert why(await acquire(limiter, budget, COLD)) is RefusalReason.RESERVE
+    assert reason_of(await acquire(limiter, budget, COLD)) is RefusalReason.RESERVE
 
 
 async def test_the_reserve_shrinks_with_the_window_where_it_may(
@@ -271,7 +271,7 @@ async def test_the_reserve_shrinks_with_the_window_where_it_may(
     clock.advance(answer.wait_s)
 
     # Then the first was refused, and the second is granted long before the window ends
-    assert answer.why is RefusalReason.RESERVE
+    assert answer.reason is RefusalReason.RESERVE
     assert answer.until < QUARTER
     await granted(limiter, budget, COLD)
 
@@ -294,7 +294,7 @@ async def test_of_many_that_ask_at_once_as_many_pass_as_there_is_room(
     # Then twenty pass, each counted, and every other is told why
     passed = [each for each in answers if isinstance(each, Granted)]
     assert sorted(each.remaining or 0 for each in passed) == list(range(20))
-    assert {why(each) for each in answers if each not in passed} == {RefusalReason.SPENT}
+    assert {reason_of(each) for each in answers if each not in passed} == {RefusalReason.SPENT}
     assert await used(limiter, budget) == {"hour": 20, "day": 20}
 
 
@@ -307,7 +307,7 @@ async def test_pacing_is_one_for_all_processes(limiter: Limiter, bench: Bench) -
     answer = await exhausted(elsewhere, STRAVA, COLD)
 
     # Then it waits as if it were the same
-    assert answer.why is RefusalReason.PACE
+    assert answer.reason is RefusalReason.PACE
     assert answer == await acquire(limiter, STRAVA, COLD)
 
 

@@ -149,14 +149,14 @@ class Pair:
 
     async def _refused(self, ask: BudgetRequest, retry_after_s: float | None) -> None:
         ledgers = self.pure.of(self._budget, ask.connection_id)
-        mine = spending.refused(self._budget, ledgers, ask.kind, self.pure.now, retry_after_s)
-        theirs = await self._limiter.refused(self._budget, ask, retry_after_s=retry_after_s)
+        mine = spending.close_budget(self._budget, ledgers, ask.kind, self.pure.now, retry_after_s)
+        theirs = await self._limiter.close_budget(self._budget, ask, retry_after_s=retry_after_s)
         assert to_ms(theirs.until) == mine
         assert theirs.wait_s == (mine - self.pure.now) / 1000
 
 
 def _kind(answer: Answer) -> str:
-    return answer.why.value if isinstance(answer, Exhausted) else "granted"
+    return answer.reason.value if isinstance(answer, Exhausted) else "granted"
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=[budget.source for budget in BUDGETS])

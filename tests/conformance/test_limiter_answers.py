@@ -31,8 +31,8 @@ from tests.limiters import (
     ask,
     exhausted,
     granted,
+    reason_of,
     spend,
-    why,
 )
 from tests.servers import unused_port
 
@@ -61,17 +61,17 @@ async def test_a_request_needs_a_slot_as_well_as_room(limiter: Limiter) -> None:
     await limiter.release(SLOTS, HOT, first)
 
     # Then it is told to look again soon, counts nothing, and passes when a slot is free
-    assert (answer.why, answer.limit) == (RefusalReason.SLOTS, None)
+    assert (answer.reason, answer.limit) == (RefusalReason.SLOTS, None)
     assert 0 < answer.wait_s <= 0.5
     assert (await granted(limiter, SLOTS)).remaining == 97
-    assert why(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
+    assert reason_of(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
 
 
 async def test_a_free_slot_is_no_way_around_a_spent_window(limiter: Limiter) -> None:
     budget = Budget("both", [Limit(1, per="hour")], slots=5, paced=False)
     await limiter.release(budget, HOT, await granted(limiter, budget))
 
-    assert why(await acquire(limiter, budget)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
 async def test_a_slot_whose_worker_died_is_free_after_its_lease(
@@ -90,7 +90,7 @@ async def test_a_slot_whose_worker_died_is_free_after_its_lease(
     # Then its slot is free, and only that
     assert early.wait_s == pytest.approx(0.1)
     await granted(limiter, SLOTS)
-    assert why(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
+    assert reason_of(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
     assert (await limiter.use(SLOTS, connection_id=None)).slots_used == 2
 
 
@@ -107,14 +107,14 @@ async def test_a_slot_given_back_twice_or_late_frees_nobody_elses(
     await limiter.release(SLOTS, HOT, late)
 
     # Then the others still hold theirs
-    assert why(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
+    assert reason_of(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
 
 
 async def test_slots_may_be_counted_for_each_connection(limiter: Limiter) -> None:
     budget = Budget("each", [], slots=1, slots_scope=Scope.CONNECTION)
     held = await granted(limiter, budget, ask(of="a"))
 
-    assert why(await acquire(limiter, budget, ask(of="a"))) is RefusalReason.SLOTS
+    assert reason_of(await acquire(limiter, budget, ask(of="a"))) is RefusalReason.SLOTS
     await granted(limiter, budget, ask(of="b"))
     await limiter.release(budget, ask(of="a"), held)
     await granted(limiter, budget, ask(of="a"))
@@ -124,7 +124,7 @@ async def test_slots_are_shared_by_all_processes(limiter: Limiter, bench: Bench)
     elsewhere = await bench.another()
     first, _ = await spend(limiter, SLOTS, 2)
 
-    assert why(await acquire(elsewhere, SLOTS)) is RefusalReason.SLOTS
+    assert reason_of(await acquire(elsewhere, SLOTS)) is RefusalReason.SLOTS
     await elsewhere.release(SLOTS, HOT, first)
     await granted(elsewhere, SLOTS)
 
@@ -197,7 +197,7 @@ async def test_a_rolling_windows_count_is_corrected_as_a_whole(
 
     # Then one is left
     await granted(limiter, budget)
-    assert why(await acquire(limiter, budget)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
 # ---- 429 ---------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ async def test_a_429_closes_the_budget_for_everybody_until_the_quarter_ends(
     # Given a provider that refuses, and does not say for how long
     elsewhere = await bench.another()
     await granted(limiter, STRAVA)
-    closed = await limiter.refused(STRAVA, HOT, retry_after_s=None)
+    closed = await limiter.close_budget(STRAVA, HOT, retry_after_s=None)
     assert closed == closed_for(QUARTER + GUARD - NOON_05)
 
     # When anybody asks: another process, lane, kind, connection
@@ -220,7 +220,7 @@ async def test_a_429_closes_the_budget_for_everybody_until_the_quarter_ends(
 
     # Then all wait for the same moment, and pass then
     assert {each.wait_s for each in answers} == {closed.wait_s}
-    assert {(each.why, each.until) for each in answers} == {(RefusalReason.CLOSED, closed.until)}
+    assert {(each.reason, each.until) for each in answers} == {(RefusalReason.CLOSED, closed.until)}
     assert (await limiter.use(STRAVA, connection_id=None)).closed_until == closed.until
     clock.advance(answers[0].wait_s)
     await granted(elsewhere, STRAVA)
@@ -231,7 +231,7 @@ async def test_a_429_with_the_day_spent_closes_until_midnight(limiter: Limiter) 
     grant = await granted(limiter, STRAVA)
     await limiter.observe(STRAVA, HOT, grant, {"15min": 7, "day": 1000})
 
-    closed = await limiter.refused(STRAVA, HOT, retry_after_s=None)
+    closed = await limiter.close_budget(STRAVA, HOT, retry_after_s=None)
 
     assert closed == closed_for(MIDNIGHT + GUARD - NOON_05)
 
@@ -243,32 +243,32 @@ async def test_a_429_with_the_day_spent_closes_until_midnight(limiter: Limiter) 
 async def test_a_429_that_says_how_long_is_believed_within_reason(
     limiter: Limiter, retry_after_s: float, closed_s: float
 ) -> None:
-    closed = await limiter.refused(STRAVA, HOT, retry_after_s=retry_after_s)
+    closed = await limiter.close_budget(STRAVA, HOT, retry_after_s=retry_after_s)
 
     assert closed == closed_for(timedelta(seconds=closed_s))
     assert (await exhausted(limiter, STRAVA)).until == closed.until
 
 
 async def test_a_429_never_opens_what_another_closed_for_longer(limiter: Limiter) -> None:
-    longer = await limiter.refused(STRAVA, HOT, retry_after_s=3600)
+    longer = await limiter.close_budget(STRAVA, HOT, retry_after_s=3600)
 
-    assert await limiter.refused(STRAVA, HOT, retry_after_s=5) == longer
+    assert await limiter.close_budget(STRAVA, HOT, retry_after_s=5) == longer
     assert (await exhausted(limiter, STRAVA)).until == longer.until
 
 
 async def test_a_429_of_a_rolling_window_closes_it_for_a_minute(limiter: Limiter) -> None:
     budget = Budget("rolling", [Limit(100, per="hour", rolling=True)], paced=False)
 
-    closed = await limiter.refused(budget, HOT, retry_after_s=None)
+    closed = await limiter.close_budget(budget, HOT, retry_after_s=None)
 
     assert closed == closed_for(timedelta(minutes=1))
 
 
 async def test_a_429_of_one_connections_limit_closes_that_connection(limiter: Limiter) -> None:
     budget = Budget("fitbit", [Limit(150, per="hour", scope=Scope.CONNECTION)], paced=False)
-    await limiter.refused(budget, ask(of="a"), retry_after_s=None)
+    await limiter.close_budget(budget, ask(of="a"), retry_after_s=None)
 
-    assert why(await acquire(limiter, budget, ask(of="a"))) is RefusalReason.CLOSED
+    assert reason_of(await acquire(limiter, budget, ask(of="a"))) is RefusalReason.CLOSED
     await granted(limiter, budget, ask(of="b"))
 
 
@@ -279,7 +279,7 @@ async def test_a_429_of_a_budget_that_limits_nothing_says_how_long_to_wait(
     await granted(limiter, nothing)
 
     for said_s, closed_s in ((None, 60), (5, 5)):
-        closed = await limiter.refused(nothing, HOT, retry_after_s=said_s)
+        closed = await limiter.close_budget(nothing, HOT, retry_after_s=said_s)
         assert closed == closed_for(timedelta(seconds=closed_s))
 
 
@@ -299,7 +299,7 @@ async def test_requests_that_were_sent_unasked_are_counted_whatever_is_left(
     # Then all are counted, and nothing is left
     [window] = (await limiter.use(budget, connection_id=None)).windows
     assert (window.used, window.remaining, window.hot, window.retries) == (6, 0, 6, 4)
-    assert why(await acquire(limiter, budget)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
 async def test_it_is_told_who_spent_what(limiter: Limiter, clock: ManualClock) -> None:
@@ -348,19 +348,19 @@ async def test_refusals_are_told_by_what_they_ran_into(
     budget = Budget("told", [Limit(10, per="15min", reserve=5)], slots=9, slot_lease_s=200)
     await granted(limiter, budget, COLD)
     for _ in range(2):
-        assert why(await acquire(limiter, budget, COLD)) is RefusalReason.PACE
+        assert reason_of(await acquire(limiter, budget, COLD)) is RefusalReason.PACE
     clock.advance(120)
     await spend(limiter, budget, 5)
-    assert why(await acquire(limiter, budget, COLD)) is RefusalReason.RESERVE
+    assert reason_of(await acquire(limiter, budget, COLD)) is RefusalReason.RESERVE
     await spend(limiter, budget, 3)
-    assert why(await acquire(limiter, budget)) is RefusalReason.SLOTS
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SLOTS
     clock.advance(130)
     await granted(limiter, budget)
-    assert why(await acquire(limiter, budget)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
     # When the provider refuses too, and one more asks
-    await limiter.refused(budget, HOT, retry_after_s=5000)
-    assert why(await acquire(limiter, budget)) is RefusalReason.CLOSED
+    await limiter.close_budget(budget, HOT, retry_after_s=5000)
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.CLOSED
 
     # Then each is told once for each time
     use = await limiter.use(budget, connection_id=None)
@@ -377,9 +377,9 @@ async def test_refusals_are_told_by_what_they_ran_into(
 
 async def test_what_was_refused_is_told_for_a_day(limiter: Limiter, clock: ManualClock) -> None:
     # Given two answers with 429, six hours apart
-    await limiter.refused(STRAVA, HOT, retry_after_s=1)
+    await limiter.close_budget(STRAVA, HOT, retry_after_s=1)
     clock.advance(6 * 3600)
-    await limiter.refused(STRAVA, HOT, retry_after_s=1)
+    await limiter.close_budget(STRAVA, HOT, retry_after_s=1)
 
     # When the day passes
     told = []
@@ -407,7 +407,7 @@ async def test_a_limiter_out_of_reach_says_so_and_raises_nothing_of_a_drivers(
 
     # Then it is told, and whoever has something to say to it hears of it
     assert isinstance(answer, Unreachable)
-    assert answer.said
+    assert answer.error
     with pytest.raises(HeadgateError):
         await limiter.charge(SLOTS, HOT, times=1)
     with pytest.raises(HeadgateError):
@@ -415,7 +415,7 @@ async def test_a_limiter_out_of_reach_says_so_and_raises_nothing_of_a_drivers(
     with pytest.raises(HeadgateError):
         await limiter.observe(SLOTS, HOT, grant, {"hour": 1})
     with pytest.raises(HeadgateError):
-        await limiter.refused(SLOTS, HOT, retry_after_s=None)
+        await limiter.close_budget(SLOTS, HOT, retry_after_s=None)
     with pytest.raises(HeadgateError):
         await limiter.use(SLOTS, connection_id=None)
 
@@ -460,4 +460,4 @@ async def test_a_clock_that_is_set_back_forgets_nothing_of_a_rolling_window(
     clock.advance(-30)
 
     # Then nothing more is granted: the provider has not forgotten them either
-    assert (await exhausted(limiter, budget, HOT)).why is RefusalReason.SPENT
+    assert (await exhausted(limiter, budget, HOT)).reason is RefusalReason.SPENT

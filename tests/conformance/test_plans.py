@@ -179,8 +179,8 @@ async def settle(store: SqlStore) -> None:
 
 async def settle_records(store: SqlStore) -> None:
     [job] = (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs
-    brought = [Record(f"record_{number}", {}) for number in range(100)]
-    await store.settle(change.advance(job, tally(), {}), ChunkWork(records=brought))
+    new_records = [Record(f"record_{number}", {}) for number in range(100)]
+    await store.settle(change.advance(job, tally(), {}), ChunkWork(records=new_records))
 
 
 async def heartbeat(store: SqlStore) -> None:
@@ -189,11 +189,11 @@ async def heartbeat(store: SqlStore) -> None:
 
 
 async def expired(store: SqlStore) -> None:
-    await store.expired(limit=100)
+    await store.list_expired(limit=100)
 
 
-async def thawable(store: SqlStore) -> None:
-    await store.thawable(limit=100)
+async def list_thawable(store: SqlStore) -> None:
+    await store.list_thawable(limit=100)
 
 
 async def release_provider(store: SqlStore) -> None:
@@ -262,7 +262,7 @@ ASKS = {
         },
     ),
     "thawable": Ask(
-        thawable,
+        list_thawable,
         {
             "SELECT headgate_jobs.id": {"ix_headgate_jobs_paused"},
             "SELECT DISTINCT": {"ix_headgate_jobs_paused"},
@@ -296,13 +296,13 @@ ASKS = {
 }
 
 
-def assert_stands(ask: Ask, planned: list[tuple[Sent, str]]) -> None:
+def assert_stands(ask: Ask, plans: list[tuple[Sent, str]]) -> None:
     """No statement walks over all jobs or records, and each that is named stands on its indexes."""
-    for _, steps in planned:
+    for _, steps in plans:
         assert not _FULL_SCAN.search(steps), steps
     for begins, indexes in ask.stands_on.items():
         found = [
-            steps for sent, steps in planned if re.match(begins, " ".join(sent.statement.split()))
+            steps for sent, steps in plans if re.match(begins, " ".join(sent.statement.split()))
         ]
         assert found, f"no statement begins with {begins}"
         for steps in found:
@@ -319,10 +319,10 @@ async def test_what_is_asked_often_stands_on_an_index(store: SqlStore, name: str
     assert sent
 
     # When the database plans them
-    planned = [(each, await plan(store.database, each)) for each in sent]
+    plans = [(each, await plan(store.database, each)) for each in sent]
 
     # Then it walks along the indexes that were made for them
-    assert_stands(ask, planned)
+    assert_stands(ask, plans)
 
 
 @pytest.mark.parametrize("name", ASKS)
@@ -338,10 +338,10 @@ async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name:
         await database.close()
 
     # When Postgres plans them without their values
-    planned = [(each, await generic_plan(crowded_url, each)) for each in sent]
+    plans = [(each, await generic_plan(crowded_url, each)) for each in sent]
 
     # Then the conditions of the partial indexes are still met: they stand in the statement itself
-    assert_stands(ask, planned)
+    assert_stands(ask, plans)
 
 
 async def seq_scans(url: str) -> object:

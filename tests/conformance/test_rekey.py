@@ -64,7 +64,7 @@ async def test_workers_that_renew_meanwhile_lose_nothing(store: SqlConnections) 
         draw, renewed = Random(number), 0
         while not (rotated.is_set() and renewed >= 20):
             each = draw.choice(ids)
-            linked = await store.linked(each, user_id="ada")
+            linked = await store.get_sealed(each, user_id="ada")
             version = linked.connection.version
             if not await store.lease(
                 each, version=version, holder=str(number), term=timedelta(seconds=60)

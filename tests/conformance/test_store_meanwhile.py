@@ -68,7 +68,7 @@ async def test_a_pause_asked_meanwhile_holds_the_job_at_its_checkpoint(
     assert after.wake_at is after.lease_until is None
     assert not after.pause_requested
     assert after == await store.get(running.id)
-    assert list(await store.thawable(limit=10)) == []
+    assert list(await store.list_thawable(limit=10)) == []
     assert await claim_ids(store, 1) == []
 
 

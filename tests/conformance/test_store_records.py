@@ -338,7 +338,7 @@ async def test_days_that_went_to_another_account_are_not_brought(store: SqlStore
     await store.settle(change.advance(running, tally(), {}), work)
 
     # Then it is known to a job for the same account, and to no other
-    assert [row.day for row in await store.brought(wanted)] == [day]
+    assert [row.day for row in await store.covered_days(wanted)] == [day]
     for other in ("second", None):
         there = msgspec.structs.replace(wanted, destination_connection_id=other)
-        assert await store.brought(there) == []
+        assert await store.covered_days(there) == []

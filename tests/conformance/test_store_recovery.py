@@ -69,13 +69,13 @@ async def test_a_cancelling_job_is_expired_when_its_deadline_is_over(
     cancelling = await in_state(store, JobState.CANCELLING)
     clock.advance(29)
     await store.extend([held(cancelling)], lease=after(3600))
-    assert list(await store.expired(limit=10)) == []
+    assert list(await store.list_expired(limit=10)) == []
 
     # When the deadline of half a minute is over
     clock.advance(2)
 
     # Then it is found, once, although its lease goes on
-    assert ids(await store.expired(limit=10)) == [cancelling.id]
+    assert ids(await store.list_expired(limit=10)) == [cancelling.id]
 
 
 async def test_a_cancelling_job_whose_worker_is_lost_is_found_once(
@@ -85,7 +85,7 @@ async def test_a_cancelling_job_whose_worker_is_lost_is_found_once(
 
     clock.advance(3600)
 
-    assert list(await store.expired(limit=10)) == [cancelling]
+    assert list(await store.list_expired(limit=10)) == [cancelling]
 
 
 async def test_lost_and_late_together_are_at_most_as_many_as_wanted(
@@ -102,8 +102,8 @@ async def test_lost_and_late_together_are_at_most_as_many_as_wanted(
     clock.advance(3600)
 
     # Then no more are found than the sweeper wants, and all of them where it wants more
-    assert len(await store.expired(limit=2)) == 2
-    assert len(await store.expired(limit=10)) == 4
+    assert len(await store.list_expired(limit=2)) == 2
+    assert len(await store.list_expired(limit=10)) == 4
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ async def test_a_job_that_nobody_holds_does_not_expire(
 
     clock.advance(86_400)
 
-    assert list(await store.expired(limit=10)) == []
+    assert list(await store.list_expired(limit=10)) == []
 
 
 async def test_a_rescued_job_counts_a_crash_and_no_error(
@@ -125,7 +125,7 @@ async def test_a_rescued_job_counts_a_crash_and_no_error(
 ) -> None:
     running = await run_one(store)
     clock.advance(61)
-    [lost] = await store.expired(limit=10)
+    [lost] = await store.list_expired(limit=10)
 
     rescued = await settled(store, change.rescue(lost, after=timedelta(0)))
 
@@ -147,11 +147,11 @@ async def test_a_shut_provider_is_probed_by_one_job_when_its_cool_down_is_over(
 
     # When none, and then all, have cooled down
     clock.advance(99)
-    assert list(await store.thawable(limit=10)) == []
+    assert list(await store.list_thawable(limit=10)) == []
     clock.advance(300)
 
     # Then the one that waited longest is the probe
-    assert list(await store.thawable(limit=10)) == [first]
+    assert list(await store.list_thawable(limit=10)) == [first]
     assert second.id != first.id
 
 
@@ -162,7 +162,7 @@ async def test_each_shut_provider_gets_a_probe_of_its_own(
 
     clock.advance(3600)
 
-    assert set(ids(await store.thawable(limit=10))) == {jobs[0].id, jobs[2].id, jobs[3].id}
+    assert set(ids(await store.list_thawable(limit=10))) == {jobs[0].id, jobs[2].id, jobs[3].id}
 
 
 async def test_there_is_no_second_probe_while_one_is_under_way(
@@ -172,18 +172,18 @@ async def test_there_is_no_second_probe_while_one_is_under_way(
     await shut_one(store, source="roam")
     await shut_one(store, source="roam")
     clock.advance(3600)
-    [first] = await store.thawable(limit=10)
+    [first] = await store.list_thawable(limit=10)
     probe = await settled(store, change.thaw(first, probe=True))
 
     # When the probe waits, runs, fails and waits again
-    assert list(await store.thawable(limit=10)) == []
+    assert list(await store.list_thawable(limit=10)) == []
     running = await claim_one(store)
     assert running.id == probe.id
-    assert list(await store.thawable(limit=10)) == []
+    assert list(await store.list_thawable(limit=10)) == []
     await settled(store, change.retry(running, after=after(5), error="still", recent_errors=()))
 
     # Then nobody else is sent
-    assert list(await store.thawable(limit=10)) == []
+    assert list(await store.list_thawable(limit=10)) == []
 
 
 @pytest.mark.parametrize("end", ["open_breaker", "fail", "cancel", "pause"])
@@ -194,7 +194,7 @@ async def test_a_probe_that_ended_without_an_answer_makes_room_for_the_next(
     await shut_one(store, source="roam")
     other = await shut_one(store, source="roam")
     clock.advance(3600)
-    [first] = await store.thawable(limit=10)
+    [first] = await store.list_thawable(limit=10)
     probe = await settled(store, change.thaw(first, probe=True))
 
     # When the probe ends, and has not brought the provider back
@@ -209,7 +209,7 @@ async def test_a_probe_that_ended_without_an_answer_makes_room_for_the_next(
     assert not (await settled(store, ended)).probe
 
     # Then the other may try
-    assert ids(await store.thawable(limit=10)) == [other.id]
+    assert ids(await store.list_thawable(limit=10)) == [other.id]
 
 
 async def test_an_operators_pause_never_thaws(store: SqlStore, clock: ManualClock) -> None:
@@ -221,7 +221,7 @@ async def test_an_operators_pause_never_thaws(store: SqlStore, clock: ManualCloc
     clock.advance(365 * 86_400)
 
     # Then nothing lets them go, not even their provider's return
-    assert list(await store.thawable(limit=10)) == []
+    assert list(await store.list_thawable(limit=10)) == []
     assert await store.release_provider("roam", stagger=after(1), limit=10) == 0
     assert await store.next_sweep_s() is None
 
@@ -244,11 +244,11 @@ async def test_a_provider_that_answers_lets_its_jobs_go_one_after_another(
     assert await store.get(other.id) == other
     # And they thaw in that order, however long their cool-down was
     clock.advance(4)
-    assert list(await store.thawable(limit=10)) == []
+    assert list(await store.list_thawable(limit=10)) == []
     clock.advance(1)
-    assert ids(await store.thawable(limit=10)) == [jobs[1].id]
+    assert ids(await store.list_thawable(limit=10)) == [jobs[1].id]
     clock.advance(5)
-    assert ids(await store.thawable(limit=10)) == [jobs[1].id, jobs[0].id]
+    assert ids(await store.list_thawable(limit=10)) == [jobs[1].id, jobs[0].id]
 
 
 async def test_a_release_lets_go_at_most_its_limit(store: SqlStore) -> None:
@@ -268,7 +268,7 @@ async def test_recovering_jobs_thaw_at_most_as_many_as_wanted(
     await store.release_provider("roam", stagger=after(1), limit=10)
     clock.advance(60)
 
-    assert len(await store.thawable(limit=3)) == 3
+    assert len(await store.list_thawable(limit=3)) == 3
 
 
 async def test_probes_are_at_most_as_many_as_wanted(store: SqlStore, clock: ManualClock) -> None:
@@ -276,7 +276,7 @@ async def test_probes_are_at_most_as_many_as_wanted(store: SqlStore, clock: Manu
         await shut_one(store, source=source)
     clock.advance(3600)
 
-    assert len(await store.thawable(limit=3)) == 3
+    assert len(await store.list_thawable(limit=3)) == 3
 
 
 async def test_recovering_jobs_and_probes_together_are_at_most_as_many_as_wanted(
@@ -293,8 +293,8 @@ async def test_recovering_jobs_and_probes_together_are_at_most_as_many_as_wanted
     clock.advance(3600)
 
     # Then no more are found than the sweeper wants, and all of them where it wants more
-    assert len(await store.thawable(limit=2)) == 2
-    assert len(await store.thawable(limit=10)) == 6
+    assert len(await store.list_thawable(limit=2)) == 2
+    assert len(await store.list_thawable(limit=10)) == 6
 
 
 async def test_a_thawed_job_is_back_in_line_from_where_it_stopped(
@@ -344,7 +344,7 @@ async def test_a_cool_down_behind_a_probe_calls_for_no_sweep(
     await shut_one(store, source="roam")
     await shut_one(store, source="roam")
     clock.advance(3600)
-    [first] = await store.thawable(limit=10)
+    [first] = await store.list_thawable(limit=10)
     await settled(store, change.thaw(first, probe=True))
 
     # Then only the probe's end will tell

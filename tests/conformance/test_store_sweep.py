@@ -67,7 +67,7 @@ async def test_a_job_cancelled_as_it_becomes_a_probe_leaves_its_provider_to_othe
     await settled(store, change.cancel(await store.get(first.id)))
 
     # And the next job may be the probe
-    assert [job.id for job in await store.thawable(limit=10)] == [second.id]
+    assert [job.id for job in await store.list_thawable(limit=10)] == [second.id]
     assert await sweep(store, [change.thaw(second, probe=True)]) == 1
 
 

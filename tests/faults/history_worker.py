@@ -60,7 +60,7 @@ def with_crash_points(app: App) -> App:
 async def main() -> None:
     """Work until told to stop."""
     async with with_crash_points(application()) as app:
-        await app.supervisor().run_until_asked(handle_signals=True)
+        await app.supervisor().run_until_stopped(handle_signals=True)
 
 
 if __name__ == "__main__":

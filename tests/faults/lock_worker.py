@@ -39,7 +39,7 @@ async def spend(database: Database) -> object:
     ask = BudgetRequest(lane=Lane.HOT, connection_id="c")
     answer = await SqlLimiter(database).acquire(BUDGET, ask, grant_id=f"grant-{os.getpid()}")
     if isinstance(answer, Unreachable):
-        raise StoreUnavailable(answer.said)
+        raise StoreUnavailable(answer.error)
     return answer
 
 

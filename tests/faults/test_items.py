@@ -162,7 +162,7 @@ def new_item(number: int) -> NewItem:
 async def all_done(items: SqlItems) -> None:
     """Wait until every item has been fetched."""
     deadline = time.monotonic() + WAIT_S_MAX
-    while (states := (await items.census(COLLECTION)).states)[ItemState.SUCCESS] < ITEMS:
+    while (states := (await items.count_items(COLLECTION)).states)[ItemState.SUCCESS] < ITEMS:
         assert time.monotonic() < deadline, states
         await asyncio.sleep(0.1)
 

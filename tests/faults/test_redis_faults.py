@@ -35,8 +35,8 @@ from tests.limiters import (
     acquire,
     exhausted,
     granted,
+    reason_of,
     spend,
-    why,
 )
 from tests.stores import START
 
@@ -251,13 +251,13 @@ async def test_restarted_empty_one_request_asks_and_the_providers_count_reopens(
 
     # Then only that one passes; the window counts as spent
     assert probe.probe
-    assert {(each.why, each.wait_s) for each in waiting} == {(RefusalReason.UNKNOWN, PROBE_S)}
+    assert {(each.reason, each.wait_s) for each in waiting} == {(RefusalReason.UNKNOWN, PROBE_S)}
     assert [(window.unknown, window.remaining) for window in use.windows] == [(True, 0), (True, 0)]
 
     # And its answer opens what is left, and no more
     await limiter.observe(BUDGET, HOT, probe, provider.meter.arrive().used)
     refusals = await provider.send_all(limiter, elsewhere)
-    assert {why(each) for each in refusals} == {RefusalReason.SPENT}
+    assert {reason_of(each) for each in refusals} == {RefusalReason.SPENT}
     assert provider.used == 20
     assert provider.meter.overshoot() == 0
 
@@ -300,7 +300,7 @@ async def test_a_window_that_begins_after_the_loss_is_known(
     # Then it is whole
     assert not (await granted(limiter, budget)).probe
     await spend(limiter, budget, 19)
-    assert why(await acquire(limiter, budget)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
 async def test_a_rolling_window_is_unknown_for_its_length(
@@ -319,7 +319,7 @@ async def test_a_rolling_window_is_unknown_for_its_length(
     clock.advance(30.001)
 
     # Then it is known only after
-    assert early.why is RefusalReason.UNKNOWN
+    assert early.reason is RefusalReason.UNKNOWN
     assert not (await granted(limiter, budget)).probe
 
 
@@ -358,7 +358,7 @@ async def test_a_429_is_heard_although_the_count_was_lost(
 
     # When the probe is refused, and the answer tells the counts too
     await limiter.observe(BUDGET, HOT, probe, {"15min": 21, "day": 21})
-    closed = await limiter.refused(BUDGET, HOT, retry_after_s=None)
+    closed = await limiter.close_budget(BUDGET, HOT, retry_after_s=None)
 
     # Then it is closed for everybody to the end of the quarter
     answer = await exhausted(limiter, BUDGET)
@@ -388,7 +388,7 @@ async def test_an_evicted_ledger_is_noticed_by_whoever_knew_it(
     # Then what it knows is back, and the rest is found out first
     assert isinstance(answer, Granted)
     assert (answer.probe, answer.remaining) == (True, 4)
-    assert why(await acquire(limiter, BUDGET)) is RefusalReason.UNKNOWN
+    assert reason_of(await acquire(limiter, BUDGET)) is RefusalReason.UNKNOWN
     await limiter.observe(BUDGET, HOT, answer, provider.meter.arrive().used)
     await provider.send_all(limiter)
     assert (provider.used, provider.meter.overshoot()) == (20, 0)
@@ -413,7 +413,7 @@ async def test_a_process_that_never_knew_an_evicted_ledger_is_put_right_by_one_t
     refusals = await provider.send_all(limiter, newcomer, tells=False)
 
     # Then no more went over than the newcomer was granted before the other was heard
-    assert {why(each) for each in refusals} == {RefusalReason.SPENT}
+    assert {reason_of(each) for each in refusals} == {RefusalReason.SPENT}
     assert provider.meter.overshoot() <= 1
 
 
@@ -431,7 +431,7 @@ async def test_a_ledger_that_expired_is_not_taken_for_evicted(
 
     # Then its window is as it should be: whole
     assert [each.probe for each in answers] == [False] * 20
-    assert why(await acquire(limiter, budget)) is RefusalReason.SPENT
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
 async def test_a_ledger_expires_long_after_its_longest_window(
@@ -589,7 +589,7 @@ async def test_a_replica_that_is_behind_costs_no_more_than_the_dead_were_granted
     # When others spend on the replica, and the provider tells nothing; or tells its count
     fresh = opened.redis(replica.url, clock, memory)
     [refusal] = await provider.send_all(fresh, tells=False)
-    assert why(refusal) is RefusalReason.SPENT
+    assert reason_of(refusal) is RefusalReason.SPENT
 
     # Then what it could not know is the slack
     assert provider.meter.overshoot() == 3
@@ -643,7 +643,7 @@ async def test_close_to_an_edge_both_windows_are_brought_along(
 
         # Then only the twentieth is left of the old window
         await granted(here, BUDGET)
-        assert why(await acquire(here, BUDGET)) is RefusalReason.SPENT
+        assert reason_of(await acquire(here, BUDGET)) is RefusalReason.SPENT
 
 
 async def test_a_replica_that_may_not_write_grants_nothing(

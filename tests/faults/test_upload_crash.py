@@ -83,7 +83,7 @@ async def connect(app: App, source: str) -> str:
     assert app._runtime.transport is not None
     answer = await app._runtime.transport.send(Request(method="GET", url=page))
     back = urlsplit(answer.headers.get("location") or "")
-    return (await app.connections.finish(answered=dict(parse_qsl(back.query)), **WHO)).id
+    return (await app.connections.finish(query=dict(parse_qsl(back.query)), **WHO)).id
 
 
 async def ended(app: App, job_id: str) -> Job:

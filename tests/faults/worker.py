@@ -95,7 +95,7 @@ async def main() -> None:
     async with application() as app:
         supervisor = app.supervisor()
         print("ready", flush=True)
-        await supervisor.run_until_asked(handle_signals=True)
+        await supervisor.run_until_stopped(handle_signals=True)
 
 
 if __name__ == "__main__":

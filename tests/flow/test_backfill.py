@@ -37,10 +37,10 @@ from headgate import (
     WriteResult,
     paid_history,
 )
-from headgate.flow.commit import chunk_done
+from headgate.flow.commit import commit_chunk
 from headgate.flow.explain import format_time
 from headgate.flow.job_view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
-from headgate.flow.submit import JobRequest, check, planned
+from headgate.flow.submit import JobRequest, check, plan_days
 from headgate.model import change
 from headgate.model.job import Lane
 from headgate.policy.forecast import SAMPLES_MIN
@@ -189,7 +189,7 @@ def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(tmp_path: 
 
         assert (waiting.reason, waiting.provider) == (Reason.RATE_LIMITED, "shelf")
         assert (await app.jobs.view(waiting)).message == (
-            "Shelf lets us do only so much at a time; going on at 2026-01-01 00:15 UTC."
+            "Shelf limits how much we may request; going on at 2026-01-01 00:15 UTC."
         )
         assert (await world.until(app, started.job.id)).state is JobState.SUCCESS
 
@@ -223,8 +223,8 @@ def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(tmp_path
     ("fields", "field", "said"),
     [
         ({"source": "clock"}, "source", "there are: from watch"),
-        ({"destination": "attic"}, "destination", "no history can be imported from watch to attic"),
-        ({"user_id": ""}, "user_id", "must be a text that is not empty"),
+        ({"destination": "attic"}, "destination", "no sync imports history from watch to attic"),
+        ({"user_id": ""}, "user_id", "must not be empty"),
         ({"end": FIRST - timedelta(days=1)}, "end", "lies before start"),
         ({"reprocess": "some"}, "reprocess", "is not one of none, failed, all"),
     ],
@@ -491,7 +491,7 @@ def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) ->
         # When one of them finds its way past the bad day, and reads days without anything
         first = await app.jobs.get(jobs[0].id)
         probe = msgspec.structs.replace(first, probe=True, state=JobState.RUNNING)
-        after, _ = chunk_done(
+        after, _ = commit_chunk(
             msgspec.structs.replace(probe, cursor="2025-12-29"),
             Chunk(),
             WriteResult(),
@@ -500,7 +500,7 @@ def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) ->
 
         # Then it is still to try, and says nothing of the destination
         assert after.after.probe
-        done, _ = chunk_done(
+        done, _ = commit_chunk(
             msgspec.structs.replace(probe, cursor="2025-12-29"),
             await a_day(_context(LAST)),
             WriteResult(),
@@ -598,7 +598,7 @@ def test_what_went_to_another_account_is_not_held_for_this_one(tmp_path: Path) -
                 now=world.clock.now(),
             )
             new = msgspec.structs.replace(new, destination_connection_id=account)
-            job = await app._store.submit(await planned(app._runtime, new, Reprocess.FAILED))
+            job = await app._store.submit(await plan_days(app._runtime, new, Reprocess.FAILED))
             await world.until(app, job.job.id)
 
         # Ten days to the first, ten to the second, and then there is nothing left to do
@@ -665,7 +665,7 @@ def test_of_two_ways_from_here_to_there_one_is_named(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         source = ScriptedSource(a_day, "watch")
         app = await world.app(Sync(name="one", source=source), Sync(name="two", source=source))
-        with pytest.raises(InvalidInput, match="name one of those from watch: one, two"):
+        with pytest.raises(InvalidInput, match="name one of these from watch: one, two"):
             await app.backfills.start(asked())
         started = await app.backfills.start(asked(sync="one"))
         assert started.job.sync == "one"

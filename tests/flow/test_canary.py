@@ -159,7 +159,7 @@ async def live(world: World, life: Life) -> None:
 
     async def finish(session: str) -> Connection:
         return await app.connections.finish(
-            user_id="ada", session=session, redirect_uri=BACK, answered=answered
+            user_id="ada", session=session, redirect_uri=BACK, query=answered
         )
 
     connection = await finish(SESSION)
@@ -217,14 +217,14 @@ async def show_everything(app: App, life: Life, site: Site) -> None:
     credentials = app._runtime.credentials
     assert credentials is not None
     [connection, _] = await app.connections.of_user("ada")
-    linked = await credentials.store.linked(connection.id, user_id="ada")
+    linked = await credentials.store.get_sealed(connection.id, user_id="ada")
     held = unseal(credentials.vault, linked)
     access = held.access.reveal()
     life.secrets.add(access)
     tokens = Tokens(access=held.access, refresh=held.refresh)
     consent = Consent(redirect_uri=BACK, state=Secret(access), verifier=Secret(access))
-    around = credentials.around
-    assert isinstance(around, AuthContext)
+    auth_context = credentials.auth_context
+    assert isinstance(auth_context, AuthContext)
     life.show(
         app,
         app._runtime,
@@ -232,12 +232,12 @@ async def show_everything(app: App, life: Life, site: Site) -> None:
         app.connections,
         credentials,
         credentials.vault,
-        around,
+        auth_context,
         linked,
         held,
         tokens,
         consent,
-        strava_auth().placed(held.access),
+        strava_auth().place_token(held.access),
         InQuery().place(held.access),
         Secret(access),
     )

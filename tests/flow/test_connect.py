@@ -62,7 +62,7 @@ def test_a_state_is_good_once_for_its_user_in_its_session_for_ten_minutes(tmp_pa
 
         async def finish(answered: dict[str, str], **other: str) -> None:
             given = {"user_id": "ada", "session": SESSION, "redirect_uri": BACK, **other}
-            await app.connections.finish(answered=answered, **given)
+            await app.connections.finish(query=answered, **given)
 
         # Another user, another browser, a state that is made up, or none: refused, all alike.
         answered = await started()
@@ -106,12 +106,12 @@ def test_the_way_back_is_one_of_those_declared_to_the_letter(tmp_path: Path) -> 
         url = await app.connections.start(
             "strava", user_id="ada", session=SESSION, redirect_uri=BACK
         )
-        with pytest.raises(InvalidInput, match="come back to"):
+        with pytest.raises(InvalidInput, match="given to the provider"):
             await app.connections.finish(
                 user_id="ada",
                 session=SESSION,
                 redirect_uri=f"{BACK}/",
-                answered=await site.consent(url),
+                query=await site.consent(url),
             )
 
     in_world(tmp_path, main)
@@ -144,7 +144,7 @@ def test_a_code_that_is_no_good_connects_nothing(tmp_path: Path) -> None:
                 user_id="ada",
                 session=SESSION,
                 redirect_uri=BACK,
-                answered={**answered, "code": "made-up"},
+                query={**answered, "code": "made-up"},
             )
         assert await app.connections.of_user("ada") == []
 
@@ -171,7 +171,7 @@ def test_a_code_of_another_attempt_is_stopped_by_pkce(tmp_path: Path) -> None:
                 user_id="eve",
                 session="eve",
                 redirect_uri=BACK,
-                answered={**attacker, "code": victim["code"]},
+                query={**attacker, "code": victim["code"]},
             )
 
     in_world(tmp_path, main)
@@ -224,7 +224,7 @@ def test_another_account_does_not_slip_into_a_connections_place(tmp_path: Path) 
             )
             answered = await site.consent(f"{url}&sandbox_user={athlete}")
             return await app.connections.finish(
-                user_id="ada", session=SESSION, redirect_uri=BACK, answered=answered
+                user_id="ada", session=SESSION, redirect_uri=BACK, query=answered
             )
 
         first = await connect(one)
@@ -291,7 +291,7 @@ def test_a_token_is_handed_over_and_kept_encrypted(tmp_path: Path) -> None:
         assert (made.reason, made.expires_at) == (ConnectionReason.CONNECTED, None)
         assert (again.id, again.version) == (made.id, 2)
         assert b"graph-token" not in database_bytes(tmp_path)
-        with pytest.raises(InvalidInput, match="not connected on a page, but by a token"):
+        with pytest.raises(InvalidInput, match="connected by a token, not on a page"):
             await app.connections.start("roam", user_id="ada", session=SESSION, redirect_uri=BACK)
         with pytest.raises(InvalidInput, match="there are: roam"):
             await app.connections.connect_with_token("strava", Secret("x"), user_id="ada")
@@ -311,9 +311,9 @@ def test_a_token_is_handed_over_and_kept_encrypted(tmp_path: Path) -> None:
         ({"token": "c4nary\r\nX-Admin: yes"}, "token: must be one line of printable ASCII"),
         ({"token": "c4nary-sch\u00f6n"}, "token: must be one line of printable ASCII"),
         ({"token": " c4nary"}, "token: must not have spaces"),
-        ({"external_id": ""}, "external_id: must be a text"),
-        ({"external_id": "a\nb"}, "external_id: must not hold control"),
-        ({"user_id": ""}, "user_id: must be a text"),
+        ({"external_id": ""}, "external_id: must not be empty"),
+        ({"external_id": "a\nb"}, "external_id: must not contain control"),
+        ({"user_id": ""}, "user_id: must not be empty"),
     ],
 )
 def test_a_token_that_no_request_could_carry_is_refused_at_once(
@@ -354,7 +354,7 @@ def test_a_token_handed_over_again_goes_to_the_connection_that_is_named(tmp_path
 
         assert (again.id, again.version) == (first.id, 2)
         # But not to one of another provider.
-        with pytest.raises(InvalidInput, match="is not to roam"):
+        with pytest.raises(InvalidInput, match="is not a connection to roam"):
             await app.connections.connect_with_token(
                 "roam", Secret("two"), user_id="ada", connection_id=strava.id
             )
@@ -374,9 +374,9 @@ def test_a_connection_that_is_named_is_to_the_provider_that_is_meant(tmp_path: P
         )
         roam = await app.connections.connect_with_token("roam", Secret("one"), user_id="ada")
 
-        assert await app.connections.meant("roam", user_id="ada", connection_id=roam.id) == roam
+        assert await app.connections.resolve("roam", user_id="ada", connection_id=roam.id) == roam
         with pytest.raises(NotFound, match="to strava"):
-            await app.connections.meant("strava", user_id="ada", connection_id=roam.id)
+            await app.connections.resolve("strava", user_id="ada", connection_id=roam.id)
 
     in_world(tmp_path, main)
 
@@ -394,7 +394,7 @@ def test_of_several_accounts_at_one_provider_one_must_be_named(tmp_path: Path) -
         ]
 
         with pytest.raises(InvalidInput, match="several accounts") as raised:
-            await app.connections.meant("roam", user_id="ada", connection_id=None)
+            await app.connections.resolve("roam", user_id="ada", connection_id=None)
 
         assert first.id in str(raised.value)
         assert second.id in str(raised.value)
@@ -416,7 +416,7 @@ def test_each_provider_is_connected_in_its_own_way(tmp_path: Path) -> None:
         assert app.connections.connects_by("roam") is ConnectBy.TOKEN
         with pytest.raises(InvalidInput, match="there are: roam, strava"):
             app.connections.connects_by("fitbit")
-        with pytest.raises(InvalidInput, match="not connected by a token but on a page"):
+        with pytest.raises(InvalidInput, match="connected on a page, not by a token"):
             await app.connections.connect_with_token("strava", Secret("x"), user_id="ada")
 
     in_world(tmp_path, main)
@@ -478,7 +478,7 @@ def test_without_sources_to_connect_to_nothing_is_connected(tmp_path: Path) -> N
         with pytest.raises(InvalidInput, match="there are: none"):
             await app.connections.connect_with_token("roam", Secret("x"), user_id="ada")
         with pytest.raises(InvalidInput, match="none of their sources has an `auth`"):
-            await app.connections.withdrawn(connection, "no")
+            await app.connections.mark_withdrawn(connection, "no")
 
     in_world(tmp_path, main)
 

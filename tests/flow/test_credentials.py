@@ -54,7 +54,7 @@ def credentials_of(app: App) -> Credentials:
 
 async def held(app: App, connection: Connection) -> OpenCredentials:
     credentials = credentials_of(app)
-    linked = await credentials.store.linked(connection.id, user_id=connection.user_id)
+    linked = await credentials.store.get_sealed(connection.id, user_id=connection.user_id)
     return unseal(credentials.vault, linked)
 
 
@@ -577,7 +577,7 @@ def test_a_refusal_that_comes_too_late_is_not_noted(tmp_path: Path) -> None:
 
         async def just_too_late(*args: Any, **named: Any) -> Any:
             store.refuse = refuse  # type: ignore[method-assign]
-            linked = await store.linked(connection.id, user_id="ada")
+            linked = await store.get_sealed(connection.id, user_id="ada")
             renewal = Renewal(sealed=linked.sealed, expires_at=None)
             assert await store.renew(connection.id, renewal, version=1) is not None
             return await refuse(*args, **named)
@@ -720,7 +720,7 @@ def test_a_paused_connection_does_not_run_says_so_and_goes_on(tmp_path: Path) ->
         waiting = await app.jobs.get(job.id)
         assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.CONNECTION_PAUSED)
         said = (await app.jobs.view(waiting)).message
-        assert said.startswith("The connection to strava is paused; looking again")
+        assert said.startswith("The connection to strava is paused; checking again")
         assert (waiting.attempts, waiting.summary.errors) == (0, 0)
         assert site.wire.count(LIST_PATH) == 0
 
@@ -821,7 +821,8 @@ def test_a_source_without_an_api_is_told_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "told"), [("transport", "nothing here reaches it"), ("credentials", "no keys")]
+    ("missing", "told"),
+    [("transport", "has no HTTP transport"), ("credentials", "no encryption keys")],
 )
 def test_a_source_whose_surroundings_are_missing_says_which(
     tmp_path: Path, missing: str, told: str

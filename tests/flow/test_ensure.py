@@ -88,7 +88,7 @@ def test_an_idle_job_looks_at_once(tmp_path: Path) -> None:
         idle = await app.jobs.get(job.id)
         assert (idle.state, idle.reason) == (JobState.PENDING, Reason.IDLE)
         assert (
-            "Nothing to do at the moment; looking again at" in (await app.jobs.view(idle)).message
+            "Nothing to do at the moment; checking again at" in (await app.jobs.view(idle)).message
         )
 
         # When something comes in, then it is seen to within seconds, by the same job

@@ -40,7 +40,7 @@ def test_budgets_are_told_by_their_providers(
         [use] = await app.budgets.use()
         assert (use.source, [window.used for window in use.windows]) == ("library", [0])
         assert await app.budgets.find("library") == use
-        with pytest.raises(NotFound, match="'museum'; there are: library"):
+        with pytest.raises(NotFound, match="'museum'; declared: library"):
             await app.budgets.use("museum")
 
         async def away(*_: object, **__: object) -> None:

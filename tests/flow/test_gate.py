@@ -72,7 +72,7 @@ class AwayLimiter:
 
     async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         if self.away:
-            return Unreachable(said="connection refused")
+            return Unreachable(error="connection refused")
         return await self._real.acquire(budget, ask, grant_id=grant_id)
 
     async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
@@ -85,10 +85,10 @@ class AwayLimiter:
         self, budget: Budget, ask: BudgetRequest, grant: object, counts: Mapping[str, int]
     ) -> None: ...
 
-    async def refused(
+    async def close_budget(
         self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
-        return await self._real.refused(budget, ask, retry_after_s=retry_after_s)
+        return await self._real.close_budget(budget, ask, retry_after_s=retry_after_s)
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         return await self._real.use(budget, connection_id=connection_id)
@@ -185,7 +185,7 @@ def test_a_429_closes_the_budget_for_everybody(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         async def refused(ctx: Context) -> Chunk:
             async with ctx.gate.request() as passage:
-                raise await passage.refused(retry_after_s=300)
+                raise await passage.close_budget(retry_after_s=300)
 
         source = Limited(requests(1))
         app = await world.app(
@@ -315,7 +315,7 @@ def test_a_source_without_a_budget_passes_freely(tmp_path: Path) -> None:
                     assert passage.remaining is None
             async with ctx.gate.request() as passage:
                 if ctx.clock.now() == START:
-                    raise await passage.refused(retry_after_s=30)
+                    raise await passage.close_budget(retry_after_s=30)
             return Chunk()
 
         app = await world.app(Sync(name="s", source=ScriptedSource(read)))

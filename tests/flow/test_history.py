@@ -187,7 +187,7 @@ def test_days_that_are_held_are_not_read_again_unless_asked(tmp_path: Path) -> N
         # and when nothing is missing, then there is nothing to do
         third = await world.until(app, (await submit_history(app)).id)
         assert third.state is JobState.SUCCESS
-        assert (await app.jobs.view(third)).message == "Done: every day was held already."
+        assert (await app.jobs.view(third)).message == "Done: every day was imported already."
         assert len(source.calls) == 1
 
     in_world(tmp_path, main)

@@ -392,7 +392,7 @@ def test_only_a_refusal_by_the_provider_is_counted_as_one(tmp_path: Path) -> Non
             with pytest.raises(RateLimited):
                 await place.fetch_due(Provider(**answers).fetch)
 
-        assert await place.items.limited(STREAMS, within=timedelta(days=1)) == 1
+        assert await place.items.count_limited(STREAMS, within=timedelta(days=1)) == 1
         deferrals = [(await place.items.get(each)).deferrals for each in ("a", "b")]
         assert deferrals == [1, 0]
 
@@ -412,7 +412,7 @@ def test_an_item_that_the_provider_puts_off_for_ever_fails_in_the_end(tmp_path: 
 
         item = await place.items.get("a")
         assert item.stuck
-        assert item.error == "put off 100 times: RateLimited: (429)"
+        assert item.error == "deferred 100 times: RateLimited: (429)"
         assert item.retry_count == 0
 
     in_place(tmp_path, main)
@@ -950,11 +950,11 @@ def test_a_backfill_of_streams_stays_within_the_limits_and_holds_nothing_while_i
 
         # Then every activity has its streams, or none to have, and no request was refused
         assert job.state is JobState.SUCCESS, job.error
-        counted = await items.census(STREAMS)
+        counted = await items.count_items(STREAMS)
         assert counted.states[ItemState.SUCCESS] + counted.states[ItemState.UNAVAILABLE] == 230
         assert counted.states[ItemState.UNAVAILABLE] > 0
         assert asleep > 0
-        assert await items.limited(STREAMS, within=timedelta(days=1)) == 0
+        assert await items.count_limited(STREAMS, within=timedelta(days=1)) == 0
         [use] = [each for each in await app.budgets.use() if each.source == "strava"]
         assert use.answers_429_24h == 0
         fetches = [each for each in site.wire.sent if "/streams" in each.url]

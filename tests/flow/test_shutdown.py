@@ -71,12 +71,12 @@ def test_a_second_request_hands_back_at_once(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app, job = await started(world, pages(2, seconds=100), grace_s=20)
         worker = app.supervisor()
-        running = asyncio.create_task(worker.run_until_asked())
+        running = asyncio.create_task(worker.run_until_stopped())
         await world.clock.sleep(3)
-        worker.ask_to_stop()
+        worker.request_stop()
         await world.clock.sleep(2)
         assert not running.done()
-        worker.ask_to_stop()
+        worker.request_stop()
         await running
         assert world.clock.monotonic() < 6
         assert (await app.jobs.get(job.id)).reason is Reason.RELEASED

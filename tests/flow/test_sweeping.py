@@ -123,13 +123,13 @@ def test_a_sweeper_that_another_was_before_wakes_nobody(
         await world.clock.sleep(5)
         host.crash()
         await world.clock.sleep(1000)
-        found = await app._store.expired(limit=10)
+        found = await app._store.list_expired(limit=10)
         assert len(found) == 1
 
         async def as_both_saw_it(*, limit: int) -> Any:
             return found
 
-        monkeypatch.setattr(app._store, "expired", as_both_saw_it)
+        monkeypatch.setattr(app._store, "list_expired", as_both_saw_it)
         announced: list[str] = []
 
         async def announce(topic: str) -> None:

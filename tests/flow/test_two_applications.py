@@ -48,7 +48,7 @@ def test_a_job_says_that_no_running_worker_can_run_it(tmp_path: Path) -> None:
         job = await notes.jobs.get(await submit(notes, "notes", "ada"))
         view = await steps.jobs.view(job)
         assert view.message == (
-            "Waiting for a worker, and none is running that can do this. "
+            "Waiting for a worker: no worker that can do this is running. "
             "It starts as soon as one is."
         )
         assert view.operator is not None and view.operator.waits_for == "no worker is running"
@@ -60,7 +60,7 @@ def test_a_job_says_that_no_running_worker_can_run_it(tmp_path: Path) -> None:
         other = await notes.jobs.view(job)
         assert other.message == view.message
         assert other.operator is not None
-        assert other.operator.waits_for == "no running worker knows the sync 'notes'"
+        assert other.operator.waits_for == "no running worker has the sync 'notes'"
         assert other == await steps.jobs.view(job)
 
         # And when that worker stops, nobody works again
@@ -186,7 +186,7 @@ def test_a_job_whose_only_worker_died_says_that_nobody_works(tmp_path: Path) -> 
         await world.clock.sleep(3600)
 
         assert (await app.jobs.status(job_id)).message == (
-            "Interrupted: the worker is gone, and no other is running that can do this. "
+            "Interrupted: the worker is gone, and no other that can do this is running. "
             "It goes on as soon as one is."
         )
 

@@ -47,7 +47,7 @@ async def consented(url: str) -> dict[str, str]:
 async def connected(app: App) -> Connection:
     url = await app.connections.start("strava", user_id="ada", session=SESSION, redirect_uri=BACK)
     return await app.connections.finish(
-        user_id="ada", session=SESSION, redirect_uri=BACK, answered=await consented(url)
+        user_id="ada", session=SESSION, redirect_uri=BACK, query=await consented(url)
     )
 
 

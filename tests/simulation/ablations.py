@@ -34,27 +34,27 @@ def no_token(kind: LeasedType[Any, Any, Any]) -> Switch:
 
 def no_state(kind: LeasedType[Any, Any, Any]) -> Switch:
     """Nobody looks at the state: what has ended may be changed under the same token."""
-    return lambda: patch.object(kind, "_redirect", lambda change, locked: change)
+    return lambda: patch.object(kind, "_resolve", lambda change, locked: change)
 
 
 def no_expiry(port: type[SqlLeases[Any, Any, Any]]) -> Switch:
     """Nobody looks for leases that have run out."""
 
-    async def expired(self: Any, *, limit: int) -> Sequence[Any]:
+    async def list_expired(self: Any, *, limit: int) -> Sequence[Any]:
         return []
 
     # The sweeper is also kept from asking every moment for what it is never given.
     async def next_sweep_s(self: Any) -> float | None:
         return None
 
-    return lambda: patch.multiple(port, expired=expired, next_sweep_s=next_sweep_s)
+    return lambda: patch.multiple(port, list_expired=list_expired, next_sweep_s=next_sweep_s)
 
 
 def early_expiry(port: type[SqlLeases[Any, Any, Any]]) -> Switch:
     """A sweep takes everything that is claimed, long before the leases end."""
     next_sweep_s = port.next_sweep_s
 
-    async def expired(self: Any, *, limit: int) -> Sequence[Any]:
+    async def list_expired(self: Any, *, limit: int) -> Sequence[Any]:
         table = self.table
         query = select(*table.columns).where(table.claimed).limit(limit)
         found: Sequence[Any] = await self.database.read(lambda tx: table.find(tx, query))
@@ -64,4 +64,4 @@ def early_expiry(port: type[SqlLeases[Any, Any, Any]]) -> Switch:
         due_s = await next_sweep_s(self)
         return None if due_s is None else max(0.0, due_s - EARLY_S)
 
-    return lambda: patch.multiple(port, expired=expired, next_sweep_s=too_early_s)
+    return lambda: patch.multiple(port, list_expired=list_expired, next_sweep_s=too_early_s)

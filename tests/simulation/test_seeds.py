@@ -71,14 +71,14 @@ class TornStore(SqlStore):
 
     async def _settle_together(self, batch: Sequence[Settlement]) -> Sequence[Job | None]:
         settled = await super()._settle_together([(each, None) for each, _ in batch])
-        brought = [
+        work = [
             (job, work) for job, (_, work) in zip(settled, batch, strict=True) if job is not None
         ]
 
         def store(tx: Connection) -> None:
             at = self.database.moment().read(tx)
-            records.store(tx, brought, at)
-            coverage.store(tx, brought, at)
+            records.store(tx, work, at)
+            coverage.store(tx, work, at)
 
         await self.database.write(store)
         return settled

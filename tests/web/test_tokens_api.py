@@ -55,7 +55,7 @@ def test_a_token_that_is_handed_over_connects_an_account(tmp_path: Path) -> None
         # What is stored is not the token.
         credentials = on_web.app._runtime.credentials
         assert credentials is not None
-        linked = await credentials.store.linked(told["id"], user_id="ada")
+        linked = await credentials.store.get_sealed(told["id"], user_id="ada")
         assert TOKEN.encode() not in linked.sealed.access
 
     in_world(tmp_path, main)
@@ -239,7 +239,7 @@ def test_the_token_is_found_nowhere(
                 raise error
 
             with monkeypatch.context() as patched:
-                patched.setattr(Connections, "_keep", fail)
+                patched.setattr(Connections, "_save", fail)
                 assert (await send(BODY)).status_code == status
         told.append((await ada.get("/v1/connections")).text)
         told.append((await ada.get("/openapi.json")).text)

@@ -1,1 +1,1 @@
-"""The ground: clock, ids, errors, encoding, logs, services. Imports nothing of Headgate."""
+"""What every layer uses: clock, ids, errors, encoding, logs, services. Imports no other layer."""

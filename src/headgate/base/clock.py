@@ -1,7 +1,7 @@
-"""Time, injected: the only module that reads a clock or sleeps.
+"""The clocks: this is the only module that reads the time or sleeps.
 
-Everything else takes a `Clock`, so the whole engine runs under a virtual one. What judges a lease
-is not this clock but the store's (`store/sql/moment.py`): two machines may disagree on the time.
+All other code takes a `Clock`, so the whole engine also runs under a virtual one. Leases are judged
+by the store's clock (`store/sql/moment.py`), because two machines may disagree on the time.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the engine asks of time."""
+    """A clock, as the engine uses it."""
 
     def now(self) -> datetime:
         """The wall clock: an aware datetime in UTC."""
@@ -22,7 +22,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass."""
+        """Wait for `seconds`."""
         ...
 
 
@@ -43,9 +43,9 @@ class SystemClock:
 
 
 class FastClock:
-    """A clock whose every second is `1 / speed` of a real one: to show an afternoon in a minute.
+    """A clock that runs `speed` times as fast as the real one, to show an afternoon in a minute.
 
-    Only waiting is sped up; work takes the time it takes.
+    Only waiting gets shorter: work takes as long as it takes.
     """
 
     def __init__(self, speed: float) -> None:
@@ -55,27 +55,27 @@ class FastClock:
         self._start = datetime.now(UTC)
 
     def now(self) -> datetime:
-        """The wall clock, as fast time has it."""
+        """The wall clock in fast time."""
         return self._start + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        """Fast seconds since it started."""
+        """Fast seconds since the clock started."""
         return (time.monotonic() - self._began) * self._speed
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep on the running event loop, but shorter."""
+        """Sleep on the running event loop, for `1 / speed` of the time."""
         await asyncio.sleep(seconds / self._speed)
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move: for tests of the store alone."""
+    """A clock that stands still until a test advances it; for tests of the store alone."""
 
     def __init__(self, start: datetime) -> None:
         """Start at `start`, an aware datetime."""
         self._now = start
 
     def now(self) -> datetime:
-        """The time it was last set to."""
+        """The time that the clock was last set to."""
         return self._now
 
     def monotonic(self) -> float:
@@ -87,5 +87,5 @@ class ManualClock:
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass at once."""
+        """Move the clock forward by `seconds`."""
         self._now += timedelta(seconds=seconds)

@@ -1,4 +1,4 @@
-"""Many small requests, few transactions: what comes while one batch is written makes the next."""
+"""Batching of small writes: items that arrive while a batch is written make up the next batch."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,9 +11,9 @@ BATCH_MAX = 100
 
 
 class Coalescer(Generic[Item, Result]):
-    """Collects items from many tasks and hands them over in batches, a few batches at a time.
+    """Collects items from many tasks and writes them in batches, a few batches at a time.
 
-    A caller that is cancelled while waiting does not take its item back: it may be written already.
+    Cancelling a caller does not take its item back: the item may be written already.
     """
 
     def __init__(
@@ -22,11 +22,11 @@ class Coalescer(Generic[Item, Result]):
         *,
         in_flight_max: int = 1,
     ) -> None:
-        """Hand batches to `run`, which answers for each item with a result or an error."""
+        """Pass batches to `run`, which returns a result or an error for each item."""
         self._run = run
         self._in_flight_max = in_flight_max
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
-        #: Keeps the tasks alive: the event loop itself holds them only weakly.
+        #: Keeps the tasks alive, because the event loop only has weak references to them.
         self._flushing: set[asyncio.Task[None]] = set()
 
     async def submit(self, item: Item) -> Result:
@@ -38,15 +38,15 @@ class Coalescer(Generic[Item, Result]):
         return await future
 
     async def _flush(self) -> None:
-        # The first one takes what has gathered in this turn of the loop; the next what is left.
+        # The first batch is what was submitted in this turn of the event loop.
         try:
             while self._waiting:
                 batch = self._waiting[:BATCH_MAX]
                 del self._waiting[:BATCH_MAX]
                 await self._run_batch(batch)
         finally:
-            # Here, not in a callback: an item that comes between would count on us and wait for
-            # ever.
+            # Done here, not in a callback: an item submitted before the callback ran would see this
+            # task as still flushing, and nobody would ever write it.
             self._flushing.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _run_batch(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:

@@ -1,4 +1,4 @@
-"""JSON in and out, in one canonical form: compact, sorted keys; equal values, equal bytes."""
+"""JSON in one canonical form, compact with sorted keys, so that equal values are equal bytes."""
 
 import re
 from collections.abc import Mapping
@@ -7,32 +7,33 @@ from typing import TypeAlias
 
 import msgspec
 
-#: What may be stored: JSON and nothing else. (Values are not typed deeper: recursion buys little.)
+#: A JSON value. It is not typed more deeply, because a recursive type helps little.
 Json: TypeAlias = object
 JsonObject: TypeAlias = Mapping[str, object]
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder()
 
-#: The character NUL in JSON text, and not a text that only speaks of it: Postgres cannot store it.
+#: An escaped NUL character in JSON text, which Postgres cannot store. An escaped backslash before
+#: `u0000` is only text about it.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def to_json(value: Json) -> str:
-    """The canonical JSON text of `value`; raises TypeError for what JSON cannot hold.
+    """The canonical JSON text of `value`; TypeError where JSON has no such value.
 
-    A float that is not a number becomes null, as in JavaScript.
+    NaN and infinity become null, as in JavaScript.
     """
     return _encoder.encode(value).decode()
 
 
 def from_json(text: str | bytes) -> Json:
-    """The value that a JSON text holds."""
+    """The value of a JSON text."""
     return _decoder.decode(text)
 
 
 def content_hash(value: Json) -> str:
-    """A 128-bit hash of the canonical JSON: equal content, equal hash."""
+    """A 128-bit hash of the canonical JSON, the same for equal content."""
     return blake2b(_encoder.encode(value), digest_size=16).hexdigest()
 
 
@@ -44,5 +45,5 @@ def json_problem(value: Json, *, bytes_max: int) -> str | None:
         return f"cannot be written as JSON: {error}"
     size = len(text.encode())
     if size > bytes_max:
-        return f"is {size:,} bytes of JSON; at most {bytes_max:,} are taken"
-    return "must not hold the character NUL" if _NUL.search(text) else None
+        return f"is {size:,} bytes of JSON; at most {bytes_max:,} are allowed"
+    return "must not contain the character NUL" if _NUL.search(text) else None

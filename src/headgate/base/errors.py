@@ -1,34 +1,34 @@
-"""Every error of Headgate, branched by what the caller should do about it.
+"""Every error of Headgate, in a tree whose branches say what the caller should do.
 
 HeadgateError
 ├─ InvalidInput(field)          the request is wrong; nothing was written
 │  └─ UnknownSync
-├─ NotFound                     no such thing, or not yours
+├─ NotFound                     it does not exist, or belongs to another user
 ├─ PlanRequired                 the user's plan does not include this; nothing was written
-├─ Conflict                     the request is right, but not now
+├─ Conflict                     the request is valid, but not in the present state
 │  ├─ ActiveJobExists(job_id)
 │  ├─ KeyReused(job_id)
 │  ├─ NotConnected(provider)    the user has to sign in there first
 │  └─ IllegalTransition
 │     └─ JobCancelled           a new job has to be started
-├─ StoreError                   the database did not do it
-│  ├─ StoreUnavailable          …or may have done it: the outcome is unknown
+├─ StoreError                   the database refused or failed
+│  ├─ StoreUnavailable          it did not answer: whether it wrote is unknown
 │  ├─ SchemaBehind
 │  └─ SchemaNewer
-└─ SourceError                  what a connector raises; the branch is the consequence
-   ├─ Retryable                 try again later, counted as an error
+└─ SourceError                  raised by a connector; each branch is one consequence
+   ├─ Retryable                 try again later; counts as an error
    │  ├─ Transient
    │  └─ Malformed
-   ├─ Deferred(after)           not now: no attempt is burnt
+   ├─ Deferred(after)           try again later; counts as no attempt
    │  ├─ RateLimited
-   │  │  └─ BudgetSpent         …by our own count: nothing was sent
+   │  │  └─ BudgetSpent         by our own count: nothing was sent
    │  ├─ LimiterUnreachable
-   │  └─ ConnectionPaused       the user's link to the provider stands still
-   ├─ NoData                    there is nothing there, and that is an answer
+   │  └─ ConnectionPaused       the user or an operator paused the connection
+   ├─ NoData                    the provider has nothing here, which is a valid answer
    └─ Terminal                  trying again cannot help
       ├─ AuthExpired
-      │  ├─ GrantRefused        …not even in exchange for new ones
-      │  ├─ ScopeMissing        …for this; they are good for other things
+      │  ├─ GrantRefused        the provider refused to renew them
+      │  ├─ ScopeMissing        the user did not allow this; they are good for other things
       │  └─ CredentialsUnreadable
       ├─ Forbidden
       └─ AddressRefused         nothing was sent
@@ -44,7 +44,7 @@ class HeadgateError(Exception):
     """Something went wrong in Headgate."""
 
     def __init__(self, message: str | None = None) -> None:
-        """Take `message`, or the class's docstring where there is none."""
+        """Use `message`, or the docstring of the class without one."""
         super().__init__(message or (self.__doc__ or "").strip())
 
 
@@ -52,7 +52,7 @@ class InvalidInput(HeadgateError):
     """The input is not valid."""
 
     def __init__(self, field: str, problem: str) -> None:
-        """Name the `field` and say what is wrong with it and how to mend it."""
+        """Name the `field`, what is wrong with it, and how to correct it."""
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
@@ -62,9 +62,9 @@ class UnknownSync(InvalidInput):
     """No sync of that name is registered."""
 
     def __init__(self, name: str, known: list[str]) -> None:
-        """Name the sync that is missing and the ones there are."""
-        there_are = ", ".join(repr(each) for each in sorted(known)) or "none"
-        super().__init__("sync", f"no sync is called {name!r}; registered: {there_are}")
+        """Name the sync that is missing, and the syncs that are registered."""
+        names = ", ".join(repr(each) for each in sorted(known)) or "none"
+        super().__init__("sync", f"no sync is called {name!r}; registered: {names}")
 
 
 class NotFound(HeadgateError):
@@ -95,7 +95,7 @@ class KeyReused(Conflict):
     """The idempotency key was used before for another request."""
 
     def __init__(self, job_id: str) -> None:
-        """Name the job that the key stands for."""
+        """Name the job that was submitted with the key."""
         super().__init__(
             f"key: it was used before for a different request (job {job_id}); use a new key"
         )
@@ -103,7 +103,7 @@ class KeyReused(Conflict):
 
 
 class NotConnected(Conflict):
-    """The user has not connected an account that this needs."""
+    """The user has not connected the account that this needs."""
 
     def __init__(self, provider: str, message: str | None = None) -> None:
         """Name the provider to sign in to."""
@@ -136,20 +136,20 @@ class SchemaNewer(StoreError):
 
 
 class SourceError(HeadgateError):
-    """The source could not give the chunk."""
+    """The source could not read the chunk."""
 
-    #: Who is to blame, where it is not the source: the destination's name.
+    #: The provider that failed, if it is the destination; None: the source.
     provider: str | None = None
 
 
 class Retryable(SourceError):
-    """The chunk failed in a way that may pass."""
+    """The chunk failed, and may succeed later."""
 
 
 class Transient(Retryable):
-    """The provider failed for the moment."""
+    """The provider failed, probably only for a while."""
 
-    #: Where the provider says how long it asks to be left alone.
+    #: How long the provider asks us to wait, if it says so.
     retry_after_s: float | None = None
 
 
@@ -161,7 +161,7 @@ class Deferred(SourceError):
     """The chunk must wait."""
 
     def __init__(self, after: timedelta, message: str | None = None) -> None:
-        """Try again after so long, counted by the store's clock: a worker's own may be wrong."""
+        """Try again after this duration, by the store's clock: a worker's clock may be wrong."""
         if not isinstance(after, timedelta):
             raise TypeError(f"{type(self).__name__}: after must be a timedelta, not {after!r}")
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The event loop of our programs: uvloop where the extra `fast` put it, else asyncio's own."""
+"""The event loop of our programs: uvloop if the extra `fast` is installed, else asyncio's own."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,7 +1,7 @@
-"""What operators are told of an error: what it was, what caused it, and where it was raised.
+"""The text of an error for operators: the error, its cause, and where it was raised.
 
-It is stored as one text of up to three lines. `describe_error` lets no line break through, so no
-error can forge a line, and the text can be read back.
+The text is stored and has up to three lines. `describe_error` removes line breaks, so an error
+message cannot forge a line, and the text can be parsed again.
 """
 
 import os
@@ -18,14 +18,14 @@ from headgate.base.redact import describe_error
 
 _CAUSE, _RAISED_AT = "caused by ", "raised at "
 _CLASS = re.compile(r"(?P<kind>[A-Z]\w*)(?:: (?P<message>.*))?", re.DOTALL)
-#: The engine and its HTTP client: they pass errors on, or make them of what a provider answered.
-#: Whoever called them is who wants to be found. A provider's own folder is not among them.
+#: Modules of the engine and its HTTP client. They pass errors on, so the line to report is that of
+#: their caller. A provider's own folder does not count as plumbing.
 _PLUMBING = re.compile(r"headgate\.(base|flow|loops|limits|store|signals|connectors\.\w+$)")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """An error as it is stored, taken apart."""
+    """A stored error, parsed into its parts."""
 
     kind: Annotated[str | None, Meta(description="The error's class.")] = None
     message: Annotated[str, Meta(description="What the error says, without secrets.")] = ""
@@ -34,7 +34,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe_failure(error: BaseException) -> str:
-    """The text that is stored for an error, without secrets; `read_failure` reads it."""
+    """The text to store for an error, without secrets; `read_failure` parses it."""
     lines = [describe_error(error)]
     cause = _cause(error)
     if cause is not None:
@@ -46,18 +46,18 @@ def describe_failure(error: BaseException) -> str:
 
 
 def read_failure(text: str) -> Failure:
-    """The failure that a stored text tells of; a text of any other form is its message."""
-    said, *more = text.split("\n")
-    found = _CLASS.fullmatch(said)
+    """The failure that a stored text describes; a text in another form becomes the message."""
+    first, *more = text.split("\n")
+    found = _CLASS.fullmatch(first)
     return Failure(
         kind=found["kind"] if found else None,
-        message=(found["message"] or "") if found else said,
-        cause=_line(more, _CAUSE),
-        raised_at=_line(more, _RAISED_AT),
+        message=(found["message"] or "") if found else first,
+        cause=_find_line(more, _CAUSE),
+        raised_at=_find_line(more, _RAISED_AT),
     )
 
 
-def _line(lines: list[str], begins: str) -> str | None:
+def _find_line(lines: list[str], begins: str) -> str | None:
     return next((each.removeprefix(begins) for each in lines if each.startswith(begins)), None)
 
 
@@ -68,20 +68,20 @@ def _cause(error: BaseException) -> BaseException | None:
 
 
 def _place(error: BaseException) -> str | None:
-    """The innermost line of a connector's or an application's own code, else of any."""
+    """The innermost line in a connector's or application's own code, else in any code."""
     frames = list(_frames(error))
     own = [each for each in frames if not _is_plumbing(each[0])]
     best = [each for each in own if not _is_library(each[0])]
     if not frames:
         return None
     frame, line = (best or own or frames)[0]
-    # As many parts of the path as the module's name has: the rest is where it is installed.
+    # Keep as many parts of the path as the module's name has; the rest is the installation folder.
     depth = _module(frame).count(".") + 1
     return "/".join(frame.f_code.co_filename.split(os.sep)[-depth:]) + f":{line}"
 
 
 def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
-    """The frames that an error came through, the innermost first, then those of its cause."""
+    """The frames of an error, innermost first, then those of its cause."""
     yield from reversed(list(traceback.walk_tb(error.__traceback__)))
     cause = _cause(error)
     if cause is not None:

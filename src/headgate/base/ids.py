@@ -1,4 +1,4 @@
-"""Ids and randomness, injected: the only module that touches the system's entropy."""
+"""Ids and randomness: this is the only module that uses the system's entropy."""
 
 import random
 from typing import Protocol
@@ -11,7 +11,7 @@ _LENGTH = 26
 
 
 class Ids(Protocol):
-    """Makes ids that are unique and, within a process, sort by the time they were made."""
+    """Makes unique ids, which within a process sort by the time of their creation."""
 
     def new(self, prefix: str) -> str:
         """A fresh id such as `job_01J…`."""
@@ -22,14 +22,14 @@ class UlidIds:
     """ULIDs: 48 bits of milliseconds, 80 random bits, 26 letters that sort by time."""
 
     def __init__(self, clock: Clock, rng: random.Random) -> None:
-        """Draw the time from `clock` and the rest from `rng`."""
+        """Take the time from `clock` and the random bits from `rng`."""
         self._clock = clock
         self._rng = rng
         self._last_ms = -1
         self._tail = 0
 
     def new(self, prefix: str) -> str:
-        """A fresh id; two made in one millisecond still sort in the order they were made."""
+        """A fresh id; two ids of the same millisecond still sort in the order of creation."""
         now_ms = max(0, int(self._clock.now().timestamp() * 1000))
         if now_ms > self._last_ms:
             self._last_ms = now_ms

@@ -1,4 +1,4 @@
-"""Things that are known by their address alone, `module:attribute`, and imported when needed."""
+"""Loading of objects by their address, `module:attribute`, when they are needed."""
 
 from importlib import import_module
 from importlib.util import find_spec

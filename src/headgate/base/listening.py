@@ -1,4 +1,4 @@
-"""A socket that listens, ready before anybody serves on it."""
+"""Listening sockets, opened before a server runs on them."""
 
 import socket
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from headgate.base.errors import InvalidInput
 
 @contextmanager
 def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Listen there for the length of a block; port 0 takes a free one."""
+    """Listen on `host` and `port` for the length of a block; port 0 picks a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
@@ -20,6 +20,6 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def address_of(listener: socket.socket) -> str:
-    """Where it listens, as an address to open."""
+    """The URL of the socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

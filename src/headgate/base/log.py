@@ -1,7 +1,7 @@
 """Structured logs: one event, many fields, no secrets.
 
-`configure` is called once by the composition root; the engine only calls `get_logger`. Until it is
-called nothing is written: a library does not print unasked.
+The composition root calls `configure` once; the engine only calls `get_logger`. Nothing is written
+before `configure`, because a library does not print unasked.
 """
 
 import logging
@@ -20,47 +20,47 @@ _SILENT = logging.CRITICAL + 1
 
 
 class _Sink:
-    """Where events go; changed by `configure` for every logger at once."""
+    """The output of all loggers, which `configure` sets."""
 
     level: int = _SILENT
     write: "FilteringBoundLogger"
 
 
 class Logger:
-    """Tells events under the name of a module."""
+    """Writes events under the name of a module."""
 
     def __init__(self, module: str) -> None:
-        """Tell events as `module`."""
+        """Write events as `module`."""
         self._module = module
 
     @property
-    def tells_info(self) -> bool:
-        """Whether ordinary events are told: a hot path asks before it gathers the facts."""
+    def logs_info(self) -> bool:
+        """Whether info events are written; a hot path asks before it collects their fields."""
         return _Sink.level <= logging.INFO
 
     def debug(self, event: StrEnum, **fields: object) -> None:
-        """Something small happened, of interest to whoever looks for a fault."""
+        """Log a detail that helps to find a fault."""
         if _Sink.level <= logging.DEBUG:
             _Sink.write.debug(event, module=self._module, **fields)
 
     def info(self, event: StrEnum, **fields: object) -> None:
-        """Something happened as it should."""
-        if self.tells_info:
+        """Log something that is expected."""
+        if self.logs_info:
             _Sink.write.info(event, module=self._module, **fields)
 
     def warning(self, event: StrEnum, **fields: object) -> None:
-        """Something happened that may need a look."""
+        """Log something that an operator may want to check."""
         if _Sink.level <= logging.WARNING:
             _Sink.write.warning(event, module=self._module, **fields)
 
     def error(self, event: StrEnum, **fields: object) -> None:
-        """Something went wrong."""
+        """Log a failure."""
         if _Sink.level <= logging.ERROR:
             _Sink.write.error(event, module=self._module, **fields)
 
 
 def get_logger(name: str) -> Logger:
-    """A logger whose events carry `name` as their origin."""
+    """A logger whose events carry `name` as their module."""
     return Logger(name)
 
 
@@ -68,7 +68,7 @@ def configure(
     clock: Clock, *, json: bool, level: str = "info", stream: TextIO | None = None
 ) -> None:
     """Send events to `stream` (stderr), as JSON lines or as coloured text for people."""
-    # Imported here: it brings rich along, and whoever only imports Headgate writes no logs.
+    # Imported here because it also loads rich, which a program without logs does not need.
     import structlog
 
     out = stream or sys.stderr
@@ -100,27 +100,27 @@ def _stamp(clock: Clock) -> "Processor":
 
 
 def mask_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Mask fields that hold secrets by name, and secrets and control characters inside texts."""
+    """Mask fields with the name of a secret, and secrets and control characters in other fields."""
     for name, value in event.items():
-        event[name] = _masked(name, value)
+        event[name] = _mask(name, value)
     return event
 
 
-def _masked(name: str, value: object) -> object:
+def _mask(name: str, value: object) -> object:
     if is_secret_name(name):
         return MASK
     if isinstance(value, str):
-        # A traceback is long and its line breaks are ours; everything else is one line.
-        return redact(value) if name != "exception" else _masked_lines(value)
+        # A traceback keeps its line breaks, which Python wrote; every other text becomes one line.
+        return redact(value) if name != "exception" else _mask_lines(value)
     if isinstance(value, Mapping):
-        return {str(key): _masked(str(key), each) for key, each in value.items()}
+        return {str(key): _mask(str(key), each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_masked("", each) for each in value]
+        return [_mask("", each) for each in value]
     if value is None or isinstance(value, bool | int | float):
         return value
-    # Whatever else there is would be shown by its repr.
+    # The renderer would show any other value by its repr.
     return redact(repr(value))
 
 
-def _masked_lines(text: str) -> str:
+def _mask_lines(text: str) -> str:
     return "\n".join(redact(line) for line in text.splitlines())

@@ -1,7 +1,7 @@
-"""A text that must not be written down: a token, a password, a key.
+"""Secret texts, such as tokens, passwords and keys, which must not be printed or logged.
 
-It can be read in one way only, by `reveal`, so that a search for that word finds every place where
-a secret leaves its wrapping. Whatever prints, logs, pickles or encodes it gets a mask or an error.
+Only `reveal` returns the text, so a search for that word finds every place where a secret is used.
+Printing, logging, pickling or encoding a secret gives a mask or an error.
 """
 
 import hmac
@@ -10,24 +10,24 @@ from typing import NoReturn, Self
 
 from headgate.base.redact import MASK
 
-#: 256 bits: nobody guesses them.
+#: 256 bits, which nobody can guess.
 _RANDOM_BYTES = 32
 
 
 class Secret:
-    """Holds one secret text."""
+    """One secret text."""
 
     __slots__ = ("_value",)
 
     def __init__(self, value: str) -> None:
         """Wrap `value`."""
         if not isinstance(value, str):
-            # The value's type, never the value.
+            # Name the type of the value, never the value.
             raise TypeError(f"a secret is a text, not a {type(value).__name__}")
         self._value = value
 
     def reveal(self) -> str:
-        """The text itself: use it at once, and keep it nowhere."""
+        """The text itself; use it at once and store it nowhere."""
         return self._value
 
     def __repr__(self) -> str:
@@ -45,7 +45,7 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        # On bytes: with other than ASCII letters, texts are refused.
+        # Compared as bytes, because compare_digest takes only ASCII strings.
         return hmac.compare_digest(self._value.encode(), other._value.encode())
 
     # Not hashable: a set of secrets would be a way to guess them.
@@ -62,5 +62,5 @@ class Secret:
 
 
 def random_secret(rng: Random) -> Secret:
-    """A text that nobody can guess, as long as `rng` is the operating system's."""
+    """A random secret; nobody can guess it if `rng` is the operating system's."""
     return Secret(rng.randbytes(_RANDOM_BYTES).hex())

@@ -1,7 +1,7 @@
-"""The life of anything that runs in the background: start, work, stop.
+"""Background services: how they start, work and stop.
 
-A service does its work in `run_once`, which says how long to rest. Tests call `run_once` directly;
-only `start` makes a task. Stopping twice, or before starting, is fine.
+A service does its work in `run_once`, which returns how long to rest. Tests call `run_once`
+directly; only `start` creates a task. Stopping a service twice, or before its start, is safe.
 """
 
 import asyncio
@@ -12,18 +12,18 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 
-#: After a failure that nobody foresaw, rest this long, doubling up to the maximum.
+#: The rest after an unexpected failure; it doubles up to the maximum.
 FAILURE_REST_S = 1.0
 FAILURE_REST_S_MAX = 60.0
 
 
 class Service(ABC):
-    """A loop around `run_once`, with a nudge to cut a rest short."""
+    """A loop around `run_once`; `nudge` ends a rest early."""
 
     name: str
 
     def __init__(self, clock: Clock) -> None:
-        """Begin at rest; subclasses tell the time by `clock`."""
+        """Prepare the service; `clock` measures its rests."""
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self._nudged = asyncio.Event()
@@ -35,21 +35,21 @@ class Service(ABC):
         """Do one round of work; return the seconds to rest, or None to rest until nudged."""
 
     async def start(self) -> None:
-        """Begin the loop in a task of its own."""
+        """Start the loop in its own task."""
         if self._task is None and not self._stopping:
             self._task = asyncio.create_task(self._run(), name=self.name)
 
     async def stop(self) -> None:
-        """End the loop after the round it is in."""
+        """End the loop after its current round."""
         self._stopping = True
         self.nudge()
         if self._task is not None:
-            # Whoever loses patience with us must not cut the round short.
+            # Shielded, so that a caller that stops waiting does not cancel the round.
             await asyncio.shield(self._task)
             self._task = None
 
     def nudge(self) -> None:
-        """Cut the present rest short."""
+        """End the current rest."""
         self._nudged.set()
 
     async def _run(self) -> None:
@@ -60,7 +60,7 @@ class Service(ABC):
                 rest_s = await self.run_once()
                 failure_rest_s = FAILURE_REST_S
             except Exception as error:
-                # A loop must outlive a bad round: the database may be restarting under it.
+                # The loop survives a failed round: the database may be restarting.
                 self._log.error(
                     LogEvent.ROUND_FAILED, service=self.name, error=describe_error(error)
                 )
@@ -73,7 +73,7 @@ class Service(ABC):
         if seconds is None:
             await self._nudged.wait()
             return
-        # By the clock and not by the loop: a demonstration's clock is faster than its loop.
+        # Slept by the clock, not by the event loop: a demonstration's clock runs faster.
         sleeping = asyncio.create_task(self._clock.sleep(seconds), name=f"{self.name} rests")
         sleeping.add_done_callback(self._wake)
         try:

@@ -58,7 +58,7 @@ def worker(
         on = " and ".join(each.value for each in lanes)
         messages.print(f"working on {on} as {opened.name}; Ctrl-C stops", markup=False)
         async with serve_metrics(page, metrics_port):
-            await supervisor.run_until_asked(handle_signals=True)
+            await supervisor.run_until_stopped(handle_signals=True)
 
     run(loaded, work)
 

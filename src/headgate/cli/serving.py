@@ -95,7 +95,7 @@ async def _serve(
         messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
         async with http_server(web, listener, stop_s=STOP_S):
             if with_worker:
-                await app.supervisor().run_until_asked(handle_signals=True)
+                await app.supervisor().run_until_stopped(handle_signals=True)
             else:
                 await wait_for_stop()
 

@@ -63,14 +63,14 @@ class AiohttpTransport:
         try:
             return await self._exchange(origin, url, request)
         except TimeoutError:
-            seconds = request.patience.total_s
+            seconds = request.timeouts.total_s
             raise Transient(f"{origin} did not answer within {seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             # Without the error's text: it quotes the request, which may hold secrets.
             raise Transient(f"{origin} could not be reached: {type(error).__name__}") from None
 
     async def _exchange(self, origin: Origin, url: URL, request: Request) -> Response:
-        patience = request.patience
+        timeouts = request.timeouts
         headers = [*request.headers]
         if request.headers.get("accept-encoding") is None:
             headers.append(("accept-encoding", ENCODINGS))
@@ -80,11 +80,11 @@ class AiohttpTransport:
             headers=headers,
             data=request.body or None,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=patience.total_s, sock_connect=patience.connect_s),
+            timeout=aiohttp.ClientTimeout(total=timeouts.total_s, sock_connect=timeouts.connect_s),
         ) as answer:
             try:
                 packed = answer.headers.get("content-encoding", "")
-                body = Body(packed, bytes_max=patience.bytes_max)
+                body = Body(packed, bytes_max=timeouts.bytes_max)
                 async for piece in answer.content.iter_chunked(PIECE_BYTES):
                     body.add(piece)
             except BaseException:

@@ -38,7 +38,7 @@ class ApiOptions(TypedDict, total=False):
     counts: Counts | None
     redirects: Redirects | None
     hosts: tuple[str, ...]
-    patience: Timeouts
+    timeouts: Timeouts
     tries_max: int
     pauses: RetryPolicy
 
@@ -60,7 +60,7 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
     #: Other hosts that links in responses may lead to, as patterns like those of redirects. They
     #: get the credentials too.
     hosts: tuple[str, ...] = ()
-    patience: Timeouts = Timeouts()
+    timeouts: Timeouts = Timeouts()
     tries_max: int = TRIES_MAX
     pauses: RetryPolicy = PAUSES
 
@@ -71,8 +71,8 @@ class Api(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("base_url", "must be without a query and a fragment")
         if self.tries_max < 1:
             raise InvalidInput("tries_max", "must be at least 1")
-        if min(self.patience.connect_s, self.patience.total_s, self.patience.bytes_max) <= 0:
-            raise InvalidInput("patience", "every limit must be above 0")
+        if min(self.timeouts.connect_s, self.timeouts.total_s, self.timeouts.bytes_max) <= 0:
+            raise InvalidInput("timeouts", "every limit must be above 0")
 
     @property
     def origin(self) -> Origin:

@@ -47,14 +47,14 @@ class AsgiTransport:
         if app is None:
             raise Transient(f"nobody listens at {origin}")
         exchange = _Exchange(request)
-        timer = asyncio.ensure_future(self._clock.sleep(request.patience.total_s))
+        timer = asyncio.ensure_future(self._clock.sleep(request.timeouts.total_s))
         try:
             await self._clock.sleep(self._latency_s / 2)
             self._run(exchange, app)
             answered: asyncio.Future[None] = exchange.answered
             await asyncio.wait([answered, timer], return_when=asyncio.FIRST_COMPLETED)
             if not answered.done():
-                seconds = request.patience.total_s
+                seconds = request.timeouts.total_s
                 raise Transient(f"{origin} did not answer within {seconds:g} s")
             answered.result()
             await self._clock.sleep(self._latency_s / 2)
@@ -157,7 +157,7 @@ class _Exchange:
         try:
             if self._body is None:
                 packed = self._headers.get("content-encoding") or ""
-                self._body = Body(packed, bytes_max=self._request.patience.bytes_max)
+                self._body = Body(packed, bytes_max=self._request.timeouts.bytes_max)
             self._body.add(message.get("body", b""))
         except Exception as error:
             self._fail(error)

@@ -52,14 +52,14 @@ class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
         """Empty: there is no token endpoint to call."""
         return frozenset()
 
-    def merged(self, other: Auth) -> "ApiToken | None":
+    def merge(self, other: Auth) -> "ApiToken | None":
         """Return this, if both are the same: a token has no scopes to merge."""
         return self if self == other else None
 
-    def placed(self, access: Secret) -> TokenPlacement:
+    def place_token(self, access: Secret) -> TokenPlacement:
         """Return the token's place in a request."""
         return self.placement.place(access)
 
-    async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
+    async def refresh(self, auth_context: AuthContext, refresh_token: Secret) -> Tokens:
         """Raise AuthExpired: the token cannot be renewed."""
         raise AuthExpired("a token that was copied from the provider cannot be renewed")

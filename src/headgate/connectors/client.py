@@ -77,10 +77,10 @@ class _PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
 class HttpClient:
     """The HTTP client of one provider, for one chunk of one job."""
 
-    def __init__(self, api: Api, way: ClientOptions) -> None:
+    def __init__(self, api: Api, options: ClientOptions) -> None:
         """Call `api` with these options."""
         self._api = api
-        self._client_options = way
+        self._client_options = options
 
     async def get(
         self, path: str, params: Params | None = None, **options: Unpack[RequestOptions]
@@ -138,7 +138,7 @@ class HttpClient:
                 if self._client_options.access is None:
                     raise
                 if renewed:
-                    await self._client_options.access.refused(str(error))
+                    await self._client_options.access.reject(str(error))
                     raise
                 await self._client_options.access.renew()
                 renewed = True
@@ -191,7 +191,7 @@ class HttpClient:
             url=join_url(prepared.url, prepared.url, placement.params),
             headers=Headers([*prepared.headers, *placement.headers.items()]),
             body=prepared.body,
-            patience=self._api.patience,
+            timeouts=self._api.timeouts,
         )
         options = prepared.options
         passing = self._client_options.gate.request(
@@ -221,14 +221,14 @@ class HttpClient:
         return (
             TokenPlacement()
             if self._client_options.access is None
-            else await self._client_options.access.placed()
+            else await self._client_options.access.place_token()
         )
 
     async def _report_counts(self, permit: Permit, response: Response) -> None:
         if self._api.counts is not None:
             counts = read_safely(self._api.counts, response.headers)
             if counts:
-                await permit.saw(counts)
+                await permit.observe_counts(counts)
 
     async def _find_error(
         self, permit: Permit, response: Response, options: RequestOptions
@@ -245,7 +245,7 @@ class HttpClient:
             verdict = Throttled(max(0.0, verdict.after.total_seconds()))
         if isinstance(verdict, Throttled):
             after_s = verdict.retry_after_s
-            return await permit.refused(wait_s if after_s is None else after_s)
+            return await permit.close_budget(wait_s if after_s is None else after_s)
         if isinstance(verdict, Transient) and verdict.retry_after_s is None:
             verdict.retry_after_s = wait_s
         return verdict

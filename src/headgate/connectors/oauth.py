@@ -129,7 +129,7 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         """The port of the token endpoint; only the user's browser calls the consent page."""
         return frozenset({origin_of(self.token_url).port})
 
-    def merged(self, other: Auth) -> "OAuth2 | None":
+    def merge(self, other: Auth) -> "OAuth2 | None":
         """Return this with the scopes and redirect URIs of both; None if other fields differ."""
         if not isinstance(other, OAuth2):
             return None
@@ -158,14 +158,14 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         return join_url(self.authorize_url, self.authorize_url, params)
 
     async def exchange(
-        self, around: AuthContext, answered: Mapping[str, str], consent: Consent
+        self, auth_context: AuthContext, query: Mapping[str, str], consent: Consent
     ) -> Tokens:
         """Get the first tokens for the code that the user came back with."""
-        if self.issuer is not None and answered.get("iss") != self.issuer:
+        if self.issuer is not None and query.get("iss") != self.issuer:
             raise Forbidden("the response comes from another provider than the request went to")
-        if error := answered.get("error"):
+        if error := query.get("error"):
             raise Forbidden(f"the account was not connected: {redact(error, length_max=100)}")
-        code = answered.get("code")
+        code = query.get("code")
         if not code:
             raise InvalidInput("code", "the provider sent none")
         form = {
@@ -174,11 +174,11 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
             "redirect_uri": consent.redirect_uri,
             "code_verifier": consent.verifier.reveal(),
         }
-        body = _object(await self._ask(around, form))
-        tokens = self._tokens(body, around.clock.now())
+        body = _object(await self._ask(auth_context, form))
+        tokens = self._tokens(body, auth_context.clock.now())
         # The user may have unticked some scopes. The response or the redirect names those that
         # were granted; if neither does, all were (RFC 6749, 5.1).
-        granted = tokens.scopes or self._scopes(answered.get("scope"))
+        granted = tokens.scopes or self._scopes(query.get("scope"))
         account = self.account_of(body)
         return msgspec.structs.replace(
             tokens,
@@ -188,18 +188,18 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
 
     # Renewing.
 
-    async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
+    async def refresh(self, auth_context: AuthContext, refresh_token: Secret) -> Tokens:
         """Get new tokens for a refresh token."""
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token.reveal()}
-        return self._tokens(_object(await self._ask(around, form)), around.clock.now())
+        return self._tokens(_object(await self._ask(auth_context, form)), auth_context.clock.now())
 
-    def placed(self, access: Secret) -> TokenPlacement:
+    def place_token(self, access: Secret) -> TokenPlacement:
         """Return the access token's place in a request."""
         return self.placement.place(access)
 
     # The token endpoint.
 
-    async def _ask(self, around: AuthContext, form: Mapping[str, str]) -> Response:
+    async def _ask(self, auth_context: AuthContext, form: Mapping[str, str]) -> Response:
         headers = {"content-type": _FORM, "accept": "application/json"}
         fields = dict(form)
         if self.client_auth == "basic":
@@ -207,16 +207,16 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         else:
             fields["client_id"] = self.client_id
             fields["client_secret"] = self.client_secret.reveal()
-        response = await around.transport.send(
+        response = await auth_context.transport.send(
             Request(
                 method="POST",
                 url=self.token_url,
                 headers=Headers(headers.items()),
                 body=urlencode(fields).encode(),
-                patience=PATIENCE,
+                timeouts=PATIENCE,
             )
         )
-        if error := self._problem(response, around.clock.now()):
+        if error := self._problem(response, auth_context.clock.now()):
             raise error
         return response
 

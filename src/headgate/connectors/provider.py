@@ -33,7 +33,7 @@ class ApiProvider:
         `title` is the provider's name for people. `auth` says how users give access; without it no
         credentials are sent. The provider's limits are a `budget`, or in short form `limits`.
         Further fields of `Api` can be passed by name: `classify`, `counts`, `not_found`,
-        `redirects`, `hosts`, `headers`, `patience`, …
+        `redirects`, `hosts`, `headers`, `timeouts`, …
         """
         if budget is not None and limits:
             raise InvalidInput(f"{name}.limits", "are part of the budget; pass one of the two")
@@ -53,9 +53,9 @@ class ApiProvider:
         """Every port that the provider is called on."""
         return self.api.ports if self.auth is None else self.api.ports | self.auth.ports
 
-    def open_http(self, way: ClientOptions) -> HttpClient:
+    def open_http(self, options: ClientOptions) -> HttpClient:
         """Return a client of the API for one chunk."""
-        return HttpClient(self.api, way)
+        return HttpClient(self.api, options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

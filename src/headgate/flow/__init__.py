@@ -1,1 +1,1 @@
-"""Use cases, in the order data moves: submit, step (extract, commit), control, recover, inspect."""
+"""Use cases, in the order of the data: submit, step (extract, deliver, commit), recover."""

@@ -1,7 +1,7 @@
-"""API keys: making them, knowing them again, taking them back.
+"""API keys: creating, verifying and revoking them.
 
-A key is `hg_<id>_<secret>`. The id finds the row; of the secret we keep a hash. It is random, so
-there is nothing to slow down: whoever has the hash cannot try what it might be.
+A key is `hg_<id>_<secret>`. The id finds the row, which has a hash of the secret. The secret is
+random and long, so a fast hash is safe: nobody can guess it from the hash.
 """
 
 import hmac
@@ -21,8 +21,8 @@ from headgate.ports.api_keys import ApiKeyStore, NewApiKey
 
 LIST_MAX = 1000
 _KEY = re.compile(r"hg_(key_[0-9A-Z]{26})_([0-9a-f]{64})", re.ASCII)
-#: No secret has this hash: what an unknown id is compared with, so that it takes as long.
-_NOBODY = "0" * 64
+#: No secret has this hash. An unknown id is compared with it, so that it takes as long.
+_NO_HASH = "0" * 64
 
 _log = get_logger(__name__)
 
@@ -31,7 +31,7 @@ class ApiKeys:
     """The keys of an application's HTTP API."""
 
     def __init__(self, store: ApiKeyStore, rt: Runtime) -> None:
-        """Keep them in `store`."""
+        """Store the keys in `store`."""
         self._store = store
         self._ids: Ids = rt.ids
         self._rng = rt.rng
@@ -39,14 +39,14 @@ class ApiKeys:
     async def make(
         self, name: str, *, role: Role | str, user_id: str | None = None
     ) -> tuple[ApiKey, Secret]:
-        """A new key, and the text to hand to its owner: it is told once and kept nowhere."""
+        """Create a key; returns it and the text for its owner, which is stored nowhere."""
         if role not in list(Role):
             raise InvalidInput("role", f"{str(role)!r} is not one of {', '.join(Role)}")
         role = Role(role)
         if role is Role.ADMIN and user_id is not None:
-            raise InvalidInput("user_id", "an admin's key is nobody's own; leave it out")
+            raise InvalidInput("user_id", "an admin key belongs to no user; leave it out")
         if role is not Role.ADMIN and user_id is None:
-            raise InvalidInput("user_id", f"say whose the key is; role {role} sees only its own")
+            raise InvalidInput("user_id", f"name the owner; a key of role {role} sees only theirs")
         secret = random_secret(self._rng)
         key = await self._store.add(
             NewApiKey(
@@ -60,27 +60,27 @@ class ApiKeys:
         _log.info(LogEvent.API_KEY_MADE, key=key.id, role=role.value, user=user_id)
         return key, Secret(f"hg_{key.id}_{secret.reveal()}")
 
-    async def know(self, presented: Secret) -> ApiKey | None:
-        """The key, if it is one and still good. An unknown id costs what a wrong secret does."""
+    async def verify(self, presented: Secret) -> ApiKey | None:
+        """The key, if it is valid. An unknown id takes as long as a wrong secret."""
         parts = _KEY.fullmatch(presented.reveal())
         if parts is None:
             return None
-        kept = await self._store.find(parts[1])
-        # On bytes: with other than ASCII letters, texts are refused.
-        wanted = (_NOBODY if kept is None else kept.hash).encode()
-        same = hmac.compare_digest(_hash(parts[2]).encode(), wanted)
-        if kept is None or not same or kept.key.revoked_at is not None:
+        stored = await self._store.find(parts[1])
+        # Compared as bytes, because compare_digest takes only ASCII strings.
+        expected = (_NO_HASH if stored is None else stored.hash).encode()
+        same = hmac.compare_digest(_hash(parts[2]).encode(), expected)
+        if stored is None or not same or stored.key.revoked_at is not None:
             return None
-        return kept.key
+        return stored.key
 
     async def list(self, *, limit: int = 50, after: str | None = None) -> Sequence[ApiKey]:
-        """Keys, the oldest first; go on with `after`, the last id of the page before."""
+        """Keys, the oldest first; for the next page, pass the last id as `after`."""
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
         return await self._store.list_keys(limit=limit, after=after)
 
     async def revoke(self, key_id: str) -> ApiKey:
-        """From now on the key opens nothing."""
+        """Revoke the key at once."""
         key = await self._store.revoke(key_id)
         _log.info(LogEvent.API_KEY_REVOKED, key=key.id)
         return key

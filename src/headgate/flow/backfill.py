@@ -1,6 +1,6 @@
-"""Imports of a user's past, asked for as people do: whose, from where, to where, which days.
+"""Backfills: requests by user, source, destination and days.
 
-The sync is found by its two ends, and the connections are the user's own.
+The sync is found by its source and destination, and the connections are the user's own.
 """
 
 from datetime import date
@@ -10,9 +10,9 @@ import msgspec
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.flow.registry import Sync
-from headgate.flow.resolve import resolved
+from headgate.flow.resolve import resolve_request
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, check, check_name, entitle, planned, submit
+from headgate.flow.submit import JobRequest, check, check_entitlement, check_name, plan_days, submit
 from headgate.model.budget import BudgetUse
 from headgate.model.forecast import Forecast
 from headgate.model.job import Mode, Reprocess
@@ -22,12 +22,12 @@ from headgate.policy.forecast import forecast
 from headgate.ports.connections import ConnectionStore
 from headgate.ports.store import JobFilter, SubmitResult
 
-#: Other imports that a forecast takes into account, at most.
+#: The most other backfills that a forecast takes into account.
 OTHERS_MAX = 100
 
 
 class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which days of whose history, from where to where."""
+    """A request for a backfill: the user, the source, the destination and the days."""
 
     user_id: str
     source: str
@@ -36,37 +36,37 @@ class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True):
     #: The first and the last day, both included.
     start: date
     end: date
-    #: Needed only where several syncs lead from there to there.
+    #: Needed only if several syncs have this source and destination.
     sync: str | None = None
     reprocess: Reprocess | str = Reprocess.FAILED
-    #: Needed only where the user has several.
+    #: Needed only if the user has several.
     connection_id: str | None = None
     destination_connection_id: str | None = None
-    #: The same key again returns the same job instead of making another.
+    #: The idempotency key: the same key returns the same job.
     key: str | None = None
     options: JsonObject = msgspec.field(default_factory=dict)
 
 
 class Backfills:
-    """Forecasting, starting and following imports."""
+    """Forecasts and starts backfills."""
 
     def __init__(self, rt: Runtime, connections: ConnectionStore) -> None:
-        """Of the syncs that `rt` knows."""
+        """Use the runtime of the application."""
         self._rt = rt
         self._connections = connections
 
     async def start(self, request: BackfillRequest) -> SubmitResult:
-        """Store the job. Raises before writing if anything is wrong."""
-        return await submit(self._rt, await self._resolved(request))
+        """Submit the job. Raises before writing if anything is wrong."""
+        return await submit(self._rt, await self._to_job_request(request))
 
     async def forecast(self, request: BackfillRequest) -> Forecast:
-        """What the same request would do, without doing it."""
+        """The forecast for the same request; nothing is started."""
         rt = self._rt
-        asked = await self._resolved(request)
-        sync, now = rt.registry.get(asked.sync), rt.clock.now()
-        new = check(asked, sync, job_id="forecast", now=now)
-        await entitle(rt, new)
-        new = await planned(rt, new, Reprocess(asked.reprocess))
+        job_request = await self._to_job_request(request)
+        sync, now = rt.registry.get(job_request.sync), rt.clock.now()
+        new = check(job_request, sync, job_id="forecast", now=now)
+        await check_entitlement(rt, new)
+        new = await plan_days(rt, new, Reprocess(job_request.reprocess))
         days = new.progress.total or 0
         assert new.start_date is not None and new.end_date is not None
         same = JobFilter(sync=sync.name, states=JOB.active)
@@ -76,13 +76,13 @@ class Backfills:
             days_in(((new.start_date, new.end_date),)) - days,
             sync.day_costs,
             rt.registry.budgets,
-            await self._uses(sync, asked),
+            await self._uses(sync, job_request),
             others=sum(job.connection_id != new.connection_id for job in others),
             now=now,
         )
 
-    async def _uses(self, sync: Sync, asked: JobRequest) -> dict[str, BudgetUse]:
-        connections = (asked.connection_id, asked.destination_connection_id)
+    async def _uses(self, sync: Sync, job_request: JobRequest) -> dict[str, BudgetUse]:
+        connections = (job_request.connection_id, job_request.destination_connection_id)
         uses = {}
         for end, connection_id in zip(sync.ends, connections, strict=False):
             budget = self._rt.registry.budgets.get(end.name)
@@ -92,10 +92,10 @@ class Backfills:
                     uses[end.name] = use
         return uses
 
-    async def _resolved(self, request: BackfillRequest) -> JobRequest:
-        """The same request in the engine's words."""
+    async def _to_job_request(self, request: BackfillRequest) -> JobRequest:
+        """The request for a job in mode history."""
         check_name("user_id", request.user_id)
-        wanted = JobRequest(
+        job_request = JobRequest(
             sync=self._sync(request).name,
             user_id=request.user_id,
             connection_id=request.connection_id,
@@ -107,23 +107,23 @@ class Backfills:
             key=request.key,
             options=request.options,
         )
-        return await resolved(self._rt, self._connections, wanted)
+        return await resolve_request(self._rt, self._connections, job_request)
 
     def _sync(self, request: BackfillRequest) -> Sync:
         source, destination = request.source, request.destination
-        there = [sync for sync in self._rt.registry if Mode.HISTORY in sync.modes]
-        found = [sync for sync in there if _ends(sync) == (source, destination)]
+        syncs = [sync for sync in self._rt.registry if Mode.HISTORY in sync.modes]
+        found = [sync for sync in syncs if _ends(sync) == (source, destination)]
         if not found:
-            there_are = ", ".join(sorted({_way(*_ends(sync)) for sync in there})) or "none"
-            known = any(sync.source.name == source for sync in there)
+            routes = ", ".join(sorted({_route(*_ends(sync)) for sync in syncs})) or "none"
+            known = any(sync.source.name == source for sync in syncs)
             raise InvalidInput(
                 "destination" if known else "source",
-                f"no history can be imported {_way(source, destination)}; there are: {there_are}",
+                f"no sync imports history {_route(source, destination)}; there are: {routes}",
             )
         named = [sync for sync in found if request.sync in (None, sync.name)]
         if len(named) != 1:
             names = ", ".join(sync.name for sync in found)
-            raise InvalidInput("sync", f"name one of those {_way(source, destination)}: {names}")
+            raise InvalidInput("sync", f"name one of these {_route(source, destination)}: {names}")
         return named[0]
 
 
@@ -131,5 +131,5 @@ def _ends(sync: Sync) -> tuple[str, str | None]:
     return sync.source.name, None if sync.destination is None else sync.destination.name
 
 
-def _way(source: str, destination: str | None) -> str:
+def _route(source: str, destination: str | None) -> str:
     return f"from {source}" + ("" if destination is None else f" to {destination}")

@@ -1,4 +1,4 @@
-"""How the budgets that an application declares stand."""
+"""The use of the budgets that an application declares."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -7,7 +7,7 @@ from headgate.base.errors import LimiterUnreachable, NotFound
 from headgate.flow.runtime import Runtime
 from headgate.model.budget import BudgetUse
 
-#: When to ask again for a budget whose limiter does not answer.
+#: When to ask again if the limiter does not answer.
 RETRY_AFTER = timedelta(seconds=30)
 
 
@@ -15,19 +15,19 @@ class Budgets:
     """The declared budgets, each by its provider's name."""
 
     def __init__(self, rt: Runtime) -> None:
-        """Of the application with that runtime."""
+        """Use the runtime of the application."""
         self._rt = rt
 
     async def use(
         self, source: str | None = None, *, connection_id: str | None = None
     ) -> Sequence[BudgetUse]:
-        """How they stand, or that of one provider; with a connection, what is counted for it too.
+        """The use of all budgets, or of one provider's; with a connection, its own limits too.
 
-        Raises LimiterUnreachable where one is not known at the moment.
+        Raises LimiterUnreachable if the limiter does not answer.
         """
-        wanted = self._rt.registry.budgets if source is None else [source]
+        sources = self._rt.registry.budgets if source is None else [source]
         uses = []
-        for each in wanted:
+        for each in sources:
             found = await self.find(each, connection_id=connection_id)
             if found is None:
                 raise LimiterUnreachable(RETRY_AFTER)
@@ -35,9 +35,9 @@ class Budgets:
         return uses
 
     async def find(self, source: str, *, connection_id: str | None = None) -> BudgetUse | None:
-        """How that of one provider stands; None while its limiter does not answer."""
+        """The use of one provider's budget; None if the limiter does not answer."""
         declared = self._rt.registry.budgets
         if source not in declared:
-            there_are = ", ".join(sorted(declared)) or "none"
-            raise NotFound(f"no budget is declared for {source!r}; there are: {there_are}")
+            names = ", ".join(sorted(declared)) or "none"
+            raise NotFound(f"no budget is declared for {source!r}; declared: {names}")
         return await self._rt.gates.use(declared[source], connection_id=connection_id)

@@ -1,6 +1,6 @@
-"""Checking a chunk before any of it is used. One that cannot be stored is Malformed.
+"""Validation of a chunk before any of it is used; a chunk that cannot be stored is Malformed.
 
-The error names the field and says what to write instead: whoever reads it wrote the source.
+The error names the field and what to write instead, because its reader wrote the source.
 """
 
 import re
@@ -13,23 +13,23 @@ from headgate.model.job import EventKind, Job
 from headgate.model.record import ChunkEvent
 from headgate.ports.connector import Chunk
 
-#: More than this in one chunk would make its transaction long; a source should page.
+#: More records in one chunk would make its transaction long; a source should page.
 CHUNK_RECORDS_MAX = 10_000
 CHUNK_EVENTS_MAX = 100
 WAIT_MAX = timedelta(days=366)
 EVENT_BYTES_MAX = 8 * 1024
 HIGH_WATER_BYTES_MAX = 8 * 1024
-#: What a source counts, in a job's whole life and in one chunk.
+#: The most names that a source counts in a job's life, and the highest count in one chunk.
 COUNTS_MAX = 50
 COUNT_MAX = 1_000_000_000
-#: Of an event's kind, and of what is counted.
+#: The longest name of an event's kind or of a count.
 NAME_LENGTH_MAX = 50
 
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 def check_chunk(chunk: Chunk, job: Job) -> None:
-    """Raise Malformed where the next chunk of `job` cannot be taken."""
+    """Raise Malformed if the next chunk of `job` is not valid."""
     if not isinstance(chunk, Chunk):
         raise Malformed(f"source {job.source!r} returned {type(chunk).__name__}, not a Chunk")
     count = len(chunk.records) + len(chunk.kept)
@@ -59,9 +59,7 @@ def _check_wait(wait: timedelta | None) -> None:
 
 def _check_events(events: Sequence[ChunkEvent]) -> None:
     if len(events) > CHUNK_EVENTS_MAX:
-        raise Malformed(
-            f"events: there are {len(events):,}; put them into at most {CHUNK_EVENTS_MAX}"
-        )
+        raise Malformed(f"events: there are {len(events):,}; use at most {CHUNK_EVENTS_MAX}")
     for place, event in enumerate(events):
         field = f"events[{place}]"
         if not isinstance(event, ChunkEvent):
@@ -80,7 +78,7 @@ def _check_events(events: Sequence[ChunkEvent]) -> None:
 def _check_counts(counts: Mapping[str, int], before: Mapping[str, int]) -> None:
     for name, count in counts.items():
         _check_name("counts", name)
-        # True is an int, too.
+        # `type`, because a bool is an int too.
         if type(count) is not int or not 0 <= count <= COUNT_MAX:
             raise Malformed(f"counts.{name}: write an int from 0 to {COUNT_MAX:,}, not {count!r}")
     names = len(before.keys() | counts.keys())

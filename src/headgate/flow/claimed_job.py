@@ -1,7 +1,7 @@
-"""A job in a worker's hands, and how it can be taken out of them.
+"""A job that this worker has claimed, and how its work is interrupted.
 
-Only the reading of a chunk may be interrupted. Once the result is being written, it is written: a
-write that is cut off has an outcome that nobody knows.
+Only reading and delivering a chunk can be interrupted. The write of the result is not, because
+nobody would know the outcome of an interrupted write.
 """
 
 import asyncio
@@ -13,66 +13,66 @@ from headgate.model.states import JobState
 
 
 class Interrupt(Enum):
-    """Why a worker must let go of a job."""
+    """Why a worker must stop working on a job."""
 
-    #: The claim is another's: discard everything.
+    #: Another worker has the job: discard all work.
     LOST = "lost"
-    #: Somebody asked to cancel it.
+    #: Somebody asked to cancel the job.
     CANCEL = "cancel"
-    #: The worker is stopping: hand it back.
+    #: The worker is stopping: release the job.
     STOP = "stop"
-    #: The chunk has taken longer than it may.
+    #: The chunk has taken too long.
     LATE = "late"
 
 
 class Interrupted(Exception):
     """The chunk was cut short."""
 
-    def __init__(self, why: Interrupt) -> None:
-        """Say why."""
-        super().__init__(why.value)
-        self.why = why
+    def __init__(self, reason: Interrupt) -> None:
+        """Take the reason of the interrupt."""
+        super().__init__(reason.value)
+        self.reason = reason
 
 
 class ClaimedJob(ActiveClaim[Job]):
     """One claimed job while this worker works on it."""
 
     def __init__(self, job: Job) -> None:
-        """Hold `job` as it was claimed."""
+        """Begin with the job as it was claimed."""
         super().__init__(job)
         #: End the slice at the next checkpoint.
         self.stopping = False
-        #: Why it must let go, once somebody has said so.
-        self.why: Interrupt | None = None
-        #: The task that reads a chunk, while it does.
+        #: The reason of the interrupt, once there is one.
+        self.reason: Interrupt | None = None
+        #: The task that reads a chunk, while it runs.
         self.reading: asyncio.Task[object] | None = None
 
-    def found(self, state: JobState) -> None:
-        """Let go of a job that is to be cancelled."""
+    def on_found(self, state: JobState) -> None:
+        """Interrupt a job that is being cancelled."""
         if state is JobState.CANCELLING:
             self.interrupt(Interrupt.CANCEL)
 
-    def lost(self) -> None:
-        """Let go: if the job has been settled meanwhile, this reaches nobody."""
+    def on_lost(self) -> None:
+        """Interrupt the work; if the job was settled meanwhile, this has no effect."""
         self.interrupt(Interrupt.LOST)
 
-    def interrupt(self, why: Interrupt) -> None:
-        """Cut the present chunk short, or the next before it begins. The first reason stands."""
-        if self.why is None:
-            self.why = why
+    def interrupt(self, reason: Interrupt) -> None:
+        """Interrupt the present chunk, or the next before it begins. The first reason counts."""
+        if self.reason is None:
+            self.reason = reason
             if self.reading is not None:
                 self.reading.cancel()
 
     def interruptible(self, *, seconds: float) -> "Interruptible":
-        """A stretch in which `interrupt` raises Interrupted, and which may last so long."""
+        """A block in which `interrupt` raises Interrupted, and which may last so many seconds."""
         return Interruptible(self, seconds)
 
 
 class Interruptible:
-    """The reading of one chunk.
+    """The block that reads one chunk and can be interrupted.
 
-    A class and a bare timer, because every chunk passes here: `contextmanager` and
-    `asyncio.timeout` are made for more, and cost more.
+    It is a class with a bare timer, because it runs for every chunk: `contextmanager` and
+    `asyncio.timeout` cost more.
     """
 
     def __init__(self, claimed: ClaimedJob, seconds: float) -> None:
@@ -81,10 +81,10 @@ class Interruptible:
         self._seconds = seconds
 
     def __enter__(self) -> None:
-        """Raise at once if the interrupt came before."""
+        """Start the timer; raise at once if the interrupt came before."""
         claimed = self._claimed
-        if claimed.why is not None:
-            raise Interrupted(claimed.why)
+        if claimed.reason is not None:
+            raise Interrupted(claimed.reason)
         task = asyncio.current_task()
         assert task is not None
         self._task = task
@@ -96,11 +96,11 @@ class Interruptible:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> None:
-        """Turn our own cancellation into Interrupted; let anybody else's pass."""
+        """Turn our own cancellation into Interrupted; pass on any other."""
         self._timer.cancel()
         claimed = self._claimed
         claimed.reading = None
-        ours = isinstance(error, asyncio.CancelledError) and claimed.why is not None
+        ours = isinstance(error, asyncio.CancelledError) and claimed.reason is not None
         if ours and self._task.uncancel() <= self._asked_before:
-            assert claimed.why is not None
-            raise Interrupted(claimed.why) from None
+            assert claimed.reason is not None
+            raise Interrupted(claimed.reason) from None

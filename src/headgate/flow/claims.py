@@ -1,4 +1,4 @@
-"""The rows that this process has claimed, of one leased type, and how their leases are kept."""
+"""The claims of this process on rows of one leased type, and the extension of their leases."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import timedelta
@@ -13,11 +13,11 @@ from headgate.flow.measurements import Measurements
 from headgate.model.lease import Claim, Row
 from headgate.ports.leases import Leases
 
-#: A worker that is silent for so long has lost its claims.
+#: A worker without a heartbeat for so long loses its claims.
 LEASE = timedelta(seconds=60)
-#: Beats in the time of one lease: two may be missed before the third comes too late.
+#: Heartbeats per lease; two may fail before the lease expires.
 BEATS_PER_LEASE = 3
-#: Claims that were not seen to stand for so long, in leases, are looked at before they are used.
+#: Claims that were last confirmed longer ago than this, in leases, are checked before use.
 MISSED_LEASES = 0.5
 
 _log = get_logger(__name__)
@@ -27,14 +27,14 @@ class ActiveClaim(Generic[Row]):
     """One claimed row while this process works on it."""
 
     def __init__(self, row: Row) -> None:
-        """Hold `row` as it was claimed."""
+        """Begin with the row as it was claimed."""
         self.row = row
 
-    def found(self, state: Any) -> None:
-        """The claim stands, and the row is in this state."""
+    def on_found(self, state: Any) -> None:
+        """Called when the claim was extended; the row is in this state."""
 
-    def lost(self) -> None:
-        """The claim is another's: discard everything."""
+    def on_lost(self) -> None:
+        """Called when another worker has the row: discard all work on it."""
 
 
 class ActiveClaims(Generic[Row]):
@@ -48,85 +48,85 @@ class ActiveClaims(Generic[Row]):
         lease: timedelta = LEASE,
         measurements: Measurements | None = None,
     ) -> None:
-        """Keep claims of `leases` for `lease` at a time, and count those that are lost."""
+        """Extend claims on rows of `leases` by `lease` at a time, and count those that are lost."""
         self.leases = leases
         self.clock = clock
         self.lease = lease
         self._measurements = measurements or Measurements()
         self._claims: dict[str, ActiveClaim[Row]] = {}
-        #: When the oldest of the claims was last seen to stand, by the monotonic clock.
+        #: When all claims were last known to be valid, by the monotonic clock.
         self._seen_s = 0.0
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of claims."""
         return len(self._claims)
 
     def __iter__(self) -> Iterator[ActiveClaim[Row]]:
-        """The claims at present; the set may change while they are looked at."""
+        """The present claims; the set may change during the iteration."""
         return iter(list(self._claims.values()))
 
     def add(self, claims: Iterable[ActiveClaim[Row]], *, seen_s: float) -> None:
-        """Begin to keep what was claimed then, by the monotonic clock."""
+        """Add claims that were made at the monotonic time `seen_s`."""
         self._seen_s = min(self._seen_s, seen_s) if self._claims else seen_s
         self._claims.update((each.row.id, each) for each in claims)
 
     def has(self, row: Row) -> bool:
-        """Whether it is still claimed under the token it was claimed by."""
+        """Whether the row is still claimed under its token."""
         claim = self._claims.get(row.id)
         return claim is not None and claim.row.token == row.token
 
     def drop(self, row: Row) -> None:
-        """Keep it no longer."""
+        """Stop extending the claim on the row."""
         if self.has(row):
             del self._claims[row.id]
 
     def lose(self, row: Row) -> None:
-        """Its claim was found to be another's: keep it no longer.
+        """Drop the claim, because another worker has the row.
 
-        It is counted once, whether a settle or the heartbeat has found it first.
+        It is counted once, whether a settle or the heartbeat notices it first.
         """
         if self.has(row):
             self.drop(row)
             self.count_lost(1)
 
     def count_lost(self, claims: int) -> None:
-        """So many that were given up here already were found to be another's."""
+        """Count claims that were dropped before they were found to be lost."""
         self._measurements.lost_claims.add(self.leases.kind.machine.name, claims)
 
     @property
-    def is_unsure(self) -> bool:
-        """Whether a beat was missed: then a claim may have run out."""
-        since_s = self.clock.monotonic() - self._seen_s
-        return since_s > self.lease.total_seconds() * MISSED_LEASES
+    def may_have_expired(self) -> bool:
+        """Whether a heartbeat was missed, so that a claim may have expired."""
+        age_s = self.clock.monotonic() - self._seen_s
+        return age_s > self.lease.total_seconds() * MISSED_LEASES
 
-    async def keep(self) -> None:
-        """Extend all leases in one write, and keep no longer what is lost.
+    async def extend(self) -> None:
+        """Extend all leases in one write, and drop the claims that are lost.
 
-        Nothing is written where nothing is claimed. What is settled or claimed meanwhile is not
-        lost: its claim is looked up again after the write.
+        Nothing is written if nothing is claimed. A row that is settled or claimed during the write
+        does not count as lost: its claim is checked again after the write.
         """
         if not self._claims:
             return
         began_s = self.clock.monotonic()
-        asked = list(self._claims.values())
+        claims = list(self._claims.values())
         states = await self.leases.extend(
-            [Claim(each.row.id, each.row.token) for each in asked], lease=self.lease
+            [Claim(each.row.id, each.row.token) for each in claims], lease=self.lease
         )
         self._seen_s = began_s
-        lost = [each for each in asked if each.row.id not in states and self.has(each.row)]
+        lost = [each for each in claims if each.row.id not in states and self.has(each.row)]
         for each in lost:
             self.lose(each.row)
-            each.lost()
-        for each in asked:
+            each.on_lost()
+        for each in claims:
             if each.row.id in states:
-                each.found(states[each.row.id])
+                each.on_found(states[each.row.id])
         if lost:
             _log.warning(LogEvent.CLAIMS_LOST, of=self.leases.kind.machine.name, count=len(lost))
 
 
 class LeasedWork(msgspec.Struct, frozen=True):
-    """A leased type, as a worker process looks after it."""
+    """A leased type in a worker process: its claims, and how its rows are swept."""
 
     claims: ActiveClaims[Any]
-    #: Puts right what is due; how many rows that were.
+    #: Repairs the rows that are due; returns how many.
     sweep: Callable[[], Awaitable[int]]

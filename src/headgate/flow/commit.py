@@ -1,4 +1,4 @@
-"""From a chunk to the change that commits it: pure, so that what is written is easy to test."""
+"""Building of the change that commits a chunk. It is pure, so that it is easy to test."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -16,67 +16,71 @@ from headgate.policy.calendar import day_after, history_progress
 from headgate.ports.connector import Chunk, WriteResult
 from headgate.ports.store import ChunkWork
 
-#: What is told of the records that a destination refused, at most.
+#: The longest text about the records that a destination refused.
 REFUSED_LENGTH_MAX = 500
 
 
-def chunk_done(
+def commit_chunk(
     job: Job, chunk: Chunk, written: WriteResult | None = None, *, slice_over: bool
 ) -> tuple[JobChange, ChunkWork]:
-    """What becomes of the job after `chunk`, and what is stored with it.
+    """The change of the job after `chunk`, and the work to store with it.
 
-    `written` is what became of it at the destination; without one, the records are kept here.
+    `written` is the destination's result; without a destination the records are stored here.
     """
     day = job.cursor_date
-    summary = _counted(job.summary, chunk, written)
+    summary = _add_counts(job.summary, chunk, written)
     coverage: Coverage | None = None
     if day is None:
-        tally, done = _after_page(job, chunk, summary)
+        result, done = _after_page(job, chunk, summary)
     elif chunk.error is not None:
-        # The day is not done: it is read again, and counted then.
-        return change.cut_short(job, _unmoved(job), {"day": day.isoformat()}), _part(chunk)
+        # The day is not done: it is read again, and its records are counted then.
+        return change.cut_short(job, _unmoved_result(job), {"day": day.isoformat()}), _partial_work(
+            chunk
+        )
     else:
-        tally, done, coverage = _after_day(job, chunk, written, summary, day)
-    # A day that had nothing for the destination says nothing about the destination.
-    asked = job.provider != job.destination or job.provider == job.source or bool(chunk.records)
-    tally = msgspec.structs.replace(
-        tally, answered=asked or done, high_water=_high_water(job, chunk, summary)
+        result, done, coverage = _after_day(job, chunk, written, summary, day)
+    # A chunk without records did not ask the destination, so it does not test it.
+    provider_asked = (
+        job.provider != job.destination or job.provider == job.source or bool(chunk.records)
+    )
+    result = msgspec.structs.replace(
+        result, answered=provider_asked or done, high_water=_high_water(job, chunk, summary)
     )
     data: dict[str, object] = {"records": len(chunk.records)}
     if day is not None:
         data["day"] = day.isoformat()
     if written is not None and written.refused:
         data["refused"] = len(written.refused)
-    own = chunk.records if written is None else written.receipts
-    work = ChunkWork(records=(*own, *chunk.kept), coverage=coverage, events=chunk.events)
+    kept_here = chunk.records if written is None else written.receipts
+    work = ChunkWork(records=(*kept_here, *chunk.kept), coverage=coverage, events=chunk.events)
     if done:
-        return change.succeed(job, tally, data), work
+        return change.succeed(job, result, data), work
     if chunk.error is not None:
-        return change.cut_short(job, tally, data), work
+        return change.cut_short(job, result, data), work
     if day is None and chunk.wait is not None and chunk.wait > NOW:
-        return change.rest(job, tally, data, after=chunk.wait), work
-    return (change.rest if slice_over else change.advance)(job, tally, data), work
+        return change.rest(job, result, data, after=chunk.wait), work
+    return (change.rest if slice_over else change.advance)(job, result, data), work
 
 
-def nothing_to_do(job: Job) -> JobChange:
-    """Every day that was asked for is held already."""
-    tally = ChunkResult(cursor=None, progress=history_progress((), None), summary=job.summary)
-    return change.succeed(job, tally, {"records": 0})
+def succeed_without_work(job: Job) -> JobChange:
+    """The change of a job whose days are all held already."""
+    result = ChunkResult(cursor=None, progress=history_progress((), None), summary=job.summary)
+    return change.succeed(job, result, {"records": 0})
 
 
-def day_given_up(job: Job, error: str) -> tuple[JobChange, ChunkWork]:
-    """The present day becomes a gap, and the job goes on."""
+def give_up_day(job: Job, error: str) -> tuple[JobChange, ChunkWork]:
+    """The change that records the present day as a gap, and the work to store with it."""
     day = job.cursor_date
     assert day is not None
     summary = change.count(job.summary, days_failed=1, errors=1)
-    tally, last = _next_day(job, day, summary)
+    result, last = _next_day(job, day, summary)
     coverage = Coverage(day=day, status=DayStatus.FAILED, error=error)
-    return change.skip(job, tally, error=error, day=day, last=last), ChunkWork(coverage=coverage)
+    return change.skip(job, result, error=error, day=day, last=last), ChunkWork(coverage=coverage)
 
 
-def _counted(summary: Summary, chunk: Chunk, written: WriteResult | None) -> Summary:
+def _add_counts(summary: Summary, chunk: Chunk, written: WriteResult | None) -> Summary:
     found = len(chunk.records)
-    summary = msgspec.structs.replace(summary, counts=_added(summary.counts, chunk.counts))
+    summary = msgspec.structs.replace(summary, counts=_sum_counts(summary.counts, chunk.counts))
     if written is None:
         return change.count(summary, chunks=1, records=found)
     refused = len(written.refused)
@@ -86,58 +90,60 @@ def _counted(summary: Summary, chunk: Chunk, written: WriteResult | None) -> Sum
 
 
 def _high_water(job: Job, chunk: Chunk, summary: Summary) -> Json:
-    """The job's mark after the chunk; it does not move past what has to be read again."""
+    """The job's mark after the chunk; it does not move past data that has to be read again."""
     failed = summary.refused or summary.days_failed
     return job.high_water if failed or chunk.high_water is None else chunk.high_water
 
 
-def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:
+def _sum_counts(counts: Mapping[str, int], more: Mapping[str, int]) -> Mapping[str, int]:
     return {**counts, **{name: counts.get(name, 0) + count for name, count in more.items()}}
 
 
 def _after_day(
     job: Job, chunk: Chunk, written: WriteResult | None, summary: Summary, day: date
 ) -> tuple[ChunkResult, bool, Coverage]:
-    held = bool(chunk.records or chunk.kept)
-    summary = change.count(summary, days_held=int(held), days_empty=int(not held))
-    tally, last = _next_day(job, day, summary)
+    has_data = bool(chunk.records or chunk.kept)
+    summary = change.count(summary, days_held=int(has_data), days_empty=int(not has_data))
+    result, last = _next_day(job, day, summary)
     coverage = Coverage(
         day=day,
-        status=DayStatus.HELD if held else DayStatus.EMPTY,
+        status=DayStatus.HELD if has_data else DayStatus.EMPTY,
         records=len(chunk.records) + len(chunk.kept),
         error=_refusals(written),
     )
-    return tally, last, coverage
+    return result, last, coverage
 
 
 def _refusals(written: WriteResult | None) -> str | None:
     if written is None or not written.refused:
         return None
-    said = "; ".join(each.reason for each in written.refused)
-    return said if len(said) <= REFUSED_LENGTH_MAX else said[: REFUSED_LENGTH_MAX - 1] + "…"
+    reasons = "; ".join(each.reason for each in written.refused)
+    return (
+        reasons if len(reasons) <= REFUSED_LENGTH_MAX else reasons[: REFUSED_LENGTH_MAX - 1] + "…"
+    )
 
 
 def _next_day(job: Job, day: date, summary: Summary) -> tuple[ChunkResult, bool]:
     plan = job.plan
     next_day = day_after(plan, day)
-    tally = ChunkResult(
-        # The last day stays the cursor of a finished job: it says how far the history goes.
+    result = ChunkResult(
+        # A finished job keeps its last day as the cursor, which shows how far the history goes.
         cursor=(next_day or day).isoformat(),
         progress=history_progress(plan, next_day),
         summary=summary,
         high_water=job.high_water,
     )
-    return tally, next_day is None
+    return result, next_day is None
 
 
-def _unmoved(job: Job) -> ChunkResult:
-    """Where a job stands that has not moved."""
+def _unmoved_result(job: Job) -> ChunkResult:
+    """The result of a chunk that leaves the job where it is."""
     return ChunkResult(
         cursor=job.cursor, progress=job.progress, summary=job.summary, high_water=job.high_water
     )
 
 
-def _part(chunk: Chunk) -> ChunkWork:
+def _partial_work(chunk: Chunk) -> ChunkWork:
     return ChunkWork(records=(*chunk.records, *chunk.kept), events=chunk.events)
 
 
@@ -146,6 +152,6 @@ def _after_page(job: Job, chunk: Chunk, summary: Summary) -> tuple[ChunkResult, 
     progress = chunk.progress or Progress(done=summary.records)
     if done:
         progress = Progress(done=max(progress.done, progress.total or 0), total=progress.total)
-    # The last cursor is kept: the next incremental run begins there.
+    # A finished job keeps its last cursor.
     cursor = job.cursor if done else chunk.cursor
     return ChunkResult(cursor=cursor, progress=progress, summary=summary), done

@@ -1,8 +1,8 @@
-"""Connecting a user's account: out to the provider's page and back, or by a token handed over.
+"""Connecting a user's account, on the provider's consent page or with a token from the user.
 
-A user who is sent out carries a random `state`, which the provider hands back. It is good once, for
-a few minutes, for the same user in the same browser session; we keep only its hash. What proves
-that the code is ours to exchange (PKCE's verifier) never leaves us, and is stored encrypted.
+The address of the consent page carries a random `state`, which the provider sends back. It is valid
+once, for a few minutes, for the same user in the same browser session; we store only its hash. The
+PKCE verifier, which proves that the code is ours to exchange, is stored encrypted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ ATTEMPT_TERM = timedelta(minutes=10)
 LIST_MAX = 1000
 VALUE_LENGTH_MAX = 4096
 _TRIES_MAX = 3
-#: Items deleted in one transaction with what was fetched for them, and such transactions in one go.
+#: The most items deleted in one transaction, and the most such transactions in one call.
 FORGET_MAX = 500
 FORGET_ROUNDS_MAX = 200
 
@@ -46,12 +46,12 @@ class ConnectBy(StrEnum):
 
     #: They consent on the provider's own page.
     PAGE = "page"
-    #: They copy a token from the provider's settings, and hand it over.
+    #: They copy a token from the provider's settings and enter it.
     TOKEN = "token"
 
 
 class Connections:
-    """What a user does with their connections. Another user's are as if they were not there."""
+    """The connections of users. With a `user_id`, another user's connections are NotFound."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Connections:
         registry: Registry,
         items: ItemStore,
     ) -> None:
-        """Connect to the sources of `registry` that have an `auth`; what they fetch is `items`."""
+        """Connect to the sources of `registry` that have an `auth`."""
         self._store = store
         self._attempts = attempts
         self._known_credentials = credentials
@@ -87,8 +87,8 @@ class Connections:
     ) -> str:
         """The address of the provider's page to send the user to.
 
-        `session` is what identifies the user's browser session: they must come back in the same.
-        `connection_id` names one that is to be connected again, to the same account.
+        `session` identifies the user's browser session; they must come back in the same session.
+        `connection_id` names a connection to connect again, to the same account.
         """
         auth = self._code_auth(source)
         _check("session", session)
@@ -96,7 +96,7 @@ class Connections:
             raise InvalidInput("redirect_uri", "is not one of those that the source declares")
         if connection_id is not None:
             self._same_source(await self.get(connection_id, user_id=user_id), source)
-        rng = self._credentials.around.rng
+        rng = self._credentials.auth_context.rng
         consent = Consent(
             redirect_uri=redirect_uri, state=random_secret(rng), verifier=random_secret(rng)
         )
@@ -115,31 +115,31 @@ class Connections:
         return auth.consent_url(consent)
 
     async def finish(
-        self, *, user_id: str, session: str, redirect_uri: str, answered: Mapping[str, str]
+        self, *, user_id: str, session: str, redirect_uri: str, query: Mapping[str, str]
     ) -> Connection:
-        """Connect the account with what the provider's page sent the user back with.
+        """Connect the account after the provider's page has sent the user back.
 
-        `answered` is the query of the request that they came back with, and `redirect_uri` the
-        address, without its query, that they came back to.
+        `query` is the query of the request with which they came back, and `redirect_uri` its
+        address without the query.
         """
         _check("session", session)
-        state = answered.get("state", "")
+        state = query.get("state", "")
         _check("state", state)
         attempt = await self._attempts.take(
             _hash(state), session_hash=_hash(session), user_id=user_id
         )
         if attempt is None:
             raise InvalidInput(
-                "state", "is not known, was used before, or is older than 10 minutes: start again"
+                "state", "is unknown, was used before, or is older than 10 minutes: start again"
             )
         if redirect_uri != attempt.redirect_uri:
-            raise InvalidInput("redirect_uri", "is not where the provider was told to come back to")
+            raise InvalidInput("redirect_uri", "is not the address that was given to the provider")
         auth = self._code_auth(attempt.source)
         binding = _verifier_binding(user_id, attempt.source, attempt.state_hash)
         verifier = self._credentials.vault.open(attempt.sealed_verifier, binding)
         consent = Consent(redirect_uri=redirect_uri, state=Secret(state), verifier=verifier)
-        tokens = await auth.exchange(self._credentials.around, answered, consent)
-        return await self._keep(attempt.source, user_id, tokens, attempt.connection_id)
+        tokens = await auth.exchange(self._credentials.auth_context, query, consent)
+        return await self._save(attempt.source, user_id, tokens, attempt.connection_id)
 
     async def connect_with_token(
         self,
@@ -152,11 +152,12 @@ class Connections:
     ) -> Connection:
         """Connect an account by a token that the user copied from the provider.
 
-        `external_id` is what the provider calls the account: the same again gets the new token,
-        and makes no second connection. `connection_id` names the one whose token is replaced.
+        `external_id` is the provider's id of the account. If the user has connected that account
+        already, its connection gets the new token. `connection_id` names a connection whose token
+        is to be replaced.
         """
         if self.connects_by(source) is not ConnectBy.TOKEN:
-            raise InvalidInput("source", f"{source!r} is not connected by a token but on a page")
+            raise InvalidInput("source", f"{source!r} is connected on a page, not by a token")
         check_name("user_id", user_id)
         if external_id is not None:
             check_name("external_id", external_id)
@@ -164,45 +165,45 @@ class Connections:
         if connection_id is not None:
             self._same_source(await self.get(connection_id, user_id=user_id), source)
         tokens = Tokens(access=token, external_id=external_id)
-        return await self._keep(source, user_id, tokens, connection_id)
+        return await self._save(source, user_id, tokens, connection_id)
 
-    # ---- what is there -------------------------------------------------------------------------
+    # ---- finding, pausing and removing ---------------------------------------------------------
 
     async def get(self, connection_id: str, *, user_id: str | None = None) -> Connection:
-        """The connection; NotFound where it is not there or not that user's."""
+        """The connection; NotFound if it does not exist or belongs to another user."""
         return await self._store.get(connection_id, user_id=user_id)
 
-    async def meant(
+    async def resolve(
         self, source: str, *, user_id: str, connection_id: str | None = None
     ) -> Connection:
-        """The user's connection to `source` that is named, or else their only one."""
-        return await meant(self._store, source, user_id=user_id, given=connection_id)
+        """The user's connection to `source`: the named one, or their only one."""
+        return await resolve_connection(self._store, source, user_id=user_id, given=connection_id)
 
     async def of_user(
         self, user_id: str, *, limit: int = 50, after: str | None = None
     ) -> Sequence[Connection]:
-        """A user's connections; go on with `after`, the last id of the page before."""
+        """A user's connections; for the next page, pass the last id as `after`."""
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
         return await self._store.list_connections(user_id, limit=limit, after=after)
 
     async def of_account(self, source: str, external_id: str) -> Sequence[Connection]:
-        """Every user's connection to that account: whom an event of the provider's concerns."""
+        """All users' connections to that account, which an event of the provider concerns."""
         return await self._store.of_account(source, external_id)
 
     async def pause(self, connection_id: str, *, user_id: str | None = None) -> Connection:
-        """Let its jobs wait until it is resumed."""
+        """Pause the connection; its jobs wait until it is resumed."""
         return await self._store.pause(connection_id, user_id=user_id)
 
     async def resume(self, connection_id: str, *, user_id: str | None = None) -> Connection:
-        """Let its jobs go on; those that wait look again within five minutes."""
+        """Resume the connection; its waiting jobs go on within five minutes."""
         return await self._store.resume(connection_id, user_id=user_id)
 
-    async def withdrawn(self, connection: Connection, error: str) -> None:
-        """The user has withdrawn the authorization at the provider: they must sign in again.
+    async def mark_withdrawn(self, connection: Connection, error: str) -> None:
+        """Record that the user withdrew the authorization at the provider, and must sign in again.
 
-        Its jobs end at their next chunk, without a request. Nothing changes where the connection
-        has newer credentials than those of `connection`.
+        The connection's jobs end at their next chunk, without a request. Nothing changes if it has
+        newer credentials than `connection`.
         """
         await self._credentials.store.refuse(
             connection.id,
@@ -212,12 +213,12 @@ class Connections:
         )
 
     async def remove(self, connection_id: str, *, user_id: str | None = None) -> None:
-        """Forget it with its credentials and its items; records and coverage stay.
+        """Delete the connection, its credentials and its items; records and coverage stay.
 
-        The credentials are gone first, and with them the right to ask the provider; from that
-        moment no item is registered for it either. A worker that settles an item which is gone
-        writes nothing. Whatever is left here, by a crash, by one that registered at that very
-        moment or because there were too many, the sweeper deletes.
+        The credentials are deleted first; from then on nothing is requested from the provider, and
+        no item is registered. A worker that settles a deleted item writes nothing. The sweeper
+        deletes what is left: after a crash, of a registration at that very moment, or because there
+        were too many items.
         """
         await self._store.remove(connection_id, user_id=user_id)
         items = 0
@@ -230,19 +231,19 @@ class Connections:
 
     # ---- parts ---------------------------------------------------------------------------------
 
-    async def _keep(
+    async def _save(
         self, source: str, user_id: str, tokens: Tokens, connection_id: str | None
     ) -> Connection:
-        """Store the tokens: in the connection that was named, the account's, or a new one."""
+        """Store the tokens in the named connection, in the account's, or in a new one."""
         for _ in range(_TRIES_MAX):
-            kept = await self._keep_once(source, user_id, tokens, connection_id)
-            if kept is not None:
-                _log.info(LogEvent.CONNECTED, connection=kept.id, source=source, user=user_id)
-                return kept
-            # The same account was connected at the same moment: now it is there.
+            saved = await self._save_once(source, user_id, tokens, connection_id)
+            if saved is not None:
+                _log.info(LogEvent.CONNECTED, connection=saved.id, source=source, user=user_id)
+                return saved
+            # The same account was connected at the same moment: find that connection.
         raise Conflict("the same account is being connected over and over; try again")
 
-    async def _keep_once(
+    async def _save_once(
         self, source: str, user_id: str, tokens: Tokens, connection_id: str | None
     ) -> Connection | None:
         external_id = tokens.external_id
@@ -251,11 +252,11 @@ class Connections:
             known = await self._store.find(user_id, source, external_id)
         if connection_id is not None and known is not None and known.id != connection_id:
             raise Conflict(f"that account is connected already, as {known.id}")
-        there = connection_id or (None if known is None else known.id)
-        new_id = there or self._credentials.ids.new("conn")
+        existing_id = connection_id or (None if known is None else known.id)
+        new_id = existing_id or self._credentials.ids.new("conn")
         vault = self._credentials.vault
         sealed = seal(vault, tokens, new_id, user_id=user_id, source=source)
-        if there is None:
+        if existing_id is None:
             return await self._store.add(
                 NewConnection(
                     id=new_id,
@@ -273,37 +274,39 @@ class Connections:
             scopes=tokens.scopes,
             external_id=external_id,
         )
-        again = await self._store.reconnect(there, renewal, user_id=user_id)
-        if again is None:
-            raise Conflict(f"connection {there} is to another account; connect that one, or a new")
-        return again
+        reconnected = await self._store.reconnect(existing_id, renewal, user_id=user_id)
+        if reconnected is None:
+            raise Conflict(
+                f"connection {existing_id} is to another account; connect that one, or a new"
+            )
+        return reconnected
 
     def connects_by(self, source: str) -> ConnectBy:
-        """How users connect to that source; InvalidInput where they do not."""
+        """How users connect to that source; InvalidInput if they do not."""
         return ConnectBy.PAGE if isinstance(self._auth(source), CodeAuth) else ConnectBy.TOKEN
 
     def _auth(self, source: str) -> object:
         auth = self._registry.auths.get(source)
         if auth is None:
-            there_are = ", ".join(sorted(self._registry.auths)) or "none"
+            known_sources = ", ".join(sorted(self._registry.auths)) or "none"
             raise InvalidInput(
-                "source", f"{source!r} is not one that users connect to; there are: {there_are}"
+                "source", f"{source!r} is not one that users connect to; there are: {known_sources}"
             )
         return auth
 
     def _code_auth(self, source: str) -> CodeAuth:
         auth = self._auth(source)
         if not isinstance(auth, CodeAuth):
-            raise InvalidInput("source", f"{source!r} is not connected on a page, but by a token")
+            raise InvalidInput("source", f"{source!r} is connected by a token, not on a page")
         return auth
 
     @staticmethod
     def _same_source(connection: Connection, source: str) -> None:
         if connection.source != source:
-            raise InvalidInput("connection_id", f"{connection.id} is not to {source}")
+            raise InvalidInput("connection_id", f"{connection.id} is not a connection to {source}")
 
 
-async def meant(
+async def resolve_connection(
     store: ConnectionStore,
     source: str,
     *,
@@ -312,20 +315,20 @@ async def meant(
     title: str | None = None,
     field: str = "connection_id",
 ) -> Connection:
-    """The user's connection to `source` that is meant: the one that is named, or the only one."""
-    called = title or source
+    """The user's connection to `source`: the one that is `given`, or the only one."""
+    label = title or source
     if given is not None:
         named = await store.get(given, user_id=user_id)
         if named.source != source:
-            raise NotFound(f"there is no connection {given!r} to {called}")
+            raise NotFound(f"there is no connection {given!r} to {label}")
         return named
     connections = await store.list_connections(user_id, limit=LIST_MAX)
     found = [each for each in connections if each.source == source]
     if not found:
-        raise NotConnected(source, f"the user has not connected {called} yet")
+        raise NotConnected(source, f"the user has not connected {label} yet")
     if len(found) > 1:
         ids = ", ".join(each.id for each in found)
-        raise InvalidInput(field, f"the user has several accounts at {called}: {ids}")
+        raise InvalidInput(field, f"the user has several accounts at {label}: {ids}")
     return found[0]
 
 
@@ -335,7 +338,7 @@ def _check(field: str, value: str) -> None:
 
 
 def _check_token(token: Secret) -> None:
-    """Refuse at once what no request could carry; told without the text."""
+    """Refuse a token that no request can carry; the error does not quote it."""
     _check("token", token.reveal())
     text = one_line(token)
     if text != text.strip():
@@ -343,7 +346,7 @@ def _check_token(token: Secret) -> None:
 
 
 def _hash(text: str) -> str:
-    # Nothing to slow down: what is hashed is random already, or worth nothing without the rest.
+    # A fast hash is safe: the text is random, or worthless without the random state.
     return sha256(text.encode()).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""What people do to jobs: pause, resume, cancel, retry now.
+"""Control of jobs by people: pause, resume, cancel, retry now.
 
-Each reads the job, decides, and writes under the token it read. If the job moved meanwhile, the
-write finds nothing, and the decision is made anew from what is there now. So a retry that races the
-automatic thaw, or a cancel that races completion, ends in one of the legal outcomes, once.
+Each operation reads the job, decides, and writes under the token that it read. If the job changed
+meanwhile, nothing is written, and the operation starts again. So a retry that races with a thaw, or
+a cancel that races with the job's end, has exactly one of the legal outcomes.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
 from headgate.ports.signal import CONTROL, lane_topic
 
-#: A worker has this long to let go of a job that is being cancelled.
+#: How long a worker has to stop working on a job that is being cancelled.
 CANCEL_DEADLINE = timedelta(seconds=30)
 _TRIES_MAX = 10
 
-#: The change to make, or None where the job is already as it was asked to be.
+#: Returns the change to make, or None if the job already is as requested.
 Decide = Callable[[Job], JobChange | None]
 
 
 async def pause(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
-    """Stand still until resumed; a running job stops at its next checkpoint."""
+    """Pause the job until it is resumed; a running job stops at its next checkpoint."""
 
     def decide(job: Job) -> JobChange | None:
         match job.state:
@@ -34,7 +34,7 @@ async def pause(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
             case JobState.RUNNING:
                 return None if job.pause_requested else change.ask_pause(job)
             case JobState.PAUSED:
-                # A cool-down would end by itself; an operator's pause does not.
+                # A cool-down ends by itself; an operator's pause does not.
                 return None if job.reason is Reason.OPERATOR else change.keep_paused(job)
             case _:
                 raise _refused(job, "be paused")
@@ -43,7 +43,7 @@ async def pause(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
 
 
 async def resume(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
-    """Go on from where it stopped; takes back a pause that has not taken effect yet."""
+    """Resume the job from where it stopped; withdraws a pause that has not taken effect yet."""
 
     def decide(job: Job) -> JobChange | None:
         match job.state:
@@ -60,7 +60,7 @@ async def resume(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job
 
 
 async def retry_now(rt: Runtime, job_id: str, *, user_id: str | None = None) -> Job:
-    """Try again at once: ends a pause, and brings a failed job back."""
+    """Run a paused or failed job again at once."""
 
     def decide(job: Job) -> JobChange | None:
         match job.state:
@@ -81,7 +81,7 @@ async def cancel(
     user_id: str | None = None,
     deadline: timedelta = CANCEL_DEADLINE,
 ) -> Job:
-    """End the job: at once where nobody holds it, else as soon as its worker lets go."""
+    """Cancel the job: at once if no worker has it, else as soon as its worker stops."""
 
     def decide(job: Job) -> JobChange | None:
         match job.state:
@@ -100,10 +100,10 @@ async def cancel(
 async def _apply(rt: Runtime, job_id: str, user_id: str | None, decide: Decide) -> Job:
     for _ in range(_TRIES_MAX):
         job = await rt.store.get(job_id, user_id=user_id)
-        wanted = decide(job)
-        if wanted is None:
+        requested = decide(job)
+        if requested is None:
             return job
-        after = await rt.store.settle(wanted)
+        after = await rt.store.settle(requested)
         if after is not None:
             await rt.signal.announce(CONTROL)
             if after.state is JobState.PENDING:
@@ -115,6 +115,6 @@ async def _apply(rt: Runtime, job_id: str, user_id: str | None, decide: Decide) 
 def _refused(job: Job, what: str) -> IllegalTransition:
     if job.state is JobState.CANCELLED:
         return JobCancelled(
-            f"job {job.id} is cancelled and cannot {what}; what is imported stays: start a new job"
+            f"job {job.id} is cancelled and cannot {what}; imported data stays: start a new job"
         )
     return IllegalTransition(f"job {job.id} is {job.state.value} and cannot {what}")

@@ -1,12 +1,12 @@
-"""Credentials of connections: opening them for a chunk, and renewing them one worker at a time.
+"""The credentials of connections: opening them for a chunk, and renewing them.
 
-Of all processes one renews a connection's tokens, under a lease on its row; of all tasks in a
-process, one asks for it. New tokens are stored before anybody uses them. Where the provider
-refuses, the row is read again before that is believed: another worker may have been quicker, and
-then what was refused is only old.
+One worker at a time renews a connection's tokens, under a lease on its row, and in a process one
+task asks for the lease. New tokens are stored before they are used. If the provider refuses, the
+row is read again: another worker may have renewed the tokens already, and then only the old ones
+were refused.
 
-A renewal, once begun, is not interrupted: a pair of tokens that the provider has given out and
-nobody has stored may be the only good one there is.
+A renewal is not interrupted once it has begun: tokens that the provider has issued and nobody has
+stored may be the only valid ones.
 """
 
 import asyncio
@@ -37,71 +37,73 @@ from headgate.model.states import ConnectionState
 from headgate.ports.auth import Auth, AuthContext, TokenPlacement, Vault
 from headgate.ports.connections import CredentialStore, Renewal
 
-#: One renewal: longer than the token endpoint is given to answer, and the store to come back.
+#: The lease of one renewal, longer than the token endpoint and the store may take to answer.
 LEASE = timedelta(seconds=60)
-#: While another worker renews, look at the row this often, and then put the job off.
+#: While another worker renews, the row is read this often, this many times; then the job waits.
 LOOK_S = 0.5
 LOOKS_MAX = 40
 PUT_OFF = timedelta(seconds=15)
-#: After a refusal, give a worker that lost its lease this long to store what it got.
+#: After a refusal, a worker that lost its lease has this long to store the tokens that it got.
 SECOND_LOOK_S = 2.0
-#: A store that does not take the new tokens is asked again after each of these.
-KEEP_RESTS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-#: A paused connection is looked at again after this.
+#: The waits between the tries to store new tokens.
+SAVE_RESTS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+#: A job checks a paused connection again after this time.
 PAUSED_LOOK = timedelta(minutes=5)
 
 _log = get_logger(__name__)
 
 
 class Credentials:
-    """The credentials of all connections, as one process sees them."""
+    """The credentials of all connections, for one process."""
 
-    def __init__(self, store: CredentialStore, vault: Vault, around: AuthContext, ids: Ids) -> None:
-        """Keep them in `store`, encrypted by `vault`."""
+    def __init__(
+        self, store: CredentialStore, vault: Vault, auth_context: AuthContext, ids: Ids
+    ) -> None:
+        """Store the credentials in `store`, encrypted by `vault`."""
         self.store = store
         self.vault = vault
-        self.around = around
+        self.auth_context = auth_context
         self.ids = ids
-        self._clock = around.clock
-        #: By connection: whoever asks meanwhile waits for the same renewal.
+        self._clock = auth_context.clock
+        #: The running renewals, by connection; all tasks that need one wait for the same renewal.
         self._renewing: dict[str, asyncio.Task[OpenCredentials]] = {}
 
     async def open(
         self, auth: Auth, connection_id: str, *, user_id: str, source: str
     ) -> "ConnectionTokens":
-        """A connection's credentials for one chunk.
+        """Open a connection's credentials for one chunk.
 
-        Raises AuthExpired where the account must be connected first, or again, and
-        ConnectionPaused where somebody paused it.
+        Raises AuthExpired if the account must be connected again, and ConnectionPaused if the
+        connection is paused.
         """
-        held = await self._read(connection_id, user_id)
-        if held.connection.source != source:
+        opened = await self._read(connection_id, user_id)
+        if opened.connection.source != source:
             raise AuthExpired(f"connection {connection_id} is not to {source}: connect the account")
-        self._check(held.connection)
-        return ConnectionTokens(self, auth, held)
+        self._check(opened.connection)
+        return ConnectionTokens(self, auth, opened)
 
     async def close(self) -> None:
-        """Let renewals that are under way come to their end, for as long as a lease lasts."""
+        """Wait for running renewals to end, at most for the time of a lease."""
         if self._renewing:
             await asyncio.wait(self._renewing.values(), timeout=LEASE.total_seconds())
 
     # ---- renewing ------------------------------------------------------------------------------
 
     async def renew(self, auth: Auth, old: OpenCredentials) -> OpenCredentials:
-        """Newer credentials than these, by whoever gets them."""
+        """Newer credentials than `old`, renewed by this worker or by another."""
         key = old.connection.id
         task = self._renewing.get(key)
         if task is None:
             task = asyncio.create_task(self._renew(auth, old), name=f"renew {key}")
             self._renewing[key] = task
             task.add_done_callback(lambda done: self._ended(key, done))
-        # Shielded: whoever waits may be told to stop; the renewal goes on to its end.
+        # Shielded: the waiting task may be interrupted, but the renewal must reach its end.
         return await asyncio.shield(task)
 
     def _ended(self, key: str, task: asyncio.Task[OpenCredentials]) -> None:
         del self._renewing[key]
         if not task.cancelled():
-            # Everybody who waited may have left; then nobody else looks at it.
+            # Retrieved, because all waiting tasks may be gone, and asyncio would warn.
             task.exception()
 
     async def _renew(self, auth: Auth, old: OpenCredentials) -> OpenCredentials:
@@ -110,54 +112,54 @@ class Credentials:
         for look in range(LOOKS_MAX):
             if look:
                 await self._clock.sleep(LOOK_S)
-            row = await self._read(connection.id, connection.user_id)
-            if row.connection.version != connection.version:
-                return self._usable(row)
-            self._usable(row)
-            if not auth.refreshes or row.refresh is None:
-                said = "there is nothing to renew them with"
-                return await self._refuse(row, ConnectionReason.EXPIRED, said)
+            current = await self._read(connection.id, connection.user_id)
+            if current.connection.version != connection.version:
+                return self._usable(current)
+            self._usable(current)
+            if not auth.refreshes or current.refresh is None:
+                message = "there is no refresh token to renew them with"
+                return await self._record_refusal(current, ConnectionReason.EXPIRED, message)
             if await self.store.lease(
                 connection.id, version=connection.version, holder=holder, term=LEASE
             ):
-                return await self._exchange(auth, row, holder)
-        raise Deferred(PUT_OFF, "another worker has been renewing the credentials for long")
+                return await self._exchange(auth, current, holder)
+        raise Deferred(PUT_OFF, "another worker is still renewing the credentials")
 
     async def _exchange(self, auth: Auth, old: OpenCredentials, holder: str) -> OpenCredentials:
         assert old.refresh is not None
         try:
-            tokens = await auth.refresh(self.around, old.refresh)
+            tokens = await auth.refresh(self.auth_context, old.refresh)
         except GrantRefused as refusal:
-            return await self._refused(old, refusal)
+            return await self._confirm_refusal(old, refusal)
         except BaseException:
-            # It says nothing about the credentials: let another try. If even that fails, the lease
-            # ends by itself.
+            # The error says nothing about the credentials, so another worker may try. If even the
+            # release fails, the lease expires.
             with suppress(HeadgateError):
                 await self.store.release(old.connection.id, holder=holder)
             raise
-        return await self._keep(old, tokens)
+        return await self._save(old, tokens)
 
-    async def _keep(self, old: OpenCredentials, tokens: Tokens) -> OpenCredentials:
-        """Store new tokens, across an outage of the store, and only then give them out."""
+    async def _save(self, old: OpenCredentials, tokens: Tokens) -> OpenCredentials:
+        """Store new tokens, also across an outage of the store, and then return them."""
         connection = old.connection
-        # A provider that gives no new refresh token means the old one.
+        # Without a new refresh token, the old one stays valid.
         whole = msgspec.structs.replace(tokens, refresh=tokens.refresh or old.refresh)
         sealed = seal(
             self.vault, whole, connection.id, user_id=connection.user_id, source=connection.source
         )
         renewal = Renewal(sealed=sealed, expires_at=tokens.expires_at, scopes=tokens.scopes)
-        after = await self._store_surely(connection, renewal)
+        after = await self._write_surely(connection, renewal)
         if after is None:
-            # There are newer ones: another's, or these, by a write whose outcome was not told.
+            # Newer credentials are there: another worker's, or these, by a write without an answer.
             return self._usable(await self._read(connection.id, connection.user_id))
         _log.info(LogEvent.CREDENTIALS_RENEWED, connection=connection.id, source=connection.source)
         return self._usable(
             OpenCredentials(connection=after, access=whole.access, refresh=whole.refresh)
         )
 
-    async def _store_surely(self, connection: Connection, renewal: Renewal) -> Connection | None:
-        """Store it, across an outage: nothing else in the world knows these tokens."""
-        for rest_s in KEEP_RESTS_S:
+    async def _write_surely(self, connection: Connection, renewal: Renewal) -> Connection | None:
+        """Store the renewal, with retries: these tokens exist nowhere else."""
+        for rest_s in SAVE_RESTS_S:
             try:
                 return await self.store.renew(connection.id, renewal, version=connection.version)
             except StoreError as error:
@@ -169,28 +171,30 @@ class Credentials:
                 await self._clock.sleep(rest_s)
         return await self.store.renew(connection.id, renewal, version=connection.version)
 
-    async def _refused(self, old: OpenCredentials, refusal: GrantRefused) -> OpenCredentials:
-        """The provider gives no new tokens: believe it only if nobody else has got some."""
+    async def _confirm_refusal(
+        self, old: OpenCredentials, refusal: GrantRefused
+    ) -> OpenCredentials:
+        """Record that the provider refused to renew, unless another worker has newer tokens."""
         connection = old.connection
         for rest_s in (0.0, SECOND_LOOK_S):
             await self._clock.sleep(rest_s)
-            row = await self._read(connection.id, connection.user_id)
-            if row.connection.version != connection.version:
-                return self._usable(row)
-        return await self._refuse(old, ConnectionReason.GRANT_REFUSED, str(refusal))
+            current = await self._read(connection.id, connection.user_id)
+            if current.connection.version != connection.version:
+                return self._usable(current)
+        return await self._record_refusal(old, ConnectionReason.GRANT_REFUSED, str(refusal))
 
-    async def _refuse(
-        self, old: OpenCredentials, reason: ConnectionReason, said: str
+    async def _record_refusal(
+        self, old: OpenCredentials, reason: ConnectionReason, message: str
     ) -> OpenCredentials:
-        """Note that the account must be connected again, and raise; unless there are newer ones."""
+        """Record that the user must connect again and raise, or return newer credentials."""
         connection = old.connection
-        noted = await self.store.refuse(
-            connection.id, version=connection.version, reason=reason, error=redact(said)
+        recorded = await self.store.refuse(
+            connection.id, version=connection.version, reason=reason, error=redact(message)
         )
-        if noted is None:
-            row = await self._read(connection.id, connection.user_id)
-            if row.connection.version != connection.version:
-                return self._usable(row)
+        if recorded is None:
+            current = await self._read(connection.id, connection.user_id)
+            if current.connection.version != connection.version:
+                return self._usable(current)
         _log.warning(
             LogEvent.NEEDS_REAUTH,
             connection=connection.id,
@@ -199,42 +203,42 @@ class Credentials:
         )
         raise GrantRefused(
             f"{connection.source} no longer accepts the credentials of connection "
-            f"{connection.id} ({said}): the account must be connected again"
+            f"{connection.id} ({message}): the account must be connected again"
         )
 
-    async def reject(self, held: OpenCredentials, said: str) -> None:
-        """The provider refused a token that it had just given out."""
+    async def reject(self, opened: OpenCredentials, message: str) -> None:
+        """Record that the provider refused a token that it had just issued."""
         with suppress(GrantRefused):
-            await self._refuse(held, ConnectionReason.ACCESS_REFUSED, said)
+            await self._record_refusal(opened, ConnectionReason.ACCESS_REFUSED, message)
 
     # ---- parts ---------------------------------------------------------------------------------
 
     async def _read(self, connection_id: str, user_id: str) -> OpenCredentials:
         try:
-            linked = await self.store.linked(connection_id, user_id=user_id)
+            sealed = await self.store.get_sealed(connection_id, user_id=user_id)
         except NotFound:
-            # Not to be connected again: a new connection is another one.
+            # Terminal: connecting the account again makes another connection.
             raise Terminal(
-                f"there is no connection {connection_id} of user {user_id} any more: connect the "
-                "account, and start anew"
+                f"connection {connection_id} of user {user_id} no longer exists: connect the "
+                "account and start a new job"
             ) from None
-        return unseal(self.vault, linked)
+        return unseal(self.vault, sealed)
 
-    def _usable(self, held: OpenCredentials) -> OpenCredentials:
-        # A pause stops the next chunk, not one that is under way.
-        if held.connection.state is ConnectionState.NEEDS_REAUTH:
-            self._check(held.connection)
-        return held
+    def _usable(self, opened: OpenCredentials) -> OpenCredentials:
+        # A pause stops the next chunk, not the present one.
+        if opened.connection.state is ConnectionState.NEEDS_REAUTH:
+            self._check(opened.connection)
+        return opened
 
     def _check(self, connection: Connection) -> None:
         match connection.state:
             case ConnectionState.ACTIVE:
                 return
             case ConnectionState.NEEDS_REAUTH:
-                said = f" ({connection.error})" if connection.error else ""
+                message = f" ({connection.error})" if connection.error else ""
                 raise AuthExpired(
                     f"connection {connection.id} to {connection.source} must be connected again: "
-                    f"{connection.reason.value}{said}"
+                    f"{connection.reason.value}{message}"
                 )
             case ConnectionState.PAUSED:
                 raise ConnectionPaused(
@@ -246,42 +250,42 @@ class Credentials:
 
 
 class ConnectionTokens:
-    """One connection's credentials for one chunk: what the HTTP client is given."""
+    """One connection's credentials for one chunk, as the HTTP client uses them."""
 
-    def __init__(self, credentials: Credentials, auth: Auth, held: OpenCredentials) -> None:
-        """Begin with what the row holds."""
+    def __init__(self, credentials: Credentials, auth: Auth, opened: OpenCredentials) -> None:
+        """Begin with the stored credentials."""
         self._credentials = credentials
         self._auth = auth
-        self._held = held
-        self._clock = credentials.around.clock
-        #: Renewing ahead of time did not work; what there is will do for this chunk.
-        self._makes_do = False
+        self._opened = opened
+        self._clock = credentials.auth_context.clock
+        #: The tokens were renewed, or an early renewal failed: do not renew early in this chunk.
+        self._stop_renewing = False
 
-    async def placed(self) -> TokenPlacement:
-        """An access token that is good now."""
-        over = self._ends_within(0.0)
-        soon = self._ends_within(self._auth.refresh_margin_s)
-        if over or (soon and not self._makes_do):
+    async def place_token(self) -> TokenPlacement:
+        """The headers and parameters of a valid access token."""
+        expired = self._ends_within(0.0)
+        expiring = self._ends_within(self._auth.refresh_margin_s)
+        if expired or (expiring and not self._stop_renewing):
             try:
                 await self.renew()
             except (Retryable, Deferred) as error:
-                if over:
+                if expired:
                     raise
-                # There is time left until it ends: no reason to stop for.
+                # The token is still valid, so the chunk goes on with it.
                 _log.warning(LogEvent.RENEWAL_PUT_OFF, error=describe_error(error))
-                self._makes_do = True
-        return self._auth.placed(self._held.access)
+                self._stop_renewing = True
+        return self._auth.place_token(self._opened.access)
 
     async def renew(self) -> None:
-        """Newer credentials than those that were placed last."""
-        self._held = await self._credentials.renew(self._auth, self._held)
-        # A provider may return the same tokens while they are good; once a chunk is enough.
-        self._makes_do = True
+        """Get newer credentials than those of the last request."""
+        self._opened = await self._credentials.renew(self._auth, self._opened)
+        # A provider may return the same tokens while they are valid; one renewal a chunk is enough.
+        self._stop_renewing = True
 
-    async def refused(self, said: str) -> None:
-        """The provider refused new ones too."""
-        await self._credentials.reject(self._held, said)
+    async def reject(self, message: str) -> None:
+        """Record that the provider refused the new token too."""
+        await self._credentials.reject(self._opened, message)
 
     def _ends_within(self, seconds: float) -> bool:
-        ends = self._held.connection.expires_at
+        ends = self._opened.connection.expires_at
         return ends is not None and ends <= self._clock.now() + timedelta(seconds=seconds)

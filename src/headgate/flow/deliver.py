@@ -1,7 +1,7 @@
-"""Delivering one chunk: write what was read to the sync's destination.
+"""Delivery of one chunk to the sync's destination.
 
-The destination is opened before anything is read: what could not be delivered need not be asked
-for. What goes wrong here is the destination's fault, and its breaker's business.
+The destination is opened before the chunk is read, because a chunk that cannot be delivered need
+not be read. Errors here are the destination's, and open its breaker.
 """
 
 from collections.abc import Iterator
@@ -19,26 +19,26 @@ from headgate.ports.connector import Batch, Chunk, Destination, Http, WriteResul
 
 
 class OpenDestination(msgspec.Struct, frozen=True):
-    """A destination that lets us in."""
+    """A destination whose API is open."""
 
     destination: Destination
     api: Http | None
 
 
 async def open_destination(rt: Runtime, sync: Sync, job: Job) -> OpenDestination | None:
-    """The sync's destination, ready to be written to; None where the records are stored here."""
+    """The sync's destination, ready for writes; None if the records are stored here."""
     destination = sync.destination
     if destination is None:
         return None
     connection_id = job.destination_connection_id
     gate = rt.gates.of(budget_of(destination), job.lane, connection_id or job.connection_id)
-    with _blaming(destination):
+    with _blame(destination):
         api = await open_api(rt, destination, connection_id, job, gate)
     return OpenDestination(destination, api)
 
 
 async def deliver(rt: Runtime, job: Job, chunk: Chunk, to: OpenDestination) -> WriteResult:
-    """Write the chunk's records; what the destination made of them."""
+    """Write the chunk's records; returns the destination's result."""
     if not chunk.records:
         return WriteResult()
     batch = Batch(
@@ -52,19 +52,19 @@ async def deliver(rt: Runtime, job: Job, chunk: Chunk, to: OpenDestination) -> W
         clock=rt.clock,
         api=to.api,
     )
-    with _blaming(to.destination):
+    with _blame(to.destination):
         return await to.destination.write(batch) or WriteResult()
 
 
 @contextmanager
-def _blaming(destination: Destination) -> Iterator[None]:
-    """What goes wrong in here is not the source's fault."""
+def _blame(destination: Destination) -> Iterator[None]:
+    """Mark every error in the block as the destination's."""
     try:
         yield
     except SourceError as error:
         error.provider = error.provider or destination.name
         raise
     except Exception as error:
-        blamed = Transient(describe_error(error))
-        blamed.provider = destination.name
-        raise blamed from error
+        failure = Transient(describe_error(error))
+        failure.provider = destination.name
+        raise failure from error

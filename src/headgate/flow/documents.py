@@ -1,6 +1,6 @@
-"""What is told of connections and items: the API's answers, and what `--json` prints.
+"""The JSON documents of connections and items, for the API and for `--json`.
 
-Explicit lists of fields: what is added to a row tomorrow is not told until it is added here.
+The fields are listed explicitly, so a new column is not shown until it is added here.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +17,7 @@ T = TypeVar("T")
 
 
 def connection_document(connection: Connection, *, operator: bool = True) -> JsonObject:
-    """A user's link to a provider, without what is secret about it.
-
-    What went wrong in the words of programs is for operators; users have the message.
-    """
+    """The document of a connection, without its credentials; errors are for operators alone."""
     return _plain(
         {
             "id": connection.id,
@@ -40,7 +37,7 @@ def connection_document(connection: Connection, *, operator: bool = True) -> Jso
 
 
 def item_document(item: Item, *, operator: bool = True) -> JsonObject:
-    """A thing that is fetched by itself, and how it stands; the error is for operators."""
+    """The document of an item; errors are for operators alone."""
     return _plain(
         {
             "id": item.id,
@@ -67,16 +64,18 @@ def item_document(item: Item, *, operator: bool = True) -> JsonObject:
     )
 
 
-def page_document(found: Sequence[T], limit: int, shown: Callable[[T], JsonObject]) -> JsonObject:
-    """The first `limit` of what was found, and the id to go on after where that is not all.
+def page_document(
+    found: Sequence[T], limit: int, to_document: Callable[[T], JsonObject]
+) -> JsonObject:
+    """A page of the first `limit` rows, with the id of the last one if there are more.
 
-    Whoever fills a page asks for one more than it holds: so it is known whether there is another.
+    The caller reads one row more than `limit`, which shows whether there is another page.
     """
-    data = [shown(each) for each in found[:limit]]
+    data = [to_document(each) for each in found[:limit]]
     return {"data": data, "next_cursor": data[-1]["id"] if len(found) > limit else None}
 
 
-def _plain(told: dict[str, object]) -> JsonObject:
-    """As JSON has it: times and states as texts."""
-    plain: dict[str, object] = msgspec.to_builtins(told)
+def _plain(fields: dict[str, object]) -> JsonObject:
+    """The fields as JSON values: times and states become texts."""
+    plain: dict[str, object] = msgspec.to_builtins(fields)
     return plain

@@ -1,9 +1,8 @@
-"""Making sure that a sync will look at a connection: by a new job, or by the one that is active.
+"""Ensuring that a sync runs for a connection: by a new job, or by the job that is active.
 
-Whoever notes something that a job is to see to, such as a webhook or a schedule, calls this after
-it is durable. When it returns, a chunk of that job begins later than that: nothing is polled, and
-nobody sleeps. A job that fails or is cancelled before has no successor: what was noted waits for
-the next call.
+A webhook or a schedule calls this after it has durably stored new work for the job. Some chunk of
+the job then begins after the call, so no work is missed and nobody polls. A job that fails or is
+cancelled before has no successor: the new work waits for the next call.
 """
 
 from headgate.base.errors import ActiveJobExists, Conflict, InvalidInput
@@ -16,20 +15,20 @@ from headgate.model.states import JOB, JobState
 from headgate.ports.signal import lane_topic
 from headgate.ports.store import SubmitResult
 
-#: Others may change the job between the look and the write: look again so often.
+#: Others may change the job between the read and the write; then it is read again, so many times.
 TRIES_MAX = 10
 
 
 async def ensure(rt: Runtime, request: JobRequest, *, restart: bool = False) -> SubmitResult:
-    """Submit the job, or have the active one of its sync and connection look again.
+    """Submit the job, or make the active job of its sync and connection run again.
 
-    A job that sleeps without need looks at once: from where it stands, or with `restart` from the
-    beginning. One that a worker has begins anew where it would have ended or gone to sleep. One
-    that waits for its provider, or is paused, looks when its time comes. A backfill looks at its
-    days and nothing else: it is ActiveJobExists, and so is another user's job.
+    A sleeping job with nothing to wait for runs at once, from its cursor or, with `restart`, from
+    the beginning. A job that a worker has claimed starts again where it would end or rest. A job
+    that is paused or waits for its provider runs when its time comes. An active backfill, or
+    another user's job, raises ActiveJobExists.
     """
     if request.mode == Mode.HISTORY:
-        raise InvalidInput("mode", "a backfill reads its days once; submit it")
+        raise InvalidInput("mode", "a backfill reads its days once; use submit instead")
     for _ in range(TRIES_MAX):
         try:
             return await submit(rt, request)
@@ -37,12 +36,12 @@ async def ensure(rt: Runtime, request: JobRequest, *, restart: bool = False) -> 
             job = await rt.store.get(active.job_id)
         if job.mode is Mode.HISTORY or job.user_id != request.user_id:
             raise ActiveJobExists(job.id)
-        wanted = _look_again(job, restart=restart)
-        if wanted is None:
+        rerun = _rerun_change(job, restart=restart)
+        if rerun is None:
             if job.state in JOB.terminal:
                 continue
             return SubmitResult(job, created=False)
-        after = await rt.store.settle(wanted)
+        after = await rt.store.settle(rerun)
         if after is not None:
             if after.state is JobState.PENDING:
                 await rt.signal.announce(lane_topic(after.lane))
@@ -50,8 +49,8 @@ async def ensure(rt: Runtime, request: JobRequest, *, restart: bool = False) -> 
     raise Conflict(f"the active job of sync {request.sync!r} keeps changing; try again")
 
 
-def _look_again(job: Job, *, restart: bool) -> JobChange | None:
-    """The change that makes the job look again; None where it will, or has ended."""
+def _rerun_change(job: Job, *, restart: bool) -> JobChange | None:
+    """The change that makes the job run again; None if it will anyway, or has ended."""
     if job.state is JobState.RUNNING and not job.rerun:
         return change.ask_rerun(job)
     asleep = job.state is JobState.PENDING and job.turn is None

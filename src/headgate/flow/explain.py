@@ -1,8 +1,8 @@
-"""What a user is told of a job: what happened, what happens next, and what to do.
+"""The message about a job for its user: what happened, what happens next, and what to do.
 
-It is written from the job's state, its reason and the kind of its last error, never from what the
-error says: an address, a status or a parser's words help no user. Operators are told those apart.
-It names times, not how far off they are, so that it stays the same until something happens.
+The message depends on the job's state, its reason and the kind of its last error, never on the text
+of the error: an address, a status or a parser's message helps no user. Operators see the text. The
+message names times, not durations, so it stays the same until something happens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,8 @@ def user_message(
 ) -> str:
     """The message for the user.
 
-    `titles` are what people call the providers. `workers` are those that live, where that is known:
-    it matters to a job that `needs_worker`.
+    `titles` are the providers' names for people. `workers` are the live workers, if known; they
+    matter for a job that `needs_worker`.
     """
     if missing_worker(job, now=now, workers=workers) is not None:
         return _WITHOUT_WORKER[job.state]
@@ -54,14 +54,14 @@ def user_message(
 
 
 def needs_worker(job: Job, now: datetime) -> bool:
-    """Whether it waits for nothing but a worker: due, or lost by the one that had it."""
+    """Whether the job only waits for a worker: it is due, or its worker was lost."""
     if job.state is JobState.RUNNING:
         return job.lease_until is not None and job.lease_until < now
     return job.state is JobState.PENDING and (job.wake_at is None or job.wake_at <= now)
 
 
 def missing_worker(job: Job, *, now: datetime, workers: Sequence[Worker] | None) -> str | None:
-    """Why no worker takes the job, for operators; None where one does, or none is needed."""
+    """Why no worker takes the job, for operators; None if one does, or none is needed."""
     if workers is None or not needs_worker(job, now):
         return None
     if not workers:
@@ -70,11 +70,11 @@ def missing_worker(job: Job, *, now: datetime, workers: Sequence[Worker] | None)
         return None
     if any(job.sync in worker.abilities.syncs for worker in workers):
         return f"no running worker serves the {job.lane.value} lane"
-    return f"no running worker knows the sync {job.sync!r}"
+    return f"no running worker has the sync {job.sync!r}"
 
 
 def day_message(status: DayStatus, *, refused: bool, destination: str | None) -> str | None:
-    """Why a day is missing, or only partly there, for the user; None where nothing is wrong."""
+    """Why a day is missing or incomplete, for the user; None if nothing is wrong."""
     if status is DayStatus.FAILED:
         return "We tried several times and could not import this day."
     return f"{destination or 'We'} did not take some of this day's records." if refused else None
@@ -84,39 +84,39 @@ _SAFE = "What was imported so far is safe."
 _TRY_AGAIN = "Try again; if it stops again, ask support."
 _SUPPORT = "Ask support, and give them the support code."
 _WITHOUT_WORKER = {
-    JobState.PENDING: "Waiting for a worker, and none is running that can do this. "
+    JobState.PENDING: "Waiting for a worker: no worker that can do this is running. "
     "It starts as soon as one is.",
-    JobState.RUNNING: "Interrupted: the worker is gone, and no other is running that can do this. "
+    JobState.RUNNING: "Interrupted: the worker is gone, and no other that can do this is running. "
     "It goes on as soon as one is.",
 }
 
 
 def _running(job: Job) -> str:
-    held = " It will pause at its next checkpoint." if job.pause_requested else ""
+    pausing = " It will pause at its next checkpoint." if job.pause_requested else ""
     if job.mode is Mode.HISTORY:
-        return f"Syncing data for {job.progress.at}…{held}"
+        return f"Syncing data for {job.progress.at}…{pausing}"
     at = f" on {job.progress.at}" if job.progress.at else ""
-    return f"Working{at}.{held}"
+    return f"Working{at}.{pausing}"
 
 
-#: While it waits for its time.
+#: The message while the job waits for its time, by its reason.
 _WAITS = {
     Reason.RETRYING: "The last try failed; trying again {when}.",
-    Reason.RATE_LIMITED: "{who} lets us do only so much at a time; going on {when}.",
-    Reason.NO_LIMITER: "We cannot see how much {who} allows us now; looking again {when}.",
-    Reason.CONNECTION_PAUSED: "The connection to {who} is paused; looking again {when}.",
+    Reason.RATE_LIMITED: "{who} limits how much we may request; going on {when}.",
+    Reason.NO_LIMITER: "We cannot check how much {who} allows right now; trying again {when}.",
+    Reason.CONNECTION_PAUSED: "The connection to {who} is paused; checking again {when}.",
     Reason.DEFERRED: "Waiting for {who}; going on {when}.",
-    Reason.IDLE: "Nothing to do at the moment; looking again {when}.",
+    Reason.IDLE: "Nothing to do at the moment; checking again {when}.",
     Reason.RESCUED: "We were interrupted; starting again {when}.",
 }
 
 
 def _pending(job: Job, now: datetime, who: str) -> str:
     if job.reason is Reason.PROBE:
-        return f"Waiting for a worker to try whether {who} has recovered."
+        return f"Waiting for a worker to test whether {who} has recovered."
     if job.wake_at is not None and job.wake_at > now:
         text = _WAITS.get(job.reason, "Scheduled to start {when}.")
-        return text.format(who=who, when=_until(job.wake_at, now))
+        return text.format(who=who, when=_format_when(job.wake_at, now))
     if job.mode is Mode.HISTORY and job.started_at is not None and job.progress.at:
         return f"Waiting for a worker to go on with {job.progress.at}."
     return "Waiting for a worker."
@@ -128,11 +128,11 @@ def _paused(job: Job, now: datetime, who: str) -> str:
         case Reason.OPERATOR:
             return "Paused until it is resumed."
         case Reason.RECOVERING:
-            return f"{who} has recovered; going on {_until(job.wake_at, now)}."
+            return f"{who} has recovered; going on {_format_when(job.wake_at, now)}."
         case _ if job.wake_at is not None and job.wake_at <= now:
             return f"{busy} We will automatically resume once a trial request gets through."
         case _:
-            return f"{busy} We will automatically resume {_until(job.wake_at, now)}."
+            return f"{busy} We will automatically resume {_format_when(job.wake_at, now)}."
 
 
 def _cancelling(job: Job, now: datetime) -> str:
@@ -157,12 +157,12 @@ def _success(job: Job) -> str:
         again = " Start the same import again to try those days once more." if days else ""
         return f"Done, but {' and '.join(missing)}.{again}"
     if job.mode is Mode.HISTORY and job.progress.total == 0:
-        return "Done: every day was held already."
+        return "Done: every day was imported already."
     return "Done."
 
 
 _SETUP = "This import is not set up right on our side, so we stopped."
-#: What happened, by the kind of the error, where that is more than that the provider failed.
+#: What happened, by the kind of the error; for other kinds, the provider failed.
 _HAPPENED = {
     "Malformed": "{who} kept sending answers that we cannot read, so we stopped.",
     "Forbidden": "{who} does not let us read this, so we stopped.",
@@ -186,19 +186,19 @@ def _failed(job: Job, who: str) -> str:
     return f"{happened} {_SAFE} {_TRY_AGAIN if retryable else _SUPPORT}"
 
 
-def _until(at: datetime | None, now: datetime) -> str:
+def _format_when(at: datetime | None, now: datetime) -> str:
     if at is None:
         return "at once"
     return f"{'at' if at > now else 'since'} {format_time(at)}"
 
 
 def format_time(at: datetime) -> str:
-    """A time, for people: with its zone, and no finer than it needs to be."""
+    """A time for people, with its zone; without seconds if they are zero."""
     return f"{at:%Y-%m-%d %H:%M} UTC" if at.second == 0 else f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def span(seconds: float) -> str:
-    """A stretch of time, for people."""
+    """A duration for people."""
     whole = round(seconds)
     if whole >= 86_400:
         return f"{whole // 86_400}d{whole % 86_400 // 3600}h"

@@ -1,4 +1,4 @@
-"""Reading one chunk: tell the source where it stands, ask it, and check what it gave."""
+"""Reading of one chunk: build the source's context, call the source, and check the chunk."""
 
 from headgate.base.encoding import Json
 from headgate.base.errors import NoData
@@ -12,7 +12,7 @@ from headgate.ports.connector import Chunk, Context, Gate, Http
 
 
 async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
-    """The next chunk of `job`."""
+    """Read the next chunk of `job`."""
     gate = rt.gates.of(budget_of(sync.source), job.lane, job.connection_id)
     api = await open_api(rt, sync.source, job.connection_id, job, gate)
     try:
@@ -25,9 +25,9 @@ async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
 
 
 async def _high_water(rt: Runtime, job: Job) -> Json:
-    """Where a job in mode `since` that was given no time goes on.
+    """The stored high-water mark, for a job in mode `since` without a time.
 
-    Nobody moves the mark meanwhile: the job is the only active one of its sync and connection.
+    The mark does not move meanwhile: the job is the only active one of its sync and connection.
     """
     if job.mode is not Mode.SINCE or job.params.since is not None:
         return None
@@ -37,7 +37,7 @@ async def _high_water(rt: Runtime, job: Job) -> Json:
 def context(
     rt: Runtime, job: Job, gate: Gate, api: Http | None, *, high_water: Json = None
 ) -> Context:
-    """What the source is told."""
+    """The context of the source for the next chunk."""
     day = job.cursor_date
     return Context(
         job_id=job.id,

@@ -1,13 +1,13 @@
-"""Fetching items one by one: claim, fetch, settle; and nothing is held while somebody sleeps.
+"""Fetching of items one by one: claim, fetch, settle. No item stays claimed while a job sleeps.
 
-A batch ends early where the items after it would only meet the same: the budget is spent, the
-credentials are refused, the provider is down. Then what was not tried is given back first. Where
-something was fetched before that, the error is handed to the chunk, which commits what it has
-achieved; else it is raised, for the job to wait or to end by. An error that concerns one item alone
-is settled with it, and the batch goes on.
+An error that concerns one item is settled with it, and the batch goes on. A batch ends early if the
+other items would get the same error: the budget is spent, the credentials are refused, the provider
+is down. Then the items that were not tried are released first. If something was fetched before, the
+error goes into the chunk, which commits that first; otherwise it is raised, and the job waits or
+fails.
 
-A job knows that nothing is left for it although workers die: an item in the hands of another
-worker, alive or lost, is waited for until its claim ends.
+A job waits for the items that other workers have claimed until those claims end, so it does not end
+early even if those workers die.
 """
 
 from collections import deque
@@ -42,22 +42,22 @@ from headgate.ports.connector import Context, Fetch
 from headgate.ports.items import FetchAttempt, FetchedItems, ItemStore, NewItem, RegisterResult
 
 #: Items in one chunk, unless the source says otherwise. A worker that dies loses all of them, and
-#: each counts it.
+#: each counts a crash.
 BATCH = 10
-#: What has to wait for longer than this is looked at meanwhile: others may bring more.
+#: The longest and the shortest wait between two checks for due items.
 LOOK, LOOK_MIN = timedelta(minutes=15), timedelta(seconds=5)
-#: Others may change an item between the look and the write: look again so often.
+#: Others may change an item between the read and the write; then it is read again, so many times.
 CHANGE_TRIES_MAX = 5
 
 _log = get_logger(__name__)
 
-#: What is declared, by name.
+#: The declared collections, by name.
 Collections = Mapping[str, Collection]
 NO_COLLECTIONS: Collections = {}
 
 
 class ItemFetcher:
-    """What fetching needs at hand: one for each process."""
+    """Everything that the fetching of items needs; a process has one."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ItemFetcher:
         self.claims = ActiveClaims(items, clock, lease=lease, measurements=self.measurements)
 
     def add(self, items: Iterable[Item], *, seen_s: float) -> None:
-        """Keep what was claimed then."""
+        """Add items that were claimed at the monotonic time `seen_s`."""
         self.claims.add([ActiveClaim(item) for item in items], seen_s=seen_s)
 
 
@@ -93,10 +93,10 @@ async def fetch_due(
     limit: int,
     lane: Lane | None = None,
 ) -> FetchedItems:
-    """The connection's next due items, those of one lane or of both."""
+    """Fetch the connection's next due items, of one lane or of both."""
     items = fetching.items
     began_s = fetching.clock.monotonic()
-    taken = await items.claim(
+    claimed = await items.claim(
         collection,
         connection_id,
         limit=limit,
@@ -104,55 +104,55 @@ async def fetch_due(
         worker=fetching.worker,
         lane=lane,
     )
-    fetching.add(taken, seen_s=began_s)
-    done, error = await _fetch_all(fetching, ctx, fetch, taken)
+    fetching.add(claimed, seen_s=began_s)
+    done, error = await _fetch_all(fetching, ctx, fetch, claimed)
     if error is not None and not any(item.state in ITEM.terminal for item in done):
         raise error
-    if error is not None or len(taken) == limit:
-        # Who is cut short does not know what is left.
+    if error is not None or len(claimed) == limit:
+        # A batch that was full or ended early may have left due items.
         return FetchedItems(items=done, wait=NOW, error=error)
     due_s = await items.next_due_s(collection, connection_id, lane=lane)
     if due_s is None:
         return FetchedItems(items=done, wait=None)
     wait = min(timedelta(seconds=due_s), LOOK)
-    # What is due and was not to be had is in another's hands, or was until just now.
-    return FetchedItems(items=done, wait=wait if taken else max(wait, LOOK_MIN))
+    # An item that is due but could not be claimed belongs to another worker: wait a little.
+    return FetchedItems(items=done, wait=wait if claimed else max(wait, LOOK_MIN))
 
 
 async def _fetch_all(
-    fetching: ItemFetcher, ctx: Context, fetch: Fetch, taken: Sequence[Item]
+    fetching: ItemFetcher, ctx: Context, fetch: Fetch, claimed: Sequence[Item]
 ) -> tuple[Sequence[Item], Exception | None]:
-    """The items as they were left, and what ended the batch early, if anything did."""
-    waiting = deque(taken)
+    """Fetch these items; returns them after their attempts, and the error that ended the batch."""
+    waiting = deque(claimed)
     done: list[Item] = []
     transients = 0
     try:
         while waiting:
             error = None
-            # A worker that stood still must not ask for what is another's by now.
-            if fetching.claims.is_unsure:
-                await fetching.claims.keep()
+            # A worker that was frozen must not fetch an item that another worker has by now.
+            if fetching.claims.may_have_expired:
+                await fetching.claims.extend()
             if fetching.claims.has(waiting[0]):
                 after, error = await _fetch_one(fetching, ctx, fetch, waiting[0])
                 if after is not None:
                     done.append(after)
                 else:
-                    await fetching.claims.keep()
+                    await fetching.claims.extend()
             waiting.popleft()
             transients = transients + 1 if error and policy.is_transient(error) else 0
             if error is not None and policy.ends_batch(error, transients):
                 return done, error
     finally:
-        await _give_back(fetching, waiting)
+        await _release_untried(fetching, waiting)
     return done, None
 
 
 async def _fetch_one(
     fetching: ItemFetcher, ctx: Context, fetch: Fetch, item: Item
 ) -> tuple[Item | None, Exception | None]:
-    """One attempt: the item as it was left, if its claim held, and what went wrong, if anything."""
+    """Try one item; returns it after the attempt (None: the claim was lost), and the error."""
     began_s = fetching.clock.monotonic()
-    document, error = await _ask(ctx, fetch, item)
+    document, error = await _call_fetch(ctx, fetch, item)
     try:
         after = await settle_surely(
             fetching.items, fetching.clock, _change(fetching, item, error), document
@@ -160,25 +160,25 @@ async def _fetch_one(
     except StoreUnavailable:
         raise
     except Exception as refused:
-        # What the store does not take is malformed like any other answer.
+        # A document that the store refuses counts as a failed fetch.
         document, error = None, refused
         after = await settle_surely(fetching.items, fetching.clock, _change(fetching, item, error))
-    _let_go(fetching, item, after)
+    _drop_claim(fetching, item, after)
     attempt = FetchAttempt(
         item=item,
         after=after,
         document=document,
         error=error,
         duration_s=fetching.clock.monotonic() - began_s,
-        # What the last request through this gate left, where it counts.
+        # A gate without a budget has no such attribute.
         budget_remaining=getattr(ctx.gate, "remaining", None),
     )
-    _tell(fetching.collections.get(item.collection), attempt)
+    _report_attempt(fetching.collections.get(item.collection), attempt)
     return after, error
 
 
-def _let_go(fetching: ItemFetcher, item: Item, after: Item | None) -> None:
-    """Keep the claim no longer, and measure what became of the item."""
+def _drop_claim(fetching: ItemFetcher, item: Item, after: Item | None) -> None:
+    """Drop the claim, and count a lost claim or a retry."""
     if after is None:
         fetching.claims.lose(item)
         return
@@ -187,7 +187,7 @@ def _let_go(fetching: ItemFetcher, item: Item, after: Item | None) -> None:
         fetching.measurements.item_retries.add(item.collection)
 
 
-async def _ask(
+async def _call_fetch(
     ctx: Context, fetch: Fetch, item: Item
 ) -> tuple[Document, None] | tuple[None, Exception]:
     try:
@@ -202,40 +202,42 @@ async def _ask(
 def _change(fetching: ItemFetcher, item: Item, error: Exception | None) -> ItemChange:
     if error is None:
         return change.succeed(item)
-    said = describe_error(error)
+    message = describe_error(error)
     known = fetching.collections.get(item.collection)
     decision = policy.decide(item, error, ItemRetryPolicy() if known is None else known.retry)
     match decision:
         case RetryItem(after):
-            return change.fail(item, error=said, after=after)
+            return change.fail(item, error=message, after=after)
         case DeferItem(after, limited, counts):
-            return change.defer(item, after=after, error=said, limited=limited, counts=counts)
+            return change.defer(item, after=after, error=message, limited=limited, counts=counts)
         case GiveUp(limited):
-            return change.give_up(item, error=said, limited=limited)
+            return change.give_up(item, error=message, limited=limited)
         case Unavailable():
-            return change.find_nothing(item, reason=said)
+            return change.find_nothing(item, reason=message)
         case GiveBack():
             return change.release(item)
         case _:
             assert_never(decision)
 
 
-async def _give_back(fetching: ItemFetcher, waiting: Iterable[Item]) -> None:
-    """Release what was not tried, before anybody sleeps; what cannot be is left to its lease."""
-    kept = [item for item in waiting if fetching.claims.has(item)]
-    for item in kept:
+async def _release_untried(fetching: ItemFetcher, waiting: Iterable[Item]) -> None:
+    """Release the items that were not tried; if that fails, their leases expire."""
+    untried = [item for item in waiting if fetching.claims.has(item)]
+    for item in untried:
         fetching.claims.drop(item)
-    if not kept:
+    if not untried:
         return
     try:
-        released = await fetching.items.settle_many([(change.release(item), None) for item in kept])
+        released = await fetching.items.settle_many(
+            [(change.release(item), None) for item in untried]
+        )
         fetching.claims.count_lost(sum(item is None for item in released))
     except Exception as error:
-        _log.warning(LogEvent.ITEMS_NOT_RETURNED, count=len(kept), error=describe_error(error))
+        _log.warning(LogEvent.ITEMS_NOT_RETURNED, count=len(untried), error=describe_error(error))
 
 
-def _tell(collection: Collection | None, attempt: FetchAttempt) -> None:
-    """One event per attempt, whatever became of it; and the collection's own, where it has one."""
+def _report_attempt(collection: Collection | None, attempt: FetchAttempt) -> None:
+    """Log one event per attempt, and call the collection's `on_attempt`."""
     item, after, error = attempt.item, attempt.after, attempt.error
     _log.info(
         LogEvent.ITEM_FETCH,
@@ -256,12 +258,12 @@ class JobItems:
     """The items of one job's connection, for its source."""
 
     def __init__(self, fetching: ItemFetcher, job: Job) -> None:
-        """Work on those of the connection of `job`."""
+        """Use the items of the connection of `job`."""
         self._fetching = fetching
         self._job = job
 
     async def register(self, found: Sequence[NewItem]) -> RegisterResult:
-        """Note things that were found and are to be fetched."""
+        """Register items to fetch."""
         return await self._fetching.items.register(found)
 
     async def fetch_due(
@@ -285,18 +287,18 @@ class JobItems:
         )
 
     async def progress(self, collection: str) -> Progress:
-        """How many of the connection's items are over, of how many."""
+        """How many of the connection's items are finished, and the total."""
         items, connection_id = self._fetching.items, self._job.connection_id
         states = await items.progress_of_connection(collection, connection_id)
-        over = sum(states[state] for state in ITEM.terminal)
-        return Progress(done=over, total=sum(states.values()))
+        finished = sum(states[state] for state in ITEM.terminal)
+        return Progress(done=finished, total=sum(states.values()))
 
 
-# ---- what is not a worker's --------------------------------------------------------------------
+# ---- for operators -----------------------------------------------------------------------------
 
 
 async def reset_item(items: ItemStore, item_id: str, *, after: timedelta = NOW) -> Item:
-    """Start an item afresh, at once or after a while; whoever holds it is shut out."""
+    """Reset an item, so that it is fetched at once or after a while; any claim on it ends."""
     for _ in range(CHANGE_TRIES_MAX):
         reset = await items.settle(change.reset(await items.get(item_id), after=after))
         if reset is not None:

@@ -1,17 +1,17 @@
-"""The gate: every request to a provider asks the budget here first.
+"""The gate: every request to a provider first asks the budget here.
 
-A short wait is waited out on the spot; for a longer one the job is put off, so that it holds
-nothing while it sleeps.
+The gate waits out a short wait itself. For a longer wait it defers the job, so that the job has no
+claim while it sleeps.
 
-**While the limiter is away**, by the kind of work:
+**While the limiter is unreachable**, it depends on the kind of work:
 
-| work                       | what happens                                                    |
-|----------------------------|-----------------------------------------------------------------|
-| live, essential (metadata) | goes on, on a small share that each process counts for itself   |
-| live, anything else        | stops; the job waits, nothing is burnt                          |
-| backfill                   | stops; the job waits, nothing is burnt                          |
+| work                       | what happens                                                     |
+|----------------------------|------------------------------------------------------------------|
+| live, essential (metadata) | goes on with a small local share that each process counts itself |
+| live, anything else        | stops; the job waits, and no attempt is counted                  |
+| backfill                   | stops; the job waits, and no attempt is counted                  |
 
-What was spent from the share is told to the limiter when it is back.
+When the limiter is back, the requests from the local share are charged to it.
 """
 
 import asyncio
@@ -33,181 +33,188 @@ from headgate.policy.spending import local_share, paced_limit
 from headgate.ports.connector import Permit
 from headgate.ports.limiter import Limiter
 
-#: A wait up to this long is waited out; a longer one puts the job off. Well below the time that one
-#: chunk may take.
-PATIENCE_S = {Lane.HOT: 20.0, Lane.COLD: 15.0}
-#: So long in line for the pace, and a wait is not waited out any more.
-LINE_S_MAX = 45.0
-#: While the limiter is away, work that must wait for it looks again after this.
+#: The longest wait that the gate waits out itself; a longer one defers the job. It is well below
+#: the time that one chunk may take.
+WAIT_S_MAX = {Lane.HOT: 20.0, Lane.COLD: 15.0}
+#: A request that was in the queue of paced work for longer than this does not wait any more.
+QUEUE_S_MAX = 45.0
+#: While the limiter is unreachable, a job that needs it tries again after this time.
 LOOK_AGAIN = timedelta(seconds=30)
 
-#: After a 429 from a provider that has no budget and does not say how long.
+#: The wait after a 429 from a provider without a budget that does not say how long to wait.
 UNLIMITED_REST = timedelta(minutes=1)
-#: One that asks for a longer wait than this is not believed.
+#: The longest wait that we accept from such a provider.
 UNLIMITED_REST_S_MAX = 86_400.0
 
 _log = get_logger(__name__)
 
 
 class BudgetGate:
-    """The gates of one process: all of them before the same limiter."""
+    """The gate of one process, which asks the limiter for all of its jobs."""
 
     def __init__(self, limiter: Limiter, local: Limiter, clock: Clock, ids: Ids) -> None:
-        """Ask `limiter`; while it is away, essential live work asks `local`."""
+        """Ask `limiter`; while it is unreachable, essential live work asks `local`."""
         self._limiter = limiter
         self._local = local
         self._clock = clock
         self._ids = ids
-        #: Sent while the limiter was away, and not yet told to it.
+        #: Requests that were sent while the limiter was unreachable and are not charged to it yet.
         self._owed: Counter[tuple[Budget, BudgetRequest]] = Counter()
         self._away = False
-        #: Those who wait for their turn in backfill, by ledger; a line that nobody is in is gone.
-        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        #: The queues of paced requests, by ledger; an empty queue is dropped.
+        self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, budget: Budget | None, lane: Lane, connection_id: str) -> "JobGate":
-        """The gate for a job's requests; without a budget it stands open."""
+        """The gate for a job's requests; without a budget it grants every request."""
         return JobGate(self, budget, lane, connection_id)
 
     async def use(self, budget: Budget, *, connection_id: str | None = None) -> BudgetUse | None:
-        """How a budget stands; None while the limiter is away."""
+        """The use of a budget; None while the limiter is unreachable."""
         try:
             return await self._limiter.use(budget, connection_id=connection_id)
         except Exception as error:
             _log.warning(LogEvent.LIMITER_AWAY, error=describe_error(error))
             return None
 
-    async def enter(self, budget: Budget, ask: BudgetRequest, *, essential: bool) -> "SharedPermit":
+    async def acquire(
+        self, budget: Budget, request: BudgetRequest, *, essential: bool
+    ) -> "SharedPermit":
         """Wait for a grant, or raise BudgetSpent or LimiterUnreachable."""
-        patience_s = PATIENCE_S[ask.lane]
-        line = self._line(budget, ask)
-        if line is None:
-            return await self._pass(budget, ask, essential=essential, patience_s=patience_s)
-        came_s = self._clock.monotonic()
-        async with line:
-            waited_s = self._clock.monotonic() - came_s
-            # Whoever stood in line for long is not kept any longer: one try.
-            left_s = patience_s if waited_s <= LINE_S_MAX else 0.0
-            return await self._pass(budget, ask, essential=essential, patience_s=left_s)
+        wait_s_max = WAIT_S_MAX[request.lane]
+        queue = self._queue_for(budget, request)
+        if queue is None:
+            return await self._acquire(budget, request, essential=essential, wait_s_max=wait_s_max)
+        joined_s = self._clock.monotonic()
+        async with queue:
+            waited_s = self._clock.monotonic() - joined_s
+            # A request that was in the queue for long gets one try, without a wait.
+            left_s = wait_s_max if waited_s <= QUEUE_S_MAX else 0.0
+            return await self._acquire(budget, request, essential=essential, wait_s_max=left_s)
 
-    def _line(self, budget: Budget, ask: BudgetRequest) -> asyncio.Lock | None:
-        """Where paced work waits: first come, first served.
+    def _queue_for(self, budget: Budget, request: BudgetRequest) -> asyncio.Lock | None:
+        """The queue in which paced requests wait, first come, first served; None: no queue.
 
-        Those who were told to wait would else all come back at the same moment, and the quickest
-        would win every time.
+        Without it, all waiting requests would come back at the same moment, and the fastest would
+        win every time.
         """
-        limit = paced_limit(budget, ask.kind) if ask.lane is Lane.COLD else None
+        limit = paced_limit(budget, request.kind) if request.lane is Lane.COLD else None
         if limit is None:
             return None
-        key = budget.ledger_key(limit.scope, ask.connection_id)
-        return self._lines.setdefault(key, asyncio.Lock())
+        key = budget.ledger_key(limit.scope, request.connection_id)
+        return self._queues.setdefault(key, asyncio.Lock())
 
-    async def _pass(
-        self, budget: Budget, ask: BudgetRequest, *, essential: bool, patience_s: float
+    async def _acquire(
+        self, budget: Budget, request: BudgetRequest, *, essential: bool, wait_s_max: float
     ) -> "SharedPermit":
-        gives_up = self._clock.monotonic() + patience_s
+        give_up_at = self._clock.monotonic() + wait_s_max
         while True:
-            answer = await self._limiter.acquire(budget, ask, grant_id=self._ids.new("grant"))
+            answer = await self._limiter.acquire(budget, request, grant_id=self._ids.new("grant"))
             limiter = self._limiter
             if isinstance(answer, Unreachable):
-                self._is_away(answer)
-                if not (essential and ask.lane is Lane.HOT):
-                    raise LimiterUnreachable(LOOK_AGAIN, answer.said)
+                self._note_away(answer)
+                if not (essential and request.lane is Lane.HOT):
+                    raise LimiterUnreachable(LOOK_AGAIN, answer.error)
                 limiter = self._local
                 share = local_share(budget)
-                answer = await limiter.acquire(share, ask, grant_id=self._ids.new("grant"))
+                answer = await limiter.acquire(share, request, grant_id=self._ids.new("grant"))
             elif self._away or self._owed:
-                await self._is_back()
+                await self._note_back()
             if isinstance(answer, Granted):
                 if limiter is self._local:
-                    self._owed[budget, ask] += 1
-                    return LocalPermit(limiter, self._local, budget, ask, answer)
-                return SharedPermit(limiter, self._local, budget, ask, answer)
+                    self._owed[budget, request] += 1
+                    return LocalPermit(limiter, self._local, budget, request, answer)
+                return SharedPermit(limiter, self._local, budget, request, answer)
             assert isinstance(answer, Exhausted)
-            if self._clock.monotonic() + answer.wait_s > gives_up:
+            if self._clock.monotonic() + answer.wait_s > give_up_at:
                 limit = f" ({answer.limit})" if answer.limit else ""
                 raise BudgetSpent(
                     timedelta(seconds=answer.wait_s),
-                    f"the budget of {budget.source} is {answer.why.value}{limit}",
+                    f"the budget of {budget.source} is {answer.reason.value}{limit}",
                 )
             await self._clock.sleep(answer.wait_s)
 
-    def _is_away(self, answer: Unreachable) -> None:
+    def _note_away(self, answer: Unreachable) -> None:
         if not self._away:
             self._away = True
-            _log.warning(LogEvent.LIMITER_AWAY, error=answer.said)
+            _log.warning(LogEvent.LIMITER_AWAY, error=answer.error)
 
-    async def _is_back(self) -> None:
+    async def _note_back(self) -> None:
         if self._away:
             self._away = False
             _log.info(LogEvent.LIMITER_BACK, owed=self._owed.total())
         while self._owed:
-            (budget, ask), times = self._owed.popitem()
-            told = False
+            (budget, request), times = self._owed.popitem()
+            charged = False
             try:
-                await self._limiter.charge(budget, ask, times=times)
-                told = True
+                await self._limiter.charge(budget, request, times=times)
+                charged = True
             except Exception as error:
                 _log.warning(LogEvent.LIMITER_AWAY, error=describe_error(error))
                 return
             finally:
-                # Also where the job was cut off meanwhile: better told twice than never.
-                if not told:
-                    self._owed[budget, ask] += times
+                # Also if the job was interrupted meanwhile: better charged twice than never.
+                if not charged:
+                    self._owed[budget, request] += times
 
 
 class JobGate:
-    """The gate as a source sees it."""
+    """The gate for the requests of one job."""
 
     def __init__(
         self, gates: BudgetGate, budget: Budget | None, lane: Lane, connection_id: str
     ) -> None:
-        """Pass requests of this lane and connection."""
+        """Ask for requests of this lane and connection."""
         self._gates = gates
         self._budget = budget
         self._lane = lane
         self._connection_id = connection_id
-        #: What the last request left of the tightest window, where that is known.
+        #: What is left of the tightest window after the last request, if known.
         self.remaining: int | None = None
 
     def request(
         self, *, kind: str = "read", retry: bool = False, essential: bool = False
     ) -> AbstractAsyncContextManager[Permit]:
-        """A place for one request, given back when it is over."""
+        """A permit for one request; its slot is released at the end of the block."""
         if self._budget is None:
             return nullcontext(UnlimitedPermit())
-        ask = BudgetRequest(
+        request = BudgetRequest(
             lane=self._lane, connection_id=self._connection_id, kind=kind, retry=retry
         )
-        return self._limited(self._budget, ask, essential=essential)
+        return self._limited(self._budget, request, essential=essential)
 
     @asynccontextmanager
     async def _limited(
-        self, budget: Budget, ask: BudgetRequest, *, essential: bool
+        self, budget: Budget, request: BudgetRequest, *, essential: bool
     ) -> AsyncIterator[Permit]:
-        passed = await self._gates.enter(budget, ask, essential=essential)
-        self.remaining = passed.remaining
+        permit = await self._gates.acquire(budget, request, essential=essential)
+        self.remaining = permit.remaining
         try:
-            yield passed
+            yield permit
         finally:
-            await passed.leave()
+            await permit.release()
 
 
 class SharedPermit:
-    """A request that was granted."""
+    """The permit for a request that a limiter granted."""
 
     def __init__(
-        self, limiter: Limiter, local: Limiter, budget: Budget, ask: BudgetRequest, grant: Granted
+        self,
+        limiter: Limiter,
+        local: Limiter,
+        budget: Budget,
+        request: BudgetRequest,
+        grant: Granted,
     ) -> None:
-        """Tell `limiter` what becomes of it; what it does not hear, `local` does."""
+        """Report to `limiter`; a 429 that cannot be reported there goes to `local`."""
         self.remaining = grant.remaining
         self._limiter = limiter
         self._local = local
         self._budget = budget
-        self._ask = ask
+        self._ask = request
         self._grant = grant
 
-    async def saw(self, counts: Mapping[str, int]) -> None:
-        """The provider's own counts; one that is not told is told by the next answer."""
+    async def observe_counts(self, counts: Mapping[str, int]) -> None:
+        """Report the provider's own counts; if that fails, the next answer has them again."""
         try:
             await self._limiter.observe(self._budget, self._ask, self._grant, counts)
         except Exception as error:
@@ -215,24 +222,24 @@ class SharedPermit:
                 LogEvent.COUNTS_NOT_TOLD, source=self._budget.source, error=describe_error(error)
             )
 
-    async def refused(self, retry_after_s: float | None = None) -> RateLimited:
-        """The provider said 429; where nobody can be told, this process keeps to it alone."""
-        budget, ask = self._budget, self._ask
+    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
+        """Close the budget after a 429; if the limiter is unreachable, only for this process."""
+        budget, request = self._budget, self._ask
         try:
-            closed = await self._limiter.refused(budget, ask, retry_after_s=retry_after_s)
+            closed = await self._limiter.close_budget(budget, request, retry_after_s=retry_after_s)
         except Exception as error:
             _log.warning(
                 LogEvent.REFUSAL_NOT_TOLD, source=budget.source, error=describe_error(error)
             )
-            closed = await self._local.refused(budget, ask, retry_after_s=retry_after_s)
+            closed = await self._local.close_budget(budget, request, retry_after_s=retry_after_s)
         _log.warning(
             LogEvent.RATE_LIMITED, source=self._budget.source, until=closed.until.isoformat()
         )
         after = timedelta(seconds=closed.wait_s)
         return RateLimited(after, f"{self._budget.source} refused the request (429)")
 
-    async def leave(self) -> None:
-        """Give the slot back; one that is not given back is free after its lease."""
+    async def release(self) -> None:
+        """Release the slot; if that fails, it is free after its lease."""
         try:
             await self._limiter.release(self._budget, self._ask, self._grant)
         except Exception as error:
@@ -242,25 +249,29 @@ class SharedPermit:
 
 
 class LocalPermit(SharedPermit):
-    """A request that was granted from the share of this process, while the limiter is away."""
+    """The permit for a request from this process's share, while the limiter is unreachable."""
 
-    async def saw(self, counts: Mapping[str, int]) -> None:
-        """What everybody has used says nothing of the share, until it says that nothing is left."""
+    async def observe_counts(self, counts: Mapping[str, int]) -> None:
+        """Report only counts that have reached their limit.
+
+        The provider counts the requests of all processes, so any other count does not show how much
+        of the local share is left.
+        """
         limits = {limit.name: limit.amount for limit in self._budget.limits}
         spent = {name: count for name, count in counts.items() if count >= limits.get(name, count)}
-        await super().saw(spent)
+        await super().observe_counts(spent)
 
 
 class UnlimitedPermit:
-    """A request to a provider that has no budget: nothing counts it, and nothing holds it back."""
+    """The permit for a request to a provider without a budget; nothing counts or delays it."""
 
     remaining: int | None = None
 
-    async def saw(self, counts: Mapping[str, int]) -> None:
-        """Nobody keeps count."""
+    async def observe_counts(self, counts: Mapping[str, int]) -> None:
+        """Ignore the counts, because there is no budget."""
 
-    async def refused(self, retry_after_s: float | None = None) -> RateLimited:
-        """This job waits; the others find out for themselves."""
+    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
+        """The error that makes this job wait; other jobs are not affected."""
         if retry_after_s is None:
             return RateLimited(UNLIMITED_REST)
         wait_s = min(max(retry_after_s, 0.0), UNLIMITED_REST_S_MAX)

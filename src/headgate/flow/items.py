@@ -1,4 +1,4 @@
-"""What an application does with items: register, find, serve, reset and count them."""
+"""The items of an application: registering, finding, serving, resetting and counting them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -21,27 +21,27 @@ _NOW = timedelta(0)
 
 
 class ItemStats(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of one collection."""
+    """The counts of one collection's items."""
 
     name: str
     title: str
-    #: How many are in each state, zero included.
+    #: The number of items in each state, zero included.
     states: Mapping[ItemState, int]
-    #: Of the failed: how many have failed so often.
+    #: Failed items, by the number of their failures.
     retries: Mapping[int, int]
-    #: Failed for good, until they are reset.
+    #: Items that failed for good, until they are reset.
     stuck: int
-    #: Refused by the provider's limit (429) in the last 24 hours.
+    #: Items that the provider's rate limit (429) refused in the last 24 hours.
     limited_24h: int
-    #: How many of one user's are in each state, where a user was named.
+    #: The number of the user's items in each state, if a user was named.
     of_user: Mapping[ItemState, int] | None
 
 
 class Items:
-    """The items of an application. Where a user is named, another's are NotFound."""
+    """The items of an application. With a `user_id`, another user's items are NotFound."""
 
     def __init__(self, rt: Runtime) -> None:
-        """Of the collections that `rt` knows."""
+        """Use the runtime of the application."""
         self._rt = rt
 
     @property
@@ -49,7 +49,7 @@ class Items:
         return self._rt.fetching.items
 
     async def register(self, found: Sequence[NewItem]) -> RegisterResult:
-        """Note things that are to be fetched; known ones stay as they are."""
+        """Register items to fetch; items that are registered already stay as they are."""
         return await self._store.register(found)
 
     async def get(self, item_id: str, *, user_id: str | None = None) -> Item:
@@ -65,31 +65,31 @@ class Items:
         limit: int = 50,
         after: str | None = None,
     ) -> Sequence[Item]:
-        """Items in the order of their ids, those after the id `after`.
+        """Items in the order of their ids, after the id `after`.
 
-        A collection that is not declared, and of which there is nothing, is InvalidInput.
+        Raises InvalidInput for a collection that is neither declared nor has items.
         """
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
         found = await self._store.list_items(
             collection, user_id=user_id, states=states, limit=limit, after=after
         )
-        # Looked for first: a database may hold items of what this application does not declare.
+        # Checked after the query: the database may have items of another application's collection.
         if collection is not None and not found and after is None:
             self._declared(collection)
         return found
 
     async def serve(self, item_id: str, *, user_id: str | None = None) -> ServedItem:
-        """The item with what was fetched for it, by one statement."""
+        """The item with its document, in one statement."""
         return await self._store.serve(item_id, user_id=user_id)
 
     async def documents_of(self, item_ids: Sequence[str]) -> Sequence[StoredDocument]:
-        """What was fetched for these items."""
+        """The documents of these items."""
         return await self._store.documents_of(item_ids)
 
     async def forget(self, item_ids: Sequence[str]) -> int:
-        """Delete items with what was fetched for them; how many there were."""
-        return await self._store.forget_these(item_ids)
+        """Delete items and their documents; returns how many there were."""
+        return await self._store.forget_items(item_ids)
 
     async def reset(
         self,
@@ -99,49 +99,48 @@ class Items:
         after: timedelta = _NOW,
         fetch: bool = True,
     ) -> Item:
-        """Start an item afresh, at once or after a while; whoever has claimed it is shut out.
+        """Reset an item, so that it is fetched at once or after a while; any claim on it ends.
 
-        A job that fetches it is asked for too, where its collection says of which sync, unless
-        `fetch` says that the caller sees to that.
+        With `fetch`, it also ensures a job of the sync that fetches the collection.
         """
         item = await self.get(item_id, user_id=user_id)
         reset = await reset_item(self._store, item.id, after=after)
         collection = self._rt.registry.collections.get(item.collection)
         if fetch and collection is not None and collection.fetched_by is not None:
-            wanted = JobRequest(
+            job_request = JobRequest(
                 sync=collection.fetched_by,
                 user_id=item.user_id,
                 connection_id=item.connection_id,
                 options=collection.fetch_options,
             )
-            await ensure(self._rt, wanted)
+            await ensure(self._rt, job_request)
         return reset
 
     async def stats(self, collection: str, *, user_id: str | None = None) -> ItemStats:
-        """How the collection's items stand; with a user, that user's too."""
+        """The counts of the collection's items; with a user, also of that user's items."""
         return await item_stats(self._store, self._declared(collection), user_id=user_id)
 
     def _declared(self, name: str) -> Collection:
-        """The collection of that name, or InvalidInput with the names there are."""
+        """The declared collection; InvalidInput, with the names of all, if there is none."""
         declared = self._rt.registry.collections
         if name not in declared:
-            there_are = ", ".join(sorted(declared)) or "none"
-            raise InvalidInput("collection", f"{name!r} is not declared; there are: {there_are}")
+            names = ", ".join(sorted(declared)) or "none"
+            raise InvalidInput("collection", f"{name!r} is not declared; there are: {names}")
         return declared[name]
 
 
 async def item_stats(
     items: ItemStore, collection: Collection, *, user_id: str | None = None
 ) -> ItemStats:
-    """The numbers of a collection, from the store."""
+    """The counts of a collection's items, from the store."""
     name = collection.name
-    counted = await items.census(name)
+    counts = await items.count_items(name)
     return ItemStats(
         name=name,
         title=collection.title,
-        states=counted.states,
-        retries=counted.retries,
-        stuck=await items.stuck(name),
-        limited_24h=await items.limited(name, within=_DAY),
+        states=counts.states,
+        retries=counts.retries,
+        stuck=await items.count_stuck(name),
+        limited_24h=await items.count_limited(name, within=_DAY),
         of_user=None if user_id is None else await items.progress(name, user_id),
     )

@@ -1,9 +1,9 @@
-"""A job as it is shown: one representation for the API, the command line, the pages and systems.
+"""The view of a job: one representation for the API, the command line, the pages and the systems.
 
-A new field of a job is declared here once. The API's document is derived from these structs,
-`--json` prints them, and a system with other names for the fields maps over them. Everything comes
-from the store; what depends on the present moment is told as times, so that a view stays the same
-until something happens.
+A new field of a job is declared here once. The API's documents are derived from these structs,
+`--json` prints them, and a system with other field names maps them. All values come from the store.
+Whatever depends on the present moment is given as a time, so a view stays the same until something
+happens.
 
 There are two messages: `message` is for the user whose job it is, and `operator` is for whoever
 runs the application. `for_user` leaves the second out.
@@ -29,54 +29,54 @@ from headgate.model.worker import Worker
 from headgate.policy.forecast import SAMPLES_MAX, eta
 from headgate.policy.retryable import is_retryable
 
-#: Days that are told with their reasons; how many there are is told anyway.
+#: The most days that are listed with their reasons; the counts include all.
 GAPS_MAX = 50
-#: While a worker is at it, and while it rests.
+#: How often to poll a job that runs, and a job that waits.
 POLL_WORKING_S, POLL_RESTING_S = 5, 10
-#: What an event tells operators alone.
+#: Fields of an event that only operators see.
 _OPERATORS_DATA = ("error", "note", "worker")
 
 
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a job has come, counted in work, not in time."""
+    """The progress of a job, counted in work, not in time."""
 
-    done: Annotated[int, Meta(description="Days or records that are done with.")]
-    total: Annotated[int | None, Meta(description="null while the whole is not known.")]
-    at: Annotated[str | None, Meta(description="What is being worked on.")]
+    done: Annotated[int, Meta(description="Days or records that are done.")]
+    total: Annotated[int | None, Meta(description="null while the total is not known.")]
+    at: Annotated[str | None, Meta(description="The present piece of work, such as a day.")]
 
 
 class JobCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job has done, counted over its whole life."""
+    """The counts of what a job has done, over its whole life."""
 
     found: Annotated[int, Meta(description="Records that were read.")]
-    imported: Annotated[int, Meta(description="Records that are where they should be.")]
-    refused: Annotated[int, Meta(description="Records that the destination would not take.")]
+    imported: Annotated[int, Meta(description="Records that were stored or delivered.")]
+    refused: Annotated[int, Meta(description="Records that the destination refused.")]
     days_held: Annotated[int, Meta(description="Days with data.")]
     days_empty: Annotated[int, Meta(description="Days without data.")]
     days_failed: Annotated[int, Meta(description="Days that could not be read.")]
-    errors: Annotated[int, Meta(description="Failed tries.")]
+    errors: Annotated[int, Meta(description="Failed attempts.")]
 
 
 class OperatorView(msgspec.Struct, frozen=True, kw_only=True):
-    """What operators want to know of a job, and users must not have to read."""
+    """The part of a job's view for operators."""
 
     error: Annotated[Failure | None, Meta(description="The last error, until the next success.")]
     waits_for: Annotated[str | None, Meta(description="Why no running worker takes the job.")]
-    worker: Annotated[str | None, Meta(description="The worker process that has it.")]
-    attempts: Annotated[int, Meta(description="Failed tries of the present chunk.")]
-    deferrals: Annotated[int, Meta(description="Times the present chunk was put off.")]
+    worker: Annotated[str | None, Meta(description="The worker that claimed the job last.")]
+    attempts: Annotated[int, Meta(description="Failed attempts at the present chunk.")]
+    deferrals: Annotated[int, Meta(description="Times the present chunk was deferred.")]
     crashes: Annotated[int, Meta(description="Workers lost on the present chunk.")]
     pauses: Annotated[int, Meta(description="Times the breaker opened on the present chunk.")]
-    pause_requested: Annotated[bool, Meta(description="It pauses at its next checkpoint.")]
+    pause_requested: Annotated[bool, Meta(description="The job pauses at its next checkpoint.")]
     chunks: Annotated[int, Meta(description="Chunks that are committed.")]
-    token: Annotated[int, Meta(description="How often it was claimed; writes carry it.")]
+    token: Annotated[int, Meta(description="The number of the last claim; writes carry it.")]
     cursor: Annotated[Json, Meta(description="Where the next chunk begins.")]
     params: Annotated[JobParams, Meta(description="What was asked for: since, limit, options.")]
-    key: Annotated[str | None, Meta(description="The idempotency key of whoever started it.")]
+    key: Annotated[str | None, Meta(description="The idempotency key of the request.")]
 
 
 class DayView(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a day."""
+    """The status of one day of a backfill."""
 
     day: date
     status: Annotated[DayStatus | None, Meta(description="null: not read yet.")]
@@ -86,16 +86,16 @@ class DayView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
-    """The account that the user has to sign in to again."""
+    """The account at which the user has to sign in again."""
 
     provider: str
     connection_id: str | None
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, as it stands in a list."""
+    """A job as it is shown in a list."""
 
-    id: Annotated[str, Meta(description="It is also the support code that users give.")]
+    id: Annotated[str, Meta(description="Also the support code for users.")]
     user_id: str
     sync: str
     source: str
@@ -105,7 +105,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     lane: Lane
     state: JobState
-    reason: Annotated[Reason, Meta(description="Why it is in that state.")]
+    reason: Annotated[Reason, Meta(description="Why the job is in this state.")]
     message: Annotated[
         str, Meta(description="For the user: what happened, what happens next, what to do.")
     ]
@@ -117,11 +117,11 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     cursor_date: Annotated[date | None, Meta(description="The day that is read next.")]
     wake_at: Annotated[datetime | None, Meta(description="When something happens next by itself.")]
     high_water: Annotated[
-        Json, Meta(description="The last mark that the source named: all up to it has been read.")
+        Json, Meta(description="The source's last mark: everything up to it has been read.")
     ]
     counts: JobCounts
     source_counts: Annotated[
-        Mapping[str, int], Meta(description="What the source counted, by names of its own.")
+        Mapping[str, int], Meta(description="The source's own counts, by its own names.")
     ]
     error_count: Annotated[int, Meta(description="Recent failures of the present chunk.")]
     last_attempt_at: Annotated[datetime | None, Meta(description="When a chunk last began.")]
@@ -130,7 +130,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     finished_at: datetime | None
     operator: Annotated[
-        OperatorView | None, Meta(description="For an admin's key and the command line; else null.")
+        OperatorView | None, Meta(description="For an admin key and the command line; else null.")
     ]
 
     @property
@@ -140,17 +140,17 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobStatus(JobView, frozen=True, kw_only=True):
-    """How a job stands: all that is shown of it."""
+    """Everything that is shown of one job."""
 
-    finish: Annotated[Finish | None, Meta(description="null while there is too little to go by.")]
-    late: Annotated[bool, Meta(description="It should have ended by now.")]
+    finish: Annotated[Finish | None, Meta(description="null while too few chunks are done.")]
+    late: Annotated[bool, Meta(description="Whether the expected end has passed.")]
     gaps: Annotated[
         tuple[DayView, ...], Meta(description="Days with something missing, the newest 50.")
     ]
     poll_after_s: Annotated[
-        int | None, Meta(description="Ask again after so many seconds; null: no need.")
+        int | None, Meta(description="Ask again after so many seconds; null: the job has ended.")
     ]
-    reconnect: Annotated[Reconnect | None, Meta(description="null: nowhere.")]
+    reconnect: Annotated[Reconnect | None, Meta(description="null: no need to sign in again.")]
 
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +161,7 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's story, in order."""
+    """A job's events, in order."""
 
     data: Sequence[JobEvent]
     next_cursor: Annotated[str | None, Meta(description="null at the end.")]
@@ -177,7 +177,7 @@ class DayPage(msgspec.Struct, frozen=True, kw_only=True):
 V = TypeVar("V", bound=JobView)
 
 
-# ---- making them -------------------------------------------------------------------------------
+# ---- building views ----------------------------------------------------------------------------
 
 
 def view_of(
@@ -187,7 +187,7 @@ def view_of(
     titles: Mapping[str, str] | None = None,
     workers: Sequence[Worker] | None = None,
 ) -> JobView:
-    """The job in a list; `titles` and `workers` as `user_message` takes them."""
+    """The view of a job; `titles` and `workers` are passed to `user_message`."""
     failure = read_failure(job.error or "")
     return JobView(
         **_same(JobView, job, but="progress"),
@@ -216,7 +216,7 @@ def status_view(
     gaps: Sequence[DayView] = (),
     reconnect: Reconnect | None = None,
 ) -> JobStatus:
-    """All that is shown of the job: its view, and what was found out besides."""
+    """The status of the job: its view, with its expected end, its gaps and what to reconnect."""
     late = finish is not None and finish.latest < now
     poll_after_s = POLL_WORKING_S if view.state is JobState.RUNNING else POLL_RESTING_S
     return JobStatus(
@@ -230,25 +230,25 @@ def status_view(
 
 
 def day_view(day: date, coverage: Coverage | None, *, destination: str | None = None) -> DayView:
-    """What is known of a day; `destination` is what people call where its records go."""
+    """The view of a day; `destination` is the destination's name for people."""
     if coverage is None:
         return DayView(day=day, status=None, records=0, reason=None, error=None)
-    said, failed = coverage.error, coverage.status is DayStatus.FAILED
+    text, failed = coverage.error, coverage.status is DayStatus.FAILED
     error = None
-    if said is not None:
-        # What a destination says of records that it refuses is no error of ours.
-        error = read_failure(said) if failed else Failure(message=said)
+    if text is not None:
+        # The destination's text about refused records is not an error with a class.
+        error = read_failure(text) if failed else Failure(message=text)
     return DayView(
         day=day,
         status=coverage.status,
         records=coverage.records,
-        reason=day_message(coverage.status, refused=said is not None, destination=destination),
+        reason=day_message(coverage.status, refused=text is not None, destination=destination),
         error=error,
     )
 
 
 def for_user(view: V) -> V:
-    """The view without what is for operators."""
+    """The view without the parts for operators."""
     shown = replace(view, operator=None)
     if isinstance(shown, JobStatus):
         return replace(shown, gaps=tuple(replace(day, error=None) for day in shown.gaps))
@@ -256,7 +256,7 @@ def for_user(view: V) -> V:
 
 
 def event_for_user(event: JobEvent) -> JobEvent:
-    """The event without what is for operators."""
+    """The event without the fields for operators."""
     data = {name: event.data[name] for name in event.data if name not in _OPERATORS_DATA}
     return replace(event, data=data)
 
@@ -271,7 +271,7 @@ def _counts(summary: Summary, *, delivers: bool) -> JobCounts:
 
 
 def _same(struct: type[msgspec.Struct], value: object, *, but: str = "") -> dict[str, Any]:
-    """The fields of `struct` that `value` has by the same names: what need not be written twice."""
+    """The fields that `value` and `struct` have in common, by name."""
     names = (each for each in struct.__struct_fields__ if each != but and hasattr(value, each))
     return {name: getattr(value, name) for name in names}
 
@@ -280,7 +280,7 @@ def _same(struct: type[msgspec.Struct], value: object, *, but: str = "") -> dict
 
 
 async def views_of(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
-    """Each job in a list; one look at the workers serves them all."""
+    """The views of these jobs; the workers are read once for all."""
     now = rt.clock.now()
     waiting = any(needs_worker(job, now) for job in jobs)
     workers = await rt.store.live_workers() if waiting else None
@@ -288,7 +288,7 @@ async def views_of(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
 
 
 async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> JobStatus:
-    """How the job stands; NotFound where it is not that user's."""
+    """The status of the job; NotFound if it belongs to another user."""
     job = await rt.store.get(job_id, user_id=user_id)
     [view] = await views_of(rt, [job])
     finish = None
@@ -305,7 +305,7 @@ async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> 
 
 
 async def _gaps(rt: Runtime, job: Job) -> list[DayView]:
-    # Only a job that met some has any to look for.
+    # Only a job that counted failures has gaps to read.
     if job.mode is not Mode.HISTORY or not (job.summary.days_failed or job.summary.refused):
         return []
     found = await rt.store.gaps(job.id, job.sync, job.connection_id, limit=GAPS_MAX)

@@ -1,4 +1,4 @@
-"""What an application does with jobs: submitting, following and steering them."""
+"""The jobs of an application: submitting, reading and controlling them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -8,7 +8,7 @@ from headgate.base.errors import InvalidInput
 from headgate.flow import control
 from headgate.flow.ensure import ensure
 from headgate.flow.job_view import JobStatus, JobView, status_of, views_of
-from headgate.flow.resolve import resolved
+from headgate.flow.resolve import resolve_request
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, submit
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
@@ -20,19 +20,19 @@ LIST_MAX = 1000
 
 
 class Jobs:
-    """The jobs of an application. Where a user is named, another's are NotFound."""
+    """The jobs of an application. With a `user_id`, another user's jobs are NotFound."""
 
     def __init__(self, rt: Runtime, connections: ConnectionStore) -> None:
-        """Of the syncs that `rt` knows."""
+        """Use the runtime of the application."""
         self._rt = rt
         self._connections = connections
 
     async def start(self, request: JobRequest) -> SubmitResult:
-        """Store a job for a user's own connection, which need not be named where there is one.
+        """Submit a job for the user's own connection; the id may be left out if there is only one.
 
-        Raises before writing if anything is wrong, such as a connection that is another user's.
+        Raises before writing if anything is wrong, such as another user's connection.
         """
-        return await submit(self._rt, await resolved(self._rt, self._connections, request))
+        return await submit(self._rt, await resolve_request(self._rt, self._connections, request))
 
     async def submit(
         self,
@@ -52,9 +52,9 @@ class Jobs:
         options: JsonObject | None = None,
         delay_s: float = 0.0,
     ) -> SubmitResult:
-        """Store a job for a sync and a connection; see `JobRequest` for what each field means.
+        """Submit a job for a sync and a connection; `JobRequest` describes the fields.
 
-        Whose the connection is, is not checked: `start` does that, and finds it.
+        It does not check whose connection it is; `start` does, and also finds the connection.
         """
         request = JobRequest(
             sync=sync,
@@ -86,10 +86,10 @@ class Jobs:
         options: JsonObject | None = None,
         restart: bool = False,
     ) -> SubmitResult:
-        """Submit a job, or have the active one of the sync and connection look again.
+        """Submit a job, or make the active job of the sync and connection run again.
 
-        Call it after noting what the job is to see to: a chunk begins later than this call. With
-        `restart`, a job that sleeps begins anew instead of going on from where it stands.
+        Call it after storing new work for the job: a chunk begins after this call. With `restart`,
+        a sleeping job starts from the beginning instead of its cursor.
         """
         request = JobRequest(
             sync=sync,
@@ -117,58 +117,58 @@ class Jobs:
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Job]:
-        """Jobs, newest first; go on with `before`, the last id of the page before."""
+        """Jobs, newest first; for the next page, pass the last id as `before`."""
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
-        wanted = JobFilter(
+        job_filter = JobFilter(
             user_id=user_id,
             sync=sync,
             connection_id=connection_id,
             mode=mode,
             states=tuple(states),
         )
-        return await self._rt.store.list_jobs(wanted, limit=limit, before=before)
+        return await self._rt.store.list_jobs(job_filter, limit=limit, before=before)
 
     async def count(self) -> Mapping[str, Mapping[JobState, int]]:
         """How many jobs of each declared sync are in each state, zero included."""
         return await self._rt.store.count_jobs()
 
     async def oldest_due_s(self) -> Mapping[Lane, float]:
-        """For how many seconds the oldest due job of each lane has waited for a worker."""
+        """How many seconds the oldest due job of each lane has waited for a worker."""
         return await self._rt.store.oldest_due_s()
 
     async def open_breakers(self) -> Mapping[str, int]:
-        """How many jobs an open breaker keeps paused, by the provider to blame."""
+        """How many jobs an open breaker has paused, by the provider that failed."""
         return await self._rt.store.open_breakers()
 
     async def events(self, job_id: str, *, after: int = 0, limit: int = 200) -> Sequence[JobEvent]:
-        """A job's events in order; go on with `after`, the last id of the page before."""
+        """A job's events in order; for the next page, pass the last id as `after`."""
         return await self._rt.store.events(job_id, after=after, limit=limit)
 
     async def pause(self, job_id: str, *, user_id: str | None = None) -> Job:
-        """Stand still until resumed; a running job stops at its next checkpoint."""
+        """Pause the job until it is resumed; a running job stops at its next checkpoint."""
         return await control.pause(self._rt, job_id, user_id=user_id)
 
     async def resume(self, job_id: str, *, user_id: str | None = None) -> Job:
-        """Go on from where it stopped."""
+        """Resume the job from where it stopped."""
         return await control.resume(self._rt, job_id, user_id=user_id)
 
     async def retry_now(self, job_id: str, *, user_id: str | None = None) -> Job:
-        """Try a paused or failed job again at once."""
+        """Run a paused or failed job again at once."""
         return await control.retry_now(self._rt, job_id, user_id=user_id)
 
     async def cancel(self, job_id: str, *, user_id: str | None = None) -> Job:
-        """End the job; a running one is `cancelling` until its worker lets go."""
+        """Cancel the job; a running job is `cancelling` until its worker stops."""
         return await control.cancel(self._rt, job_id, user_id=user_id)
 
     async def status(self, job_id: str, *, user_id: str | None = None) -> JobStatus:
-        """How a job stands, for whoever waits for it."""
+        """The job's status: its view, its expected end and its gaps."""
         return await status_of(self._rt, job_id, user_id=user_id)
 
     async def view(self, job: Job) -> JobView:
-        """The job as it is shown: with what its user and its operators are told."""
+        """The job as it is shown, with its messages for the user and for operators."""
         return (await self.views([job]))[0]
 
     async def views(self, jobs: Sequence[Job]) -> Sequence[JobView]:
-        """The same for each of these."""
+        """The view of each of these jobs."""
         return await views_of(self._rt, jobs)

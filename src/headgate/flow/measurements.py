@@ -1,7 +1,8 @@
-"""What this process has measured of its own work since it began: counts and durations.
+"""Measurements of this process's own work since its start: counts and durations.
 
-They are plain numbers, for whoever shows them. Everything that is declared has its number from the
-beginning, zero included; what nobody declared is not measured, so memory and labels are bounded.
+They are plain numbers; `web/process_metrics.py` shows them. Every declared sync, collection and
+provider has its numbers from the start, zero included. Anything else is not measured, so memory and
+labels are bounded.
 """
 
 from bisect import bisect_left
@@ -12,25 +13,25 @@ from headgate.flow.registry import Registry
 from headgate.model.job import EventKind
 from headgate.model.states import MACHINES
 
-#: Upper ends of the buckets that durations are sorted into; there is one more for all above.
+#: The upper bounds of the buckets of durations; one more bucket has no upper bound.
 BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-#: Kinds of rows that a worker claims.
+#: The kinds of rows that workers claim.
 LEASED_TYPES = tuple(machine.name for machine in MACHINES if machine.claimed)
 NOTHING_DECLARED = Registry(())
 
 
 class ChunkOutcome(StrEnum):
-    """What a chunk came to."""
+    """The outcome of a chunk."""
 
-    #: Committed.
+    #: It was committed.
     OK = "ok"
-    #: It goes on later, is given up, or ends its job.
+    #: It failed: it is tried again or given up, or its job has failed.
     FAILED = "failed"
-    #: The provider, or its budget, says: not before then.
+    #: It has to wait for the provider or its budget.
     DEFERRED = "deferred"
-    #: Cut short because the worker stops, or somebody asked for a cancel.
+    #: It was interrupted, because the worker stops or somebody asked for a cancel.
     INTERRUPTED = "interrupted"
-    #: The claim was another's: nothing was written.
+    #: The claim was lost, and nothing was written.
     LOST = "lost"
 
 
@@ -46,19 +47,19 @@ _OUTCOMES = {
 
 
 def outcome_of(event: EventKind) -> ChunkOutcome:
-    """What a chunk came to whose worker wrote this event."""
+    """The outcome of a chunk that ended with this event."""
     return _OUTCOMES.get(event, ChunkOutcome.OK)
 
 
 class LabelCounts:
-    """How often something happened, by a name that is declared."""
+    """Counts by declared names."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Begin at zero for each of `names`."""
+        """Start at zero for each of `names`."""
         self._counts = dict.fromkeys(names, 0)
 
     def __getitem__(self, name: str) -> int:
-        """How often under that name; KeyError where it is not declared."""
+        """The count of that name; KeyError if it is not declared."""
         return self._counts[name]
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
@@ -66,48 +67,48 @@ class LabelCounts:
         return iter(self._counts.items())
 
     def add(self, name: str, times: int = 1) -> None:
-        """It happened; nothing is counted where the name is not declared."""
+        """Add to the count of `name`; a name that is not declared is ignored."""
         if name in self._counts:
             self._counts[name] += times
 
 
 class Durations:
-    """A histogram of how long something took."""
+    """A histogram of durations."""
 
     def __init__(self) -> None:
-        """Begin without any."""
-        #: How many fell into each bucket alone; the last one has no upper end.
+        """Start empty."""
+        #: The number of durations in each bucket alone; the last bucket has no upper bound.
         self.counts = [0] * (len(BUCKETS_S) + 1)
         self.sum_s = 0.0
 
     def add(self, seconds: float) -> None:
-        """Sort one in; an upper end belongs to its bucket."""
+        """Add one duration; an upper bound belongs to its bucket."""
         self.counts[bisect_left(BUCKETS_S, seconds)] += 1
         self.sum_s += seconds
 
 
 class Measurements:
-    """All that is measured in one process."""
+    """All measurements of one process."""
 
     def __init__(self, declared: Registry = NOTHING_DECLARED) -> None:
-        """Measure what these syncs do, the collections that they fetch and their providers."""
-        #: How long chunks took, by sync and outcome.
+        """Measure the declared syncs, collections and providers."""
+        #: The durations of chunks, by sync and outcome.
         self.chunks = {
             (sync, outcome): Durations() for sync in declared.names for outcome in ChunkOutcome
         }
-        #: Failed chunks that are to be tried again, by sync.
+        #: Failed chunks that are tried again, by sync.
         self.job_retries = LabelCounts(declared.names)
-        #: Failed fetches that are to be tried again, by collection.
+        #: Failed fetches that are tried again, by collection.
         self.item_retries = LabelCounts(declared.collections)
-        #: Breakers that were opened here, by the provider that was to blame.
+        #: Breakers that this process opened, by the provider that failed.
         self.breaker_openings = LabelCounts(declared.titles)
-        #: Claims of this process that were found to be another's, by leased type.
+        #: Claims that this process lost, by leased type.
         self.lost_claims = LabelCounts(LEASED_TYPES)
-        #: Rows that this process has taken from workers that were gone, by leased type.
+        #: Rows that this process rescued from lost workers, by leased type.
         self.rescues = LabelCounts(LEASED_TYPES)
 
     def add_chunk(self, sync: str, outcome: ChunkOutcome, duration_s: float) -> None:
-        """A chunk of a declared sync has ended."""
+        """Add the duration of a chunk; a sync that is not declared is ignored."""
         known = self.chunks.get((sync, outcome))
         if known is not None:
             known.add(duration_s)

@@ -1,4 +1,4 @@
-"""Opening a provider's API for one chunk: with the user's token, behind the budget."""
+"""Opening of a provider's API for one chunk, with the user's token and the budget."""
 
 from headgate.base.errors import Terminal
 from headgate.flow.runtime import Runtime
@@ -9,26 +9,26 @@ from headgate.ports.connector import ClientOptions, Destination, Gate, Http, Pro
 async def open_api(
     rt: Runtime, end: Source | Destination, connection_id: str | None, job: Job, gate: Gate
 ) -> Http | None:
-    """The provider's API for this chunk, where the source or the destination has one.
+    """The provider's API for this chunk; None if the source or the destination has none.
 
-    Raises AuthExpired where the user's connection must be made first, or again, and
-    ConnectionPaused where it is paused.
+    Raises AuthExpired if the user must connect the account, and ConnectionPaused if the connection
+    is paused.
     """
     if not isinstance(end, Provider):
         return None
     if rt.transport is None:
-        raise Terminal(f"{end.name!r} has an API, but nothing here reaches it")
+        raise Terminal(f"{end.name!r} has an API, but the application has no HTTP transport")
     access = None
     auth = rt.registry.auths.get(end.name)
     if auth is not None:
         if rt.credentials is None:
-            raise Terminal(f"{end.name!r} needs credentials, but no keys are set")
+            raise Terminal(f"{end.name!r} needs credentials, but no encryption keys are set")
         if connection_id is None:
             raise Terminal(f"the job names no connection to {end.name!r}")
         access = await rt.credentials.open(
             auth, connection_id, user_id=job.user_id, source=end.name
         )
-    way = ClientOptions(
+    options = ClientOptions(
         gate=gate, transport=rt.transport, access=access, clock=rt.clock, rng=rt.rng
     )
-    return end.open_http(way)
+    return end.open_http(options)

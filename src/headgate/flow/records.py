@@ -1,4 +1,4 @@
-"""Records that Headgate keeps: reading and forgetting them, and which days are covered."""
+"""The records in Headgate's own database: reading and deleting them, and the coverage of days."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -11,27 +11,27 @@ class Records:
     """The records of an application, by sync and connection."""
 
     def __init__(self, rt: Runtime) -> None:
-        """Of the application with that runtime."""
+        """Use the runtime of the application."""
         self._rt = rt
 
     async def list(
         self, sync: str, connection_id: str, *, after: str | None = None, limit: int = 200
     ) -> Sequence[Record]:
-        """A connection's records in the order of their keys, those after the key `after`."""
+        """A connection's records in the order of their keys, after the key `after`."""
         return await self._rt.store.records(sync, connection_id, after=after, limit=limit)
 
     async def find(
         self, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
     ) -> Sequence[StoredRecord]:
-        """Those of any of these syncs, connections and keys, with when each was stored."""
+        """The records of these syncs, connections and keys, with the time each was stored."""
         return await self._rt.store.records_of(syncs, connection_ids, keys)
 
     async def forget(self, syncs: Sequence[str], connection_id: str, keys: Sequence[str]) -> int:
-        """Delete a connection's records of these keys; how many there were."""
+        """Delete a connection's records under these keys; returns how many there were."""
         return await self._rt.store.forget_records(syncs, connection_id, keys)
 
     async def coverage(
         self, sync: str, connection_id: str, *, start: date, end: date
     ) -> Sequence[CoverageRow]:
-        """What is known of each day; a day without a row is missing."""
+        """The coverage of each day; a day without a row has not been read."""
         return await self._rt.store.coverage(sync, connection_id, start, end)

@@ -1,4 +1,4 @@
-"""Putting right what nobody else will: lost workers, late cancels, cooled-down breakers."""
+"""Recovery: rescues rows of lost workers, ends late cancels, and thaws jobs after a cool-down."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -18,14 +18,14 @@ from headgate.ports.items import ItemStore
 from headgate.ports.leases import Leases
 from headgate.ports.signal import lane_topic
 
-#: Rows put right in one transaction, at most.
+#: The most rows in one transaction.
 BATCH_MAX = 200
-#: Rounds in one sweep, at most: then others get a turn.
+#: The most rounds in one sweep; then other work gets a turn.
 ROUNDS_MAX = 50
 
 
 def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
-    """Every leased type that a worker process looks after."""
+    """Every leased type that a worker process extends and sweeps."""
 
     async def sweep_jobs() -> int:
         return await rescue_jobs(rt) + await thaw_paused(rt)
@@ -34,7 +34,7 @@ def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
 
 
 def item_work(fetching: ItemFetcher) -> LeasedWork:
-    """Items, as a worker process looks after them."""
+    """The claims on items, and how they are swept."""
 
     async def sweep_items() -> int:
         rescued = await rescue_items(fetching.items, fetching.collections)
@@ -45,7 +45,7 @@ def item_work(fetching: ItemFetcher) -> LeasedWork:
 
 
 async def rescue_items(items: ItemStore, collections: Collections = NO_COLLECTIONS) -> int:
-    """Take items from workers that are gone; how many."""
+    """Rescue items of lost workers; returns how many."""
 
     def rescue(item: Item) -> ItemChange:
         known = collections.get(item.collection)
@@ -57,20 +57,20 @@ async def rescue_items(items: ItemStore, collections: Collections = NO_COLLECTIO
 async def rescue_expired(
     leases: Leases[Row, AnyChange, Any], rescue: Callable[[Row], AnyChange]
 ) -> int:
-    """Take rows from workers that are gone; `rescue` says what becomes of each. How many."""
-    return await _in_rounds(leases, lambda: leases.expired(limit=BATCH_MAX), rescue)
+    """Rescue rows of lost workers with the change that `rescue` makes; returns how many."""
+    return await _settle_in_rounds(leases, lambda: leases.list_expired(limit=BATCH_MAX), rescue)
 
 
-async def _in_rounds(
+async def _settle_in_rounds(
     leases: Leases[Row, AnyChange, Any],
-    look: Callable[[], Awaitable[Sequence[Row]]],
-    change_of: Callable[[Row], AnyChange],
+    find_rows: Callable[[], Awaitable[Sequence[Row]]],
+    make_change: Callable[[Row], AnyChange],
 ) -> int:
     total = 0
     for _ in range(ROUNDS_MAX):
-        found = await look()
+        found = await find_rows()
         if found:
-            changed = await leases.settle_many([(change_of(row), None) for row in found])
+            changed = await leases.settle_many([(make_change(row), None) for row in found])
             total += sum(row is not None for row in changed)
         if len(found) < BATCH_MAX:
             break
@@ -81,38 +81,40 @@ async def _in_rounds(
 
 
 async def rescue_jobs(rt: Runtime) -> int:
-    """Take jobs from workers that are gone, and end those that were to let go by now."""
-    rescued = await rescue_expired(rt.store, lambda job: _rescued(rt, job))
+    """Rescue jobs of lost workers, and end cancels past their deadline; returns how many."""
+    rescued = await rescue_expired(rt.store, lambda job: _rescue_job(rt, job))
     rt.measurements.rescues.add(JOB.name, rescued)
-    return await _announced(rt, rescued)
+    return await _announce(rt, rescued)
 
 
 async def thaw_paused(rt: Runtime) -> int:
-    """Let go on what has cooled down."""
-    thawed = await _in_rounds(
+    """Thaw the jobs whose cool-down is over; returns how many."""
+    thawed = await _settle_in_rounds(
         rt.store,
-        lambda: rt.store.thawable(limit=BATCH_MAX),
+        lambda: rt.store.list_thawable(limit=BATCH_MAX),
         lambda job: change.thaw(job, probe=job.reason is Reason.BREAKER),
     )
-    return await _announced(rt, thawed)
+    return await _announce(rt, thawed)
 
 
 async def free_probes(rt: Runtime) -> None:
-    """Let nobody wait for a probe that no living worker can run."""
-    probes = [job for job in await rt.store.waiting_probes() if rt.registry.find(job.sync) is None]
+    """Pause probes that no live worker can run, so that another job can be the probe."""
+    probes = [
+        job for job in await rt.store.list_waiting_probes() if rt.registry.find(job.sync) is None
+    ]
     if probes:
         workers = await rt.store.live_workers()
         stuck = [job for job in probes if not any(each.can_run(job) for each in workers)]
         await rt.store.settle_many([(change.pass_probe_on(job), None) for job in stuck])
 
 
-def _rescued(rt: Runtime, job: Job) -> JobChange:
+def _rescue_job(rt: Runtime, job: Job) -> JobChange:
     sync = rt.registry.find(job.sync)
     return retry.rescue(job, None if sync is None else sync.retry, draw=rt.rng.random())
 
 
-async def _announced(rt: Runtime, count: int) -> int:
-    """Wake the lanes, where there is something for them."""
+async def _announce(rt: Runtime, count: int) -> int:
+    """Wake the lanes if there are jobs for them; returns `count`."""
     if count:
         for lane in Lane:
             await rt.signal.announce(lane_topic(lane))

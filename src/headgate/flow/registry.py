@@ -1,4 +1,4 @@
-"""The syncs an application has declared, by name, and the collections of items that they fetch."""
+"""The syncs that an application declares, and the collections of items that they fetch."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from headgate.ports.connector import Destination, Limited, Provider, Source
 from headgate.ports.items import FetchAttempt
 
 NAME_LENGTH_MAX = 100
-#: What a provider says of itself.
+#: The attributes of a `Provider`.
 _PROVIDER = ("title", "auth", "budget", "ports")
 
 
@@ -27,54 +27,54 @@ def _check_name(field: str, name: str) -> None:
 
 
 class Collection(msgspec.Struct, frozen=True, kw_only=True):
-    """Items of one kind: things that are fetched one by one."""
+    """The items of one kind, and how they are fetched."""
 
-    #: The provider's name and the things': "strava.streams".
+    #: The provider and the kind of item: "strava.streams".
     name: str
-    #: What people call them.
+    #: The name for people.
     title: str
     retry: ItemRetryPolicy = ItemRetryPolicy()
-    #: The sync whose job is asked for when an item is reset, and the options of that job; None: it
-    #: waits for the next job that comes by.
+    #: The sync whose job fetches an item after a reset, and the options of that job; None: the item
+    #: waits for the next job.
     fetched_by: str | None = None
     fetch_options: JsonObject = {}
-    #: Called after every attempt at one of its items, for a log line or a count of one's own.
+    #: Called after every attempt at an item, for the collection's own logs or counts.
     on_attempt: Callable[[FetchAttempt], None] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be shown, naming the field."""
+        """Refuse names that cannot be shown, naming the field."""
         _check_name("collection.name", self.name)
         _check_name(f"{self.name}.title", self.title)
 
 
 class Sync(msgspec.Struct, frozen=True, kw_only=True):
-    """A named way from a source to a destination."""
+    """A sync: a source, and the destination of its records."""
 
     name: str
     source: Source
     #: None: the records stay in Headgate's own database, committed with the cursor.
     destination: Destination | None = None
-    #: The modes that the source understands.
+    #: The modes that the source supports.
     modes: Sequence[Mode] = tuple(Mode)
-    #: Where its jobs go that do not say; None: history goes cold and everything else hot.
+    #: The lane of jobs that name none; None: a backfill is cold, everything else hot.
     lane: Lane | None = None
     retry: RetryPolicy = RetryPolicy()
-    #: The items that it fetches; syncs may share them.
+    #: The items that the sync fetches; several syncs may share a collection.
     collections: Sequence[Collection] = ()
-    #: What reading one day of history costs, for forecasts.
+    #: The requests that reading one day takes, for forecasts.
     day_costs: Sequence[DayCost] = ()
-    #: One chunk may take this long; then it counts as failed.
+    #: A chunk that takes longer than this counts as failed.
     chunk_s_max: float = 120.0
 
     def __post_init__(self) -> None:
-        """Refuse what could never run, naming the sync and the field."""
+        """Refuse a sync that can never run, naming the sync and the field."""
         names = [("name", self.name), ("source.name", self.source.name)]
         if self.destination is not None:
             names.append(("destination.name", self.destination.name))
         for field, name in names:
             _check_name(field, name)
         if not self.modes:
-            raise InvalidInput(f"{self.name}.modes", "name at least one")
+            raise InvalidInput(f"{self.name}.modes", "name at least one mode")
         if self.chunk_s_max <= 0:
             raise InvalidInput(f"{self.name}.chunk_s_max", "must be above 0")
         for end in self.ends:
@@ -85,28 +85,28 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ends(self) -> Sequence[Source | Destination]:
-        """The source, and the destination where there is one."""
+        """The source and, if there is one, the destination."""
         return (self.source,) if self.destination is None else (self.source, self.destination)
 
 
 def auth_of(end: Source | Destination) -> Auth | None:
-    """How users let us in at its provider, where they have to."""
+    """The authorization at its provider; None if it needs none."""
     return end.auth if isinstance(end, Provider) else None
 
 
 def budget_of(end: Source | Destination) -> Budget | None:
-    """What limits the requests to its provider, where it says so."""
+    """The limits of its provider; None if it declares none."""
     return end.budget if isinstance(end, Limited) else None
 
 
 def title_of(end: Source | Destination) -> str:
-    """What people call it: its title, which an end without an API may have too, else its name."""
+    """The name for people: its title, which a source without an API may also have, or its name."""
     title = getattr(end, "title", None)
     return title if isinstance(title, str) else end.name
 
 
 def _check_provider(end: Source | Destination) -> None:
-    """Refuse an end with an API that says too little of it: it would be taken for one without."""
+    """Refuse an incomplete `Provider`, which would be taken for an end without an API."""
     if not hasattr(end, "open_http") or isinstance(end, Provider):
         return
     lacks = [name for name in _PROVIDER if not hasattr(end, name)]
@@ -116,17 +116,17 @@ def _check_provider(end: Source | Destination) -> None:
 
 
 class Registry:
-    """Finds a sync by its name."""
+    """The syncs, budgets, authorizations and collections of an application, by name."""
 
     def __init__(self, syncs: Iterable[Sync], collections: Iterable[Collection] = ()) -> None:
-        """Hold `syncs`, and `collections` that none of them declares; a name twice is refused."""
+        """Register `syncs`, and `collections` that no sync declares; refuse duplicate names."""
         self._syncs: dict[str, Sync] = {}
         #: By the provider's name.
         self.budgets: dict[str, Budget] = {}
         self.auths: dict[str, Auth] = {}
-        #: What people call each provider.
+        #: The name of each provider for people.
         self.titles: dict[str, str] = {}
-        #: Items, by the collection's name.
+        #: By the collection's name.
         self.collections: dict[str, Collection] = {}
         for sync in syncs:
             if sync.name in self._syncs:
@@ -148,12 +148,12 @@ class Registry:
                 )
 
     def _declare_auth(self, name: str, auth: Auth | None) -> None:
-        """Note how users let us in; where syncs ask for different scopes, ask for all of them."""
+        """Register an authorization; if syncs need different scopes, users grant all of them."""
         if auth is None:
             return
-        merged = self.auths.setdefault(name, auth).merged(auth)
+        merged = self.auths.setdefault(name, auth).merge(auth)
         if merged is None:
-            raise InvalidInput(f"{name}.auth", "is declared twice, and not alike; share one")
+            raise InvalidInput(f"{name}.auth", "is declared twice, with differences; share one")
         self.auths[name] = merged
 
     def __iter__(self) -> Iterator[Sync]:
@@ -162,15 +162,15 @@ class Registry:
 
     @property
     def names(self) -> Sequence[str]:
-        """Their names."""
+        """The names of the syncs."""
         return tuple(self._syncs)
 
     def find(self, name: str) -> Sync | None:
-        """The sync of that name, if it is declared here."""
+        """The sync of that name, if it is declared."""
         return self._syncs.get(name)
 
     def get(self, name: str) -> Sync:
-        """The sync of that name, or UnknownSync with the names there are."""
+        """The sync of that name; UnknownSync, with the names of all syncs, if there is none."""
         sync = self.find(name)
         if sync is None:
             raise UnknownSync(name, list(self._syncs))
@@ -178,13 +178,13 @@ class Registry:
 
 
 def _declare(known: dict[str, Any], name: str, field: str, value: object) -> None:
-    """Note what a sync says of a provider or a collection; all that name it must say the same."""
+    """Register a budget or a collection; all syncs that declare it must declare the same."""
     if value is not None and known.setdefault(name, value) != value:
-        raise InvalidInput(f"{name}.{field}", "is declared twice, and not alike; share one")
+        raise InvalidInput(f"{name}.{field}", "is declared twice, with differences; share one")
 
 
 def default_lane(sync: Sync, mode: Mode) -> Lane:
-    """The sync's own; else history is backfill and goes cold, and everything else is live."""
+    """The lane of the sync; without one, a backfill is cold and everything else hot."""
     if sync.lane is not None:
         return sync.lane
     return Lane.COLD if mode is Mode.HISTORY else Lane.HOT

@@ -1,8 +1,8 @@
-"""Putting every connection's credentials under the newest key, while everybody works on.
+"""Rekeying: encrypts every connection's credentials with the newest key, while workers run.
 
-Nothing is remembered about how far it has come: what is under another key is what is left to do. So
-it can be stopped or killed at any moment and begun again, and it can run twice at once. A row that
-changes while it is in hand is left alone and looked at again in the next round.
+It stores no progress: the rows with another key are what is left to do. So it can be stopped at any
+time and started again, and it may run twice at once. A row that changes meanwhile is skipped, and
+read again in the next round.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,46 +18,46 @@ from headgate.ports.auth import Vault
 from headgate.ports.connections import KeyRotationStore, ResealedCredentials, SealedConnection
 
 BATCH = 100
-#: Rounds through the table: one would do, if nobody changed anything meanwhile.
+#: The most rounds through the table; one is enough if no row changes meanwhile.
 ROUNDS_MAX = 20
 
 _log = get_logger(__name__)
 
 
 class RekeyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """The result of a rekeying."""
 
     key_id: str
-    #: Put under the newest key by this run.
+    #: Connections that this run has encrypted with the newest key.
     resealed: int
-    #: Under a key that is not among those that are set: only connecting again helps.
+    #: Connections whose key is not set: their users have to connect again.
     unreadable: int
-    #: How many connections there are now under each key.
+    #: The number of connections now, by key.
     by_key: Mapping[str, int]
 
     @property
     def left(self) -> int:
-        """How many are not under the newest key."""
+        """The number of connections that do not use the newest key."""
         return sum(count for key_id, count in self.by_key.items() if key_id != self.key_id)
 
 
-#: Told how many are done, and how many there are to do.
+#: Called with the number of connections done, and the total.
 Progress = Callable[[int, int], None]
 
 
 async def rekey(
     store: KeyRotationStore, vault: Vault, *, progress: Progress = lambda done, total: None
 ) -> RekeyResult:
-    """Put what is under other keys under the newest one."""
+    """Encrypt all credentials that use another key with the newest key."""
     key_id = vault.key_id
-    total = _others(await store.count_by_key(), key_id)
+    total = _count_others(await store.count_by_key(), key_id)
     progress(0, total)
     done, unreadable = 0, 0
     for _ in range(ROUNDS_MAX):
         found, unreadable, after = 0, 0, ""
-        while batch := await store.sealed_otherwise(key_id, after=after, limit=BATCH):
+        while batch := await store.list_under_other_keys(key_id, after=after, limit=BATCH):
             after = batch[-1].connection.id
-            resealed = [each for linked in batch if (each := _resealed(vault, linked))]
+            resealed = [each for stored in batch if (each := _reseal(vault, stored))]
             found += len(resealed)
             unreadable += len(batch) - len(resealed)
             done += await store.reseal(resealed)
@@ -69,16 +69,16 @@ async def rekey(
     return RekeyResult(key_id=key_id, resealed=done, unreadable=unreadable, by_key=by_key)
 
 
-def _resealed(vault: Vault, linked: SealedConnection) -> ResealedCredentials | None:
-    connection = linked.connection
+def _reseal(vault: Vault, stored: SealedConnection) -> ResealedCredentials | None:
+    connection = stored.connection
     try:
-        held = unseal(vault, linked)
+        opened = unseal(vault, stored)
     except CredentialsUnreadable as error:
         _log.error(LogEvent.CREDENTIALS_UNREADABLE, connection=connection.id, error=str(error))
         return None
     sealed = seal(
         vault,
-        Tokens(access=held.access, refresh=held.refresh),
+        Tokens(access=opened.access, refresh=opened.refresh),
         connection.id,
         user_id=connection.user_id,
         source=connection.source,
@@ -86,10 +86,10 @@ def _resealed(vault: Vault, linked: SealedConnection) -> ResealedCredentials | N
     return ResealedCredentials(
         connection_id=connection.id,
         version=connection.version,
-        old_key_id=linked.sealed.key_id,
+        old_key_id=stored.sealed.key_id,
         sealed=sealed,
     )
 
 
-def _others(by_key: Mapping[str, int], key_id: str) -> int:
+def _count_others(by_key: Mapping[str, int], key_id: str) -> int:
     return sum(count for each, count in by_key.items() if each != key_id)

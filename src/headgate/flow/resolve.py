@@ -1,9 +1,9 @@
-"""Which of a user's connections a job is for: the one that is named, or the only one."""
+"""Finding the user's connections for a job: the named connection, or the only one."""
 
 from msgspec.structs import replace
 
 from headgate.base.errors import NotConnected
-from headgate.flow.connect import meant
+from headgate.flow.connect import resolve_connection
 from headgate.flow.registry import auth_of, title_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check_name
@@ -12,10 +12,12 @@ from headgate.ports.connections import ConnectionStore
 from headgate.ports.connector import Destination, Source
 
 
-async def resolved(rt: Runtime, connections: ConnectionStore, request: JobRequest) -> JobRequest:
-    """The same request with the user's connections; raises where one cannot be used.
+async def resolve_request(
+    rt: Runtime, connections: ConnectionStore, request: JobRequest
+) -> JobRequest:
+    """The request with the user's connections filled in; raises if one cannot be used.
 
-    Where users have no accounts, a connection is a mere name: theirs is their own id.
+    A provider without authorization has no connections; there the user's id stands for one.
     """
     user_id = check_name("user_id", request.user_id)
     sync = rt.registry.get(request.sync)
@@ -24,7 +26,7 @@ async def resolved(rt: Runtime, connections: ConnectionStore, request: JobReques
         if auth_of(end) is None or rt.credentials is None:
             return given or user_id
         title = title_of(end)
-        connection = await meant(
+        connection = await resolve_connection(
             connections, end.name, user_id=user_id, given=given, title=title, field=field
         )
         if connection.state is ConnectionState.NEEDS_REAUTH:

@@ -1,4 +1,4 @@
-"""What every use case needs at hand, gathered once by the composition root."""
+"""The runtime: everything that the use cases need, put together once by the composition root."""
 
 import random
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from headgate.ports.transport import Transport
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
-    """The engine's surroundings: nothing in `flow` reaches for anything else."""
+    """The dependencies of the engine; nothing in `flow` uses any other."""
 
     store: Store
     signal: Signal
@@ -30,13 +30,12 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     registry: Registry
     gates: BudgetGate
     fetching: ItemFetcher
-    #: What this process measures of its work; the default knows no sync, and so measures none.
+    #: The measurements of this process; the default knows no sync, and so measures none.
     measurements: Measurements = msgspec.field(default_factory=Measurements)
-    #: Leased types beside jobs and items.
+    #: Leased types besides jobs and items.
     leased: Sequence[LeasedWork] = ()
-    #: What reaches providers over HTTP, and the credentials to be let in with; an application whose
-    #: sources have no API needs neither.
+    #: The HTTP transport and the credentials of connections; None if no source has an API.
     transport: Transport | None = None
     credentials: Credentials | None = None
-    #: Which plans include what; None: every plan includes everything.
+    #: What each plan includes; None: every plan includes everything.
     entitlement: Entitlement | None = None

@@ -1,4 +1,4 @@
-"""Tokens into a connection's row and out again: each ciphertext bound to its row and column."""
+"""Encryption of a connection's tokens; each ciphertext is bound to its row and column."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ ACCESS, REFRESH = "access", "refresh"
 
 
 class OpenCredentials(msgspec.Struct, frozen=True, kw_only=True):
-    """A connection with its credentials, opened."""
+    """A connection with its decrypted credentials."""
 
     connection: Connection
     access: Secret
@@ -21,7 +21,7 @@ class OpenCredentials(msgspec.Struct, frozen=True, kw_only=True):
 def seal(
     vault: Vault, tokens: Tokens, connection_id: str, *, user_id: str, source: str
 ) -> SealedCredentials:
-    """Tokens as they are stored in that connection's row."""
+    """Encrypt tokens for the row of that connection."""
     access = _binding(connection_id, user_id, source, ACCESS)
     refresh = _binding(connection_id, user_id, source, REFRESH)
     return SealedCredentials(
@@ -31,9 +31,9 @@ def seal(
     )
 
 
-def unseal(vault: Vault, linked: SealedConnection) -> OpenCredentials:
-    """Credentials out of their row; CredentialsUnreadable where that fails."""
-    connection, sealed = linked.connection, linked.sealed
+def unseal(vault: Vault, stored: SealedConnection) -> OpenCredentials:
+    """Decrypt the credentials of a connection; CredentialsUnreadable if that fails."""
+    connection, sealed = stored.connection, stored.sealed
     place = (connection.id, connection.user_id, connection.source)
     refresh = sealed.refresh
     return OpenCredentials(

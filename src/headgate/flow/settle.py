@@ -1,4 +1,4 @@
-"""Settling a change of any leased type, also across an outage of the store."""
+"""Settling of a change of any leased type, with retries across an outage of the store."""
 
 from typing import Any, TypeVar
 
@@ -7,7 +7,7 @@ from headgate.base.errors import NotFound, StoreUnavailable
 from headgate.model.lease import AnyChange, Row
 from headgate.ports.leases import Leases
 
-#: A database that does not answer is asked again after each of these.
+#: The waits between the tries while the database does not answer.
 SETTLE_RESTS_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 Payload = TypeVar("Payload")
@@ -19,18 +19,17 @@ async def settle_surely(
     change: AnyChange,
     payload: Payload | None = None,
 ) -> Row | None:
-    """Write the change with what belongs to it; None where the claim was lost.
+    """Write the change and its payload; None if the claim was lost.
 
-    When a write was cut off, it may have taken effect. Writing it again is safe: it is fenced. But
-    then it finds itself in the way and loses, so the row is read to see whether what is there is
-    ours.
+    A write without an answer may have taken effect. Writing again is safe, because it is fenced,
+    but then it loses against itself. So the row is read to see whether the first write is there.
     """
     uncertain = False
     rests_s = iter(SETTLE_RESTS_S)
     while True:
         try:
             after = await leases.settle(change, payload)
-            return await _written(leases, change) if after is None and uncertain else after
+            return await _read_if_written(leases, change) if after is None and uncertain else after
         except StoreUnavailable:
             rest_s = next(rests_s, None)
             if rest_s is None:
@@ -39,7 +38,7 @@ async def settle_surely(
             await clock.sleep(rest_s)
 
 
-async def _written(leases: Leases[Row, Any, Any], change: AnyChange) -> Row | None:
+async def _read_if_written(leases: Leases[Row, Any, Any], change: AnyChange) -> Row | None:
     try:
         row = await leases.get(change.after.id)
     except NotFound:

@@ -1,7 +1,8 @@
-"""One step of a job: check, extract, deliver, commit, settle. Claiming is the lane's.
+"""One step of a job: check, extract, deliver, commit, settle. The lane claims the job before.
 
-A step ends in exactly one settled change, or in none when the claim is lost. Whatever happens in
-between, a crash included, the row still says where the next attempt begins.
+A step ends with one settled change, or with none if the claim was lost. Whatever happens in
+between, even a crash, the row says where the next attempt begins. A chunk that was cut short
+settles twice: first what it read, then its error.
 """
 
 from datetime import timedelta
@@ -13,7 +14,7 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
-from headgate.flow.commit import chunk_done, day_given_up, nothing_to_do
+from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
 from headgate.flow.deliver import deliver, open_destination
 from headgate.flow.extract import extract
 from headgate.flow.measurements import ChunkOutcome, outcome_of
@@ -28,26 +29,26 @@ from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
 from headgate.ports.signal import SWEEP
 from headgate.ports.store import ChunkWork
 
-#: A recovered provider's jobs set free by one probe, at most; the next probe frees more.
+#: The most jobs of a recovered provider that one probe resumes; the next probe resumes more.
 RELEASE_MAX = 1000
 
 _log = get_logger(__name__)
 
 
 class Outcome(NamedTuple):
-    """What an attempt came to."""
+    """The outcome of an attempt at a chunk."""
 
     change: JobChange
     work: ChunkWork | None = None
-    #: What cut the chunk short: dealt with once the rest is committed.
+    #: The error that cut the chunk short; it is handled after the rest is committed.
     error: Exception | None = None
 
 
 class SettleResult(NamedTuple):
-    """The change that was written in the end, and the job after it."""
+    """The change that was written, and the job after it."""
 
     change: JobChange | None
-    #: None where the claim was lost.
+    #: None if the claim was lost.
     after: Job | None
 
 
@@ -55,9 +56,9 @@ NOT_SETTLED = SettleResult(None, None)
 
 
 async def run_slice(rt: Runtime, claimed: ClaimedJob, *, slice_s: float) -> Job | None:
-    """Work chunk after chunk until the job rests or ends, or the slice is over.
+    """Work chunk by chunk until the job rests or ends, or the slice is over.
 
-    Returns the job as it was left, or None where the claim was lost.
+    Returns the job after the slice, or None if the claim was lost.
     """
     ends = rt.clock.monotonic() + slice_s
     while True:
@@ -68,7 +69,7 @@ async def run_slice(rt: Runtime, claimed: ClaimedJob, *, slice_s: float) -> Job 
 
 
 async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | None:
-    """One chunk of the held job."""
+    """Work on one chunk of the claimed job; returns the job, or None if the claim was lost."""
     job = claimed.row
     began = rt.clock.monotonic()
     outcome = await _attempt(rt, claimed, slice_ends=slice_ends)
@@ -77,35 +78,35 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
     if cut_short and after is not None and after.state is JobState.RUNNING:
         assert outcome is not None and outcome.error is not None
         sync = rt.registry.get(job.sync)
-        changed, after = await _settle(rt, after, _failed(rt, sync, after, outcome.error))
+        changed, after = await _settle(rt, after, _handle_error(rt, sync, after, outcome.error))
     duration_s = rt.clock.monotonic() - began
-    came_to = outcome_of(changed.event) if changed and after else ChunkOutcome.LOST
-    rt.measurements.add_chunk(job.sync, came_to, duration_s)
-    _tell(job, outcome, after, duration_s=duration_s)
-    if after is not None and job.probe and not cut_short and _answered(job, after):
-        await _recovered(rt, job)
+    chunk_outcome = outcome_of(changed.event) if changed and after else ChunkOutcome.LOST
+    rt.measurements.add_chunk(job.sync, chunk_outcome, duration_s)
+    _log_chunk(job, outcome, after, duration_s=duration_s)
+    if after is not None and job.probe and not cut_short and _probe_answered(job, after):
+        await _release_provider(rt, job)
     return after
 
 
-def _answered(job: Job, after: Job) -> bool:
-    """Whether the provider that a probe was sent to has answered it."""
+def _probe_answered(job: Job, after: Job) -> bool:
+    """Whether the provider that a probe tests has answered."""
     if job.provider == job.destination != job.source:
-        # A day without anything for the destination asked it nothing.
-        return _handed_on(after) > _handed_on(job)
+        # A day without records for the destination did not ask it anything.
+        return _count_handed_on(after) > _count_handed_on(job)
     return after.summary.chunks > job.summary.chunks
 
 
-def _handed_on(job: Job) -> int:
+def _count_handed_on(job: Job) -> int:
     return job.summary.delivered + job.summary.refused
 
 
 async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Outcome | None:
-    """Read the chunk; None where the claim was lost meanwhile."""
+    """Read and deliver the chunk; None if the claim was lost meanwhile."""
     job = claimed.row
     sync = rt.registry.get(job.sync)
     if job.mode is Mode.HISTORY and not job.plan:
-        return Outcome(nothing_to_do(job))
-    #: Whom the chunk waits for now: to blame, where it takes too long.
+        return Outcome(succeed_without_work(job))
+    #: The provider that the chunk currently waits for, and that is blamed if it takes too long.
     provider = sync.source.name
     written = None
     try:
@@ -113,21 +114,23 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
             destination = await open_destination(rt, sync, job)
             chunk = await extract(rt, sync, job)
             if destination is not None and job.mode is Mode.HISTORY and chunk.error is not None:
-                # A part of a day is no batch: the whole day comes again, under the same key.
+                # A part of a day is not delivered: the whole day is read again, under the same key.
                 raise chunk.error
             if destination is not None:
                 provider = destination.destination.name
                 written = await deliver(rt, job, chunk, destination)
     except Interrupted as interrupted:
-        return _let_go(rt, sync, job, interrupted.why, provider)
+        return _handle_interrupt(rt, sync, job, interrupted.reason, provider)
     except Exception as error:
-        return _failed(rt, sync, job, error)
+        return _handle_error(rt, sync, job, error)
     slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
-    return Outcome(*chunk_done(job, chunk, written, slice_over=slice_over), chunk.error)
+    return Outcome(*commit_chunk(job, chunk, written, slice_over=slice_over), chunk.error)
 
 
-def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, provider: str) -> Outcome | None:
-    match why:
+def _handle_interrupt(
+    rt: Runtime, sync: Sync, job: Job, reason: Interrupt, provider: str
+) -> Outcome | None:
+    match reason:
         case Interrupt.LOST:
             return None
         case Interrupt.CANCEL:
@@ -137,45 +140,45 @@ def _let_go(rt: Runtime, sync: Sync, job: Job, why: Interrupt, provider: str) ->
         case Interrupt.LATE:
             late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
             late.provider = provider
-            return _failed(rt, sync, job, late)
+            return _handle_error(rt, sync, job, late)
         case _:
-            assert_never(why)
+            assert_never(reason)
 
 
-def _failed(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
-    said = describe_failure(error)
+def _handle_error(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
+    failure = describe_failure(error)
     provider = error.provider if isinstance(error, SourceError) else None
     decision = decide(job, error, sync.retry, now=rt.clock.now(), draw=rt.rng.random())
     match decision:
         case Retry(after, recent):
             changed = change.retry(
-                job, after=after, error=said, recent_errors=recent, provider=provider
+                job, after=after, error=failure, recent_errors=recent, provider=provider
             )
         case Defer(after, reason):
             note = describe_error(error)
             changed = change.defer(job, after=after, reason=reason, note=note, provider=provider)
         case Pause(cooldown, recent):
             changed = change.open_breaker(
-                job, cooldown=cooldown, error=said, recent_errors=recent, provider=provider
+                job, cooldown=cooldown, error=failure, recent_errors=recent, provider=provider
             )
         case GiveUpDay():
-            return Outcome(*day_given_up(job, said))
+            return Outcome(*give_up_day(job, failure))
         case Fail(reason):
-            changed = change.fail(job, reason=reason, error=said, provider=provider)
+            changed = change.fail(job, reason=reason, error=failure, provider=provider)
         case _:
             assert_never(decision)
     return Outcome(changed)
 
 
 async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
-    """Write the outcome. What the store refuses to take is a failed chunk like any other."""
+    """Write the outcome; if the store refuses it, the chunk has failed like any other."""
     try:
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     except StoreUnavailable:
         raise
     except Exception as error:
         sync = rt.registry.get(job.sync)
-        outcome = _failed(rt, sync, job, error)
+        outcome = _handle_error(rt, sync, job, error)
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     if after is not None:
         _measure(rt, after)
@@ -183,7 +186,7 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
 
 
 def _measure(rt: Runtime, after: Job) -> None:
-    """Count by where the job went: a failure that met a cancel is not tried again."""
+    """Count retries and opened breakers by the job's state: a cancelled job is not retried."""
     match after.reason:
         case Reason.RETRYING:
             rt.measurements.job_retries.add(after.sync)
@@ -191,8 +194,8 @@ def _measure(rt: Runtime, after: Job) -> None:
             rt.measurements.breaker_openings.add(after.provider)
 
 
-async def _recovered(rt: Runtime, job: Job) -> None:
-    """A probe got through: let the others of its provider follow, one after another."""
+async def _release_provider(rt: Runtime, job: Job) -> None:
+    """Resume the other jobs of the provider, one after another, because its probe succeeded."""
     sync = rt.registry.get(job.sync)
     freed = await rt.store.release_provider(
         job.provider, stagger=timedelta(seconds=sync.retry.stagger_s), limit=RELEASE_MAX
@@ -201,9 +204,9 @@ async def _recovered(rt: Runtime, job: Job) -> None:
     _log.info(LogEvent.PROVIDER_RECOVERED, provider=job.provider, job=job.id, freed=freed)
 
 
-def _tell(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: float) -> None:
-    """One event per chunk, whatever became of it."""
-    if not _log.tells_info:
+def _log_chunk(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: float) -> None:
+    """Log one event per chunk, whatever its outcome."""
+    if not _log.logs_info:
         return
     _log.info(
         LogEvent.CHUNK,

@@ -1,4 +1,4 @@
-"""Submitting a job: everything about the request is checked before anything is written."""
+"""Submission of jobs: the whole request is validated before anything is written."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -21,41 +21,41 @@ DELAY_S_MAX = 366 * 24 * 3600.0
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a caller asks for."""
+    """A caller's request for a job."""
 
     sync: str
     user_id: str
-    #: The user's link to the source. `Jobs.start` finds it where the user has one only.
+    #: The user's connection to the source. `Jobs.start` finds it if the user has only one.
     connection_id: str | None = None
-    #: The same for the destination, where that has users.
+    #: The same for the destination, if it has users.
     destination_connection_id: str | None = None
     mode: Mode | str = Mode.FULL
     #: Mode history: the first and the last day, both included. Days are UTC days.
     start: date | None = None
     end: date | None = None
-    #: Mode history: days held already are not read again, and failed ones are, unless told.
+    #: Mode history: which days are read again; by default those that failed.
     reprocess: Reprocess | str = Reprocess.FAILED
-    #: Mode since: what changed after this moment; None: after the stored high-water mark, and
-    #: everything where there is none.
+    #: Mode since: read what changed after this time; None: after the stored high-water mark, or
+    #: everything if there is none.
     since: datetime | None = None
     #: Mode limit: at most so many records.
     limit: int | None = None
-    #: Hot or cold; by default history goes cold and everything else hot.
+    #: Hot or cold; by default a backfill is cold and everything else hot.
     lane: Lane | str | None = None
-    #: The same key again returns the same job instead of making another.
+    #: The idempotency key: the same key returns the same job.
     key: str | None = None
-    #: Passed to the source as it is.
+    #: Passed to the source unchanged.
     options: JsonObject = msgspec.field(default_factory=dict)
-    #: Not before so many seconds from now.
+    #: The job starts after so many seconds at the earliest.
     delay_s: float = 0.0
 
 
 async def submit(rt: Runtime, request: JobRequest) -> SubmitResult:
-    """Store the job and tell the workers. Raises before writing if anything is wrong."""
+    """Store the job and wake the workers. Raises before writing if anything is wrong."""
     sync = rt.registry.get(request.sync)
     checked = check(request, sync, job_id=rt.ids.new("job"), now=rt.clock.now())
-    await entitle(rt, checked)
-    new = await planned(rt, checked, Reprocess(request.reprocess))
+    await check_entitlement(rt, checked)
+    new = await plan_days(rt, checked, Reprocess(request.reprocess))
     submitted = await rt.store.submit(new)
     if submitted.created:
         await rt.signal.announce(lane_topic(new.lane))
@@ -63,7 +63,7 @@ async def submit(rt: Runtime, request: JobRequest) -> SubmitResult:
 
 
 def check(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> NewJob:
-    """The job that the request asks for, but for the days it is to read; or InvalidInput."""
+    """The job for a valid request, without its days, which `plan_days` adds; else InvalidInput."""
     mode = _mode(request.mode, sync)
     lane = _lane(request.lane, sync, mode)
     start, end = _range(request, mode, today=now.astimezone(UTC).date())
@@ -81,7 +81,7 @@ def check(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> New
         mode=mode,
         lane=lane,
         key=None if request.key is None else check_name("key", request.key),
-        # Of what was understood, not of how it was said: a default may be named or left out.
+        # Hashed after defaults are filled in: naming a default is the same request.
         request_hash=content_hash(
             [
                 sync.name,
@@ -105,8 +105,8 @@ def check(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> New
     )
 
 
-async def entitle(rt: Runtime, new: NewJob) -> None:
-    """Raise PlanRequired where the user's plan does not include the job."""
+async def check_entitlement(rt: Runtime, new: NewJob) -> None:
+    """Raise PlanRequired if the user's plan does not include the job."""
     if rt.entitlement is not None:
         plan = await rt.store.plan_of(new.user_id)
         refusal = rt.entitlement(plan, new.mode)
@@ -114,17 +114,17 @@ async def entitle(rt: Runtime, new: NewJob) -> None:
             raise PlanRequired(refusal)
 
 
-async def planned(rt: Runtime, new: NewJob, reprocess: Reprocess) -> NewJob:
-    """The job with the days it is to read: those of its range that are not held already."""
+async def plan_days(rt: Runtime, new: NewJob, reprocess: Reprocess) -> NewJob:
+    """The job with the days that it reads: those of its range that are not held already."""
     start, end = new.start_date, new.end_date
     if start is None or end is None:
         return new
-    plan = gaps(start, end, await rt.store.brought(new), reprocess)
+    plan = gaps(start, end, await rt.store.covered_days(new), reprocess)
     cursor = plan[0][1] if plan else None
     whole = plan == ((start, end),)
     return msgspec.structs.replace(
         new,
-        # The whole range is what a job reads that says nothing else.
+        # A job without a plan reads its whole range.
         params=new.params if whole else msgspec.structs.replace(new.params, plan=plan),
         cursor=None if cursor is None else cursor.isoformat(),
         progress=history_progress(plan, cursor),
@@ -137,7 +137,7 @@ def _destination_connection(request: JobRequest, sync: Sync) -> str | None:
     if needed and given is None:
         raise InvalidInput(field, f"sync {sync.name!r} writes to an account: name its connection")
     if not needed and given is not None:
-        raise InvalidInput(field, f"sync {sync.name!r} writes to no account; leave it out")
+        raise InvalidInput(field, f"sync {sync.name!r} does not write to an account; leave it out")
     return None if given is None else check_name(field, given)
 
 
@@ -165,13 +165,13 @@ def _lane(lane: Lane | str | None, sync: Sync, mode: Mode) -> Lane:
 
 
 def check_name(field: str, value: str) -> str:
-    """`value`, if it can be an id; InvalidInput if not."""
+    """Return `value` if it is a valid id or name; else raise InvalidInput."""
     if not value:
-        raise InvalidInput(field, "must be a text that is not empty")
+        raise InvalidInput(field, "must not be empty")
     if len(value) > ID_LENGTH_MAX:
         raise InvalidInput(field, f"is {len(value)} characters long; at most {ID_LENGTH_MAX}")
     if not value.isprintable():
-        raise InvalidInput(field, "must not hold control characters")
+        raise InvalidInput(field, "must not contain control characters")
     return value
 
 
@@ -205,14 +205,14 @@ def _in_utc(field: str, value: datetime) -> datetime:
     try:
         return value.astimezone(UTC)
     except OverflowError:
-        raise InvalidInput(field, f"{value.isoformat()} is no moment in UTC") from None
+        raise InvalidInput(field, f"{value.isoformat()} has no time in UTC") from None
 
 
 def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JobParams:
     since: datetime | None = None
     if mode is Mode.SINCE and request.since is not None:
         if not isinstance(request.since, datetime):
-            raise InvalidInput("since", "must be a moment, such as 2024-01-31T00:00:00Z")
+            raise InvalidInput("since", "must be a time, such as 2024-01-31T00:00:00Z")
         since = _in_utc("since", request.since)
         if since > now:
             raise InvalidInput("since", f"{request.since.isoformat()} lies in the future")

@@ -1,1 +1,1 @@
-"""Limiters that are not the store's own: Redis, and one process's memory."""
+"""Limiters outside the store: in Redis, and in the memory of one process."""

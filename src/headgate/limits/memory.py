@@ -1,4 +1,4 @@
-"""A limiter in one process's memory: for the share that is spent while the real one is away."""
+"""The limiter in one process's memory, for its local share while the real one is unreachable."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from headgate.policy import spending
 
 
 class MemoryLimiter:
-    """Budgets that nobody else sees and that a restart forgets."""
+    """Budgets that no other process sees and that a restart loses."""
 
     def __init__(self, clock: Clock) -> None:
         """Count by `clock`."""
@@ -27,45 +27,47 @@ class MemoryLimiter:
         self._born = 0
 
     def forget(self) -> None:
-        """Lose everything, as a server that restarts empty: open windows are unknown from here."""
+        """Lose all counts, like a server that restarts empty: the use of windows is unknown."""
         self._ledgers.clear()
         self._born = self._now
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""
 
-    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
-        return spending.take(budget, self._of(budget, ask.connection_id), ask, self._now, grant_id)
+        return spending.take(
+            budget, self._of(budget, request.connection_id), request, self._now, grant_id
+        )
 
-    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
-        """Count requests that were sent without asking."""
+    async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
+        """Count requests that were sent without a grant."""
         for _ in range(times):
-            spending.charge(budget, self._of(budget, ask.connection_id), ask, self._now)
+            spending.charge(budget, self._of(budget, request.connection_id), request, self._now)
 
-    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
-        """Give the slot back."""
-        spending.release(budget, self._of(budget, ask.connection_id), grant.id)
+    async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
+        """Release the slot."""
+        spending.release(budget, self._of(budget, request.connection_id), grant.id)
 
     async def observe(
-        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
-        """Learn the provider's own counts."""
-        ledgers = self._of(budget, ask.connection_id)
+        """Take over the provider's own counts."""
+        ledgers = self._of(budget, request.connection_id)
         spending.observe(budget, ledgers, grant.at_ms, self._now, counts)
 
-    async def refused(
-        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
+    async def close_budget(
+        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """Close the budget."""
-        ledgers = self._of(budget, ask.connection_id)
+        ledgers = self._of(budget, request.connection_id)
         now = self._now
         return BudgetClosure.of(
-            spending.refused(budget, ledgers, ask.kind, now, retry_after_s), now
+            spending.close_budget(budget, ledgers, request.kind, now, retry_after_s), now
         )
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
-        """How the budget stands."""
+        """The use of the budget."""
         ledgers = self._of(budget, connection_id or "")
         if connection_id is None:
             ledgers.pop(Scope.CONNECTION, None)

@@ -1,12 +1,11 @@
-"""The limiter in Redis: one script, one round trip, Redis's own clock.
+"""The limiter in Redis: one script and one round trip per request, by Redis's own clock.
 
-**What Redis may lose, and what becomes of it.** A Redis that comes back empty has lost its epoch:
-every window that was open then counts as spent, and one request at a time is let through to learn
-from the provider's answer how much really is (`policy/spending.py`, unknown windows). A replica
-that takes over may be a few writes behind: every process brings along the highest count that it was
-told, so what is lost is only what no living process was granted. The same covers a key that was
-evicted; run Redis with `maxmemory-policy noeviction` all the same. A script that was flushed is
-loaded again by the client.
+**When Redis loses data.** A Redis that comes back empty has lost its epoch. Then every open window
+counts as spent, and one request at a time is granted to learn the real use from the provider's
+answer (`policy/spending.py`, unknown windows). A replica that takes over may be a few writes
+behind. Every process sends the highest counts that it has seen, so only grants of processes that
+are gone can be lost. The same covers an evicted key; still, run Redis with
+`maxmemory-policy noeviction`. The client loads a script again if it was flushed.
 """
 
 import asyncio
@@ -48,15 +47,15 @@ from headgate.policy import spending
 
 EPOCH_KEY = "{headgate}:epoch"
 _SCRIPT = files(__package__).joinpath("spend.lua").read_text(encoding="utf-8")
-# Redis names a script by its SHA-1; nothing is kept secret by it.
+# Redis identifies a script by its SHA-1, which is not used for security.
 _SHA = sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
-#: A Redis that takes longer than this to answer is as good as away.
+#: A Redis that takes longer than this to answer counts as unreachable.
 TIMEOUT_S = 1.0
-#: Without the limiter, what must wait for it looks again after this.
+#: A job that needs the limiter tries again after this time.
 LOOK_AGAIN = timedelta(seconds=30)
-#: Ledgers whose last counts a process remembers, at most.
+#: The most ledgers whose last counts a process remembers.
 SEEN_MAX = 10_000
-#: Stretches of each limit that it remembers: close to an edge a request counts in two.
+#: The number of stretches that it remembers of each limit: near an edge a request counts in two.
 SEEN_STRETCHES = 2
 
 
@@ -65,14 +64,14 @@ _Call = tuple[Any, ...]
 
 
 class LimiterMemory(Protocol):
-    """Something durable that knows whether this Redis has ever begun to count."""
+    """Durable storage of whether this Redis has ever counted requests."""
 
     async def has_begun(self) -> bool:
-        """Whether it ever has."""
+        """Whether Redis has ever counted requests."""
         ...
 
     async def note_begun(self) -> None:
-        """It has, from now on."""
+        """Store that Redis counts requests from now on."""
         ...
 
 
@@ -88,7 +87,7 @@ class RedisLimiter:
         *,
         server_time: bool = True,
     ) -> None:
-        """Connect to `url` when first asked. Tests under a virtual clock clear `server_time`."""
+        """Connect to `url` at the first call. Tests under a virtual clock clear `server_time`."""
         self._memory = memory
         self._clock = clock
         self._ids = ids
@@ -97,125 +96,129 @@ class RedisLimiter:
             url,
             socket_timeout=TIMEOUT_S,
             socket_connect_timeout=TIMEOUT_S,
-            # An answer that was lost may stand for a request that was counted: never ask twice.
+            # No retries: a request without an answer may have been counted already.
             retry=Retry(NoBackoff(), 0),
             health_check_interval=0,
         )
         self._calls = Coalescer[_Call, bytes](self._call_together, in_flight_max=2)
         self._epoch: str | None = None
         self._beginning = asyncio.Lock()
-        #: By ledger and limit: the stretches that were last counted in, and the counts.
+        #: The last counts that were seen, by ledger, limit and stretch.
         self._seen: OrderedDict[str, dict[str, dict[int, int]]] = OrderedDict()
 
     async def close(self) -> None:
         """Disconnect."""
         await self._redis.aclose()
 
-    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
         try:
-            said = await self._run("take", budget, ask, grant=grant_id)
+            reply = await self._run("take", budget, request, grant=grant_id)
         except LimiterUnreachable as error:
-            return Unreachable(said=str(error))
-        if "granted" not in said:
+            return Unreachable(error=str(error))
+        if "granted" not in reply:
             return Exhausted(
-                why=RefusalReason(said["why"]),
-                until=from_ms(int(said["till"])),
-                wait_s=said["wait"] / 1000,
-                limit=said.get("limit"),
+                reason=RefusalReason(reply["why"]),
+                until=from_ms(int(reply["till"])),
+                wait_s=reply["wait"] / 1000,
+                limit=reply.get("limit"),
             )
-        self._remember(budget, ask, said["seen"])
-        remaining = said.get("remaining")
+        self._remember(budget, request, reply["seen"])
+        remaining = reply.get("remaining")
         return Granted(
             id=grant_id,
-            at_ms=int(said["at"]),
+            at_ms=int(reply["at"]),
             remaining=None if remaining is None else int(remaining),
-            resets_at=None if remaining is None else from_ms(int(said["resets"])),
-            probe=said["probe"],
+            resets_at=None if remaining is None else from_ms(int(reply["resets"])),
+            probe=reply["probe"],
         )
 
-    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
-        """Count requests that were sent without asking."""
-        await self._run("charge", budget, ask, times=times)
+    async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
+        """Count requests that were sent without a grant."""
+        await self._run("charge", budget, request, times=times)
 
-    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
-        """Give the slot back, where there are slots."""
+    async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
+        """Release the slot, if the budget has slots."""
         if budget.slots is not None:
-            await self._run("release", budget, ask, grant=grant.id)
+            await self._run("release", budget, request, grant=grant.id)
 
     async def observe(
-        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
-        """Learn the provider's own counts."""
+        """Take over the provider's own counts."""
         if counts:
-            await self._run("observe", budget, ask, granted_at=grant.at_ms, counts=dict(counts))
+            await self._run("observe", budget, request, granted_at=grant.at_ms, counts=dict(counts))
 
-    async def refused(
-        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
+    async def close_budget(
+        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """Close the budget."""
         more = {} if retry_after_s is None else {"retry_after": round(retry_after_s * 1000)}
-        said = await self._run("refused", budget, ask, **more)
-        return BudgetClosure.of(int(said["till"]), int(said["now"]))
+        reply = await self._run("refused", budget, request, **more)
+        return BudgetClosure.of(int(reply["till"]), int(reply["now"]))
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
-        """How the budget stands."""
+        """The use of the budget."""
         scopes = [s for s in budget.scopes if s is Scope.APP or connection_id is not None]
         keys = [_ledger_key(budget, scope, connection_id or "") for scope in scopes]
-        said = await self._ask("read", keys, budget, {})
-        found = msgspec.convert(said["ledgers"] or [], list[Ledger], strict=False)
+        reply = await self._call_in_epoch("read", keys, budget, {})
+        found = msgspec.convert(reply["ledgers"] or [], list[Ledger], strict=False)
         ledgers = dict(zip(scopes, found, strict=True))
-        return spending.use(budget, ledgers, int(said["now"]), connection_id=connection_id)
+        return spending.use(budget, ledgers, int(reply["now"]), connection_id=connection_id)
 
     async def _run(
-        self, operation: str, budget: Budget, ask: BudgetRequest, **more: Any
+        self, operation: str, budget: Budget, request: BudgetRequest, **more: Any
     ) -> dict[str, Any]:
-        keys = [_ledger_key(budget, scope, ask.connection_id) for scope in budget.scopes]
+        keys = [_ledger_key(budget, scope, request.connection_id) for scope in budget.scopes]
         args = {
-            "lane": ask.lane.value,
-            "kind": ask.kind,
-            "retry": ask.retry,
+            "lane": request.lane.value,
+            "kind": request.kind,
+            "retry": request.retry,
             "seen": [self._seen.get(key, {}) for key in keys],
             **more,
         }
-        return await self._ask(operation, keys, budget, args)
+        return await self._call_in_epoch(operation, keys, budget, args)
 
-    async def _ask(
+    async def _call_in_epoch(
         self, operation: str, keys: list[str], budget: Budget, args: dict[str, Any]
     ) -> dict[str, Any]:
         try:
-            said = await self._call(operation, await self._begun(), keys, _told(budget), args)
-            if said.get("lost"):
+            reply = await self._call(
+                operation, await self._ensure_epoch(), keys, _encode_budget(budget), args
+            )
+            if reply.get("lost"):
                 self._epoch = None
                 self._seen.clear()
                 args = args | {"seen": [{} for _ in keys]}
-                said = await self._call(operation, await self._begun(), keys, _told(budget), args)
+                reply = await self._call(
+                    operation, await self._ensure_epoch(), keys, _encode_budget(budget), args
+                )
         except (RedisError, OSError, TimeoutError) as error:
             raise self._unreachable(error) from None
-        if said.get("lost"):
+        if reply.get("lost"):
             raise self._unreachable("it keeps losing what was counted")
-        return said
+        return reply
 
-    async def _begun(self) -> str:
-        """The epoch that Redis counts in, which this begins where there is none."""
+    async def _ensure_epoch(self) -> str:
+        """The present epoch of Redis; begins one if there is none."""
         async with self._beginning:
             if self._epoch is None:
-                first = not await self._recall()
+                first = not await self._has_begun()
                 fresh = self._ids.new("epoch")
-                said = await self._call("begin", fresh, [], b"{}", {"first": first})
-                # After it is true, and before anything is granted: so whoever recalls it finds an
-                # epoch that was begun, and as long as nobody does, nothing was ever counted.
-                await self._note()
-                self._epoch = str(said["epoch"])
+                reply = await self._call("begin", fresh, [], b"{}", {"first": first})
+                # Stored after the epoch has begun and before anything is granted. So where it is
+                # stored an epoch had begun, and where it is not, nothing was ever counted.
+                await self._note_begun()
+                self._epoch = str(reply["epoch"])
             return self._epoch
 
-    async def _recall(self) -> bool:
+    async def _has_begun(self) -> bool:
         try:
             return await self._memory.has_begun()
         except HeadgateError as error:
             raise self._unreachable(error) from None
 
-    async def _note(self) -> None:
+    async def _note_begun(self) -> None:
         try:
             await self._memory.note_begun()
         except HeadgateError as error:
@@ -225,43 +228,41 @@ class RedisLimiter:
         self, operation: str, epoch: str, keys: list[str], budget: bytes, args: dict[str, Any]
     ) -> dict[str, Any]:
         now = "" if self._server_time else str(to_ms(self._clock.now()))
-        said = await self._calls.submit(
+        reply = await self._calls.submit(
             (len(keys) + 1, EPOCH_KEY, *keys, operation, epoch, now, budget, _json(args))
         )
-        answer: dict[str, Any] = msgspec.json.decode(said)
+        answer: dict[str, Any] = msgspec.json.decode(reply)
         return answer
 
     async def _call_together(self, calls: list[_Call]) -> list[bytes | Exception]:
-        """Run the script for each: one message to Redis, however many ask at once."""
-        said = await self._send(calls)
-        # A Redis that was restarted or flushed does not know the script, and did nothing.
-        unknown = [place for place, each in enumerate(said) if isinstance(each, NoScriptError)]
+        """Run the script for each call, in one message to Redis."""
+        reply = await self._send(calls)
+        # After a restart or a flush Redis does not have the script, and did nothing.
+        unknown = [place for place, each in enumerate(reply) if isinstance(each, NoScriptError)]
         if unknown:
             await self._redis.script_load(_SCRIPT)
             again = await self._send([calls[place] for place in unknown])
             for place, answer in zip(unknown, again, strict=True):
-                said[place] = answer
-        return said
+                reply[place] = answer
+        return reply
 
     async def _send(self, calls: list[_Call]) -> list[bytes | Exception]:
         async with self._redis.pipeline(transaction=False) as pipeline:
             for keys, *rest in calls:
                 pipeline.evalsha(_SHA, keys, *rest)
-            said: list[bytes | Exception] = await pipeline.execute(raise_on_error=False)
-            return said
+            reply: list[bytes | Exception] = await pipeline.execute(raise_on_error=False)
+            return reply
 
-    def _unreachable(self, why: object) -> LimiterUnreachable:
-        return LimiterUnreachable(
-            LOOK_AGAIN,
-            f"the rate limiter in Redis did not answer: {redact(str(why)) or type(why).__name__}",
-        )
+    def _unreachable(self, reason: object) -> LimiterUnreachable:
+        detail = redact(str(reason)) or type(reason).__name__
+        return LimiterUnreachable(LOOK_AGAIN, f"the rate limiter in Redis did not answer: {detail}")
 
     def _remember(
-        self, budget: Budget, ask: BudgetRequest, seen: list[tuple[int, str, int, int]]
+        self, budget: Budget, request: BudgetRequest, seen: list[tuple[int, str, int, int]]
     ) -> None:
         scopes = budget.scopes
         for ledger, limit, place, used in seen:
-            key = _ledger_key(budget, scopes[int(ledger) - 1], ask.connection_id)
+            key = _ledger_key(budget, scopes[int(ledger) - 1], request.connection_id)
             counts = self._seen.setdefault(key, {}).setdefault(limit, {})
             self._seen.move_to_end(key)
             counts[int(place)] = max(counts.get(int(place), 0), int(used))
@@ -280,8 +281,8 @@ def _ledger_key(budget: Budget, scope: Scope, connection_id: str) -> str:
 
 
 @cache
-def _told(budget: Budget) -> bytes:
-    """The budget, in the script's words."""
+def _encode_budget(budget: Budget) -> bytes:
+    """The budget in the form that the script takes."""
     scopes = budget.scopes
     return _json(
         {

@@ -1,20 +1,20 @@
--- Spending a budget inside Redis, where nobody can come between: the twin of policy/spending.py.
--- A test drives both with the same requests and holds them to the same answers and ledgers.
+-- Spending of budgets inside Redis, which runs a script atomically: the twin of policy/spending.py.
+-- A test sends the same requests to both and compares their answers and ledgers.
 --
--- KEYS[1]     {headgate}:epoch         "<id>:<born>": set once. That it is gone, or another, says
---                                      that Redis has lost what was counted.
+-- KEYS[1]     {headgate}:epoch         "<id>:<born>": set once. If it is missing or different,
+--                                      Redis has lost its counts.
 -- KEYS[2..]   {headgate}:budget:<key>  a ledger, as JSON: one for the application, and one for the
 --                                      connection where a limit is per connection. It expires when
 --                                      its longest window is long over.
 --   All in one hash slot, by {headgate}: a script in a cluster touches one slot.
 --
 -- ARGV[1]     the operation: begin, take, charge, release, observe, refused, read
--- ARGV[2]     the epoch that the caller counts on; for begin, the one to set if there is none
--- ARGV[3]     milliseconds since 1970; empty for Redis's own clock, which is the rule
+-- ARGV[2]     the epoch that the caller expects; for begin, the one to set if there is none
+-- ARGV[3]     milliseconds since 1970; normally empty, for Redis's own clock
 -- ARGV[4]     the budget, as JSON
 -- ARGV[5]     the operation's own arguments, as JSON
 --
--- Returns JSON: {"lost": true} where the epoch is not the caller's; else what each operation says.
+-- Returns JSON: {"lost": true} if the epoch is not the caller's, else the operation's result.
 
 local ROLLING_PARTS, REMEMBERED = 60, 4
 local PRESENT_TELLS, SURPRISE, BURST_SHARE, LIVE_WAIT_MS = 0.9, 8, 0.04, 15000
@@ -36,7 +36,7 @@ local epoch = redis.call('GET', KEYS[1])
 if ARGV[1] == 'begin' then
   if not epoch then
     local args = cjson.decode(ARGV[5])
-    -- Nothing was ever counted before a first beginning; before any other, something may have been.
+    -- Before the first epoch nothing was counted; before any other, something may have been.
     epoch = ARGV[2] .. ':' .. string.format('%.0f', args.first and 0 or now)
     redis.call('SET', KEYS[1], epoch)
   end
@@ -62,8 +62,8 @@ local function oldest_counted(limit, place)
 end
 
 local function restore(ledger, seen, found)
-  -- A replica that took over may be behind, and a key may have been evicted: the caller knows what
-  -- it was last told.
+  -- A replica that took over may be behind, and a key may have been evicted: the caller sends the
+  -- counts that it has last seen.
   for _, limit in ipairs(budget.limits) do
     local oldest = floor((now - budget.guard) / stretch(limit))
     if limit.rolling then oldest = oldest_counted(limit, oldest) end
@@ -75,7 +75,7 @@ local function restore(ledger, seen, found)
         buckets[place] = bucket
         bucket.used = max(bucket.used or 0, used)
       end
-      -- Counted so long ago, it has expired as it should; else it was evicted.
+      -- A ledger that was counted in so long ago has expired; a newer one was evicted.
       local expires = tonumber(place) * stretch(limit) + kept_ms
       if not found and now < expires then ledger.born = max(ledger.born or 0, now) end
     end

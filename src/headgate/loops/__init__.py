@@ -1,1 +1,1 @@
-"""Agents that run in the background: lanes, heartbeat, sweeper, and the supervisor of them all."""
+"""Background services of a worker: lanes, heartbeat, sweeper, and the supervisor that runs them."""

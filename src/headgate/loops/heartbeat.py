@@ -1,4 +1,4 @@
-"""The heartbeat: it keeps what this process has claimed, and tells that the process lives."""
+"""The heartbeat: it extends the leases of this process and refreshes its worker row."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -10,17 +10,17 @@ from headgate.flow.claims import BEATS_PER_LEASE, ActiveClaims
 from headgate.model.worker import Abilities
 from headgate.ports.store import WorkerStore
 
-#: A worker tells of itself once in a lease, and counts as gone after so many without a word.
+#: A worker refreshes its row once per lease, and counts as gone after so many leases without that.
 PRESENCE_LEASES = 2.5
 
 
 class Presence:
-    """Tells that this worker process lives, and what it can run."""
+    """The row of this worker process, which says that it is alive and what it can run."""
 
     def __init__(
         self, workers: WorkerStore, worker: str, abilities: Abilities, *, lease_s: float
     ) -> None:
-        """Tell it of `worker`."""
+        """Describe the worker called `worker`."""
         self._workers = workers
         self._worker = worker
         self._abilities = abilities
@@ -28,13 +28,13 @@ class Presence:
         self._beats = 0
 
     async def beat(self) -> None:
-        """Write it with the first beat, and then once in a lease."""
+        """Write the row at the first beat, and then once per lease."""
         if self._beats % BEATS_PER_LEASE == 0:
             await self._workers.refresh_worker(self._worker, self._abilities, term=self._term)
         self._beats += 1
 
     async def end(self) -> None:
-        """The process stops; nothing to take back where it has never told of itself."""
+        """Delete the row when the process stops, if it was ever written."""
         if self._beats:
             self._beats = 0
             await self._workers.remove_worker(self._worker)
@@ -53,16 +53,16 @@ class Heartbeat(Service):
         lease_s: float,
         presence: Presence | None = None,
     ) -> None:
-        """Keep `claims`, whose leases last `lease_s`."""
+        """Extend `claims`, whose leases last `lease_s`."""
         super().__init__(clock)
         self._presence = presence
         self._claims = claims
         self._lease_s = lease_s
 
     async def run_once(self) -> float:
-        """One beat. What was claimed since the last has a fresh lease, which lasts to the next."""
+        """Beat once. A row claimed since the last beat has a lease that lasts until the next."""
         for each in self._claims:
-            await each.keep()
+            await each.extend()
         if self._presence is not None:
             await self._presence.beat()
         return self._lease_s / BEATS_PER_LEASE

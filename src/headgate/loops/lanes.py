@@ -1,6 +1,6 @@
-"""A lane's workers: claim what is due, work on it in slices, never more at once than agreed.
+"""The workers of a lane: they claim due jobs and work on each in slices.
 
-Hot and cold are two of these, with slots of their own, so a full cold lane takes nothing from hot.
+The hot and the cold lane have their own slots, so a full cold lane takes nothing from the hot one.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
 from headgate.ports.signal import lane_topic
 
-#: With nothing due and no signal, look anyway after this: signals may be lost.
+#: With nothing due and no signal, claim again after this time, because a signal may be lost.
 IDLE_S = 300.0
 
 
 class LaneSize(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a lane does at once, and for how long on one job before others get a turn."""
+    """How many jobs a lane runs at once, and how long one job runs before others get a turn."""
 
     concurrency: int
     slice_s: float
 
     def __post_init__(self) -> None:
-        """Refuse a lane that could not work."""
+        """Refuse a lane that cannot work."""
         if self.concurrency < 1:
             raise InvalidInput("concurrency", "must be at least 1")
         if self.slice_s < 0:
@@ -59,12 +59,12 @@ class LaneWorkers(Service):
         self._claims = claims
         self._worker = worker
         self._tasks: set[asyncio.Task[None]] = set()
-        #: The line may hold more than the last claim took.
+        #: The queue may have more jobs than the last claim took.
         self._more = True
         rt.signal.subscribe(self.name, self)
 
     async def run_once(self) -> float | None:
-        """Fill the free slots; rests until something is due, or a slot comes free."""
+        """Fill the free slots, then rest until a job is due or a slot is free."""
         free = self._size.concurrency - len(self._tasks)
         if free <= 0:
             return None
@@ -80,14 +80,14 @@ class LaneWorkers(Service):
         return IDLE_S if claimed.next_due_s is None else min(IDLE_S, claimed.next_due_s)
 
     async def join(self) -> None:
-        """Wait until every slice under way has ended."""
+        """Wait until every running slice has ended."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def _take(self, job: Job, *, seen_s: float) -> None:
         claimed = ClaimedJob(job)
         self._claims.add([claimed], seen_s=seen_s)
-        # The set keeps the task alive: the event loop itself holds tasks only weakly.
+        # The set keeps the task alive: the event loop only has weak references to tasks.
         task = asyncio.create_task(self._work(claimed), name=f"slice {job.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -99,7 +99,7 @@ class LaneWorkers(Service):
             if job is None:
                 self._claims.lose(claimed.row)
         except Exception as error:
-            # The store is out of reach for good: the lease will end, and the job be rescued.
+            # The store stays unreachable: the lease will end, and a sweeper rescues the job.
             self._log.error(LogEvent.SLICE_FAILED, job=claimed.row.id, error=describe_error(error))
         finally:
             self._claims.drop(claimed.row)

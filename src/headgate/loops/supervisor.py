@@ -1,8 +1,8 @@
-"""Everything a worker process runs, started in order and stopped without losing anything.
+"""The supervisor of a worker process: it starts all services, and stops them without losing work.
 
-Stopping has three phases. First nothing new is claimed, and slices end at their next checkpoint.
-What is not done after the grace period is interrupted and handed back, untouched. What even then
-does not let go is left to its lease: the sweeper of another process rescues it.
+A stop has three phases. First nothing new is claimed, and slices end at their next checkpoint. Jobs
+that still run after the grace period are interrupted and released unchanged. A job that does not
+end even then keeps its lease until it expires, and the sweeper of another process rescues it.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ from headgate.model.job import Lane
 from headgate.model.worker import Abilities
 from headgate.ports.signal import CONTROL
 
-#: Interrupted chunks have this long to write that they let go.
+#: How long interrupted chunks have to release their jobs.
 RELEASE_S_MAX = 5.0
 
 HOT_AND_COLD: Mapping[Lane, LaneSize] = {
-    # Short and wide: live work is small, and somebody is waiting for it.
+    # Many short slices: live work is small, and somebody is waiting for it.
     Lane.HOT: LaneSize(concurrency=32, slice_s=5.0),
-    # Long and narrow: backfill is patient, and should not crowd a provider.
+    # Few long slices: a backfill can wait, and should not crowd a provider.
     Lane.COLD: LaneSize(concurrency=4, slice_s=60.0),
 }
 
@@ -41,17 +41,17 @@ _log = get_logger(__name__)
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker process behaves."""
+    """The settings of a worker process."""
 
     lanes: Mapping[Lane, LaneSize] = msgspec.field(default_factory=lambda: dict(HOT_AND_COLD))
-    #: A worker that is silent for so long has lost its jobs.
+    #: A worker without a heartbeat for so long loses its jobs.
     lease_s: float = 60.0
-    #: After the first signal to stop, chunks under way have this long to finish.
+    #: How long running chunks have to finish after the first signal to stop.
     grace_s: float = 20.0
     keep_events: timedelta = timedelta(days=30)
 
     def __post_init__(self) -> None:
-        """Refuse what could not work, naming the field."""
+        """Refuse settings that cannot work, naming the field."""
         if self.lease_s <= 0:
             raise InvalidInput("lease_s", "must be above 0")
         if self.grace_s < 0:
@@ -90,49 +90,49 @@ class Supervisor:
             for lane, size in settings.lanes.items()
         ]
         self._sweeper = Sweeper(rt, leased, lease_s=lease_s, keep_events=settings.keep_events)
-        self._asked = asyncio.Event()
-        self._at_once = asyncio.Event()
+        self._stop_requested = asyncio.Event()
+        self._stop_now = asyncio.Event()
 
     async def start(self) -> None:
-        """Start everything."""
+        """Start all services."""
         for service in (self._heartbeat, self._sweeper, *self._lanes):
             await service.start()
 
-    def ask_to_stop(self) -> None:
-        """The first time: finish in peace. The second time: let go at once."""
-        if self._asked.is_set():
-            self._at_once.set()
-        self._asked.set()
+    def request_stop(self) -> None:
+        """Stop within the grace period; the second call releases all jobs at once."""
+        if self._stop_requested.is_set():
+            self._stop_now.set()
+        self._stop_requested.set()
 
-    async def run_until_asked(self, *, handle_signals: bool = False) -> None:
-        """Run until `ask_to_stop`, or until SIGTERM or SIGINT where those are handled here."""
+    async def run_until_stopped(self, *, handle_signals: bool = False) -> None:
+        """Run until `request_stop`, or until SIGTERM or SIGINT if `handle_signals` is set."""
         loop = asyncio.get_running_loop()
         handled = (signal.SIGTERM, signal.SIGINT) if handle_signals else ()
         for number in handled:
-            loop.add_signal_handler(number, self.ask_to_stop)
+            loop.add_signal_handler(number, self.request_stop)
         try:
             await self.start()
-            await self._asked.wait()
+            await self._stop_requested.wait()
             await self.stop()
         finally:
             for number in handled:
                 loop.remove_signal_handler(number)
 
     async def stop(self) -> None:
-        """Stop claiming, then finish or hand back what is held, within the grace period."""
-        self._asked.set()
+        """Stop claiming, then finish or release all claimed jobs, within the grace period."""
+        self._stop_requested.set()
         for lane in self._lanes:
             await lane.stop()
         for claimed in self._claimed():
             claimed.stopping = True
-        if await self._finished(self._settings.grace_s):
+        if await self._wait_for_slices(self._settings.grace_s):
             _log.info(LogEvent.STOPPED, released=0)
         else:
             released = len(self._jobs)
             for claimed in self._claimed():
                 claimed.interrupt(Interrupt.STOP)
-            self._at_once.clear()
-            clean = await self._finished(RELEASE_S_MAX)
+            self._stop_now.clear()
+            clean = await self._wait_for_slices(RELEASE_S_MAX)
             _log.info(
                 LogEvent.STOPPED, released=released, left_to_leases=0 if clean else len(self._jobs)
             )
@@ -141,22 +141,22 @@ class Supervisor:
         try:
             await self._presence.end()
         except StoreUnavailable as error:
-            # It counts as gone after a while all the same.
+            # The worker counts as gone anyway once its row expires.
             _log.warning(LogEvent.PRESENCE_NOT_ENDED, error=describe_error(error))
 
     def _claimed(self) -> list[ClaimedJob]:
         return [claim for claim in self._jobs if isinstance(claim, ClaimedJob)]
 
-    async def _finished(self, seconds: float) -> bool:
-        """Whether every slice ended in that time, unless told to let go at once."""
+    async def _wait_for_slices(self, seconds: float) -> bool:
+        """Wait for the slices to end, or for a second stop; whether all have ended."""
         joined = asyncio.ensure_future(asyncio.gather(*(lane.join() for lane in self._lanes)))
-        hurried = asyncio.ensure_future(self._at_once.wait())
+        stop_now = asyncio.ensure_future(self._stop_now.wait())
         try:
             await asyncio.wait(
-                (joined, hurried), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                (joined, stop_now), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
             return joined.done()
         finally:
-            for waiting in (joined, hurried):
+            for waiting in (joined, stop_now):
                 waiting.cancel()
-            await asyncio.gather(joined, hurried, return_exceptions=True)
+            await asyncio.gather(joined, stop_now, return_exceptions=True)

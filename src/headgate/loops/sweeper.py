@@ -1,8 +1,8 @@
-"""Every process sweeps: it rescues, thaws, prunes, and frees what a frozen worker keeps locked.
+"""The sweeper: it rescues, thaws and prunes rows, and frees the locks of frozen workers.
 
-There is no leader. A rescue and a thaw are fenced by the row's token, which both raise, and so does
-an operator's pause: two sweepers that find the same row change it once, and one that was frozen in
-the middle of its work keeps no other from doing it, and undoes nothing when it goes on.
+Every process runs one, without a leader. A rescue, a thaw and an operator's pause are all fenced by
+the row's token, which each of them raises. So two sweepers that find the same row change it once,
+and a sweeper that was frozen in the middle of its work neither blocks another nor undoes anything.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ from headgate.flow.recover import free_probes
 from headgate.flow.runtime import Runtime
 from headgate.ports.signal import CONTROL, SWEEP
 
-#: Look at least this often, in leases; more often when a lease or a cool-down ends sooner.
+#: The longest time between two sweeps, in leases; shorter if a lease or a cool-down ends sooner.
 SWEEP_LEASES = 2 / 3
-#: Never look more often than this, however much is due.
+#: The shortest time between two sweeps, however much is due.
 SWEEP_S_MIN = 0.1
 PRUNE_EVERY_S = 3600.0
 PRUNE_MAX = 5000
@@ -28,7 +28,7 @@ _log = get_logger(__name__)
 
 
 class Sweeper(Service):
-    """Puts right what workers that are gone, or frozen, have left behind."""
+    """Repairs what lost or frozen workers have left behind."""
 
     name = "sweeper"
 
@@ -40,19 +40,19 @@ class Sweeper(Service):
         lease_s: float,
         keep_events: timedelta,
     ) -> None:
-        """Look after `leased` in time for leases of `lease_s`; delete older events than that."""
+        """Sweep `leased`, whose leases last `lease_s`; delete events older than `keep_events`."""
         super().__init__(rt.clock)
         self._leased = leased
         self._sweep_s_max = lease_s * SWEEP_LEASES
         self._rt = rt
         self._keep_events = keep_events
         self._prune_at = rt.clock.monotonic()
-        # A cancel sets a deadline, a recovered provider sets jobs free: both are due soon.
+        # A cancel sets a deadline and a recovered provider resumes jobs: both are due soon.
         for topic in (CONTROL, SWEEP):
             rt.signal.subscribe(topic, self)
 
     async def run_once(self) -> float:
-        """One sweep; rests until the next lease, deadline or cool-down ends."""
+        """Sweep once, then rest until the next lease, deadline or cool-down ends."""
         await self._rt.store.free_locks()
         await free_probes(self._rt)
         dues_s = [await sweep_due(each) for each in self._leased]
@@ -62,9 +62,9 @@ class Sweeper(Service):
         return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN if known_s else self._sweep_s_max
 
     async def _prune(self) -> bool:
-        """Delete a batch of old events and of items nobody is connected to, if it is time.
+        """Delete a batch of old events and of items of removed connections, if it is time.
 
-        False when there are more.
+        Returns False if there are more.
         """
         if self._rt.clock.monotonic() < self._prune_at:
             return True
@@ -78,10 +78,7 @@ class Sweeper(Service):
 
 
 async def sweep_due(leased: LeasedWork) -> float | None:
-    """Put right what is due of one leased type; seconds until there is more, if that is known.
-
-    Nothing is looked for before its time has come.
-    """
+    """Sweep one leased type if something is due; returns the seconds until the next, if known."""
     leases = leased.claims.leases
     due_s = await leases.next_sweep_s()
     if due_s is None or due_s > 0:

@@ -1,1 +1,1 @@
-"""Frozen values and the state tables: no I/O, no clock, no randomness."""
+"""Frozen values and the state machines: no I/O, no clock, no randomness."""

@@ -1,4 +1,4 @@
-"""Who may call the HTTP API: keys, whose they are, and what they allow."""
+"""API keys: who owns a key, and what it allows in the HTTP API."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -7,23 +7,23 @@ import msgspec
 
 
 class Role(StrEnum):
-    """What a key allows."""
+    """What an API key allows."""
 
-    #: To read what is its owner's.
+    #: To read what belongs to its owner.
     READER = "reader"
-    #: To read and to act on what is its owner's.
+    #: To read and change what belongs to its owner.
     USER = "user"
-    #: To read and to act on everybody's.
+    #: To read and change what belongs to anybody.
     ADMIN = "admin"
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as the store holds it, without what is secret. Fields are named as columns."""
+    """An API key as it is stored, without its secret. Fields are named as the columns."""
 
     id: str
-    #: What it is for, in its owner's words.
+    #: What the key is for, in its owner's words.
     name: str
-    #: Whose jobs it sees; None: everybody's.
+    #: The user whose jobs the key sees; None: everybody's.
     user_id: str | None
     role: Role
     created_at: datetime

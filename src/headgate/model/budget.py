@@ -1,8 +1,8 @@
-"""Budgets: what a provider allows, what a request asks for, and the answers it may get.
+"""Budgets: the limits of a provider, the requests that spend them, and the limiter's answers.
 
-A budget is declared once, with its source. What has been spent of it is a `Ledger`, one for the
-whole application and one for each connection where a limit is per connection. A ledger is a plain
-value: `policy/spending.py` decides on it, and a limiter keeps it where every worker sees it.
+A budget is declared once, with its source. A `Ledger` counts what has been spent: one for the whole
+application, and one for each connection where a limit is per connection. A ledger is a plain value;
+`policy/spending.py` decides with it, and a limiter stores it where every worker sees it.
 """
 
 import re
@@ -17,29 +17,29 @@ from headgate.model.job import Lane
 
 _UNITS_S = {"s": 1, "min": 60, "h": 3600, "hour": 3600, "day": 86400, "d": 86400}
 _PER = re.compile(r"(\d*)\s*([a-z]+)")
-#: A longer window than a month is a mistake in the unit.
+#: A window longer than a month is a mistake in the unit.
 PER_S_MAX = 31 * 86400
-#: A request that counts against the limits of everything: reads, uploads, whatever.
+#: The kind of a limit that counts every request, whatever it does.
 ANY_KIND = ""
 
 
 class Scope(StrEnum):
     """Who shares a limit."""
 
-    #: The whole application, whichever user a request is for.
+    #: All requests of the application share it, whichever user they are for.
     APP = "app"
-    #: Each user's connection has its own.
+    #: Each connection has its own.
     CONNECTION = "connection"
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """So many requests in a window: `Limit(100, per="15min", reserve=20)`."""
+    """At most `amount` requests in a window: `Limit(100, per="15min", reserve=20)`."""
 
     amount: int
     per: str
-    #: Requests at the end of each window that backfill leaves for live work.
+    #: Requests of each window that a backfill leaves for live work.
     reserve: int = 0
-    #: Only requests of this kind count: `"read"`, where uploads are counted elsewhere.
+    #: Only requests of this kind count, such as `"read"`; by default all do.
     only: str = ANY_KIND
     scope: Scope = Scope.APP
     #: The window slides with the clock. Else it begins at fixed times: quarter hours, midnight UTC.
@@ -47,7 +47,7 @@ class Limit(msgspec.Struct, frozen=True):
 
     @property
     def seconds(self) -> int:
-        """The length of the window; ValueError where `per` cannot be read."""
+        """The length of the window; ValueError if `per` cannot be parsed."""
         found = _PER.fullmatch(self.per)
         if found is None or found[2] not in _UNITS_S:
             raise ValueError(self.per)
@@ -55,35 +55,35 @@ class Limit(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What it is called where its use is told: `15min`, `read 15min`, `min per connection`."""
+        """The limit's name in metrics and reports: `15min`, `read 15min`, `min per connection`."""
         whose = " per connection" if self.scope is Scope.CONNECTION else ""
         return f"{self.only} {self.per}{whose}".strip()
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """Everything that limits the requests to one provider."""
+    """All limits on the requests to one provider."""
 
-    #: The provider's name: sources of one name share one budget.
+    #: The provider's name; sources of the same name share one budget.
     source: str
     limits: Sequence[Limit]
-    #: Requests under way at once, at most; None for as many as the workers make.
+    #: The most requests that run at the same time; None: no limit.
     slots: int | None = None
     slots_scope: Scope = Scope.APP
-    #: A slot that nobody gives back, because its worker died, is free again after this.
+    #: A slot that a dead worker never releases is free again after this time.
     slot_lease_s: float = 120.0
-    #: How far the provider's clock and ours may be apart, and how long a request may be on its way.
-    #: So close to the edge of a window, a request counts on both sides of it.
+    #: How far the provider's clock and ours may be apart, plus how long a request may travel.
+    #: A request this close to the edge of a window counts in both windows.
     guard_s: float = 2.0
-    #: Let the reserve shrink as the window runs out, down to what live work is likely to need.
+    #: Let the reserve shrink as the window ends, down to what live work will probably need.
     reserve_decay: bool = False
-    #: Spread backfill over the shortest window instead of spending it at once.
+    #: Spread a backfill over the shortest window instead of spending the window at once.
     paced: bool = True
-    #: However much is left, backfill leaves so long between two requests.
+    #: The shortest time between two requests of a backfill, however much is left.
     pace_s_min: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what could never work, naming the source and the limit."""
-        # A list would do to declare it; a tuple can be hashed and compared.
+        """Refuse a budget that can never work, naming the source and the limit."""
+        # Callers may pass a list; a tuple can be hashed.
         msgspec.structs.force_setattr(self, "limits", tuple(self.limits))
         if not self.source or not self.source.isprintable():
             raise InvalidInput("source", f"{self.source!r} must be printable, and not empty")
@@ -125,12 +125,12 @@ class Budget(msgspec.Struct, frozen=True):
             )
 
     def ledger_key(self, scope: Scope, connection_id: str) -> str:
-        """The name of the ledger that a limit of this scope is kept in."""
+        """The name of the ledger that counts limits of this scope."""
         return self.source if scope is Scope.APP else f"{self.source}/{connection_id}"
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """The ledgers that a request touches, always in this order."""
+        """The scopes of the ledgers that a request changes, always in the same order."""
         used = {limit.scope for limit in self.limits}
         if self.slots is not None:
             used.add(self.slots_scope)
@@ -138,96 +138,96 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class BudgetRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that wants to be sent."""
+    """A request that asks the limiter whether it may be sent."""
 
     lane: Lane
     connection_id: str
-    #: What it does, for limits that count only some: `"read"`, `"upload"`.
+    #: The kind of request, such as `"read"` or `"upload"`, for limits that count only one kind.
     kind: str = "read"
-    #: It repeats a request that failed: counted like any other, and told apart.
+    #: It repeats a failed request; it counts like any other, and is also counted separately.
     retry: bool = False
 
 
 class Granted(msgspec.Struct, frozen=True, kw_only=True):
-    """Send it. It is counted, whether or not it is ever sent."""
+    """The request may be sent. It is counted, whether or not it is ever sent."""
 
-    #: Names the grant: gives the slot back, and says which window an answer belongs to.
+    #: The grant's id, by which its slot is released.
     id: str
-    #: When it was granted, by the limiter's clock.
+    #: When the request was granted, by the limiter's clock.
     at_ms: int
-    #: What is left of the tightest window after this, and when that window ends.
+    #: What is left of the tightest window after this request, and when that window ends.
     remaining: int | None
     resets_at: datetime | None
-    #: How much of the window is used is not known; the answer to this one request will tell.
+    #: The use of the window is unknown, and this one request is sent to learn it.
     probe: bool = False
 
 
 class RefusalReason(StrEnum):
-    """What a refused request ran into."""
+    """Why the limiter refused a request."""
 
     #: The window has no request left.
     SPENT = "spent"
-    #: What is left is kept for live work.
+    #: The rest of the window is reserved for live work.
     RESERVE = "reserve"
-    #: Backfill goes slower than that.
+    #: The pace of backfills does not allow it yet.
     PACE = "pace"
-    #: The provider said 429: closed for everybody.
+    #: The provider answered 429, and the budget is closed for everybody.
     CLOSED = "closed"
-    #: As many as may be are under way.
+    #: All slots are in use.
     SLOTS = "slots"
-    #: What was used has been forgotten, and another request is finding out.
+    #: The limiter lost its counts, and another request is sent to learn them.
     UNKNOWN = "unknown"
 
 
 class Exhausted(msgspec.Struct, frozen=True, kw_only=True):
-    """Not now; nothing was counted."""
+    """The request must wait; nothing was counted."""
 
-    why: RefusalReason
-    #: When to ask again, by the limiter's clock, and in how many seconds, by anybody's.
+    reason: RefusalReason
+    #: When to ask again, by the limiter's clock, and how many seconds that is from now.
     until: datetime
     wait_s: float
-    #: The limit it ran into, where it was one.
+    #: The name of the limit that caused the refusal, if one did.
     limit: str | None = None
 
 
 class Unreachable(msgspec.Struct, frozen=True, kw_only=True):
     """The limiter does not answer."""
 
-    said: str
+    error: str
 
 
 Answer = Granted | Exhausted | Unreachable
 
 
 class BudgetClosure(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget that is closed for everybody, because the provider refused a request."""
+    """The closure of a budget for everybody, because the provider answered 429."""
 
     until: datetime
-    #: The same from now on, by the limiter's clock.
+    #: Seconds until then, by the limiter's clock.
     wait_s: float
 
     @staticmethod
     def of(until: int, now: int) -> "BudgetClosure":
-        """From the limiter's two times, in milliseconds."""
+        """The closure until `until`, by the limiter's clock in milliseconds."""
         return BudgetClosure(until=from_ms(until), wait_s=(until - now) / 1000)
 
 
-# ---- what has been spent -----------------------------------------------------------------------
+# ---- ledgers -----------------------------------------------------------------------------------
 
 
 class Bucket(msgspec.Struct, omit_defaults=True):
-    """What was used in one stretch of time: a whole window, or a part of a rolling one."""
+    """The requests of one stretch of time: a whole window, or a part of a rolling one."""
 
     used: int = 0
     hot: int = 0
     cold: int = 0
     retries: int = 0
-    #: The provider's own count, as its last answer told it.
+    #: The provider's own count, from its answers.
     theirs: int = 0
 
 
 class Refusals(msgspec.Struct, omit_defaults=True):
-    """What was refused in one hour, and why."""
+    """The number of refusals in one hour, by reason."""
 
     spent: int = 0
     reserve: int = 0
@@ -235,28 +235,28 @@ class Refusals(msgspec.Struct, omit_defaults=True):
     closed: int = 0
     slots: int = 0
     unknown: int = 0
-    #: Answers with 429: the provider refused what we had let through.
+    #: Answers with 429: the provider refused requests that we had granted.
     by_provider: int = 0
 
 
 class Ledger(msgspec.Struct, omit_defaults=True):
-    """What has been spent under one key. Times are whole milliseconds since 1970."""
+    """The use of a budget under one key. Times are whole milliseconds since 1970."""
 
     #: By the limit's name, then by the number of the stretch: its start divided by its length.
     windows: dict[str, dict[str, Bucket]] = {}
-    #: BudgetClosure by a 429 until then.
+    #: A 429 closed the budget until then.
     closed_until: int = 0
-    #: Backfill's next request is due then.
+    #: When the next request of a backfill may be sent.
     next_cold: int = 0
-    #: When each slot in use is free again, by the grant's name.
+    #: When the lease of each used slot ends, by the grant's id.
     slots: dict[str, int] = {}
-    #: Windows that began before this may have been used more than is written here.
+    #: When the ledger began to count; windows that began earlier may have been used more.
     born: int = 0
-    #: One request is out to learn how much, and has until then.
+    #: A probe has until then to learn how much such windows were used.
     probe_until: int = 0
-    #: The limits whose use the provider has told since `born`, and in which window.
+    #: The last stretch whose count the provider reported since `born`, by the limit's name.
     told: dict[str, int] = {}
-    #: By the hour.
+    #: Refusals by the number of the hour.
     refusals: dict[str, Refusals] = {}
 
 
@@ -266,35 +266,35 @@ def to_ms(at: datetime) -> int:
 
 
 def from_ms(ms: int) -> datetime:
-    """The time that so many milliseconds since 1970 are."""
+    """The time that is so many milliseconds after 1970."""
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
-# ---- what is told about it ---------------------------------------------------------------------
+# ---- reports -----------------------------------------------------------------------------------
 
 
 class WindowUse(msgspec.Struct, frozen=True, kw_only=True):
-    """How one window stands."""
+    """The use of one window."""
 
     limit: str
     scope: Scope
     amount: int
     used: int
     remaining: int
-    #: What of the remaining is kept for live work now.
+    #: The part of `remaining` that is reserved for live work now.
     reserved: int
     resets_at: datetime
     hot: int
     cold: int
     retries: int
-    #: The provider's own count, where it has told one in this window.
+    #: The provider's own count, if it reported one in this window.
     theirs: int | None
-    #: What was used is not known: it counts as spent until the provider tells.
+    #: The use is unknown; the window counts as spent until the provider reports its count.
     unknown: bool = False
 
 
 class BudgetUse(msgspec.Struct, frozen=True, kw_only=True):
-    """How a budget stands: for the dashboard, the command line and the metrics."""
+    """The use of a budget, for the dashboard, the command line and the metrics."""
 
     source: str
     connection_id: str | None
@@ -303,7 +303,7 @@ class BudgetUse(msgspec.Struct, frozen=True, kw_only=True):
     next_cold_at: datetime | None
     slots_used: int
     slots: int | None
-    #: Refusals of the last 24 hours, by what they ran into.
+    #: Refusals of the last 24 hours, by reason.
     refused_24h: dict[str, int]
     #: Answers with 429 in the last 24 hours.
     answers_429_24h: int

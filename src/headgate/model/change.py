@@ -1,11 +1,11 @@
-"""A change of a job, as a value: one constructor per transition, applied by one guarded write.
+"""Changes of jobs, as values: one constructor per transition, applied by one guarded write.
 
-A constructor takes the job as it was read and returns a `JobChange` that holds the row as it should
-become. The store writes it only where the row still has the expected state and the claim token;
-where it has not, the race was lost, and nothing is written.
+A constructor takes the job as it was read and returns a `JobChange` with the row as it should
+become. The store writes the change only if the row still has the expected state and the claim's
+token; otherwise another writer won the race, and nothing is written.
 
-A worker does not know whether somebody asked for a cancel or a pause meanwhile. The store does: it
-reads the row under its lock and asks `redirect` what becomes of the change.
+A worker does not know whether somebody has asked for a cancel, a pause or another run meanwhile.
+The store reads that under the row's lock, and `apply_requests` changes where the job goes.
 """
 
 from datetime import date, datetime, timedelta
@@ -20,7 +20,7 @@ from headgate.model.lease import NOW, Change, LeasedType, LockedRow
 from headgate.model.states import JOB, Edge, JobEdge, JobState
 
 #: What a cancel or a pause that was asked for meanwhile takes the place of.
-_OF_HOLDER = (JobEdge.ADVANCE, JobEdge.REST, JobEdge.PAUSE)
+_OF_WORKER = (JobEdge.ADVANCE, JobEdge.REST, JobEdge.PAUSE)
 #: What is told where people set a job going again, by their reason.
 _STARTS_AGAIN = {Reason.RESUMED: EventKind.RESUMED, Reason.RETRY_NOW: EventKind.RETRY_NOW}
 
@@ -31,34 +31,34 @@ class JobChange(Change[Job], frozen=True, gc=False, kw_only=True):
     edge: Edge[JobEdge, JobState]
     event: EventKind
     data: JsonObject
-    #: Ask the holder to pause at its next checkpoint, or take that back; None leaves it as it is.
+    #: Ask the worker to pause at its next checkpoint, or withdraw that; None: leave it unchanged.
     pause_requested: bool | None = None
-    #: Ask the holder to go on where it would have ended; None leaves it to what the change is.
+    #: Ask the worker to run the job again where it would end; None: the change itself decides.
     rerun: bool | None = None
 
     @property
-    def asks(self) -> bool:
-        """Whether somebody else asks something of the holder, who goes on meanwhile."""
+    def is_request(self) -> bool:
+        """Whether the change only asks something of the worker, which keeps its claim."""
         return self.pause_requested is not None or self.rerun is not None
 
 
 class LockedJob(LockedRow):
-    """A job's row as it stands under the store's lock."""
+    """The columns of a job's row under the store's lock that the rules need."""
 
     pause_requested: bool
     rerun: bool
-    #: What was read before the holder's last checkpoint must not overwrite it.
+    #: A change that was made before the worker's last checkpoint must not overwrite it.
     steps: int
 
 
 class ChunkResult(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Where a job stands after a chunk: what every chunk-ending change carries."""
+    """The job's position and counts after a chunk, for every change that ends a chunk."""
 
     cursor: Json
     progress: Progress
     summary: Summary
     high_water: Json = None
-    #: The provider that a probe was sent to has answered: it was asked something.
+    #: Whether the provider that a probe tests was asked something, and answered.
     answered: bool = True
 
 
@@ -91,50 +91,50 @@ def _change(
     )
 
 
-def _after_chunk(job: Job, tally: ChunkResult) -> Job:
-    """A chunk went through: its counters start anew.
+def _after_chunk(job: Job, result: ChunkResult) -> Job:
+    """The job after a successful chunk, with the counters of the chunk at zero.
 
-    A probe stays one until the provider that it was sent to was asked, and has answered.
+    A probe stays a probe until the provider that it tests was asked and has answered.
     """
     return replace(
         job,
-        cursor=tally.cursor,
-        high_water=tally.high_water,
-        progress=tally.progress,
-        summary=tally.summary,
+        cursor=result.cursor,
+        high_water=result.high_water,
+        progress=result.progress,
+        summary=result.summary,
         steps=job.steps + 1,
         attempts=0,
         recent_errors=(),
         crashes=0,
         deferrals=0,
         pauses=0,
-        probe=job.probe and not tally.answered,
+        probe=job.probe and not result.answered,
         error=None,
     )
 
 
-# ---- by the worker that holds the claim --------------------------------------------------------
+# ---- by the worker that has claimed the job ----------------------------------------------------
 
 
-def advance(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
-    """A chunk is done and the slice goes on: the worker keeps the claim."""
-    becomes = _after_chunk(job, tally)
+def advance(job: Job, result: ChunkResult, data: JsonObject) -> JobChange:
+    """A chunk is done and the slice goes on; the worker keeps the claim."""
+    becomes = _after_chunk(job, result)
     return _change(
         job, JobEdge.ADVANCE, Reason.WORKING, EventKind.CHUNK, becomes=becomes, data=data
     )
 
 
-def cut_short(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
-    """A chunk brought something before it failed: that is kept, and the failure is dealt with next.
+def cut_short(job: Job, result: ChunkResult, data: JsonObject) -> JobChange:
+    """A chunk read something before it failed: this commits that, and the failure is handled next.
 
-    Its counters go on: a chunk that fails half-way again and again is given up like any other.
+    The counters are not reset, so a chunk that keeps failing half-way is given up like any other.
     """
     becomes = replace(
         job,
-        cursor=tally.cursor,
-        high_water=tally.high_water,
-        progress=tally.progress,
-        summary=tally.summary,
+        cursor=result.cursor,
+        high_water=result.high_water,
+        progress=result.progress,
+        summary=result.summary,
         steps=job.steps + 1,
     )
     return _change(
@@ -142,27 +142,27 @@ def cut_short(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
     )
 
 
-def rest(job: Job, tally: ChunkResult, data: JsonObject, *, after: timedelta = NOW) -> JobChange:
-    """A chunk is done and the slice is over: back in line, behind the others, or later."""
-    becomes = _after_chunk(job, tally)
+def rest(job: Job, result: ChunkResult, data: JsonObject, *, after: timedelta = NOW) -> JobChange:
+    """A chunk is done and the slice is over: the job returns to the queue, at once or later."""
+    becomes = _after_chunk(job, result)
     reason = Reason.IDLE if after > NOW else Reason.MORE
     return _change(
         job, JobEdge.REST, reason, EventKind.CHUNK, becomes=becomes, wake=after, data=data
     )
 
 
-def succeed(job: Job, tally: ChunkResult, data: JsonObject) -> JobChange:
+def succeed(job: Job, result: ChunkResult, data: JsonObject) -> JobChange:
     """The last chunk is done."""
-    missing = tally.summary.days_failed or tally.summary.refused
+    missing = result.summary.days_failed or result.summary.refused
     reason = Reason.DONE_WITH_GAPS if missing else Reason.DONE
-    becomes = _after_chunk(job, tally)
+    becomes = _after_chunk(job, result)
     return _change(job, JobEdge.SUCCEED, reason, EventKind.SUCCEEDED, becomes=becomes, data=data)
 
 
-def skip(job: Job, tally: ChunkResult, *, error: str, day: date, last: bool) -> JobChange:
-    """The present day is given up and recorded as a gap; the job goes on with the next."""
-    # A probe stays one: a day given up says nothing about whether the provider is back.
-    becomes = replace(_after_chunk(job, tally), error=error, probe=job.probe and not last)
+def skip(job: Job, result: ChunkResult, *, error: str, day: date, last: bool) -> JobChange:
+    """The present day is given up and recorded as a gap; the job goes on with the next day."""
+    # A probe stays a probe: a day given up does not show that the provider has recovered.
+    becomes = replace(_after_chunk(job, result), error=error, probe=job.probe and not last)
     data = {"day": day.isoformat(), "error": error}
     edge, reason = (JobEdge.SUCCEED, Reason.DONE_WITH_GAPS) if last else (JobEdge.REST, Reason.MORE)
     wake = None if last else NOW
@@ -195,10 +195,10 @@ def retry(
 def defer(
     job: Job, *, after: timedelta, reason: Reason, note: str, provider: str | None = None
 ) -> JobChange:
-    """The chunk has to wait through no fault of its own: no attempt is burnt."""
+    """The chunk has to wait; it counts as no attempt."""
     becomes = replace(
         job,
-        # A probe stays with the provider that it is to try.
+        # A probe stays with the provider that it tests.
         provider=job.provider if job.probe else provider or job.source,
         deferrals=job.deferrals + 1,
         summary=count(job.summary, deferrals=1),
@@ -217,9 +217,9 @@ def open_breaker(
     recent_errors: tuple[datetime, ...] = (),
     provider: str | None = None,
 ) -> JobChange:
-    """Too many failures: the job stands still until its cool-down is over.
+    """Too many failures: the job is paused until its cool-down is over.
 
-    The failures stay to be seen while it does.
+    The recent failures stay visible during the pause.
     """
     becomes = replace(
         job,
@@ -245,7 +245,7 @@ def open_breaker(
 
 
 def fail(job: Job, *, reason: Reason, error: str, provider: str | None = None) -> JobChange:
-    """Trying again cannot help."""
+    """The job fails, because trying again cannot help."""
     becomes = replace(
         job,
         error=error,
@@ -258,7 +258,7 @@ def fail(job: Job, *, reason: Reason, error: str, provider: str | None = None) -
 
 
 def release(job: Job) -> JobChange:
-    """The worker is stopping: hand the job back untouched, for anybody to take."""
+    """The worker is stopping and releases the job unchanged, for any worker."""
     return _change(job, JobEdge.REST, Reason.RELEASED, EventKind.RELEASED, wake=NOW, fences=True)
 
 
@@ -266,7 +266,7 @@ def release(job: Job) -> JobChange:
 
 
 def rescue(job: Job, *, after: timedelta) -> JobChange:
-    """The lease ran out: the worker is dead or cut off. A crash, not an error."""
+    """The lease has expired, so the worker is lost. It counts as a crash, not as an error."""
     summary = count(job.summary, crashes=1)
     return _change(
         job,
@@ -282,7 +282,7 @@ def rescue(job: Job, *, after: timedelta) -> JobChange:
 
 
 def give_up(job: Job) -> JobChange:
-    """This chunk has taken down worker after worker: stop feeding it."""
+    """The chunk has lost too many workers: the job fails."""
     crashes = job.crashes + 1
     error = f"the worker was lost {crashes} times on the same chunk"
     summary = count(job.summary, crashes=1)
@@ -299,7 +299,7 @@ def give_up(job: Job) -> JobChange:
 
 
 def pass_probe_on(job: Job) -> JobChange:
-    """Nobody who lives can run this probe: it waits again, and another may try the provider."""
+    """No live worker can run this probe: the job is paused again, and another can be the probe."""
     becomes = replace(job, probe=False)
     return _change(
         job, JobEdge.PAUSE, Reason.BREAKER, EventKind.PAUSED, becomes=becomes, wake=NOW, fences=True
@@ -307,7 +307,7 @@ def pass_probe_on(job: Job) -> JobChange:
 
 
 def thaw(job: Job, *, probe: bool) -> JobChange:
-    """The cool-down is over: alone, to try the provider, or with the others once it answers."""
+    """The cool-down is over: the job goes on, as the probe of its provider or after one."""
     reason = Reason.PROBE if probe else Reason.RECOVERING
     return _change(
         job,
@@ -317,29 +317,29 @@ def thaw(job: Job, *, probe: bool) -> JobChange:
         becomes=replace(job, probe=probe, recent_errors=()),
         wake=NOW,
         data={"probe": probe},
-        # Whoever read the job before it was a probe must read it again.
+        # Fenced: a change made before the job became a probe must not be applied after it.
         fences=True,
     )
 
 
-# ---- by people, and by whoever ends what they asked for ----------------------------------------
+# ---- by people, and by those who carry out their requests --------------------------------------
 
 
 def ask_cancel(job: Job, *, deadline: timedelta) -> JobChange:
-    """Cancel a job that a worker holds: it is told, and has until the deadline to let go."""
+    """Ask the worker that has claimed the job to cancel it before the deadline."""
     return _change(
         job, JobEdge.ASK_CANCEL, Reason.CANCEL_ASKED, EventKind.CANCEL_ASKED, wake=deadline
     )
 
 
 def cancel(job: Job, reason: Reason = Reason.CANCELLED) -> JobChange:
-    """Cancel for good: nobody holds the job, or its holder lets go, or is shut out."""
+    """Cancel the job: no worker has it, its worker lets go, or its worker's claim ends."""
     becomes = replace(job, probe=False)
     return _change(job, JobEdge.CANCEL, reason, EventKind.CANCELLED, becomes=becomes, fences=True)
 
 
 def pause(job: Job) -> JobChange:
-    """Pause a job that nobody holds, until it is resumed."""
+    """Pause a job that no worker has, until it is resumed."""
     becomes = replace(job, probe=False)
     return _change(
         job, JobEdge.PAUSE, Reason.OPERATOR, EventKind.PAUSED, becomes=becomes, fences=True
@@ -347,34 +347,34 @@ def pause(job: Job) -> JobChange:
 
 
 def ask_pause(job: Job) -> JobChange:
-    """Pause a job that a worker holds: it stops at its next checkpoint."""
+    """Ask the worker that has claimed the job to pause it at the next checkpoint."""
     return _change(job, JobEdge.ADVANCE, job.reason, EventKind.PAUSE_ASKED, pause_requested=True)
 
 
 def drop_pause(job: Job) -> JobChange:
-    """Take back a pause that the holder has not come to yet."""
+    """Withdraw a request to pause that has not taken effect yet."""
     return _change(job, JobEdge.ADVANCE, job.reason, EventKind.PAUSE_DROPPED, pause_requested=False)
 
 
 def ask_rerun(job: Job) -> JobChange:
-    """Something came in: the holder may have looked already, and is to look again at the end."""
+    """New work arrived: ask the worker to run the job again where it would end or rest."""
     return _change(job, JobEdge.ADVANCE, job.reason, EventKind.RERUN_ASKED, rerun=True)
 
 
 def wake_up(job: Job, *, restart: bool = False) -> JobChange:
-    """Something came in: a job that sleeps looks at once, from where it stands or anew."""
+    """New work arrived: wake a sleeping job at once, from its cursor or from the beginning."""
     becomes = replace(job, cursor=None) if restart else job
     return _change(job, JobEdge.WAKE, Reason.MORE, EventKind.WOKEN, becomes=becomes, wake=NOW)
 
 
 def keep_paused(job: Job) -> JobChange:
-    """A cool-down becomes an operator's pause: it no longer ends by itself."""
-    # Fenced: a sweeper may have seen the cool-down end, and be slow to say so.
+    """Turn a cool-down into an operator's pause, which does not end by itself."""
+    # Fenced: a slow sweeper may already have decided to thaw the job.
     return _change(job, JobEdge.STAY_PAUSED, Reason.OPERATOR, EventKind.PAUSED, fences=True)
 
 
 def start_again(job: Job, reason: Reason) -> JobChange:
-    """Resume or retry now: from where it stopped, with a clean sheet."""
+    """Resume or retry the job from where it stopped, with all counters at zero."""
     edge = JobEdge.THAW if job.state is JobState.PAUSED else JobEdge.RETRY
     becomes = replace(
         job,
@@ -389,37 +389,37 @@ def start_again(job: Job, reason: Reason) -> JobChange:
     return _change(job, edge, reason, _STARTS_AGAIN[reason], becomes=becomes, wake=NOW)
 
 
-# ---- meeting what happened meanwhile -----------------------------------------------------------
+# ---- applying a change to the row as it is now -------------------------------------------------
 
 
-def redirect(change: JobChange, locked: LockedJob) -> JobChange | None:
-    """What becomes of `change` when the row is found like that; None if the race was lost.
+def apply_requests(change: JobChange, locked: LockedJob) -> JobChange | None:
+    """`change` with the requests that the locked row carries; None if the race was lost.
 
-    The work of a chunk is kept whatever was asked meanwhile: a cancel, a pause or another run only
-    decides where the job goes after it.
+    The work of the chunk is committed in any case: a request to cancel, to pause or to run again
+    only changes where the job goes after it.
     """
     if locked.steps != change.before.steps:
         return None
-    if locked.rerun and locked.state is JobState.RUNNING and _ends_looking(change):
-        # From the beginning: what came in may be anywhere.
-        change = _redirected(change, JobEdge.REST, Reason.MORE, EventKind.CHUNK, wake=NOW)
+    if locked.rerun and locked.state is JobState.RUNNING and _finds_nothing(change):
+        # From the beginning, because the new work may be anywhere.
+        change = _follow_edge(change, JobEdge.REST, Reason.MORE, EventKind.CHUNK, wake=NOW)
         change = replace(change, after=replace(change.after, cursor=None))
-    from_holder = not change.asks and change.edge.name in _OF_HOLDER
-    if locked.state is JobState.CANCELLING and from_holder:
-        return _redirected(change, JobEdge.CANCEL, Reason.CANCELLED, EventKind.CANCELLED)
+    from_worker = not change.is_request and change.edge.name in _OF_WORKER
+    if locked.state is JobState.CANCELLING and from_worker:
+        return _follow_edge(change, JobEdge.CANCEL, Reason.CANCELLED, EventKind.CANCELLED)
     if locked.state not in change.edge.sources:
         return None
-    if locked.pause_requested and from_holder:
-        return _redirected(change, JobEdge.PAUSE, Reason.OPERATOR, EventKind.PAUSED)
+    if locked.pause_requested and from_worker:
+        return _follow_edge(change, JobEdge.PAUSE, Reason.OPERATOR, EventKind.PAUSED)
     return change
 
 
-def _ends_looking(change: JobChange) -> bool:
-    """Whether the holder ends the job, or lets it rest because it has found nothing to do."""
+def _finds_nothing(change: JobChange) -> bool:
+    """Whether the worker ends the job, or lets it rest because there was nothing to do."""
     return change.edge.name is JobEdge.SUCCEED or change.after.reason is Reason.IDLE
 
 
-def _redirected(
+def _follow_edge(
     change: JobChange,
     edge: JobEdge,
     reason: Reason,
@@ -437,22 +437,22 @@ def _fill(change: JobChange, locked: LockedJob) -> dict[str, Any]:
     pause_requested = (
         locked.pause_requested if change.pause_requested is None else change.pause_requested
     )
-    # The holder that goes on begins its next chunk now.
-    goes_on = change.edge.name is JobEdge.ADVANCE and not change.asks
-    # Whatever the holder does but end, its next chunk begins later than what came in.
-    rerun = locked.rerun and change.asks if change.rerun is None else change.rerun
+    # A worker that goes on begins its next chunk now.
+    goes_on = change.edge.name is JobEdge.ADVANCE and not change.is_request
+    # Any other change clears the flag: the next chunk begins after the new work arrived.
+    rerun = locked.rerun and change.is_request if change.rerun is None else change.rerun
     return {
         "pause_requested": pause_requested and JOBS.keeps_claim(change),
         "rerun": rerun,
         "attempted_at": locked.now if goes_on else change.after.attempted_at,
         "finished_at": locked.now if change.edge.target in JOB.terminal else None,
-        # Whoever is due at once joins the queue again, behind the others: the store knows where.
+        # A job that is due at once joins the end of the queue; the store fills its turn in.
         "turn": None,
     }
 
 
 def _is_written(change: JobChange, job: Job) -> bool:
-    """By the chunks committed: where the job went may have been decided by what it met."""
+    """Compare the committed chunks, because a request may have changed the job's state."""
     return job.steps == change.after.steps
 
 
@@ -478,13 +478,13 @@ JOBS = LeasedType(
         "summary",
         "attempted_at",
     ),
-    redirect=redirect,
+    resolve=apply_requests,
     fill=_fill,
     is_written=_is_written,
 )
 
 
 def count(summary: Summary, **more: int) -> Summary:
-    """The summary with so many more of each."""
+    """The summary with `more` added to its counts."""
     counted = {name: getattr(summary, name) + count for name, count in more.items()}
     return replace(summary, **counted)

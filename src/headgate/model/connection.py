@@ -1,4 +1,7 @@
-"""A connection: a user's link to a provider. Its credentials are kept apart, and only encrypted."""
+"""Connections: a connection links a user to their account at a provider.
+
+Its credentials are a separate value, and are stored only encrypted.
+"""
 
 from datetime import datetime
 from enum import StrEnum
@@ -16,19 +19,19 @@ class ConnectionReason(StrEnum):
     CONNECTED = "connected"
     #: New tokens came in although the old ones had been refused.
     RENEWED = "renewed"
-    #: Its user or an operator paused it, or let it go on.
+    #: The user or an operator paused it, or resumed it.
     OPERATOR = "operator"
     RESUMED = "resumed"
     #: The provider refused to exchange the refresh token.
     GRANT_REFUSED = "grant_refused"
-    #: The provider refused tokens that it had only just given out.
+    #: The provider refused tokens that it had just issued.
     ACCESS_REFUSED = "access_refused"
-    #: The access token has run out, and there is nothing to renew it with.
+    #: The access token has expired, and there is no refresh token to renew it with.
     EXPIRED = "expired"
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """A connection as the store holds it, without what is secret. Fields are named as columns."""
+    """A connection as it is stored, without its credentials. Fields are named as the columns."""
 
     id: str
     user_id: str
@@ -36,27 +39,27 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     state: ConnectionState
     reason: ConnectionReason
-    #: What the provider said when it refused, redacted.
+    #: The provider's message when it refused the credentials, redacted.
     error: str | None = None
-    #: What the provider calls the account, where it says so.
+    #: The provider's id of the account, if it says so.
     external_id: str | None = None
-    #: What the user allowed, which may be less than was asked for.
+    #: The scopes that the user granted, which may be fewer than were requested.
     scopes: tuple[str, ...] = ()
-    #: When the access token ends, by our clock; None: not by itself.
+    #: When the access token expires, by our clock; None: never.
     expires_at: datetime | None = None
-    #: Goes up whenever the credentials change: what was decided on older ones is refused.
+    #: Goes up whenever the credentials change; a write based on an older version is refused.
     version: int = 1
     created_at: datetime
     updated_at: datetime
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider gives to whoever may act for a user."""
+    """The tokens that a provider issues for a user's account."""
 
     access: Secret
-    #: None: these cannot be renewed; or, in answer to a refresh, the old one stays good.
+    #: None: the tokens cannot be renewed; in the answer to a refresh, the old one stays valid.
     refresh: Secret | None = None
-    #: None: it does not end by itself.
+    #: None: the access token does not expire.
     expires_at: datetime | None = None
     #: None: the provider did not say.
     scopes: tuple[str, ...] | None = None
@@ -64,7 +67,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SealedCredentials(msgspec.Struct, frozen=True, kw_only=True):
-    """A connection's credentials as they are stored: encrypted, and with which key."""
+    """A connection's credentials as they are stored: encrypted, with the id of the key."""
 
     access: bytes
     refresh: bytes | None
@@ -72,10 +75,10 @@ class SealedCredentials(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a ciphertext belongs. It can be opened there, and nowhere else."""
+    """The place of a ciphertext in the database; it can be decrypted for that place alone."""
 
     user_id: str
     source: str
-    #: The connection, or what else the row is called.
+    #: The id of the connection, or of another row.
     row_id: str
     column: str

@@ -1,4 +1,4 @@
-"""What an import will cost and how long it may take, before it starts and while it runs."""
+"""Forecasts of a backfill: the requests it needs, and when it may finish."""
 
 from datetime import datetime
 from typing import Annotated
@@ -8,20 +8,20 @@ from msgspec import Meta
 
 
 class DayCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What reading one day costs at one provider, on the average: from so many requests to so many.
+    """The requests to one provider that reading one day takes on average, from `least` to `most`.
 
-    A sync declares it; without, a forecast tells days only.
+    A sync declares them; without them a forecast only counts days.
     """
 
     provider: str
     least: float
     most: float
-    #: Which of the provider's limits they count against.
+    #: The kind of the requests, which selects the limits that they count against.
     kind: str = "read"
 
 
 class Requests(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests to one provider."""
+    """The number of requests to one provider."""
 
     provider: str
     least: int
@@ -29,7 +29,7 @@ class Requests(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeftForLive(msgspec.Struct, frozen=True, kw_only=True):
-    """What the import leaves of one limit, for live work."""
+    """The part of one limit that the backfill leaves for live work."""
 
     provider: str
     limit: str
@@ -38,14 +38,14 @@ class LeftForLive(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):
-    """When it ends, from the earliest to the latest that is likely."""
+    """The likely time of the end, from the earliest to the latest."""
 
     earliest: datetime
     latest: datetime
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import would do; nothing was started."""
+    """The forecast of a backfill that has not been started."""
 
     days: Annotated[int, Meta(description="Days to be read.")]
     days_held: Annotated[int, Meta(description="Days of the range that are held already.")]

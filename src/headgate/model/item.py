@@ -1,11 +1,11 @@
-"""An item: a thing fetched one by one, with its own life; and the changes of it, as values.
+"""Items, which are fetched one by one, and their changes, as values.
 
-One constructor per transition takes the item as it was read and returns an `ItemChange` that holds
-the row as it should become. The store writes it only where the row still has that state and that
-token; where it has not, the race was lost, and nothing is written.
+Each transition has one constructor. It takes the item as it was read and returns an `ItemChange`
+with the row as it should become. The store writes the change only if the row still has the same
+state and token; otherwise another writer won the race, and nothing is written.
 
-An item has three counters, each with a limit of its own: failures, deferrals and lost workers. A
-worker that is deployed anew, or a provider that is busy, is not the item's fault.
+An item has three counters, each with its own limit: failures, deferrals and lost workers. They are
+separate because a deploy or a busy provider is not a failure of the item.
 """
 
 import re
@@ -21,11 +21,11 @@ from headgate.model.job import Lane
 from headgate.model.lease import NOW, Change, LeasedType, LockedRow
 from headgate.model.states import ITEM, Edge, ItemEdge, ItemState
 
-#: What is told of an item whose workers were lost too often.
+#: The error of an item that lost its workers too often.
 LOST = "fetching_timeout_cleanup"
 
 JSON = "application/json"
-#: Attributes are read wherever a document is looked for: what is large belongs into its body.
+#: Attributes are read whenever documents are listed, so large values belong in the body.
 ATTRIBUTES_BYTES_MAX = 4096
 MEDIA_TYPE_LENGTH_MAX = 100
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
@@ -33,31 +33,31 @@ _MEDIA_TYPE = re.compile(rf"{_TOKEN}/{_TOKEN}(;[ -~]*)?")
 
 
 class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One thing to fetch, as its row says."""
+    """One item as it is stored. Fields are named as the columns."""
 
     id: str
-    #: What kind of thing it is: "strava.streams".
+    #: The collection's name, such as "strava.streams".
     collection: str
     user_id: str
     connection_id: str
-    #: The provider's id of it; without one there is nothing to ask for.
+    #: The provider's id; without one the item cannot be fetched.
     external_id: str | None
-    #: Hot goes first: somebody asked for it.
+    #: Hot items are fetched first, because somebody asked for them.
     lane: Lane
-    #: Its place in time: within a lane the oldest goes first.
+    #: Within a lane, items are fetched in the order of this time.
     start_time: datetime
     state: ItemState
     #: Failed fetches.
     retry_count: int = 0
-    #: Times that the provider put it off.
+    #: How often the provider deferred the fetch.
     deferrals: int = 0
-    #: Workers lost while they held it.
+    #: Workers lost while they had the item claimed.
     crashes: int = 0
-    #: When it may be claimed; None where nothing happens by itself.
+    #: When the item may be claimed; None: nothing happens by itself.
     next_attempt_at: datetime | None = None
     deferred_until: datetime | None = None
     attempted_at: datetime | None = None
-    #: When the provider last refused it by its limit (429).
+    #: When the provider last refused the item by its rate limit (429).
     limited_at: datetime | None = None
     error: str | None = None
     token: int = 0
@@ -68,42 +68,42 @@ class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def stuck(self) -> bool:
-        """Whether only an operator can set it going again."""
+        """Whether the item failed for good: only a reset makes it pending again."""
         return self.state is ItemState.FAILED and self.next_attempt_at is None
 
 
-# ---- what is fetched ---------------------------------------------------------------------------
+# ---- documents ---------------------------------------------------------------------------------
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What the provider gave for one item: stored whole, and served as it is."""
+    """The document that was fetched for one item; it is stored whole and served unchanged."""
 
-    #: As HTTP names it: "application/json".
+    #: The media type as in HTTP: "application/json".
     media_type: str
     body: bytes
-    #: What is worth knowing of it without opening it: a small JSON object.
+    #: Facts that are useful without opening the body: a small JSON object.
     attributes: JsonObject = {}
 
     def __post_init__(self) -> None:
-        """Raise Malformed for what could not be stored, or not be served as what it is."""
+        """Raise Malformed if the document cannot be stored or served."""
         known = _MEDIA_TYPE.fullmatch(self.media_type)
         if known is None or len(self.media_type) > MEDIA_TYPE_LENGTH_MAX:
-            raise Malformed(f"media_type: {self.media_type!r} is not one, as {JSON!r} is")
+            raise Malformed(f"media_type: {self.media_type!r} is not a media type such as {JSON!r}")
         try:
             text = to_json(self.attributes).encode()
         except (TypeError, ValueError, RecursionError) as error:
-            raise Malformed(f"attributes: JSON cannot hold them: {error}") from None
+            raise Malformed(f"attributes: cannot be written as JSON: {error}") from None
         if not text.startswith(b"{"):
-            raise Malformed("attributes: they must be a JSON object")
+            raise Malformed("attributes: must be a JSON object")
         if len(text) > ATTRIBUTES_BYTES_MAX:
             raise Malformed(
                 f"attributes: {len(text):,} bytes of JSON are more than {ATTRIBUTES_BYTES_MAX:,}; "
-                "put what is large into the body"
+                "put large values into the body"
             )
 
     @staticmethod
     def of_json(data: Json, attributes: JsonObject | None = None) -> "Document":
-        """A document of `data` as JSON: equal data gives equal bytes."""
+        """A document with `data` as JSON; equal data gives equal bytes."""
         return Document(media_type=JSON, body=to_json(data).encode(), attributes=attributes or {})
 
 
@@ -114,7 +114,7 @@ class ItemChange(Change[Item], frozen=True, gc=False, kw_only=True):
     """One transition of one item, not yet applied."""
 
     edge: Edge[ItemEdge, ItemState]
-    #: The provider refused it by its limit just now.
+    #: Whether the provider has just refused the item by its rate limit.
     limited: bool = False
 
 
@@ -161,16 +161,16 @@ def _change(
     )
 
 
-# By the worker that holds the claim.
+# Made by the worker that has claimed the item.
 
 
 def succeed(item: Item) -> ItemChange:
-    """It was fetched; its document goes with this."""
+    """The item was fetched; its document is stored with the change."""
     return _change(item, ItemEdge.SUCCEED, replace(item, error=None))
 
 
 def fail(item: Item, *, error: str, after: timedelta | None) -> ItemChange:
-    """The fetch failed; it is tried again after a while, or never where that is None."""
+    """The fetch failed and is tried again after a while; with `after` None, never."""
     becomes = replace(item, error=error, retry_count=item.retry_count + 1)
     return _change(item, ItemEdge.FAIL, becomes, wake=after)
 
@@ -178,57 +178,60 @@ def fail(item: Item, *, error: str, after: timedelta | None) -> ItemChange:
 def defer(
     item: Item, *, after: timedelta, error: str, limited: bool = False, counts: bool = True
 ) -> ItemChange:
-    """Not before that: no try is burnt. What we hold back ourselves does not even count."""
+    """The fetch has to wait, and does not count as a try.
+
+    `counts` is False where our own budget caused the wait: then it is no deferral either.
+    """
     becomes = replace(item, error=error, deferrals=item.deferrals + counts)
     return _change(item, ItemEdge.DEFER, becomes, wake=after, limited=limited)
 
 
 def give_up(item: Item, *, error: str, limited: bool = False) -> ItemChange:
-    """The provider has put it off too often."""
+    """The provider has deferred the fetch too often: the item fails for good."""
     deferrals = item.deferrals + 1
-    becomes = replace(item, error=f"put off {deferrals} times: {error}", deferrals=deferrals)
+    becomes = replace(item, error=f"deferred {deferrals} times: {error}", deferrals=deferrals)
     return _change(item, ItemEdge.FAIL, becomes, limited=limited)
 
 
 def find_nothing(item: Item, *, reason: str) -> ItemChange:
-    """The provider has nothing there, and that is an answer."""
+    """The provider has nothing to fetch for the item."""
     return _change(item, ItemEdge.FIND_NOTHING, replace(item, error=reason))
 
 
 def release(item: Item) -> ItemChange:
-    """Given back untouched, for anybody to take."""
+    """The worker did not try the item and releases it for any worker."""
     return _change(item, ItemEdge.RELEASE, item, wake=NOW, fences=True)
 
 
-# By whoever looks after lost workers.
+# Made by the sweeper.
 
 
 def rescue(item: Item, *, after: timedelta) -> ItemChange:
-    """The lease ran out: the worker is dead or cut off. A crash, not a failure."""
+    """The lease has expired, so the worker is lost. It counts as a crash, not as a failure."""
     becomes = replace(item, crashes=item.crashes + 1)
     seen = item.lease_until
     return _change(item, ItemEdge.RESCUE, becomes, wake=after, lease_seen=seen, fences=True)
 
 
 def abandon(item: Item) -> ItemChange:
-    """It has taken down worker after worker: stop feeding it."""
+    """The item has lost too many workers and fails for good."""
     becomes = replace(item, crashes=item.crashes + 1, error=LOST)
     return _change(item, ItemEdge.FAIL, becomes, lease_seen=item.lease_until, fences=True)
 
 
-# By people, and by what is learnt elsewhere.
+# Made by people, and when an item is registered again.
 
 
 def appear(item: Item, external_id: str) -> ItemChange:
-    """The provider's id of it is known at last: now there is something to ask for."""
+    """The provider's id of the item has become known, so the item can be fetched."""
     if item.external_id is not None:
-        raise IllegalTransition(f"the item {item.id!r} had an id all along")
+        raise IllegalTransition(f"the item {item.id!r} already has an id at the provider")
     becomes = replace(item, external_id=external_id, error=None)
     return _change(item, ItemEdge.APPEAR, becomes, wake=NOW, fences=True)
 
 
 def reset(item: Item, *, after: timedelta = NOW) -> ItemChange:
-    """Start afresh, with a clean sheet, at once or later; whoever holds it is shut out."""
+    """Start again with all counters at zero, at once or later; a worker's claim on it ends."""
     if item.external_id is None:
         raise IllegalTransition(f"the item {item.id!r} has no id at the provider: nothing to fetch")
     becomes = replace(item, retry_count=0, deferrals=0, crashes=0, error=None)

@@ -1,4 +1,4 @@
-"""A job: one durable execution of a sync for a connection."""
+"""Jobs: a job is one durable execution of a sync for a connection."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -11,7 +11,7 @@ from headgate.model.states import JOB, JobState
 
 
 class Lane(StrEnum):
-    """Live work goes hot, backfill goes cold; each has workers of its own."""
+    """The lane of a job: live work is hot, a backfill is cold; each lane has its own workers."""
 
     HOT = "hot"
     COLD = "cold"
@@ -22,7 +22,7 @@ class Mode(StrEnum):
 
     #: Everything.
     FULL = "full"
-    #: What changed since a moment.
+    #: What changed since a time, or since the high-water mark.
     SINCE = "since"
     #: At most so many records.
     LIMIT = "limit"
@@ -31,16 +31,16 @@ class Mode(StrEnum):
 
 
 class Reprocess(StrEnum):
-    """Which days of a range are read again, beside those that nobody has read yet."""
+    """Which days of a range a backfill reads again, besides the days that were never read."""
 
     NONE = "none"
-    #: Those that could not be read.
+    #: The days that could not be read.
     FAILED = "failed"
     ALL = "all"
 
 
 class Reason(StrEnum):
-    """Why a job is where it is: the word behind every explanation."""
+    """Why a job is in its state; every explanation of a job is made from it."""
 
     QUEUED = "queued"
     MORE = "more"
@@ -71,12 +71,12 @@ class Reason(StrEnum):
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """How far a job has come, counted in work, not in time."""
+    """The progress of a job, counted in work, not in time."""
 
     done: int = 0
-    #: None while the whole is not known.
+    #: None while the total is not known.
     total: int | None = None
-    #: What is being worked on, for people: "2022-10-27", "page 12".
+    #: The present piece of work, for people: "2022-10-27", "page 12".
     at: str | None = None
 
     @property
@@ -90,7 +90,7 @@ class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_default
         return min(1000, max(0, 1000 * self.done // self.total)) / 10
 
 
-#: Days to be read: stretches with their first and their last day, the newest stretch first.
+#: The days to read: stretches of days with the first and the last day, the newest stretch first.
 Plan = tuple[tuple[date, date], ...]
 
 
@@ -108,7 +108,7 @@ class JobParams(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaul
 
 
 class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """What a job has done so far, counted over its whole life."""
+    """The counts of what a job has done, over its whole life."""
 
     chunks: int = 0
     records: int = 0
@@ -122,15 +122,15 @@ class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     deferrals: int = 0
     crashes: int = 0
     pauses: int = 0
-    #: By the destination, where there is one.
+    #: Records that the destination took and refused, if the sync has a destination.
     delivered: int = 0
     refused: int = 0
-    #: By the source, under names of its own.
+    #: The source's own counts, by its own names.
     counts: Mapping[str, int] = {}
 
 
 class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A job as the store holds it. Fields are named as the columns are."""
+    """A job as it is stored. Fields are named as the columns."""
 
     id: str
     user_id: str
@@ -138,13 +138,14 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     sync: str
     #: The provider's name.
     source: str
-    #: Where the records go, and the user's link there; None: they stay in Headgate's database.
+    #: Where the records go, and the user's connection there; None: Headgate's own database.
     destination: str | None = None
     destination_connection_id: str | None = None
     mode: Mode
     lane: Lane
     #: The caller's idempotency key, unique for the user.
     key: str | None = None
+    #: What the caller asked for besides these columns.
     params: JobParams = JobParams()
     start_date: date | None = None
     end_date: date | None = None
@@ -153,37 +154,36 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     reason: Reason
     #: The last error, redacted, as `base/failure.py` writes it. It stays until the next success.
     error: str | None = None
-    #: Whom the present state is about, source or destination: breakers open and recover by it.
+    #: The provider that the present state is about, source or destination. Breakers go by it.
     provider: str
     #: When something happens next by itself: the earliest start of a pending job, the thaw of a
-    #: paused one, the deadline of a cancelling one.
+    #: paused job, the deadline of a cancelling job.
     wake_at: datetime | None = None
-    #: Its place in the queue, while it is due and waits for a worker.
+    #: The job's place in the queue, while it is due and waits for a worker.
     turn: int | None = None
 
-    #: Where the next chunk begins: an ISO day in history mode, else whatever the source gave.
+    #: Where the next chunk begins: an ISO day in mode history, else the source's own cursor.
     cursor: Json = None
-    #: The last high-water mark that the source named; it stays where it was from the first record
-    #: that was refused, or the first day that was given up. Stored for the sync and the connection
-    #: when the job succeeds.
+    #: The last high-water mark that the source named. It stops moving at the first refused record
+    #: or given-up day. When the job succeeds, it is stored for the sync and the connection.
     high_water: Json = None
-    #: Chunks committed. With the token it names one chunk of one claim.
+    #: Chunks committed. Together with the token it identifies one chunk of one claim.
     steps: int = 0
     #: Failed tries of the present chunk.
     attempts: int = 0
-    #: When the present chunk failed recoverably, as far as the breaker's window reaches.
+    #: When the present chunk failed recoverably, within the breaker's window.
     recent_errors: tuple[datetime, ...] = ()
     #: Workers lost on the present chunk.
     crashes: int = 0
-    #: Times the present chunk was put off without fault.
+    #: How often the present chunk was deferred.
     deferrals: int = 0
-    #: Times the breaker opened on the present chunk.
+    #: How often the breaker opened on the present chunk.
     pauses: int = 0
-    #: The one job let through to try whether its provider has recovered.
+    #: This job alone is let through, to test whether its provider has recovered.
     probe: bool = False
     #: An operator asked for a pause; it takes effect at the next checkpoint.
     pause_requested: bool = False
-    #: Something came in while a worker had it: it goes on, even where it would have ended.
+    #: New work arrived while a worker had the job: it starts again instead of ending or resting.
     rerun: bool = False
 
     #: Goes up with every claim; a write with an older token is refused.
@@ -203,14 +203,14 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def cursor_date(self) -> date | None:
-        """The day the next chunk reads, in history mode."""
+        """The day that the next chunk reads, in mode history."""
         if self.mode is not Mode.HISTORY or not isinstance(self.cursor, str):
             return None
         return date.fromisoformat(self.cursor)
 
     @property
     def plan(self) -> Plan:
-        """The days to be read, in history mode: the whole range, unless some are held already."""
+        """The days to read, in mode history: the whole range, or the days that are not held yet."""
         if self.params.plan is not None:
             return self.params.plan
         if self.start_date is None or self.end_date is None:
@@ -219,17 +219,17 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """Whether it is in a final state, which only an explicit retry leads out of."""
+        """Whether the job is in a final state, which only an explicit retry leaves."""
         return self.state in JOB.terminal
 
     @property
     def chunk_key(self) -> str:
-        """The same for every attempt at one chunk: a destination that honours it takes it once."""
+        """The chunk's idempotency key for the destination, the same for every attempt at it."""
         return f"{self.id}:{self.steps}"
 
 
 class EventKind(StrEnum):
-    """The kinds of events that the engine writes; a source's events have names of their own."""
+    """The kinds of events that the engine writes; a source's events have their own kinds."""
 
     SUBMITTED = "submitted"
     WOKEN = "woken"
@@ -254,11 +254,11 @@ class EventKind(StrEnum):
 
 
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a job's story; never changed, only appended."""
+    """One event of a job; events are appended and never changed."""
 
     id: int
     job_id: str
     at: datetime
-    #: An EventKind, or the name of a source's own event.
+    #: An EventKind, or the kind of a source's own event.
     kind: str
     data: JsonObject

@@ -1,12 +1,12 @@
-"""Leases: who has a row, and what a change makes of it; the same for every leased type.
+"""Leases: the rules of claims and changes that are the same for every leased type.
 
-A leased type is a kind of row that one worker at a time works on: a job, an item, a delivery. Its
-worker claims it, which raises the row's `token`, and has it until `lease_until`, unless it extends
-the lease. Every later write names the token: whoever comes with an older one has lost the row.
+A leased type is a kind of row that one worker at a time works on: a job, an item, a delivery. A
+worker claims a row, which raises the row's `token`, and has it until `lease_until` unless it
+extends the lease. Every later write names the token; a writer with an older token has lost the row.
 
-A change of a row is a value, made by one constructor per transition from the row as it was read.
-The store locks the row, asks `LeasedType.settled` what becomes of it, and writes that. So no store
-decides anything: what a change means is said here and in the modules of the leased types, once.
+A change is a value; each transition has one constructor, which takes the row as it was read. The
+store locks the row, calls `LeasedType.apply` and writes its result. So the store decides nothing:
+the meaning of a change is defined here and in the modules of the leased types.
 """
 
 from collections.abc import Callable
@@ -18,51 +18,51 @@ from msgspec.structs import replace
 
 from headgate.model.states import Edge, Machine
 
-#: Waits are durations: only the store makes times of them, by its own clock.
+#: Waits are durations; only the store turns them into times, by its own clock.
 NOW = timedelta(0)
 
 
 class LeasedRow(Protocol):
-    """What the rows of all leased types have. The column that wakes each has its own name."""
+    """The fields that the rows of all leased types have. Each type names its own wake column."""
 
     @property
     def id(self) -> str:
-        """Its name, for ever."""
+        """The row's id, which never changes."""
         ...
 
     @property
     def state(self) -> Any:
-        """Where it stands in the machine of its type."""
+        """The row's state in the machine of its type."""
         ...
 
     @property
     def token(self) -> int:
-        """Raised by every claim."""
+        """The number of the claim; every claim raises it."""
         ...
 
     @property
     def lease_until(self) -> datetime | None:
-        """When the claim runs out; None where nobody has it."""
+        """When the lease ends; None if no worker has the row."""
         ...
 
     @property
     def worker(self) -> str | None:
-        """Who claimed it last."""
+        """The worker that claimed the row last."""
         ...
 
     @property
     def attempted_at(self) -> datetime | None:
-        """When it was last claimed, or its worker last began something."""
+        """When the row was last claimed, or its worker last began a chunk."""
         ...
 
     @property
     def crashes(self) -> int:
-        """Workers that were lost with it."""
+        """The number of workers that were lost while they had the row."""
         ...
 
     @property
     def updated_at(self) -> datetime:
-        """When it last changed, by the store's clock."""
+        """When the row last changed, by the store's clock."""
         ...
 
 
@@ -72,27 +72,27 @@ Row = TypeVar("Row", bound=LeasedRow)
 class Change(msgspec.Struct, Generic[Row], frozen=True, gc=False, kw_only=True):
     """One transition of one row, not yet applied."""
 
-    #: The row as it was read, and as it should become, but for what only the store knows.
+    #: The row as it was read, and as it should become, except for columns that the store fills.
     before: Row
     after: Row
     edge: Edge[Any, Any]
-    #: How long until something happens next by itself; None where nothing does.
+    #: How long until something happens next by itself; None: nothing does.
     wake: timedelta | None = None
-    #: Only if the lease is still the one that was seen to have run out.
+    #: Apply the change only if the lease still ends then: the lease that was seen to expire.
     lease_seen: datetime | None = None
-    #: Raises the token, which shuts out whoever has the row claimed.
+    #: Whether the change raises the token, which ends any claim on the row.
     fences: bool = False
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """A row that a worker has, under this token."""
+    """A worker's claim on a row: the row's id and the token of the claim."""
 
     id: str
     token: int
 
 
 class LockedRow(msgspec.Struct):
-    """A row as it stands under the store's lock, as far as the rules need to know it."""
+    """The columns of a row under the store's lock that the rules need."""
 
     state: Any
     token: int
@@ -106,24 +106,24 @@ AnyLocked = TypeVar("AnyLocked", bound=LockedRow)
 
 
 def fence_holds(change: Change[Any], locked: LockedRow) -> bool:
-    """Whether the claim that the change was made under is still the row's."""
+    """Whether the row still has the claim under which the change was made."""
     return locked.token == change.before.token and (
         change.lease_seen is None or locked.lease_until == change.lease_seen
     )
 
 
-def state_holds(change: AnyChange, locked: LockedRow) -> AnyChange | None:
-    """The change, where the row is in the state that it was read in; None where it is not."""
+def require_same_state(change: AnyChange, locked: LockedRow) -> AnyChange | None:
+    """The change, if the row is still in the state in which it was read; else None."""
     return change if locked.state is change.before.state else None
 
 
 def fill_nothing(change: Change[Any], locked: LockedRow) -> dict[str, Any]:
-    """For a leased type without columns of its own that only the store can fill."""
+    """No columns: for a leased type without columns that only the store can fill."""
     return {}
 
 
 class LeasedType(Generic[Row, AnyChange, AnyLocked]):
-    """What there is to know of a leased type beyond its rows; a store needs nothing else."""
+    """The description of a leased type; a store needs nothing else to work with its rows."""
 
     def __init__(
         self,
@@ -134,18 +134,18 @@ class LeasedType(Generic[Row, AnyChange, AnyLocked]):
         wake: str,
         always: tuple[str, ...] = (),
         if_changed: tuple[str, ...] = (),
-        redirect: Callable[[AnyChange, AnyLocked], AnyChange | None] = state_holds,
+        resolve: Callable[[AnyChange, AnyLocked], AnyChange | None] = require_same_state,
         fill: Callable[[AnyChange, AnyLocked], dict[str, Any]] = fill_nothing,
         is_written: Callable[[AnyChange, Row], bool] | None = None,
     ) -> None:
         """Describe the rows of `machine`.
 
         `wake` is the column that says when something happens next by itself. Every change writes
-        the columns that all leased types have, and those `always`; of `if_changed`, which only the
-        worker that has the row changes, those that did. `redirect` says what becomes of a change
-        that finds the row as it stands, `fill` gives the columns that depend on the store's time or
-        on the row as it stands, and `is_written` tells whether a row that was read later is what
-        the change made of it.
+        the columns common to all leased types and the columns `always`. The columns `if_changed`,
+        which only the worker with the claim changes, are written if they differ. `resolve` returns
+        the change to write for the row as it is locked, `fill` the columns that depend on the
+        store's time or on the locked row. `is_written` tells whether a row that was read later is
+        the result of the change.
         """
         self.machine = machine
         self.row = row
@@ -153,15 +153,15 @@ class LeasedType(Generic[Row, AnyChange, AnyLocked]):
         self.wake = wake
         self.always = ("state", wake, "token", "lease_until", "updated_at", *always)
         self.if_changed = if_changed
-        self._redirect = redirect
+        self._resolve = resolve
         self._fill = fill
         self._is_written = is_written or self._is_in_target
 
-    def settled(self, change: AnyChange, locked: AnyLocked) -> tuple[AnyChange, Row] | None:
-        """What becomes of the change, and of the row; None where the race was lost."""
+    def apply(self, change: AnyChange, locked: AnyLocked) -> tuple[AnyChange, Row] | None:
+        """The change that takes effect, and the row to write; None if the race was lost."""
         if not fence_holds(change, locked):
             return None
-        found = self._redirect(change, locked)
+        found = self._resolve(change, locked)
         if found is None:
             return None
         columns = {
@@ -178,7 +178,7 @@ class LeasedType(Generic[Row, AnyChange, AnyLocked]):
         return change.edge.target in self.machine.claimed
 
     def is_written(self, change: AnyChange, row: Row) -> bool:
-        """Whether `row`, read after a write whose outcome is not known, is what it was to make."""
+        """Whether `row`, read after a write of unknown outcome, is the result of the change."""
         return row.token == change.before.token + change.fences and self._is_written(change, row)
 
     def _is_in_target(self, change: AnyChange, row: Row) -> bool:

@@ -1,4 +1,4 @@
-"""What a chunk brings: records, events of the source, and the coverage of the day it read."""
+"""The contents of a chunk: records, events of the source, and the coverage of a day."""
 
 from datetime import date, datetime
 
@@ -9,7 +9,7 @@ from headgate.model.states import DayStatus
 
 
 class Record(msgspec.Struct, frozen=True):
-    """One thing read from a source, known by a key that stays the same when it is read again."""
+    """One record read from a source; its key stays the same when it is read again."""
 
     key: str
     data: JsonObject
@@ -20,15 +20,15 @@ ITEMS_FAILED = "items_failed"
 
 
 class ChunkEvent(msgspec.Struct, frozen=True):
-    """Something that the source tells of a chunk, as a line of the job's story."""
+    """An event that the source adds to the job's events with a chunk."""
 
-    #: In lower snake case, such as `batch_complete`, and none of the engine's own: see EventKind.
+    #: In lower snake case, such as `batch_complete`, and not one of the engine's own (EventKind).
     kind: str
     data: JsonObject = {}
 
 
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as the store holds it."""
+    """A record as it is stored."""
 
     sync: str
     connection_id: str
@@ -38,7 +38,7 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one day of a connection's history."""
+    """The status of one day of a connection's history."""
 
     day: date
     status: DayStatus
@@ -47,7 +47,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoverageRow(Coverage, frozen=True, kw_only=True):
-    """A day's coverage as the store holds it."""
+    """The coverage of a day as it is stored."""
 
     sync: str
     connection_id: str

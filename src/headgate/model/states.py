@@ -1,7 +1,7 @@
-"""The state machines, on one page.
+"""The state machines of jobs, connections and items.
 
-The diagrams in the docs, the CHECK constraints in the database and the property tests all derive
-from these tables; no other module lists states or says which may follow which.
+The diagrams in the docs, the CHECK constraints in the database and the property tests are derived
+from these tables. No other module lists states or says which state may follow which.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ import msgspec
 
 
 class JobState(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -24,7 +24,7 @@ class JobState(StrEnum):
 
 
 class DayStatus(StrEnum):
-    """What is known of one day of a connection's history. No row means: missing."""
+    """The status of one day of a connection's history. A day without a row has not been read."""
 
     HELD = "held"
     EMPTY = "empty"
@@ -32,7 +32,7 @@ class DayStatus(StrEnum):
 
 
 class ConnectionState(StrEnum):
-    """Whether a user's link to a provider can be used."""
+    """The state of a connection: whether it can be used."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -40,7 +40,7 @@ class ConnectionState(StrEnum):
 
 
 class ItemState(StrEnum):
-    """Where a thing that is fetched one by one stands."""
+    """The state of an item."""
 
     PENDING = "pending"
     FETCHING = "fetching"
@@ -96,7 +96,7 @@ Name = TypeVar("Name", bound=StrEnum)
 
 
 class Edge(msgspec.Struct, Generic[Name, State], frozen=True):
-    """One allowed change: what it is called, from where to where, and what brings it about."""
+    """One allowed change of state: its name, its states before and after, and its cause."""
 
     name: Name
     sources: tuple[State, ...]
@@ -118,10 +118,10 @@ class Machine(Generic[Name, State]):
         edges: tuple[Edge[Name, State], ...],
         claimed: tuple[State, ...] = (),
     ) -> None:
-        """Hold the table; `active` are the states with work before them, or a place to keep.
+        """Describe a machine; every state that is not `active` is final.
 
-        `begins` is what brings the thing into its initial state. In the states `claimed` a worker
-        has it, under a lease.
+        `begins` names the operation that creates a row in its `initial` state. In the states
+        `claimed`, a worker has the row under a lease.
         """
         self.name = name
         self.states = states
@@ -130,7 +130,7 @@ class Machine(Generic[Name, State]):
         self.active = active
         self.claimed = claimed
         self.edges = edges
-        #: States that end the thing; only an explicit retry leaves them.
+        #: The final states; only an explicit retry or reset leaves them.
         self.terminal = tuple(state for state in states if state not in active)
         self._by_name = {edge.name: edge for edge in edges}
 
@@ -151,7 +151,7 @@ class Machine(Generic[Name, State]):
         return any(source in edge.sources and edge.target == target for edge in self.edges)
 
     def reachable(self) -> set[State]:
-        """Every state that can be reached from the initial one."""
+        """Every state that can be reached from the initial state."""
         seen: set[State] = set()
         ahead: list[State] = [self.initial]
         while ahead:
@@ -194,7 +194,7 @@ CONNECTION = Machine(
     states=ConnectionState,
     begins="connect",
     initial=_A,
-    # It has no end: a connection that is removed is gone.
+    # No state is final: a removed connection has no row.
     active=(_A, _S, _N),
     edges=(
         Edge(ConnectionEdge.RECONNECT, (_A, _S, _N), _A, "the user connects the account again"),
@@ -240,10 +240,10 @@ ITEM = Machine(
     ),
 )
 
-#: Of different states each.
+#: Any, because each machine has its own type of states.
 MACHINES: tuple[Machine[Any, Any], ...] = (JOB, CONNECTION, ITEM)
 
 
 def words(states: Iterable[StrEnum]) -> tuple[str, ...]:
-    """The states as plain words, for SQL and for people."""
+    """The values of these states, for SQL and for people."""
     return tuple(state.value for state in states)

@@ -1,4 +1,4 @@
-"""A worker process: what it can run, and how long it counts as alive."""
+"""Worker processes: what each can run, and until when it counts as alive."""
 
 from datetime import datetime
 
@@ -16,15 +16,15 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker process, as it has told of itself."""
+    """One worker process, as its row describes it."""
 
     #: A name that no other process has.
     id: str
     abilities: Abilities
     started_at: datetime
-    #: It counts as gone then, unless it tells of itself again.
+    #: The worker counts as gone from then on, unless it refreshes its row.
     expires_at: datetime
 
     def can_run(self, job: Job) -> bool:
-        """Whether it claims such jobs."""
+        """Whether this worker claims jobs of that sync and lane."""
         return job.sync in self.abilities.syncs and job.lane in self.abilities.lanes

@@ -1,1 +1,1 @@
-"""Pure decisions: values and the time in, a decision out."""
+"""Pure decisions: each function takes values and the time, and returns a decision."""

@@ -1,4 +1,4 @@
-"""Days: which of them are read, in what order, and how far along that is. Days are UTC days."""
+"""The days of a backfill: which are read, in which order, and how many are done. Days are UTC."""
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
@@ -9,22 +9,22 @@ from headgate.model.record import CoverageRow
 from headgate.model.states import DayStatus
 
 DAY = timedelta(days=1)
-#: A day is over everywhere on Earth, and what was measured on it has come in; a day that seems to
-#: have been without anything may wait for a watch that is not in reach.
+#: How long after its start a day is final: by then it is over everywhere on Earth, and its data
+#: has arrived. An empty day waits longer, because a watch may still have to send its data.
 SETTLED_AFTER = {DayStatus.HELD: timedelta(days=2), DayStatus.EMPTY: timedelta(days=7)}
-#: A plan in more pieces than this is simplified: held days in between are read once more.
+#: A plan with more stretches than this is simplified, by reading some held days again.
 STRETCHES_MAX = 500
 
 
 def gaps(
     start: date, end: date, known: Iterable[CoverageRow], reprocess: Reprocess = Reprocess.FAILED
 ) -> Plan:
-    """The days from `start` to `end` that are to be read, going by what is known of them."""
+    """The days from `start` to `end` to read, given the coverage that is `known`."""
     if reprocess is Reprocess.ALL:
         return ((start, end),)
     done = {row.day for row in known if _is_done(row, reprocess)}
     stretches: list[tuple[date, date]] = []
-    # By number: the day before the first of all days is none.
+    # Counted by ordinal, because the first possible date has no day before it.
     for number in range(end.toordinal(), start.toordinal() - 1, -1):
         day = date.fromordinal(number)
         if day in done:
@@ -33,23 +33,23 @@ def gaps(
             stretches[-1] = (day, stretches[-1][1])
         else:
             stretches.append((day, day))
-    return _simplified(stretches)
+    return _simplify(stretches)
 
 
 def _is_done(row: CoverageRow, reprocess: Reprocess) -> bool:
     if row.status is DayStatus.FAILED:
         return reprocess is Reprocess.NONE
-    # What was read before the day was over may be a part of it.
+    # A day that was read before it was final may be incomplete.
     over = datetime.combine(row.day, time(), UTC)
     return row.updated_at - over >= SETTLED_AFTER[row.status]
 
 
-def _simplified(stretches: list[tuple[date, date]]) -> Plan:
-    """Not more than so many: the closest are joined."""
+def _simplify(stretches: list[tuple[date, date]]) -> Plan:
+    """Join the stretches with the smallest gaps, so that at most STRETCHES_MAX are left."""
     if len(stretches) <= STRETCHES_MAX:
         return tuple(stretches)
-    held = [(newer[0] - older[1]).days for newer, older in pairwise(stretches)]
-    widest = set(sorted(range(len(held)), key=held.__getitem__)[-(STRETCHES_MAX - 1) :])
+    gap_days = [(newer[0] - older[1]).days for newer, older in pairwise(stretches)]
+    widest = set(sorted(range(len(gap_days)), key=gap_days.__getitem__)[-(STRETCHES_MAX - 1) :])
     joined = [stretches[0]]
     for place, stretch in enumerate(stretches[1:]):
         if place in widest:
@@ -60,12 +60,12 @@ def _simplified(stretches: list[tuple[date, date]]) -> Plan:
 
 
 def days_in(plan: Plan) -> int:
-    """How many days it has."""
+    """The number of days in the plan."""
     return sum((last - first).days + 1 for first, last in plan)
 
 
 def day_after(plan: Plan, day: date) -> date | None:
-    """The day to read after `day`, going back in time; None when `day` was the last."""
+    """The day to read after `day`, going back in time; None if `day` was the last."""
     for first, last in plan:
         if first < day:
             return min(day - DAY, last)
@@ -73,7 +73,7 @@ def day_after(plan: Plan, day: date) -> date | None:
 
 
 def history_progress(plan: Plan, cursor: date | None) -> Progress:
-    """Days read out of days to be read; `cursor` is the day being read, None when all are done."""
+    """The days read of the days to read; `cursor` is the present day, None when all are done."""
     total = days_in(plan)
     if cursor is None:
         return Progress(done=total, total=total)

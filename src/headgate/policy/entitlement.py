@@ -1,7 +1,7 @@
-"""What a user's plan includes. An application may have a rule of its own: any function like these.
+"""Entitlements: what a user's plan includes. An application may use its own function instead.
 
-It is asked when a job is submitted, however that is done. A job that was let in stays in: a user
-whose plan ends meanwhile keeps the import that they paid for.
+The rule is checked when a job is submitted. A job that was accepted runs to its end, even if the
+user's plan ends meanwhile.
 """
 
 from collections.abc import Callable
@@ -10,15 +10,15 @@ from headgate.model.job import Mode
 
 FREE = "free"
 
-#: From a user's plan (None: not known) and what they ask for to why they may not, in a sentence
-#: for them; None: they may.
+#: Takes the user's plan (None: not known) and the job's mode. Returns None if the plan includes it,
+#: else a sentence for the user that says why not.
 Entitlement = Callable[[str | None, Mode], str | None]
 
 
 def paid_history(plan: str | None, mode: Mode) -> str | None:
-    """History is for those who pay; everything else is for everybody.
+    """Backfills are part of paid plans; every plan includes everything else.
 
-    Every plan but `free` counts as paid: one that has ended must be set to `free`, or removed.
+    Every plan except `free` counts as paid: set a plan that has ended to `free`, or remove it.
     """
     free = plan is None or plan.strip().casefold() in ("", FREE)
     if mode is not Mode.HISTORY or not free:

@@ -1,7 +1,6 @@
-"""How long an import takes: from its costs and the limits before it starts, then from its pace.
+"""How long a backfill takes: estimated from its cost and the limits, and later from its pace.
 
-Both give a range, and are wrong in the ways that a range can be: they do not know of an outage that
-is still to come.
+Both estimates are ranges, and neither foresees an outage.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +11,12 @@ from headgate.model.budget import ANY_KIND, Budget, BudgetUse, Limit, WindowUse
 from headgate.model.forecast import DayCost, Finish, Forecast, LeftForLive, Requests
 from headgate.model.job import Progress
 
-#: A pace is told after so many chunks, and from the last so many.
+#: The pace is computed from at least this many chunks, and from at most the last 100.
 SAMPLES_MIN = 5
 SAMPLES_MAX = 100
-#: The last few say how it goes now; all of them, how it went with its waits.
+#: The last 10 chunks give the present pace; all of them give the pace with its waits.
 SAMPLES_NOW = 10
-#: What a range is widened by: nothing that was measured stays exactly so.
+#: The factors that widen a range, because no measurement stays exact.
 SOONER, LATER = 0.9, 1.25
 
 
@@ -31,7 +30,7 @@ def forecast(
     others: int,
     now: datetime,
 ) -> Forecast:
-    """What reading so many days would cost, while `others` do the same."""
+    """The forecast of reading `days`, while `others` backfills share the budgets."""
     providers = sorted({cost.provider for cost in costs})
     requests = tuple(
         Requests(
@@ -50,9 +49,9 @@ def forecast(
     )
     finish = None
     if costs:
-        asked = [(budgets[each], uses.get(each), _of(costs, each)) for each in limited]
-        least_s = max((_seconds(*each, days, 0, "least", now) for each in asked), default=0.0)
-        most_s = max((_seconds(*each, days, others, "most", now) for each in asked), default=0.0)
+        spending = [(budgets[each], uses.get(each), _costs_of(costs, each)) for each in limited]
+        least_s = max((_seconds(*each, days, 0, "least", now) for each in spending), default=0.0)
+        most_s = max((_seconds(*each, days, others, "most", now) for each in spending), default=0.0)
         finish = Finish(
             earliest=now + timedelta(seconds=SOONER * least_s),
             latest=now + timedelta(seconds=LATER * most_s),
@@ -62,7 +61,7 @@ def forecast(
     )
 
 
-def _of(costs: Sequence[DayCost], provider: str) -> Sequence[DayCost]:
+def _costs_of(costs: Sequence[DayCost], provider: str) -> Sequence[DayCost]:
     return [cost for cost in costs if cost.provider == provider]
 
 
@@ -75,14 +74,14 @@ def _seconds(
     which: str,
     now: datetime,
 ) -> float:
-    """How long one provider's limits make it last: as long as the tightest of them does."""
+    """How long the backfill takes within one provider's limits: as long as the tightest allows."""
     windows = {window.limit: window for window in use.windows} if use else {}
     longest_s = 0.0
     for limit in budget.limits:
         counted = [cost for cost in costs if limit.only in (ANY_KIND, cost.kind)]
         requests = sum(days * float(getattr(cost, which)) for cost in counted)
         if requests:
-            seconds = _within(limit, windows.get(limit.name), requests, 1 + others, now)
+            seconds = _seconds_within(limit, windows.get(limit.name), requests, 1 + others, now)
             longest_s = max(longest_s, seconds)
     if budget.paced:
         total = sum(days * float(getattr(cost, which)) for cost in costs)
@@ -90,10 +89,10 @@ def _seconds(
     return longest_s
 
 
-def _within(
+def _seconds_within(
     limit: Limit, window: WindowUse | None, requests: float, sharing: int, now: datetime
 ) -> float:
-    """What is left of this window first, then an equal share of each that follows."""
+    """The time for so many requests: the rest of this window, then a share of each that follows."""
     share = (limit.amount - limit.reserve) / sharing
     if window is None:
         return requests / share * limit.seconds
@@ -107,7 +106,7 @@ def _within(
 def eta(
     progress: Progress, done_at: Sequence[datetime], *, rests_until: datetime | None
 ) -> Finish | None:
-    """When a job ends that goes on as it went; None while there is too little to tell by.
+    """When the job ends if it keeps its pace; None while too few chunks are done.
 
     `done_at` are the times at which its last chunks were done, the latest first.
     """

@@ -1,8 +1,8 @@
-"""Fetching an item failed: what now? And when?
+"""What happens after the fetch of an item failed, and when.
 
-`decide` turns an error into a decision, by the policy of the item's collection; `ends_batch` says
-whether the items after it may still be tried, and `rescue` what becomes of an item whose worker was
-lost. Which errors are which is said by the tree in `base/errors.py`; anything outside it counts as
+`decide` turns an error into a decision, by the policy of the item's collection. `ends_batch` says
+whether the rest of the batch may still be tried, and `rescue` returns the change of an item whose
+worker was lost. The tree in `base/errors.py` classifies the errors; any error outside it counts as
 transient.
 """
 
@@ -26,11 +26,11 @@ from headgate.base.errors import (
 from headgate.model import item as change
 from headgate.model.item import Item, ItemChange
 
-#: A provider that names no wait, or a time that has passed, is asked again after this,
+#: The shortest wait of a deferral, if the provider names none or a time in the past,
 DEFER_S_MIN = 1.0
-#: and one that says "come back in a year" after this.
+#: and the longest, if it says "come back in a year".
 DEFER_S_MAX = 24 * 3600.0
-#: So many transient failures one after another say that the provider is down, not the items.
+#: After so many transient failures in a row, the provider is down and not the items.
 TRANSIENTS_MAX = 3
 #: Above every sensible setting: a million times, a year.
 COUNT_MAX = 1_000_000
@@ -42,16 +42,15 @@ class ItemRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     #: After so many failures an item stays failed, until it is reset.
     failures_max: int = 3
-    #: The waits after the first failure, the second and so on: an item's, or its workers'. The last
-    #: one is waited again and again.
+    #: The waits after the first failure or lost worker, the second and so on; the last one repeats.
     backoff_s: tuple[float, ...] = (60.0, 300.0, 1800.0)
-    #: Workers that one item may take down.
+    #: An item fails for good after it has lost so many workers.
     crashes_max: int = 5
-    #: Refusals by the provider's limit: at a quarter of an hour each, a day of nothing else.
+    #: An item fails for good after so many deferrals: with a quarter of an hour each, about a day.
     deferrals_max: int = 100
 
     def __post_init__(self) -> None:
-        """Refuse what could never work, naming the field."""
+        """Refuse settings that can never work, naming the field."""
         for name in ("failures_max", "crashes_max", "deferrals_max"):
             if not 1 <= getattr(self, name) <= COUNT_MAX:
                 raise InvalidInput(f"retry.{name}", f"must be between 1 and {COUNT_MAX:,}")
@@ -61,73 +60,74 @@ class ItemRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("retry.backoff_s", f"must be between 0 and {BACKOFF_S_MAX:,.0f}")
 
     def wait_after(self, times: int) -> timedelta:
-        """How long to wait once something has gone wrong so many times."""
+        """The wait after so many failures or lost workers."""
         return timedelta(seconds=self.backoff_s[min(times, len(self.backoff_s)) - 1])
 
 
 class RetryItem(msgspec.Struct, frozen=True):
-    """It failed; try again after a while, or never where that is None."""
+    """The fetch failed; try again after a while, or never if `after` is None."""
 
     after: timedelta | None
 
 
 class DeferItem(msgspec.Struct, frozen=True):
-    """Wait for so long; no try is burnt."""
+    """Wait for a while; it counts as no failure."""
 
     after: timedelta
-    #: The provider refused it by its limit.
+    #: Whether the provider refused the item by its rate limit.
     limited: bool
-    #: It counts towards the limit of deferrals.
+    #: Whether it counts as a deferral.
     counts: bool
 
 
 class GiveUp(msgspec.Struct, frozen=True):
-    """The provider has put it off too often."""
+    """The provider has deferred the item too often."""
 
     limited: bool
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """There is nothing to fetch."""
+    """The provider has nothing to fetch."""
 
 
 class GiveBack(msgspec.Struct, frozen=True):
-    """It is not the item's fault: leave it as it was."""
+    """The error does not concern the item: release it unchanged."""
 
 
 Decision = RetryItem | DeferItem | GiveUp | Unavailable | GiveBack
 
 
 def decide(item: Item, error: BaseException, policy: ItemRetryPolicy) -> Decision:
-    """What becomes of `item` after `error`."""
+    """The decision for `item` after `error`."""
     if isinstance(error, NoData):
         return Unavailable()
     if isinstance(error, AuthExpired | LimiterUnreachable | ConnectionPaused):
         return GiveBack()
     if isinstance(error, Deferred):
-        return _put_off(item, error, policy)
+        return _defer(item, error, policy)
     if isinstance(error, Terminal):
         return RetryItem(None)
     return RetryItem(_backoff(item, error, policy))
 
 
 def ends_batch(error: BaseException, transients: int) -> bool:
-    """Whether the items after this one would only meet the same.
+    """Whether the rest of the batch would only get the same error.
 
-    `transients` are the transient failures in a row, this one included.
+    `transients` is the number of transient failures in a row, including this one.
     """
     return isinstance(error, Deferred | AuthExpired) or transients >= TRANSIENTS_MAX
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether it says more about the provider than about the item."""
+    """Whether the error is about the provider rather than about the item."""
     return isinstance(error, Transient) or not isinstance(error, SourceError)
 
 
 def rescue(item: Item, policy: ItemRetryPolicy | None) -> ItemChange:
-    """The worker was lost: the first time again at once, for a deploy is the usual cause.
+    """The change of an item whose worker was lost.
 
-    Without a policy, which only its own application has, it is never given up.
+    After the first loss it may be claimed at once, because a deploy is the usual cause. Without a
+    policy, which only the item's own application has, it is never given up.
     """
     if policy is None:
         return change.rescue(item, after=timedelta(0))
@@ -141,11 +141,11 @@ def _backoff(item: Item, error: BaseException, policy: ItemRetryPolicy) -> timed
     failures = item.retry_count + 1
     if failures >= policy.failures_max:
         return None
-    asked_s = (error.retry_after_s or 0.0) if isinstance(error, Transient) else 0.0
-    return max(policy.wait_after(failures), timedelta(seconds=min(asked_s, DEFER_S_MAX)))
+    requested_s = (error.retry_after_s or 0.0) if isinstance(error, Transient) else 0.0
+    return max(policy.wait_after(failures), timedelta(seconds=min(requested_s, DEFER_S_MAX)))
 
 
-def _put_off(item: Item, error: Deferred, policy: ItemRetryPolicy) -> Decision:
+def _defer(item: Item, error: Deferred, policy: ItemRetryPolicy) -> Decision:
     ours = isinstance(error, BudgetSpent)
     limited = isinstance(error, RateLimited) and not ours
     if not ours and item.deferrals + 1 >= policy.deferrals_max:

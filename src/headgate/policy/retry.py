@@ -1,8 +1,7 @@
-"""A chunk failed: what now? And when?
+"""What happens after a chunk failed, and when.
 
-`decide` turns an error into a decision, and `rescue` a lost worker into a change; nothing else
-does. Which errors are which is said by the tree in `base/errors.py`; anything outside it counts as
-transient.
+`decide` turns an error into a decision, and `rescue` turns a lost worker into a change. The tree in
+`base/errors.py` classifies the errors; any error outside it counts as transient.
 """
 
 from datetime import datetime, timedelta
@@ -24,39 +23,39 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JobState
 
-#: Above every sensible setting (31 years in seconds), and small enough to calculate with.
+#: Above every sensible setting (31 years in seconds), and small enough for date arithmetic.
 _SETTING_MAX = 1_000_000_000
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How patient a sync is. The defaults are those of the health-history design."""
+    """How a sync retries. The defaults are those of the health-history design."""
 
-    #: The first retry waits this long, each further one `backoff_factor` times longer.
+    #: The wait before the first retry; each further wait is `backoff_factor` times longer.
     backoff_s: float = 5.0
     backoff_factor: float = 2.0
     backoff_s_max: float = 300.0
-    #: More recoverable failures than this within the window, and the breaker opens.
+    #: The breaker opens after more recoverable failures than this within the window.
     errors_max: int = 5
     errors_window_s: float = 3600.0
-    #: Failures too slow for the window still open the breaker after so many in a row.
+    #: The breaker also opens after so many failures in a row, however slow they are.
     attempts_max: int = 10
-    #: How long an open breaker rests before its job is tried again.
+    #: How long an open breaker pauses its job.
     cooldown_s: float = 3600.0
-    #: How far apart jobs are let go once their provider has recovered.
+    #: The interval at which jobs are resumed once their provider has recovered.
     stagger_s: float = 2.0
-    #: After so many pauses on one chunk it is given up: a gap in history, else the job's end.
+    #: After so many pauses a chunk is given up: a day becomes a gap, any other job fails.
     pauses_max: int = 3
-    #: Workers that one chunk may take down before its job fails.
+    #: The job fails after one chunk has lost so many workers.
     crashes_max: int = 5
-    #: Times in a row that a chunk may be put off before that counts as an outage.
+    #: How often in a row a chunk may be deferred before that counts as an outage.
     deferrals_max: int = 1000
-    #: A provider that names no wait, or a time that has passed, is asked again after this,
+    #: The shortest wait of a deferral, if the provider names none or a time in the past,
     defer_s_min: float = 1.0
-    #: and one that says "come back in a year" after this.
+    #: and the longest, if it says "come back in a year".
     defer_s_max: float = 24 * 3600.0
 
     def __post_init__(self) -> None:
-        """Refuse what could never work, naming the field."""
+        """Refuse settings that can never work, naming the field."""
         for name in self.__struct_fields__:
             if not 0 <= getattr(self, name) <= _SETTING_MAX:
                 raise InvalidInput(f"retry.{name}", f"must be between 0 and {_SETTING_MAX:,}")
@@ -73,7 +72,7 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Defer(msgspec.Struct, frozen=True):
-    """Wait for so long; nothing counts."""
+    """Wait for a while; it counts as no attempt."""
 
     after: timedelta
     reason: Reason
@@ -87,7 +86,7 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class GiveUpDay(msgspec.Struct, frozen=True):
-    """Record the day as a gap and go on with the next."""
+    """Record the day as a gap and go on with the next day."""
 
 
 class Fail(msgspec.Struct, frozen=True):
@@ -102,15 +101,15 @@ Decision = Retry | Defer | Pause | GiveUpDay | Fail
 def decide(
     job: Job, error: BaseException, policy: RetryPolicy, *, now: datetime, draw: float
 ) -> Decision:
-    """What becomes of `job` after `error`. `draw` is a random number in [0, 1)."""
+    """The decision for `job` after `error`. `draw` is a random number in [0, 1)."""
     if isinstance(error, AuthExpired):
         return Fail(Reason.NEEDS_REAUTH)
     if isinstance(error, Terminal):
         return Fail(Reason.REFUSED)
     if isinstance(error, Deferred):
-        return _put_off(job, error, policy)
+        return _defer(job, error, policy)
     recent = recent_errors(job, policy, now=now)
-    # A probe gets one try: it asks whether the provider is back, not how often it fails.
+    # A probe gets one attempt: it only tests whether the provider has recovered.
     spent = len(recent) > policy.errors_max or job.attempts + 1 >= policy.attempts_max
     if spent or job.probe:
         return _open_breaker(job, policy, recent)
@@ -118,13 +117,13 @@ def decide(
 
 
 def rescue(job: Job, policy: RetryPolicy | None, *, draw: float) -> JobChange:
-    """The worker was lost. A chunk that kills its workers comes back ever more slowly.
+    """The change of a job whose worker was lost; each further loss makes the job wait longer.
 
-    The first time it comes back at once: a deploy is the usual cause. Without a policy, which only
-    its own application has, it is never given up.
+    After the first loss it may run at once, because a deploy is the usual cause. Without a policy,
+    which only the job's own application has, the job is never given up.
     """
     if job.state is JobState.CANCELLING:
-        # Its worker is gone, or had until the deadline.
+        # Its worker is lost, or did not let go before the deadline.
         return change.cancel(job, Reason.CANCEL_DEADLINE)
     if policy is None:
         return change.rescue(job, after=timedelta(0))
@@ -135,17 +134,17 @@ def rescue(job: Job, policy: RetryPolicy | None, *, draw: float) -> JobChange:
 
 
 def recent_errors(job: Job, policy: RetryPolicy, *, now: datetime) -> tuple[datetime, ...]:
-    """The failures inside the breaker's window, with the one of just now."""
+    """The failures within the breaker's window, including the present one."""
     since = now - timedelta(seconds=policy.errors_window_s)
     kept = tuple(at for at in job.recent_errors if at > since)
     return (*kept, now)
 
 
 def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
-    """The wait before the next try: exponential, capped, with the upper half drawn at random.
+    """The wait before the next attempt: exponential, capped, and half of it random.
 
-    Half is fixed so that a retry never comes at once; half is random so that jobs which failed
-    together do not come back together.
+    One half is fixed, so that a retry never comes at once. The other half is random, so that jobs
+    that failed together do not come back together.
     """
     try:
         growth = float(policy.backoff_factor) ** min(attempts, 64)
@@ -155,12 +154,12 @@ def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
     return timedelta(seconds=longest_s * (0.5 + draw / 2))
 
 
-def _put_off(job: Job, error: Deferred, policy: RetryPolicy) -> Decision:
-    # What we hold back ourselves, or a user does, says nothing about the provider.
+def _defer(job: Job, error: Deferred, policy: RetryPolicy) -> Decision:
+    # A wait caused by our own budget or by a paused connection is no outage of the provider.
     ours = isinstance(error, BudgetSpent | LimiterUnreachable | ConnectionPaused)
     if job.deferrals + 1 > policy.deferrals_max and not ours:
         return _open_breaker(job, policy)
-    # Not at once, even where no wait is named: that would be a tight loop.
+    # Never at once, even if no wait is named: that would be a tight loop.
     shortest = timedelta(seconds=min(policy.defer_s_min, policy.defer_s_max))
     longest = timedelta(seconds=policy.defer_s_max)
     return Defer(min(max(error.after, shortest), longest), _reason(error))

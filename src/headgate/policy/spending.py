@@ -1,8 +1,7 @@
-"""Spending a budget: the one place that decides whether a request may be sent.
+"""Spending of budgets: this module decides whether a request may be sent.
 
-Every function takes the ledgers that the budget touches, by scope, and writes into them; a limiter
-calls it where nobody can come between. `limits/spend.lua` does the same inside Redis, and a test
-holds the two to the same ledgers.
+Every function takes the budget's ledgers, by scope, and changes them; a limiter calls it under a
+lock. `limits/spend.lua` does the same inside Redis, and a test compares the ledgers of the two.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,16 +28,16 @@ from headgate.model.budget import (
 from headgate.model.job import Lane
 from headgate.policy import windows
 
-#: How long a request that is to find out the count may take, before another is sent for it.
+#: How long a probe may take to learn the provider's count before another one is sent.
 PROBE_MS = 30_000
-#: A full set of slots is looked at again after this, at the latest.
+#: While all slots are in use, a request asks again after this time at the latest.
 SLOT_LOOK_MS = 500
 HOUR_MS = 3_600_000
-#: A provider that asks for a longer wait than this is not believed.
+#: The longest wait that we accept from a provider.
 CLOSED_MS_MAX = 25 * HOUR_MS
-#: A 429 closes a rolling window for so long, where the provider does not say how long.
+#: How long a 429 closes a rolling window if the provider does not say so.
 CLOSED_ROLLING_MS = 60_000
-#: The part of each limit that one process may spend while the limiter is away.
+#: The share of each limit that one process may spend while the limiter is unreachable.
 LOCAL_SHARE = 0.1
 
 Ledgers = Mapping[Scope, Ledger]
@@ -46,36 +45,38 @@ Ledgers = Mapping[Scope, Ledger]
 
 class _Refusal(NamedTuple):
     until: int
-    why: RefusalReason
+    reason: RefusalReason
     scope: Scope
     limit: str | None = None
 
 
-def take(budget: Budget, ledgers: Ledgers, ask: BudgetRequest, now: int, grant_id: str) -> Answer:
+def take(
+    budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int, grant_id: str
+) -> Answer:
     """Grant the request and count it in every window, or refuse it and count nothing."""
-    obstacles = [
+    refusals = [
         *_closed(budget, ledgers, now),
         *_slots(budget, ledgers, now),
-        *_pace(budget, ledgers, ask, now),
+        *_pace(budget, ledgers, request, now),
     ]
     probing: set[Scope] = set()
-    for limit in counting(budget, ask.kind):
-        obstacles += _windows(budget, ledgers[limit.scope], ask, limit, now, probing)
-    if obstacles:
-        worst = max(obstacles, key=lambda each: each.until)
-        _count_refusal(ledgers[worst.scope], worst.why, now)
+    for limit in limits_for(budget, request.kind):
+        refusals += _windows(budget, ledgers[limit.scope], request, limit, now, probing)
+    if refusals:
+        worst = max(refusals, key=lambda each: each.until)
+        _count_refusal(ledgers[worst.scope], worst.reason, now)
         return Exhausted(
-            why=worst.why,
+            reason=worst.reason,
             until=from_ms(worst.until),
             wait_s=(worst.until - now) / 1000,
             limit=worst.limit,
         )
     for scope in probing:
         ledgers[scope].probe_until = now + PROBE_MS
-    charge(budget, ledgers, ask, now)
+    charge(budget, ledgers, request, now)
     if budget.slots is not None:
         ledgers[budget.slots_scope].slots[grant_id] = now + _ms(budget.slot_lease_s)
-    remaining, resets = _tightest(budget, ledgers, ask, now)
+    remaining, resets = _tightest(budget, ledgers, request, now)
     return Granted(
         id=grant_id,
         at_ms=now,
@@ -85,29 +86,29 @@ def take(budget: Budget, ledgers: Ledgers, ask: BudgetRequest, now: int, grant_i
     )
 
 
-def charge(budget: Budget, ledgers: Ledgers, ask: BudgetRequest, now: int) -> None:
-    """Count the request, whatever is left: it was sent, or will be."""
+def charge(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -> None:
+    """Count a request that was sent or will be, whatever is left."""
     guard = _ms(budget.guard_s)
-    for limit in counting(budget, ask.kind):
+    for limit in limits_for(budget, request.kind):
         buckets = ledgers[limit.scope].windows.setdefault(limit.name, {})
         _forget_old(limit, buckets, now, guard)
-        for place in windows.charged(limit, now, guard):
+        for place in windows.stretches_charged(limit, now, guard):
             bucket = buckets.setdefault(str(place), Bucket())
             bucket.used += 1
-            bucket.hot += ask.lane is Lane.HOT
-            bucket.cold += ask.lane is Lane.COLD
-            bucket.retries += ask.retry
-    paced = paced_limit(budget, ask.kind)
-    if paced is not None and ask.lane is Lane.COLD:
+            bucket.hot += request.lane is Lane.HOT
+            bucket.cold += request.lane is Lane.COLD
+            bucket.retries += request.retry
+    paced = paced_limit(budget, request.kind)
+    if paced is not None and request.lane is Lane.COLD:
         buckets = ledgers[paced.scope].windows[paced.name]
-        place = windows.charged(paced, now, 0)[-1]
-        left = paced.amount - windows.used(paced, buckets, place, guard)
+        place = windows.stretches_charged(paced, now, 0)[-1]
+        left = paced.amount - windows.used_in_window(paced, buckets, place, guard)
         least = _ms(budget.pace_s_min)
         ledgers[paced.scope].next_cold = now + windows.pace_ms(paced, now, left, least_ms=least)
 
 
 def release(budget: Budget, ledgers: Ledgers, grant_id: str) -> None:
-    """Give the grant's slot back."""
+    """Release the slot of the grant."""
     if budget.slots is not None:
         ledgers[budget.slots_scope].slots.pop(grant_id, None)
 
@@ -115,10 +116,10 @@ def release(budget: Budget, ledgers: Ledgers, grant_id: str) -> None:
 def observe(
     budget: Budget, ledgers: Ledgers, granted_at: int, now: int, counts: Mapping[str, int]
 ) -> None:
-    """Learn the provider's own counts, by the limit's name: ours only ever go up by it.
+    """Raise our counts to the provider's own, by the limit's name; they never go down.
 
-    An answer that may belong to either side of an edge corrects the older window: a full window's
-    count must not close the next one.
+    Near the edge of two windows, the counts of an answer go to the older one, because the count of
+    a full window must not close the next.
     """
     guard = _ms(budget.guard_s)
     for limit in budget.limits:
@@ -128,27 +129,27 @@ def observe(
         ledger = ledgers[limit.scope]
         buckets = ledger.windows.setdefault(limit.name, {})
         _forget_old(limit, buckets, now, guard)
-        place = windows.charged(limit, granted_at, guard)[0]
+        place = windows.stretches_charged(limit, granted_at, guard)[0]
         if limit.rolling:
-            place = windows.charged(limit, now, guard)[0]
+            place = windows.stretches_charged(limit, now, guard)[0]
         bucket = buckets.setdefault(str(place), Bucket())
         bucket.theirs = max(bucket.theirs, theirs)
-        bucket.used += max(0, theirs - windows.used(limit, buckets, place, guard))
-        # The answer to a request from before the loss may be from before others that were lost.
+        bucket.used += max(0, theirs - windows.used_in_window(limit, buckets, place, guard))
+        # An older request may have been answered before other requests whose counts were lost.
         if granted_at >= ledger.born:
             ledger.told[limit.name] = max(place, ledger.told.get(limit.name, 0))
 
 
-def refused(
+def close_budget(
     budget: Budget, ledgers: Ledgers, kind: str, now: int, retry_after_s: float | None
 ) -> int:
-    """The provider said 429: close the budget for everybody; until when.
+    """Close the budget for everybody, because the provider answered 429; returns until when.
 
-    Where the provider does not say for how long: to the end of the longest window that is spent,
-    and where none is by our count, of the shortest.
+    If the provider does not say how long, the budget is closed until the end of the longest window
+    that is spent, or, if none is spent by our count, of the shortest window.
     """
     guard = _ms(budget.guard_s)
-    limits = counting(budget, kind)
+    limits = limits_for(budget, kind)
     spent = [limit for limit in limits if _is_spent(limit, ledgers, now, guard)]
     limit = max(spent, key=_by_length) if spent else min(limits, key=_by_length, default=None)
     if retry_after_s is not None:
@@ -158,7 +159,7 @@ def refused(
     else:
         wait = windows.window_ends(limit, now) + guard - now
     if not ledgers:
-        # A budget that limits nothing keeps nothing: there is nowhere to close it.
+        # A budget without limits has no ledger in which it could be closed.
         return now + wait
     ledger = ledgers[budget.scopes[0] if limit is None else limit.scope]
     ledger.closed_until = max(ledger.closed_until, now + wait)
@@ -169,7 +170,7 @@ def refused(
 def use(
     budget: Budget, ledgers: Ledgers, now: int, *, connection_id: str | None = None
 ) -> BudgetUse:
-    """How the budget stands, as far as the ledgers go: one may ask without naming a connection."""
+    """The use of the budget, for the scopes whose ledgers are given."""
     guard = _ms(budget.guard_s)
     hours = [
         refusals
@@ -193,25 +194,26 @@ def use(
         slots_used=sum(until > now for until in slots.values()),
         slots=budget.slots,
         refused_24h={
-            why.value: sum(getattr(each, why.value) for each in hours) for why in RefusalReason
+            reason.value: sum(getattr(each, reason.value) for each in hours)
+            for reason in RefusalReason
         },
         answers_429_24h=sum(each.by_provider for each in hours),
     )
 
 
-def counting(budget: Budget, kind: str) -> list[Limit]:
-    """The limits that a request of this kind counts against."""
+def limits_for(budget: Budget, kind: str) -> list[Limit]:
+    """The limits against which a request of this kind counts."""
     return [limit for limit in budget.limits if limit.only in (ANY_KIND, kind)]
 
 
 def paced_limit(budget: Budget, kind: str) -> Limit | None:
-    """The limit that backfill is spread over: the shortest, or it would take all day."""
-    return min(counting(budget, kind), key=_by_length, default=None) if budget.paced else None
+    """The limit that sets the pace of backfills: the shortest one; None if they are not paced."""
+    return min(limits_for(budget, kind), key=_by_length, default=None) if budget.paced else None
 
 
 @cache
 def local_share(budget: Budget) -> Budget:
-    """What one process may spend by itself: a tenth of everything, nothing held back or spread."""
+    """The budget of one process on its own: a tenth of each limit, without reserve or pace."""
     limits = [
         Limit(
             max(1, int(limit.amount * LOCAL_SHARE)),
@@ -225,7 +227,7 @@ def local_share(budget: Budget) -> Budget:
     return Budget(budget.source, limits, guard_s=budget.guard_s, paced=False)
 
 
-# ---- what may stand in the way -----------------------------------------------------------------
+# ---- reasons for a refusal ---------------------------------------------------------------------
 
 
 def _closed(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Refusal]:
@@ -245,39 +247,44 @@ def _slots(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Refusal]:
         yield _Refusal(until, RefusalReason.SLOTS, budget.slots_scope)
 
 
-def _pace(budget: Budget, ledgers: Ledgers, ask: BudgetRequest, now: int) -> Iterator[_Refusal]:
-    limit = paced_limit(budget, ask.kind)
-    if limit is not None and ask.lane is Lane.COLD and ledgers[limit.scope].next_cold > now:
+def _pace(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -> Iterator[_Refusal]:
+    limit = paced_limit(budget, request.kind)
+    if limit is not None and request.lane is Lane.COLD and ledgers[limit.scope].next_cold > now:
         yield _Refusal(ledgers[limit.scope].next_cold, RefusalReason.PACE, limit.scope, limit.name)
 
 
 def _windows(
-    budget: Budget, ledger: Ledger, ask: BudgetRequest, limit: Limit, now: int, probing: set[Scope]
+    budget: Budget,
+    ledger: Ledger,
+    request: BudgetRequest,
+    limit: Limit,
+    now: int,
+    probing: set[Scope],
 ) -> Iterator[_Refusal]:
     guard = _ms(budget.guard_s)
     buckets = ledger.windows.get(limit.name, {})
-    for place in windows.charged(limit, now, guard):
-        room = limit.amount - windows.used(limit, buckets, place, guard) - 1
-        kept = 0
-        if ask.lane is Lane.COLD:
-            kept = windows.reserve(limit, buckets, place, now, decays=budget.reserve_decay)
+    for place in windows.stretches_charged(limit, now, guard):
+        room = limit.amount - windows.used_in_window(limit, buckets, place, guard) - 1
+        reserved = 0
+        if request.lane is Lane.COLD:
+            reserved = windows.reserve(limit, buckets, place, now, decays=budget.reserve_decay)
         if room < 0:
-            until = windows.room_at(limit, buckets, place, 1 + kept, guard)
+            until = windows.room_at(limit, buckets, place, 1 + reserved, guard)
             yield _Refusal(until, RefusalReason.SPENT, limit.scope, limit.name)
             continue
         if _is_unknown(limit, ledger, place, now, guard):
             if ledger.probe_until > now:
                 yield _Refusal(ledger.probe_until, RefusalReason.UNKNOWN, limit.scope, limit.name)
             probing.add(limit.scope)
-        if room < kept:
-            until = windows.room_at(limit, buckets, place, 1 + kept, guard)
+        if room < reserved:
+            until = windows.room_at(limit, buckets, place, 1 + reserved, guard)
             if budget.reserve_decay and not limit.rolling:
                 until = min(until, windows.reserve_frees_at(limit, place, now, room))
             yield _Refusal(until, RefusalReason.RESERVE, limit.scope, limit.name)
 
 
 def _is_unknown(limit: Limit, ledger: Ledger, place: int, now: int, guard: int) -> bool:
-    """Whether the window may have been used by requests that this ledger does not remember."""
+    """Whether requests that this ledger has lost may have used the window."""
     if limit.rolling:
         return now < ledger.born + windows.length_ms(limit) and limit.name not in ledger.told
     began = place * windows.stretch_ms(limit) - guard
@@ -288,20 +295,20 @@ def _is_unknown(limit: Limit, ledger: Ledger, place: int, now: int, guard: int) 
 
 
 def _tightest(
-    budget: Budget, ledgers: Ledgers, ask: BudgetRequest, now: int
+    budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int
 ) -> tuple[int | None, int | None]:
     guard = _ms(budget.guard_s)
     left = [
         (_left(limit, ledgers[limit.scope], now, guard), windows.window_ends(limit, now))
-        for limit in counting(budget, ask.kind)
+        for limit in limits_for(budget, request.kind)
     ]
     return min(left, default=(None, None))
 
 
 def _left(limit: Limit, ledger: Ledger, now: int, guard: int) -> int:
-    place = windows.charged(limit, now, 0)[-1]
+    place = windows.stretches_charged(limit, now, 0)[-1]
     buckets = ledger.windows.get(limit.name, {})
-    return max(0, limit.amount - windows.used(limit, buckets, place, guard))
+    return max(0, limit.amount - windows.used_in_window(limit, buckets, place, guard))
 
 
 def _is_spent(limit: Limit, ledgers: Ledgers, now: int, guard: int) -> bool:
@@ -310,23 +317,23 @@ def _is_spent(limit: Limit, ledgers: Ledgers, now: int, guard: int) -> bool:
 
 def _window_use(budget: Budget, limit: Limit, ledger: Ledger, now: int, guard: int) -> WindowUse:
     buckets = ledger.windows.get(limit.name, {})
-    place = windows.charged(limit, now, 0)[-1]
+    place = windows.stretches_charged(limit, now, 0)[-1]
     first = windows.oldest_counted(limit, place, guard) if limit.rolling else place
     counted = [bucket for key, bucket in buckets.items() if first <= int(key) <= place]
-    told = max((bucket.theirs for bucket in counted), default=0)
+    their_count = max((bucket.theirs for bucket in counted), default=0)
     unknown = _is_unknown(limit, ledger, place, now, guard)
     return WindowUse(
         limit=limit.name,
         scope=limit.scope,
         amount=limit.amount,
-        used=windows.used(limit, buckets, place, guard),
+        used=windows.used_in_window(limit, buckets, place, guard),
         remaining=0 if unknown else _left(limit, ledger, now, guard),
         reserved=windows.reserve(limit, buckets, place, now, decays=budget.reserve_decay),
         resets_at=from_ms(windows.window_ends(limit, now)),
         hot=sum(bucket.hot for bucket in counted),
         cold=sum(bucket.cold for bucket in counted),
         retries=sum(bucket.retries for bucket in counted),
-        theirs=told or None,
+        theirs=their_count or None,
         unknown=unknown,
     )
 
@@ -337,9 +344,9 @@ def _forget_old(limit: Limit, buckets: dict[str, Bucket], now: int, guard: int) 
         del buckets[key]
 
 
-def _count_refusal(ledger: Ledger, why: RefusalReason, now: int) -> None:
+def _count_refusal(ledger: Ledger, reason: RefusalReason, now: int) -> None:
     hour = _hour(ledger, now)
-    setattr(hour, why.value, getattr(hour, why.value) + 1)
+    setattr(hour, reason.value, getattr(hour, reason.value) + 1)
 
 
 def _hour(ledger: Ledger, now: int) -> Refusals:

@@ -1,12 +1,12 @@
-"""The arithmetic of windows: which stretch of time a request counts in, and what is left of it.
+"""The arithmetic of windows: in which stretch of time a request counts, and what is left.
 
-Time is whole milliseconds since 1970. A window that begins at fixed times is one stretch; a rolling
-one is cut into parts, and counts a little more than its length, never less: the parts that it
-touches at either end count whole.
+Time is in whole milliseconds since 1970. A window that begins at fixed times is one stretch. A
+rolling window is cut into parts; the parts at both ends count whole, so it counts slightly more
+than its length and never less.
 
-**The guard band.** A request is counted when it is granted, by our clock, and charged when it
-arrives, by the provider's. So close to the edge of a window that these may fall on two sides of it,
-a request counts on both: nobody has to stand still, and neither window can be overrun.
+**The guard band.** We count a request when it is granted, by our clock; the provider counts it when
+it arrives, by its own. Near the edge of a window these may fall into different windows. There a
+request counts in both, so nobody has to wait and neither window can be exceeded.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from math import ceil, sqrt
 
 from headgate.model.budget import Bucket, Limit
 
-#: A rolling window is counted in so many parts.
+#: The number of parts of a rolling window.
 ROLLING_PARTS = 60
-#: Whole windows that are remembered, to tell how much live work to expect.
+#: The number of past windows that are used to predict live work.
 REMEMBERED = 4
-#: The present window says how busy it is once no more than this is left of it.
+#: The present window is used for the prediction once no more than this share of it is left.
 PRESENT_TELLS = 0.9
-#: How far above the expected live work may come, in square roots of it. Requests that come one by
-#: one hardly ever pass five; where three come together, they spread further by the root of three.
+#: How far live work may exceed the expected number, in square roots of that number. Independent
+#: requests hardly ever exceed five; if three come together, multiply by the square root of three.
 SURPRISE = 8
-#: Live requests come in bursts: one needs so much of a window,
+#: Live requests come in bursts: the share of a window that one burst needs,
 BURST_SHARE = 0.04
-#: and waits no longer than this for the next one.
+#: and the longest time that it waits for the next window.
 LIVE_WAIT_MS = 15_000
 
 Buckets = Mapping[str, Bucket]
@@ -38,12 +38,12 @@ def length_ms(limit: Limit) -> int:
 
 
 def stretch_ms(limit: Limit) -> int:
-    """The length of what is counted together."""
+    """The length of one stretch: the whole window, or a part of a rolling one."""
     return ceil(length_ms(limit) / ROLLING_PARTS) if limit.rolling else length_ms(limit)
 
 
-def charged(limit: Limit, now: int, guard_ms: int) -> tuple[int, ...]:
-    """The stretches that a request granted now counts in: one, or near an edge two."""
+def stretches_charged(limit: Limit, now: int, guard_ms: int) -> tuple[int, ...]:
+    """The stretches in which a request granted now counts: one, or near an edge two."""
     stretch = stretch_ms(limit)
     if limit.rolling:
         return (now // stretch,)
@@ -51,12 +51,12 @@ def charged(limit: Limit, now: int, guard_ms: int) -> tuple[int, ...]:
     return (first,) if first == last else (first, last)
 
 
-def used(limit: Limit, buckets: Buckets, place: int, guard_ms: int) -> int:
-    """What is used of the window that ends with the stretch `place`."""
+def used_in_window(limit: Limit, buckets: Buckets, place: int, guard_ms: int) -> int:
+    """The number of requests in the window that ends with the stretch `place`."""
     if not limit.rolling:
         return buckets[str(place)].used if str(place) in buckets else 0
     oldest = oldest_counted(limit, place, guard_ms)
-    # What lies ahead counts too: it was sent before the clock was set back.
+    # Later stretches count too: their requests were sent before the clock was set back.
     return sum(bucket.used for key, bucket in buckets.items() if oldest <= int(key))
 
 
@@ -66,38 +66,38 @@ def oldest_counted(limit: Limit, place: int, guard_ms: int) -> int:
 
 
 def oldest_kept(limit: Limit, now: int, guard_ms: int) -> int:
-    """The first stretch that is still worth knowing."""
+    """The first stretch that is still needed."""
     place = (now - guard_ms) // stretch_ms(limit)
     return oldest_counted(limit, place, guard_ms) if limit.rolling else place - REMEMBERED
 
 
 def window_ends(limit: Limit, now: int) -> int:
-    """When the present window ends; a rolling one as a whole, if nothing more is spent."""
+    """When the present window ends; for a rolling one, when it is empty if nothing more is sent."""
     if limit.rolling:
         return now + length_ms(limit)
     return (now // stretch_ms(limit) + 1) * stretch_ms(limit)
 
 
 def room_at(limit: Limit, buckets: Buckets, place: int, room: int, guard_ms: int) -> int:
-    """When a window that is full up to the stretch `place` will have `room` for more."""
+    """When a full window that ends with the stretch `place` has `room` for more requests."""
     stretch = stretch_ms(limit)
     if not limit.rolling:
         return (place + 1) * stretch + guard_ms
-    over = used(limit, buckets, place, guard_ms) + room - limit.amount
+    over = used_in_window(limit, buckets, place, guard_ms) + room - limit.amount
     oldest = oldest_counted(limit, place, guard_ms)
     counted = sorted(int(key) for key in buckets if oldest <= int(key))
     gone = accumulate(buckets[str(key)].used for key in counted)
     last = next(key for key, count in zip(counted, gone, strict=True) if count >= over)
-    # It is out once the window begins with the stretch after it.
+    # A stretch has left the window once the window begins with the stretch after it.
     return (last + 1 + place - oldest) * stretch
 
 
 def reserve(limit: Limit, buckets: Buckets, place: int, now: int, *, decays: bool) -> int:
-    """What of the window is kept for live work now.
+    """The number of requests in the window that is reserved for live work now.
 
-    Fixed, or shrinking with the time that is left: then never below what live work is likely to
-    need by the look of the last windows, and until the very end never below one burst of it. A
-    live request that finds nothing at the very end waits for the next window, not longer than that.
+    The reserve is fixed, or shrinks with the time that is left. It never shrinks below what live
+    work will probably need, judged by the last windows, nor below one burst until the last
+    LIVE_WAIT_MS. After that, a live request without room waits for the next window.
     """
     if not decays or limit.rolling or not limit.reserve:
         return limit.reserve
@@ -109,11 +109,11 @@ def reserve(limit: Limit, buckets: Buckets, place: int, now: int, *, decays: boo
 
 
 def _live_need(buckets: Buckets, place: int, share_left: float) -> int:
-    """What live work may ask for in the rest: by its busiest remembered window, with a margin."""
+    """What live work may need in the rest of the window: its busiest window, with a margin."""
     busiest = 0.0
     for key, bucket in buckets.items():
         if place - REMEMBERED <= int(key) <= place:
-            # The present window is not over: what it has seen so far is only a part of it.
+            # The present window is not over, so its count is extrapolated.
             partly = int(key) == place and share_left <= PRESENT_TELLS
             busiest = max(busiest, bucket.hot / (1 - share_left) if partly else bucket.hot)
     expected = busiest * share_left
@@ -121,14 +121,14 @@ def _live_need(buckets: Buckets, place: int, share_left: float) -> int:
 
 
 def reserve_frees_at(limit: Limit, place: int, now: int, room: int) -> int:
-    """When a shrinking reserve may have come down to `room`; asked again then, not before."""
+    """When a shrinking reserve may have fallen to `room`, and a backfill should ask again."""
     stretch = stretch_ms(limit)
     shrunk = (place + 1) * stretch - room * stretch // limit.reserve
     return max(shrunk, now + stretch // ROLLING_PARTS)
 
 
 def pace_ms(limit: Limit, now: int, left: int, *, least_ms: int) -> int:
-    """How long backfill waits between two requests, so that what is left lasts."""
+    """The time between two requests of a backfill with which the rest lasts until the end."""
     if limit.rolling:
         return max(least_ms, ceil(length_ms(limit) / limit.amount))
     if left <= 0:

@@ -1,1 +1,1 @@
-"""Protocols only: what the engine asks of a store, a signal, a source and a destination."""
+"""Protocols: what the engine needs from a store, a limiter, a signal, a source, a destination."""

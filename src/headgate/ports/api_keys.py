@@ -1,4 +1,4 @@
-"""Where API keys are kept."""
+"""The store of API keys."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from headgate.model.api_key import ApiKey, Role
 
 
 class NewApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key to be stored; of what is secret, only the hash."""
+    """An API key to store, with the hash of its secret."""
 
     id: str
     hash: str
@@ -19,7 +19,7 @@ class NewApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredApiKey(msgspec.Struct, frozen=True):
-    """A key together with the hash of its secret."""
+    """An API key with the hash of its secret."""
 
     key: ApiKey
     hash: str
@@ -41,5 +41,5 @@ class ApiKeyStore(Protocol):
         ...
 
     async def revoke(self, key_id: str) -> ApiKey:
-        """The key is good for nothing from now on; NotFound where there is none."""
+        """Revoke the key at once; NotFound if there is none."""
         ...

@@ -1,4 +1,4 @@
-"""How a provider lets us in, and what encrypts the credentials that it gives out."""
+"""Authorization at a provider, and the vault that encrypts the credentials."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -14,33 +14,33 @@ from headgate.ports.transport import Transport
 
 
 class Vault(Protocol):
-    """Encrypts and decrypts."""
+    """Encrypts and decrypts secrets."""
 
     @property
     def key_id(self) -> str:
-        """The key that new ciphertexts are made with."""
+        """The id of the key that encrypts new ciphertexts."""
         ...
 
     def seal(self, plain: Secret, binding: Binding) -> bytes:
-        """`plain`, encrypted for that place."""
+        """Encrypt `plain` for the place that `binding` names."""
         ...
 
     def open(self, sealed: bytes, binding: Binding) -> Secret:
-        """The secret; CredentialsUnreadable where it cannot be had."""
+        """Decrypt `sealed`; CredentialsUnreadable if that fails."""
         ...
 
 
 class Consent(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told to the provider's page when a user is sent there."""
+    """The parameters of a user's visit to the provider's consent page."""
 
     redirect_uri: str
     state: Secret
-    #: PKCE's verifier; the page gets only its hash.
+    #: The PKCE verifier; the page gets only its hash.
     verifier: Secret
 
 
 class AuthContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What talking to an authorization server takes."""
+    """What an `Auth` needs to talk to an authorization server."""
 
     transport: Transport
     clock: Clock
@@ -48,45 +48,45 @@ class AuthContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenPlacement(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an access token goes in a request."""
+    """The headers and parameters that carry an access token in a request."""
 
     headers: Mapping[str, str] = {}
     params: Mapping[str, str] = {}
 
     def __repr__(self) -> str:
-        return f"Placed({', '.join([*self.headers, *self.params])})"
+        return f"TokenPlacement({', '.join([*self.headers, *self.params])})"
 
 
 class Auth(Protocol):
-    """How one provider lets us in. Its quirks are data of the implementation."""
+    """The authorization of one provider. Its quirks are data of the implementation."""
 
     @property
     def refreshes(self) -> bool:
-        """Whether its tokens are renewed by a refresh token."""
+        """Whether a refresh token renews the access token."""
         ...
 
     @property
     def refresh_margin_s(self) -> float:
-        """Renew an access token that ends within so many seconds."""
+        """An access token that expires within so many seconds is renewed."""
         ...
 
     @property
     def ports(self) -> frozenset[int]:
-        """Every port that it calls."""
+        """The network ports that the authorization calls."""
         ...
 
-    def merged(self, other: "Auth") -> "Auth | None":
-        """Both as one, with the scopes of both; None where they differ in more than scopes."""
+    def merge(self, other: "Auth") -> "Auth | None":
+        """One `Auth` with the scopes of both; None if they differ in more than scopes."""
         ...
 
-    def placed(self, access: Secret) -> TokenPlacement:
-        """The access token as a request carries it."""
+    def place_token(self, access: Secret) -> TokenPlacement:
+        """The headers and parameters that carry the access token in a request."""
         ...
 
-    async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
-        """New tokens. GrantRefused where the provider says that there will be none, and only then.
+    async def refresh(self, auth_context: AuthContext, refresh_token: Secret) -> Tokens:
+        """Get new tokens; GrantRefused if, and only if, the provider refuses to issue any.
 
-        Anything else it raises says nothing about the credentials.
+        Any other error says nothing about the credentials.
         """
         ...
 
@@ -97,24 +97,24 @@ class CodeAuth(Auth, Protocol):
 
     @property
     def redirect_uris(self) -> Sequence[str]:
-        """Where its page may send users back to: these very texts."""
+        """The addresses to which the page may send users back, compared exactly."""
         ...
 
     def consent_url(self, consent: Consent) -> str:
-        """The page to send the user to."""
+        """The address of the consent page for the user."""
         ...
 
     async def exchange(
-        self, around: AuthContext, answered: Mapping[str, str], consent: Consent
+        self, auth_context: AuthContext, query: Mapping[str, str], consent: Consent
     ) -> Tokens:
-        """Tokens for what the page answered, which is what the user's browser came back with."""
+        """Get tokens for the code in `query`, with which the page sent the user's browser back."""
         ...
 
 
 def one_line(token: Secret) -> str:
-    """The text of a token, if it can stand on one line: else it would be more than a token.
+    """The text of a token; InvalidInput, which does not quote it, if it is not one ASCII line.
 
-    What is wrong is told without the text.
+    A line break could add a header to the request that carries the token.
     """
     text = token.reveal()
     if not (text.isascii() and text.isprintable()):

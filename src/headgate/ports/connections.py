@@ -1,8 +1,8 @@
-"""Where connections are kept, and their credentials, encrypted: a port for each kind of user.
+"""The stores of connections and of their encrypted credentials, one port for each use.
 
-Every method is one atomic, durable operation. Where a user is named, another user's connection is
-NotFound, as one that was never there. What concerns credentials is fenced by the version that it
-was decided on: zero rows means the race was lost, and is not an error.
+Every method is one atomic, durable operation. With a `user_id`, another user's connection is
+NotFound. A write of credentials names the version that it is based on; if the row has a newer
+version, the race was lost and nothing is written, which is not an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from headgate.model.connection import Connection, ConnectionReason, SealedCreden
 
 
 class NewConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """A connection to be stored, with its credentials."""
+    """A connection to store, with its credentials."""
 
     id: str
     user_id: str
@@ -31,30 +31,30 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
 
     sealed: SealedCredentials
     expires_at: datetime | None
-    #: None: as they were.
+    #: None: unchanged.
     scopes: tuple[str, ...] | None = None
     external_id: str | None = None
 
 
 class SealedConnection(msgspec.Struct, frozen=True):
-    """A connection together with its credentials, still encrypted."""
+    """A connection with its credentials, still encrypted."""
 
     connection: Connection
     sealed: SealedCredentials
 
 
 class ResealedCredentials(msgspec.Struct, frozen=True, kw_only=True):
-    """The same credentials under another key."""
+    """The same credentials, encrypted with another key."""
 
     connection_id: str
-    #: As they were when they were read.
+    #: The version and the key that were read.
     version: int
     old_key_id: str
     sealed: SealedCredentials
 
 
 class ConnectAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """A user who was sent to the provider's page."""
+    """A user's visit to the provider's consent page."""
 
     state_hash: str
     session_hash: str
@@ -67,16 +67,16 @@ class ConnectAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConnectionStore(Protocol):
-    """Connections, without what is secret."""
+    """Connections, without their credentials."""
 
     async def add(self, new: NewConnection) -> Connection | None:
-        """Store a connection; None where the user has connected that account already."""
+        """Store a connection; None if the user has connected that account already."""
         ...
 
     async def reconnect(
         self, connection_id: str, renewal: Renewal, *, user_id: str
     ) -> Connection | None:
-        """Give it new credentials and make it active; None where they are another account's."""
+        """Store new credentials and make it active; None if they belong to another account."""
         ...
 
     async def get(self, connection_id: str, *, user_id: str | None = None) -> Connection:
@@ -90,89 +90,89 @@ class ConnectionStore(Protocol):
     async def of_account(
         self, source: str, external_id: str, *, limit: int = 100
     ) -> Sequence[Connection]:
-        """Every user's connection to that account: whom an event of the provider's concerns."""
+        """All users' connections to that account, which an event of the provider concerns."""
         ...
 
     async def list_connections(
         self, user_id: str, *, limit: int, after: str | None = None
     ) -> Sequence[Connection]:
-        """A user's connections in the order of their ids, those after the id `after`."""
+        """A user's connections in the order of their ids, after the id `after`."""
         ...
 
     async def pause(self, connection_id: str, *, user_id: str | None = None) -> Connection:
-        """Let it stand still; IllegalTransition where its state does not allow that."""
+        """Pause the connection; IllegalTransition if its state does not allow that."""
         ...
 
     async def resume(self, connection_id: str, *, user_id: str | None = None) -> Connection:
-        """Let it go on."""
+        """Resume the connection; IllegalTransition if its state does not allow that."""
         ...
 
     async def remove(self, connection_id: str, *, user_id: str | None = None) -> None:
-        """Delete it with its credentials; from then on no item is registered for it."""
+        """Delete the connection and its credentials; no item is registered for it afterwards."""
         ...
 
 
 class CredentialStore(Protocol):
-    """Connections' credentials, and who renews them."""
+    """The credentials of connections, and the lease of the worker that renews them."""
 
-    async def linked(self, connection_id: str, *, user_id: str) -> SealedConnection:
-        """The connection with its credentials."""
+    async def get_sealed(self, connection_id: str, *, user_id: str) -> SealedConnection:
+        """The connection with its encrypted credentials."""
         ...
 
     async def lease(
         self, connection_id: str, *, version: int, holder: str, term: timedelta
     ) -> bool:
-        """Become the one who renews these credentials; False while another is, or they changed."""
+        """Take the lease to renew these credentials; False if another has it, or they changed."""
         ...
 
     async def release(self, connection_id: str, *, holder: str) -> None:
-        """Give the lease back, if it is still ours."""
+        """Release the lease, if `holder` still has it."""
         ...
 
     async def renew(
         self, connection_id: str, renewal: Renewal, *, version: int
     ) -> Connection | None:
-        """Store new credentials, and end the lease; None where there are newer ones.
+        """Store new credentials and end the lease; None if there are newer ones.
 
-        Whoever comes with credentials that continue those in the row is right, lease or not: a
-        worker whose lease ran out while the provider answered holds the only good pair there is.
+        The lease is not checked: a worker whose lease expired while the provider answered has the
+        only valid tokens there are.
         """
         ...
 
     async def refuse(
         self, connection_id: str, *, version: int, reason: ConnectionReason, error: str
     ) -> Connection | None:
-        """The provider no longer takes these credentials; None where there are newer ones."""
+        """Record that the provider refuses these credentials; None if there are newer ones."""
         ...
 
 
 class ConnectAttemptStore(Protocol):
-    """Users who were sent to a provider's page and have not come back yet."""
+    """Visits to a provider's consent page from which the user has not come back yet."""
 
     async def begin(self, attempt: ConnectAttempt, *, term: timedelta) -> None:
-        """Remember a user who was sent to the provider's page."""
+        """Store an attempt, which expires after `term`."""
         ...
 
     async def take(
         self, state_hash: str, *, session_hash: str, user_id: str
     ) -> ConnectAttempt | None:
-        """The attempt, once: it is gone afterwards. None where it expired, or is another's."""
+        """Delete and return the attempt; None if it expired or belongs to another user."""
         ...
 
 
 class KeyRotationStore(Protocol):
-    """Connections' credentials by the key that they are encrypted with."""
+    """The credentials of connections, by the key that encrypts them."""
 
-    async def sealed_otherwise(
+    async def list_under_other_keys(
         self, key_id: str, *, after: str, limit: int
     ) -> Sequence[SealedConnection]:
-        """Connections under any other key, in the order of their ids, after the id `after`."""
+        """Connections whose credentials use another key, by id, after the id `after`."""
         ...
 
     async def reseal(self, batch: Sequence[ResealedCredentials]) -> int:
-        """Put them under another key, those that have not changed; how many."""
+        """Replace the credentials that have not changed since; returns how many."""
         ...
 
     async def count_by_key(self) -> Mapping[str, int]:
-        """How many connections there are under each key."""
+        """The number of connections for each key."""
         ...

@@ -1,6 +1,7 @@
-"""What a developer writes: how to read one chunk from a source, how to write one batch to a place.
+"""The interfaces of a connector: a source reads one chunk, a destination writes one batch.
 
-Everything around it (leases, retries, checkpoints, budgets, progress) is the engine's.
+A developer implements them. The engine does the rest: leases, retries, checkpoints, budgets and
+progress.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -24,51 +25,52 @@ from headgate.ports.transport import Response, Transport
 
 
 class Permit(Protocol):
-    """A request that may be sent now. It is counted."""
+    """The permission to send one request, which is already counted."""
 
-    #: What is left of the provider's tightest window, where that is known.
+    #: What is left of the provider's tightest window, if known.
     remaining: int | None
 
-    async def saw(self, counts: Mapping[str, int]) -> None:
-        """The answer told the provider's own counts, by the limit's name."""
+    async def observe_counts(self, counts: Mapping[str, int]) -> None:
+        """Report the provider's own counts from its answer, by the limit's name."""
         ...
 
-    async def refused(self, retry_after_s: float | None = None) -> RateLimited:
-        """The answer was 429: close the budget for everybody. Raise what this returns."""
+    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
+        """Close the budget for everybody after a 429; raise the error that this returns."""
         ...
 
 
 class Gate(Protocol):
-    """The way to the provider: every request passes it, retries included."""
+    """Asks the provider's budget before every request, retries included."""
 
     def request(
         self, *, kind: str = "read", retry: bool = False, essential: bool = False
     ) -> AbstractAsyncContextManager[Permit]:
-        """Wait for a place in every window and for a slot, or raise BudgetSpent.
+        """Wait until the budget grants a request, or raise BudgetSpent if that takes too long.
 
-        `essential`: live work may send it on a small local share while the limiter is away.
+        An `essential` request of live work may use a small local share of the budget while the
+        limiter is unreachable.
         """
         ...
 
 
 class RequestOptions(TypedDict, total=False):
-    """What may be said about a request besides its path and query; all of it may be left out."""
+    """The options of a request besides its path and query; all are optional."""
 
     headers: Mapping[str, str]
-    #: The body, in one of four ways: as JSON, as a form, as a form with files, or as it is.
+    #: The body, in one of four forms: JSON, a form, a form with files, or bytes.
     json: Json
     form: Mapping[str, str]
     multipart: Mapping[str, "str | File"]
     body: bytes
-    #: Which of the provider's limits it counts against; `read` unless told.
+    #: The kind of request, which selects the limits that it counts against; by default `read`.
     kind: str
-    #: Live work may send it on a small local share while the limiter is away.
+    #: Live work may send it on a small local share while the limiter is unreachable.
     essential: bool
-    #: It may be sent again when its outcome is not known. GET, HEAD, PUT and DELETE always may.
+    #: It may be sent again if its outcome is unknown. GET, HEAD, PUT and DELETE always may.
     repeatable: bool
-    #: Statuses that are no error here.
+    #: Statuses that do not count as an error.
     accept: Collection[int]
-    #: What a 404 means here: NoData or Terminal.
+    #: The error for a 404: NoData or Terminal.
     not_found: type[SourceError]
 
 
@@ -84,26 +86,26 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NextPage(msgspec.Struct, frozen=True, kw_only=True):
-    """How the next page is asked for: with more parameters, or at another address."""
+    """The request for the next page: more parameters, or another address."""
 
     params: Mapping[str, object] = {}
     url: str | None = None
 
 
 class Paging(Protocol):
-    """How a provider hands out a long list."""
+    """How a provider pages a long list."""
 
     def first(self) -> NextPage:
-        """The page to begin with."""
+        """The first page."""
         ...
 
     def after(self, response: Response, page: NextPage) -> NextPage | None:
-        """The page after this one; None where it was the last."""
+        """The page after this one; None if it was the last."""
         ...
 
 
 class Http(Protocol):
-    """The provider's API. Every attempt asks the budget first; errors are told by consequence."""
+    """The provider's API. Every attempt asks the budget first; errors are those of our tree."""
 
     async def request(
         self,
@@ -112,7 +114,7 @@ class Http(Protocol):
         params: Mapping[str, object] | None = None,
         **options: Unpack[RequestOptions],
     ) -> Response:
-        """Send a request, again where that may help, and return its answer; or raise."""
+        """Send a request, with retries where they may help, and return the response or raise."""
         ...
 
     async def get(
@@ -121,7 +123,7 @@ class Http(Protocol):
         params: Mapping[str, object] | None = None,
         **options: Unpack[RequestOptions],
     ) -> Response:
-        """Read something."""
+        """Send a GET request."""
         ...
 
     async def post(
@@ -130,7 +132,7 @@ class Http(Protocol):
         params: Mapping[str, object] | None = None,
         **options: Unpack[RequestOptions],
     ) -> Response:
-        """Send something."""
+        """Send a POST request."""
         ...
 
     def pages(
@@ -146,59 +148,59 @@ class Http(Protocol):
 
 
 class TokenProvider(Protocol):
-    """The credentials of one connection, as the HTTP client sees them."""
+    """The credentials of one connection, as the HTTP client uses them."""
 
-    async def placed(self) -> TokenPlacement:
-        """An access token that is good now, renewed where it ends soon."""
+    async def place_token(self) -> TokenPlacement:
+        """The headers and parameters of a valid access token, renewed if it expires soon."""
         ...
 
     async def renew(self) -> None:
-        """The provider refused the token: get another, or raise AuthExpired."""
+        """Get a new token, because the provider refused this one; or raise AuthExpired."""
         ...
 
-    async def refused(self, said: str) -> None:
-        """The provider refused that one too: the account must be connected again."""
+    async def reject(self, message: str) -> None:
+        """Record that the provider refused the new token too: the user must connect again."""
         ...
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The way to a provider for one chunk: what its client is made of."""
+    """What the client of a provider's API needs for one chunk."""
 
     gate: Gate
     transport: Transport
-    #: None where the provider lets everybody in.
+    #: None: the provider needs no credentials.
     access: TokenProvider | None
     clock: Clock
     rng: Random
 
 
 class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a source is told about the chunk it should read."""
+    """The input of a source for one chunk: what to read, and what to read it with."""
 
     job_id: str
     user_id: str
     connection_id: str
     sync: str
     mode: Mode
-    #: The day to read, in history mode.
+    #: The day to read, in mode history.
     day: date | None
-    #: Where the last chunk ended, as the source itself said; None at the beginning.
+    #: The cursor that the source returned with its last chunk; None at the beginning.
     cursor: Json
-    #: In mode `since`: read what changed after this; None: see `high_water`.
+    #: In mode `since`: read what changed after this time; None: see `high_water`.
     since: datetime | None
-    #: In mode `limit`: read at most so many records over the whole job.
+    #: In mode `limit`: read at most so many records in the whole job.
     limit: int | None
-    #: In mode `since` without a time: read what came after this, the mark that the last successful
-    #: job of the sync and the connection left; None: read everything.
+    #: In mode `since` without a time: read what came after this mark, which the last successful job
+    #: of the sync and the connection stored; None: read everything.
     high_water: Json = None
     options: JsonObject
-    #: How far the job has come: chunks and records before this one.
+    #: The number of chunks and records that the job has committed.
     chunks: int
     records: int
     clock: Clock
-    #: Every request to the provider passes here.
+    #: Asks the budget; `http` uses it for every request.
     gate: Gate
-    #: Use `http`, which says what is wrong where there is none.
+    #: Use `http`, which raises a helpful error if there is no API.
     api: Http | None = None
     #: Use `items`.
     item_work: "ItemWork | None" = None
@@ -207,24 +209,24 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def http(self) -> Http:
-        """The provider's API: the only way to spend its budget."""
+        """The provider's API, whose requests spend its budget."""
         if self.api is None:
             raise Terminal(
                 f"the source of sync {self.sync!r} has no API: make it a headgate.ApiSource, "
-                "which says where the API is"
+                "which names the address of the API"
             )
         return self.api
 
     @property
     def items(self) -> "ItemWork":
-        """Things that are fetched one by one, each with a life of its own."""
+        """The items of the job's connection."""
         assert self.item_work is not None, "the engine gives every job its items"
         return self.item_work
 
     async def stored_hashes(self, keys: Sequence[str]) -> dict[str, str]:
-        """The content hashes of those of these records that are stored already, by their keys.
+        """The content hashes of the stored records among these keys, by key.
 
-        `headgate.content_hash(data)` makes the same hash: where the two are equal, nothing changed.
+        `headgate.content_hash(data)` gives the same hash, so equal hashes mean an unchanged record.
         """
         assert self.find_hashes is not None, "the engine gives every job its stored hashes"
         return await self.find_hashes(keys)
@@ -233,15 +235,15 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 #: Finds the hashes of a job's records by their keys.
 FindHashes = Callable[[Sequence[str]], Awaitable[dict[str, str]]]
 
-#: Asks the provider for one item, by `ctx.http`; raises what `base/errors.py` names.
+#: Fetches one item from the provider with `ctx.http`; raises errors of `base/errors.py`.
 Fetch = Callable[[Context, Item], Awaitable[Document]]
 
 
 class ItemWork(Protocol):
-    """Items of the job's connection, as its source works on them."""
+    """The items of the job's connection, as its source uses them."""
 
     async def register(self, found: Sequence[NewItem]) -> RegisterResult:
-        """Note things that were found and are to be fetched; known ones stay as they are."""
+        """Register items to fetch; items that are registered already stay as they are."""
         ...
 
     async def fetch_due(
@@ -255,49 +257,49 @@ class ItemWork(Protocol):
     ) -> FetchedItems:
         """Fetch the connection's next due items, hot ones first, then the oldest.
 
-        With a lane, those of that lane alone. `Chunk.of_items` makes a chunk of what this returns.
-        Raises what keeps all items back (the budget is spent, the credentials are refused, the
-        provider is down) where nothing was fetched before. Nothing is claimed by then.
+        With a lane, only items of that lane. `Chunk.of_items` turns the result into a chunk. If an
+        error stops all items (the budget is spent, the credentials are refused, the provider is
+        down) before anything was fetched, it is raised, and no item stays claimed.
         """
         ...
 
     async def progress(self, collection: str) -> Progress:
-        """How many of the connection's items of the collection are over, of how many."""
+        """How many of the connection's items in the collection are finished, and the total."""
         ...
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What one read brought: one chunk is one durable checkpoint."""
+    """The result of one read; committing a chunk is a durable checkpoint."""
 
     records: Sequence[Record] = ()
-    #: Records that stay in Headgate's database, even where the others go to a destination.
+    #: Records that stay in Headgate's database, even if the others go to a destination.
     kept: Sequence[Record] = ()
-    #: What the source tells of the chunk: lines of the job's story, before the engine's own.
+    #: The source's own events, written before the engine's event for the chunk.
     events: Sequence[ChunkEvent] = ()
-    #: What the source counts, by names of its own; added up over the job's life.
+    #: The source's own counts, which are added up over the job's life.
     counts: Mapping[str, int] = {}
-    #: Where the next chunk begins; None says that this was the last. History mode ignores it: there
-    #: the engine goes from day to day.
+    #: Where the next chunk begins; None: this was the last chunk. Mode history ignores it, because
+    #: there the engine goes from day to day.
     cursor: Json = None
-    #: There is nothing to do before that: the next chunk begins then, or as soon as something comes
-    #: in. History mode ignores it too.
+    #: The next chunk begins after this time, or earlier if new work arrives. Mode history ignores
+    #: it too.
     wait: timedelta | None = None
-    #: What cut the chunk short, after it has brought something: that is committed first, then this
-    #: is dealt with as if it had been raised. In history mode the day is read again.
+    #: The error that ended the chunk early. What was read is committed first; then the error is
+    #: handled as if it had been raised. In mode history the day is read again.
     error: Exception | None = None
-    #: A high-water mark: everything up to this value has been read. It is stored for the sync and
-    #: the connection when the job succeeds, and the next job is told it.
+    #: A high-water mark: everything up to this value has been read. When the job succeeds, it is
+    #: stored for the sync and the connection, and the next job gets it.
     high_water: Json = None
-    #: How far along, where the source knows. History mode ignores it too.
+    #: The job's progress, if the source knows it. Mode history ignores it too.
     progress: Progress | None = None
 
     @classmethod
     def of_items(
         cls, *fetched: FetchedItems, cursor: Json = None, progress: Progress | None = None
     ) -> "Chunk":
-        """A chunk that fetched items: it goes on while any are left, and waits until one is due.
+        """A chunk for fetched items: the job goes on, or waits, while items are left.
 
-        `cursor` is what the next chunk is told, if there is one.
+        `cursor` is the cursor of the next chunk, if there is one.
         """
         waits = [each.wait for each in fetched if each.wait is not None]
         errors = [each.error for each in fetched if each.error is not None]
@@ -312,38 +314,38 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Source(Protocol):
-    """Where records come from."""
+    """A source of records."""
 
     @property
     def name(self) -> str:
-        """The provider's name. Breakers and budgets are shared by it."""
+        """The provider's name. Sources of the same name share breakers and budgets."""
         ...
 
-    #: A source whose provider limits its requests is `Limited` too; one that reads an API over HTTP
-    #: is a `Provider`: see ApiSource.
+    #: A source whose provider limits requests is also `Limited`; one that reads an API over HTTP is
+    #: also a `Provider`: see ApiSource.
 
     async def read(self, ctx: Context) -> Chunk:
         """Read one chunk.
 
-        Must be safe to call again with the same context: a crash repeats it. Raise what
-        `base/errors.py` names (RateLimited, AuthExpired, NoData, Transient, …).
+        It must be safe to call again with the same context, because a crash repeats the call. Raise
+        errors of `base/errors.py` (RateLimited, AuthExpired, NoData, Transient, …).
         """
         ...
 
 
 @runtime_checkable
 class Limited(Protocol):
-    """A source or a destination whose provider limits its requests."""
+    """A source or a destination whose provider limits requests."""
 
     @property
     def budget(self) -> Budget | None:
-        """What the provider allows; None: everything."""
+        """The provider's limits; None: no limits."""
         ...
 
 
 @runtime_checkable
 class Provider(Limited, Protocol):
-    """A source or a destination that talks to a provider's API over HTTP; see ApiProvider."""
+    """A source or a destination that uses a provider's API over HTTP; see ApiProvider."""
 
     @property
     def name(self) -> str:
@@ -352,82 +354,82 @@ class Provider(Limited, Protocol):
 
     @property
     def title(self) -> str:
-        """What people call the provider."""
+        """The provider's name for people."""
         ...
 
     @property
     def auth(self) -> Auth | None:
-        """How users let us in; None: the provider lets everybody in."""
+        """How users authorize us; None: the provider needs no credentials."""
         ...
 
     @property
     def ports(self) -> frozenset[int]:
-        """Every port that it calls."""
+        """The network ports that the API is called on."""
         ...
 
-    def open_http(self, way: ClientOptions) -> Http:
-        """The API's client for one chunk."""
+    def open_http(self, options: ClientOptions) -> Http:
+        """The client of the API for one chunk."""
         ...
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a destination is given: the records of one chunk, under a key that repeats on retry."""
+    """The input of a destination: the records of one chunk, with a key that a retry repeats."""
 
     key: str
     user_id: str
-    #: The user's link to the source, and to the destination where that has users.
+    #: The user's connection to the source, and to the destination if it has users.
     connection_id: str
     destination_connection_id: str | None = None
     sync: str
     day: date | None
     records: Sequence[Record]
     clock: Clock
-    #: Use `http`, which says what is wrong where there is none.
+    #: Use `http`, which raises a helpful error if there is no API.
     api: Http | None = None
 
     @property
     def http(self) -> Http:
-        """The destination's API: the only way to spend its budget."""
+        """The destination's API, whose requests spend its budget."""
         if self.api is None:
             raise Terminal(
                 f"the destination of sync {self.sync!r} has no API: make it a "
-                "headgate.ApiDestination, which says where the API is"
+                "headgate.ApiDestination, which names the address of the API"
             )
         return self.api
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A record that the destination will never take, and why, for people."""
+    """A record that the destination will never take, and the reason, for people."""
 
     key: str
     reason: str
 
 
 class WriteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a batch."""
+    """The result of writing a batch."""
 
-    #: What is to be remembered of it, in Headgate's database: a record for each that was taken,
-    #: with what the destination calls it.
+    #: Records to store in Headgate's database, one for each record that was taken, with the
+    #: destination's id of it.
     receipts: Sequence[Record] = ()
-    #: The others of the batch were taken.
+    #: Records that were refused; all others of the batch were taken.
     refused: Sequence[Refusal] = ()
 
 
 class Destination(Protocol):
-    """Where records go when they do not stay in Headgate's own database."""
+    """A destination for records that do not stay in Headgate's own database."""
 
     @property
     def name(self) -> str:
         """The destination's name."""
         ...
 
-    #: One whose provider limits its requests is `Limited` too; one that writes to an API over HTTP
-    #: is a `Provider`: see ApiDestination.
+    #: A destination whose provider limits requests is also `Limited`; one that writes to an API
+    #: over HTTP is also a `Provider`: see ApiDestination.
 
     async def write(self, batch: Batch) -> WriteResult | None:
         """Write the batch. It may come twice with the same key; accept it once.
 
-        Raise what `base/errors.py` names; a record that can never be taken is no error, but a
-        Refusal. None says that all were taken, and nothing is to be remembered.
+        Raise errors of `base/errors.py`. A record that can never be taken is a Refusal, not an
+        error. None means that all records were taken and there are no receipts.
         """
         ...

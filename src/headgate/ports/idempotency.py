@@ -1,4 +1,4 @@
-"""What was answered to requests that may come again, and are carried out once all the same."""
+"""The store of idempotent requests: a repeated request gets the answer of the first one."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ import msgspec
 
 
 class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was answered to a request."""
+    """The answer to the first request, as it is stored."""
 
     status: int
     headers: Mapping[str, str]
@@ -16,7 +16,10 @@ class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestStarted(msgspec.Struct, frozen=True):
-    """The request is ours to carry out until then; it also names our turn at it."""
+    """The caller may carry out the request until `until`.
+
+    That time also identifies the caller's claim: `finish` and `abandon` name it.
+    """
 
     until: datetime
 
@@ -29,7 +32,7 @@ class RequestMismatch(msgspec.Struct, frozen=True):
     """The key was used before for another request."""
 
 
-#: What is known of a request when it comes in.
+#: The outcomes of `begin`.
 Known = RequestStarted | RequestInProgress | RequestMismatch | StoredAnswer
 
 
@@ -37,21 +40,24 @@ class IdempotencyStore(Protocol):
     """Idempotent requests. Every method is one atomic, durable operation, by the store's time."""
 
     async def begin(self, owner: str, key: str, request_hash: str, *, lease: timedelta) -> Known:
-        """Begin a request, or learn why not. Unanswered after `lease`, it may be begun again."""
+        """Begin a request, or return why not; without an answer it may begin again after `lease`.
+
+        The lease is the time that the caller has to answer.
+        """
         ...
 
     async def finish(
         self,
         owner: str,
         key: str,
-        begun: RequestStarted,
-        answered: StoredAnswer,
+        started: RequestStarted,
+        answer: StoredAnswer,
         *,
         keep: timedelta,
     ) -> bool:
-        """Remember the answer for as long as `keep`; False where the turn was lost."""
+        """Store the answer for the time `keep`; False if the claim was lost."""
         ...
 
-    async def abandon(self, owner: str, key: str, begun: RequestStarted) -> None:
-        """Forget the request, so that it can be begun again at once."""
+    async def abandon(self, owner: str, key: str, started: RequestStarted) -> None:
+        """Delete the request, so that it can begin again at once."""
         ...

@@ -1,4 +1,4 @@
-"""What the engine asks of a store of items, under the promises of `ports/leases.py`."""
+"""The store of items and their documents, under the promises of `ports/leases.py`."""
 
 import gzip
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from headgate.ports.leases import Leases
 
 
 class NewItem(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A thing that was found and is to be fetched; without an id at the provider it waits for one.
+    """An item to register. Without an id at the provider it waits for one.
 
-    Registering it again, with an id this time, sets it going.
+    Registering the item again with an id makes it pending.
     """
 
     id: str
@@ -30,72 +30,72 @@ class NewItem(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class RegisterResult(msgspec.Struct, frozen=True):
-    """What became of items that were found."""
+    """The result of registering items."""
 
-    #: How many were not known before.
+    #: How many are new.
     created: int
-    #: How many were known, but had no id until now.
+    #: How many were registered without an id at the provider, and have one now.
     appeared: int
 
 
 class StoredDocument(msgspec.Struct, frozen=True, gc=False):
-    """A document as it is kept: encoded, so that it can be served without touching it."""
+    """A document as it is stored: encoded, so that it can be served as it is."""
 
     item_id: str
     media_type: str
     attributes: JsonObject
     fetched_at: datetime
-    #: Of the content: an ETag.
+    #: A hash of the content, which serves as the ETag.
     hash: str
-    #: As HTTP names it; to be sent as Content-Encoding with `body`.
+    #: The Content-Encoding to send with `body`.
     encoding: str
     body: bytes
 
     def content(self) -> bytes:
-        """What was fetched, without the encoding."""
+        """The content, decoded."""
         return gzip.decompress(self.body)
 
 
 class ServedItem(msgspec.Struct, frozen=True):
-    """An item, and its document where it was fetched: as both were in one moment."""
+    """An item with its document, if it was fetched; both are read in one statement."""
 
     item: Item
     document: StoredDocument | None
 
 
 class FetchAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt at fetching an item, and what became of it."""
+    """One attempt to fetch an item, and its result."""
 
-    #: As it was claimed.
+    #: The item as it was claimed.
     item: Item
-    #: As it was left; None where the claim was lost, and nothing was written.
+    #: The item after the attempt; None if the claim was lost and nothing was written.
     after: Item | None
-    #: What was fetched, or else what went wrong.
+    #: The document that was fetched, or the error.
     document: Document | None
     error: Exception | None
     duration_s: float
-    #: What is left of the provider's tightest window, where that is known.
+    #: What is left of the provider's tightest window, if known.
     budget_remaining: int | None
 
 
 class FetchedItems(msgspec.Struct, frozen=True, kw_only=True):
-    """What fetching the due items of a collection came to."""
+    """The result of fetching the due items of a collection."""
 
-    #: As they were left; those whose claim was lost are not among them.
+    #: The items after their attempts, without those whose claim was lost.
     items: Sequence[Item]
-    #: How long until there is more to do: zero where that may be now. None: nothing is left,
-    #: neither to wait for nor in another worker's hands.
+    #: How long until there is more to do, zero if there may be now. None: nothing is left to fetch
+    #: or to wait for, and no other worker has an item claimed.
     wait: timedelta | None
-    #: What cut it short, after something was fetched.
+    #: The error that ended the batch early, after something was fetched.
     error: Exception | None = None
 
 
 class ItemCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How all items of a collection stand."""
+    """The counts of a collection's items."""
 
-    #: Every state has its number, zero included.
+    #: The number of items in each state, zero included.
     states: Mapping[ItemState, int]
-    #: Of the failed ones: how many have failed so often.
+    #: Failed items, by the number of their failures.
     retries: Mapping[int, int]
 
 
@@ -103,9 +103,9 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
     """Items, and the documents that were fetched for them."""
 
     async def register(self, found: Sequence[NewItem]) -> RegisterResult:
-        """Store the items that are not known yet, and set those going that have an id at last.
+        """Store new items, and make those pending that now have an id at the provider.
 
-        Those of a connection that was removed are left out.
+        Items of a removed connection are left out.
         """
         ...
 
@@ -119,16 +119,16 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         worker: str,
         lane: Lane | None = None,
     ) -> Sequence[Item]:
-        """Take up to `limit` due items of a connection; nobody else gets them.
+        """Claim up to `limit` due items of a connection. No other worker gets the same items.
 
-        Hot ones first, and then the oldest; that is also the order in which they are returned.
+        Hot items come first, then the oldest, and are returned in that order.
         """
         ...
 
     async def next_due_s(
         self, collection: str, connection_id: str, *, lane: Lane | None = None
     ) -> float | None:
-        """Seconds until one can be claimed, or another's claim ends; None when nothing is left."""
+        """Seconds until an item can be claimed or a claim ends; None if nothing is left."""
         ...
 
     async def list_items(
@@ -140,47 +140,47 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         limit: int,
         after: str | None = None,
     ) -> Sequence[Item]:
-        """Items of one collection or of all, in the order of their ids, after the id `after`."""
+        """Items of one collection or all, in the order of their ids, after the id `after`."""
         ...
 
     async def serve(self, item_id: str, *, user_id: str | None = None) -> ServedItem:
         """The item with its document, in one statement; NotFound as in `get`."""
         ...
 
-    async def census(self, collection: str) -> ItemCounts:
-        """How all items of a collection stand: one walk along an index."""
+    async def count_items(self, collection: str) -> ItemCounts:
+        """The counts of a collection's items, by a scan of an index."""
         ...
 
     async def progress(self, collection: str, user_id: str) -> Mapping[ItemState, int]:
-        """How many of a user's items are in each state."""
+        """The number of a user's items in each state."""
         ...
 
     async def progress_of_connection(
         self, collection: str, connection_id: str
     ) -> Mapping[ItemState, int]:
-        """How many of a connection's items are in each state."""
+        """The number of a connection's items in each state."""
         ...
 
-    async def stuck(self, collection: str) -> int:
-        """How many have failed for good: only a reset helps them."""
+    async def count_stuck(self, collection: str) -> int:
+        """The number of items that failed for good, until they are reset."""
         ...
 
-    async def limited(self, collection: str, *, within: timedelta) -> int:
-        """How many items the provider has refused by its limit (429) in that time."""
+    async def count_limited(self, collection: str, *, within: timedelta) -> int:
+        """The number of items that the provider's rate limit (429) refused in that time."""
         ...
 
     async def documents_of(self, item_ids: Sequence[str]) -> Sequence[StoredDocument]:
-        """What was last fetched for each of these items, whatever became of them since."""
+        """The last document of each of these items, whatever state they are in."""
         ...
 
-    async def forget_these(self, item_ids: Sequence[str]) -> int:
-        """Delete these items with their documents; how many there were."""
+    async def forget_items(self, item_ids: Sequence[str]) -> int:
+        """Delete these items and their documents; returns how many there were."""
         ...
 
     async def forget(self, connection_id: str, *, limit: int) -> int:
-        """Delete up to so many of the connection's items with their documents; how many."""
+        """Delete up to `limit` of the connection's items and documents; returns how many."""
         ...
 
     async def forget_removed(self, *, limit: int) -> int:
-        """Delete up to so many items of a connection that was removed; 0 when none is left."""
+        """Delete up to `limit` items of one removed connection; returns 0 if none is left."""
         ...

@@ -1,7 +1,7 @@
-"""What the engine asks of a store for every leased type: jobs, items, and whatever comes.
+"""The store of a leased type, such as jobs or items, as the engine uses it.
 
-Every method is one atomic, durable operation. Times are the store's own: a wait is given as a
-duration, a lease is judged where it is kept. A method that raises `StoreUnavailable` may or may not
+Every method is one atomic, durable operation. Times are the store's own: callers pass durations,
+and the store judges leases by its clock. A method that raises `StoreUnavailable` may or may not
 have taken effect; calling it again with the same arguments is safe, because every write is fenced.
 """
 
@@ -21,34 +21,34 @@ class Leases(Protocol[AnyRow, AnyChange, Payload]):
 
     @property
     def kind(self) -> LeasedType[AnyRow, Any, Any]:
-        """What there is to know of them."""
+        """The description of the leased type."""
         ...
 
     async def settle(self, change: AnyChange, payload: Payload | None = None, /) -> AnyRow | None:
-        """Apply a change and store what belongs to it, in one transaction.
+        """Apply a change and store its payload, in one transaction.
 
-        Returns the row as it became, or None where the claim was lost and nothing was written.
+        Returns the row after the change, or None if the claim was lost and nothing was written.
         """
         ...
 
     async def settle_many(
         self, batch: Sequence[tuple[AnyChange, Payload | None]], /
     ) -> Sequence[AnyRow | None]:
-        """The same for many, all in one transaction."""
+        """Settle many changes in one transaction."""
         ...
 
     async def extend(self, claims: Sequence[Claim], /, *, lease: timedelta) -> Mapping[str, Any]:
-        """Extend the leases that still stand; the state of each row that is still claimed so."""
+        """Extend the leases of these claims; returns the states of the rows still so claimed."""
         ...
 
-    async def expired(self, *, limit: int) -> Sequence[AnyRow]:
-        """Rows whose lease, or time to let go, has run out."""
+    async def list_expired(self, *, limit: int) -> Sequence[AnyRow]:
+        """Rows whose lease, or deadline to cancel, has passed."""
         ...
 
     async def next_sweep_s(self) -> float | None:
-        """Seconds until there may be something for the sweeper; None when nothing is known of."""
+        """Seconds until the sweeper may have work; None if nothing is due."""
         ...
 
     async def get(self, row_id: str, /, *, user_id: str | None = None) -> AnyRow:
-        """The row; NotFound where there is none, or it is not that user's."""
+        """The row; NotFound if it does not exist or belongs to another user."""
         ...

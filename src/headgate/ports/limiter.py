@@ -1,8 +1,8 @@
-"""The limiter: keeps what every budget has spent, where every worker sees it.
+"""The limiter: it counts what every budget has spent, for all workers together.
 
-No method raises anything of a driver's: `acquire` answers Unreachable where the limiter cannot be
-asked, the others raise a HeadgateError, and what they had to say is lost: counts that are told late
-are told again by the next answer, and a slot that is not given back is free after its lease.
+No method raises a driver's error. `acquire` returns Unreachable if the limiter does not answer; the
+other methods raise a HeadgateError, and their report is lost. That is safe: the next response
+reports the provider's counts again, and a slot that is not released is free after its lease.
 """
 
 from collections.abc import Mapping
@@ -12,36 +12,36 @@ from headgate.model.budget import Answer, Budget, BudgetClosure, BudgetRequest, 
 
 
 class Limiter(Protocol):
-    """What `flow/gate.py` asks of a limiter."""
+    """A limiter, as `flow/gate.py` uses it."""
 
-    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request in every window and take a slot, or refuse and count nothing."""
         ...
 
-    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
-        """Count requests that were sent while the limiter could not be asked."""
+    async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
+        """Count requests that were sent while the limiter was unreachable."""
         ...
 
-    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
-        """Give the grant's slot back."""
+    async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
+        """Release the slot of the grant."""
         ...
 
     async def observe(
-        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
-        """Learn the provider's own counts, by the limit's name."""
+        """Take over the provider's own counts, by the limit's name."""
         ...
 
-    async def refused(
-        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
+    async def close_budget(
+        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
-        """The provider said 429: close the budget for everybody; for how long."""
+        """Close the budget for everybody, because the provider answered 429; returns how long."""
         ...
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
-        """How the budget stands."""
+        """The use of the budget."""
         ...
 
     async def close(self) -> None:
-        """Let go of its connections; safe to call twice."""
+        """Close the network connections; safe to call twice."""
         ...

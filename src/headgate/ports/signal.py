@@ -1,29 +1,29 @@
-"""Hints that there may be work: never the truth, always allowed to be lost or doubled.
+"""Signals: hints that there may be work. A hint may be lost or arrive twice.
 
-Who waits for a signal also knows when to look anyway; a lost one costs time, nothing else.
+Every listener also checks for work at its own times, so a lost hint costs only time.
 """
 
 from typing import Protocol
 
 from headgate.model.job import Lane
 
-#: Somebody paused or cancelled a job: whoever holds jobs should look at them.
+#: Somebody paused or cancelled a job: processes with claimed jobs should check them.
 CONTROL = "control"
 
-#: A provider has recovered: the sweeper has jobs to let go.
+#: A provider has recovered: the sweeper has jobs to resume.
 SWEEP = "sweep"
 
 
 def lane_topic(lane: Lane) -> str:
-    """The topic on which work for `lane` is announced."""
+    """The topic that announces work for `lane`."""
     return f"lane.{lane.value}"
 
 
 class Wakeable(Protocol):
-    """Something that can be nudged: a service."""
+    """A listener, such as a service, that a signal can wake."""
 
     def nudge(self) -> None:
-        """Look now."""
+        """Check for work now."""
         ...
 
 
@@ -31,7 +31,7 @@ class Signal(Protocol):
     """Carries hints between the parts of one process and between processes."""
 
     async def start(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         ...
 
     async def stop(self) -> None:
@@ -39,9 +39,9 @@ class Signal(Protocol):
         ...
 
     def subscribe(self, topic: str, listener: Wakeable) -> None:
-        """Nudge `listener` whenever `topic` is announced, here or elsewhere."""
+        """Nudge `listener` whenever any process announces `topic`."""
         ...
 
     async def announce(self, topic: str) -> None:
-        """Tell everyone, here and elsewhere, that there may be news. Never raises."""
+        """Nudge the listeners of `topic` in all processes. Never raises."""
         ...

@@ -1,4 +1,4 @@
-"""What the engine asks of a store for jobs and what they bring; a port for each noun.
+"""The stores of jobs, events, records, coverage, users and workers, as the engine uses them.
 
 Every method is one atomic, durable operation, under the promises of `ports/leases.py`.
 """
@@ -19,7 +19,7 @@ from headgate.ports.leases import Leases
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to be stored, checked and complete."""
+    """A job to store, validated and complete."""
 
     id: str
     user_id: str
@@ -31,7 +31,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     lane: Lane
     key: str | None
-    #: Hash of the whole request: the same key with another request is refused.
+    #: A hash of the whole request, to refuse the same key with another request.
     request_hash: str
     params: JobParams
     start_date: date | None
@@ -42,31 +42,31 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmitResult(msgspec.Struct, frozen=True):
-    """The job that stands for a request, and whether this request made it."""
+    """The job for a request, and whether this request created it."""
 
     job: Job
     created: bool
 
 
 class JobClaimResult(msgspec.Struct, frozen=True, gc=False):
-    """The jobs a worker got, and, where there were fewer than it wanted, when to look again."""
+    """The jobs that were claimed and, if fewer than wanted, when to claim again."""
 
     jobs: Sequence[Job]
-    #: Seconds until the next job of the lane is due; None when none is waiting.
+    #: Seconds until the next job of the lane is due; None if none is waiting.
     next_due_s: float | None
 
 
 class ChunkWork(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a chunk brought, to be stored together with the change that ends it."""
+    """The records, coverage and events of a chunk, stored with the change that ends it."""
 
     records: Sequence[Record] = ()
     coverage: Coverage | None = None
-    #: Told in this order, and before the change's own event.
+    #: Written in this order, before the event of the change.
     events: Sequence[ChunkEvent] = ()
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs to list; None means any."""
+    """Which jobs to list; a field that is None or empty matches any job."""
 
     user_id: str | None = None
     sync: str | None = None
@@ -81,22 +81,22 @@ class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
     async def submit(self, new: NewJob) -> SubmitResult:
         """Store a job, once per key.
 
-        Raises ActiveJobExists where the sync has an active job for the connection, and KeyReused
-        where the key stands for another request.
+        Raises ActiveJobExists if the sync has an active job for the connection, and KeyReused if
+        the key was used for another request.
         """
         ...
 
     async def claim(
         self, lane: Lane, *, worker: str, limit: int, lease: timedelta
     ) -> JobClaimResult:
-        """Take up to `limit` due jobs of the lane and of this application's syncs.
+        """Claim up to `limit` due jobs of the lane and of this application's syncs.
 
-        Fairly across users; nobody else gets them.
+        Users take turns. No other worker gets the same jobs.
         """
         ...
 
     async def list_jobs(
-        self, wanted: JobFilter, *, limit: int, before: str | None = None
+        self, job_filter: JobFilter, *, limit: int, before: str | None = None
     ) -> Sequence[Job]:
         """Jobs, newest first, older than the id `before`."""
         ...
@@ -110,37 +110,38 @@ class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
         ...
 
     async def oldest_due_s(self) -> Mapping[Lane, float]:
-        """For how long the oldest due job of each lane has waited; 0 where none waits.
+        """How long the oldest due job of each lane has waited; 0 if none waits.
 
-        Of this application's syncs alone.
+        Only jobs of this application's syncs count.
         """
         ...
 
-    async def thawable(self, *, limit: int) -> Sequence[Job]:
+    async def list_thawable(self, *, limit: int) -> Sequence[Job]:
         """Paused jobs of this application's syncs that may go on.
 
-        Recovering ones, and one probe for each provider that is shut and has none.
+        These are recovering jobs that are due, and one job as the probe of each provider whose
+        breaker is open and that has no probe.
         """
         ...
 
-    async def waiting_probes(self) -> Sequence[Job]:
-        """Probes of any application that no worker has."""
+    async def list_waiting_probes(self) -> Sequence[Job]:
+        """Probes of all applications that wait for a worker."""
         ...
 
     async def release_provider(self, provider: str, *, stagger: timedelta, limit: int) -> int:
-        """The provider answers again: let its paused jobs go, one after another."""
+        """Resume the paused jobs of a provider that has recovered, one every `stagger`."""
         ...
 
 
 class EventStore(Protocol):
-    """What happened to each job."""
+    """The events of jobs."""
 
     async def events(self, job_id: str, *, after: int, limit: int) -> Sequence[JobEvent]:
-        """A job's events in order, those after the id `after`."""
+        """A job's events in order, after the id `after`."""
         ...
 
     async def pace(self, job_id: str, *, limit: int) -> Sequence[datetime]:
-        """When the job's last chunks were done, the latest first."""
+        """The times at which the job's last chunks were done, the latest first."""
         ...
 
     async def prune_events(self, *, older_than: timedelta, limit: int) -> int:
@@ -149,12 +150,12 @@ class EventStore(Protocol):
 
 
 class RecordStore(Protocol):
-    """Records that are kept here."""
+    """Records in Headgate's own database."""
 
     async def records(
         self, sync: str, connection_id: str, *, after: str | None = None, limit: int
     ) -> Sequence[Record]:
-        """Records of a connection, in the order of their keys, those after the key `after`."""
+        """Records of a connection in the order of their keys, after the key `after`."""
         ...
 
     async def records_of(
@@ -170,45 +171,45 @@ class RecordStore(Protocol):
         ...
 
     async def high_water(self, sync: str, connection_id: str) -> Json:
-        """How far the sync has read for the connection; None where no mark is stored."""
+        """The high-water mark of the sync for the connection; None if none is stored."""
         ...
 
     async def forget_records(
         self, syncs: Sequence[str], connection_id: str, keys: Sequence[str]
     ) -> int:
-        """Delete a connection's records under these keys; how many there were."""
+        """Delete a connection's records under these keys; returns how many there were."""
         ...
 
 
 class CoverageStore(Protocol):
-    """What is known of each day of a connection's history."""
+    """The coverage of the days of a connection's history."""
 
     async def coverage(
         self, sync: str, connection_id: str, start: date, end: date
     ) -> Sequence[CoverageRow]:
-        """What is known of each day from `start` to `end`, both included, in order."""
+        """The coverage of the days from `start` to `end`, both included, in order."""
         ...
 
-    async def brought(self, new: NewJob) -> Sequence[CoverageRow]:
-        """The same for the days of a job to be, as far as they went to the same destination."""
+    async def covered_days(self, new: NewJob) -> Sequence[CoverageRow]:
+        """The coverage of a new job's days whose records went to the same destination."""
         ...
 
     async def gaps(
         self, job_id: str, sync: str, connection_id: str, *, limit: int
     ) -> Sequence[CoverageRow]:
-        """Days of the job that something is wrong with, the newest first."""
+        """Days of the job that failed or are incomplete, the newest first."""
         ...
 
 
 class UserStore(Protocol):
-    """What is known of users besides their connections."""
+    """The plans of users."""
 
     async def plan_of(self, user_id: str) -> str | None:
-        """The user's plan; None where none was set."""
+        """The user's plan; None if none was set."""
         ...
 
     async def set_plan(self, user_id: str, plan: str) -> None:
-        """Note which plan the user has."""
+        """Store the user's plan."""
         ...
 
 
@@ -218,24 +219,24 @@ class WorkerStore(Protocol):
     async def refresh_worker(
         self, worker_id: str, abilities: Abilities, *, term: timedelta
     ) -> None:
-        """Note that the worker lives and what it can run; without another word it is gone after."""
+        """Store that the worker is alive and what it can run; after `term` it counts as gone."""
         ...
 
     async def remove_worker(self, worker_id: str) -> None:
-        """The worker has stopped."""
+        """Delete the row of a worker that has stopped."""
         ...
 
     async def live_workers(self) -> Sequence[Worker]:
-        """The workers that live, as far as is known."""
+        """The workers that count as alive."""
         ...
 
     async def prune_workers(self) -> int:
-        """Forget those that are gone; how many."""
+        """Delete the rows of workers that are gone; returns how many."""
         ...
 
 
 class Store(JobStore, EventStore, RecordStore, CoverageStore, UserStore, WorkerStore, Protocol):
-    """All that a job needs a store for."""
+    """Everything that the engine stores for jobs."""
 
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering; returns how many."""

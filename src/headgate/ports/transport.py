@@ -1,12 +1,12 @@
-"""How a request reaches a provider and its answer comes back: the seam under the HTTP client.
+"""The transport under the HTTP client: it sends a request to a provider and returns the response.
 
-A transport sends one request and reads one answer, within limits. It follows no redirect, keeps no
-cookie, tries nothing again. What it raises is of our own tree: Transient where the provider could
-not be reached or did not answer in time, Malformed where the answer is too large or garbled,
-AddressRefused where the address must not be called.
+A transport sends one request and reads one response, within limits. It follows no redirect, stores
+no cookie and retries nothing. It raises errors of our own tree: Transient if the provider could not
+be reached or did not answer in time, Malformed if the response is too large or garbled,
+AddressRefused if the address must not be called.
 
-Requests and answers carry secrets, so what they show of themselves is the least that identifies
-them: never a header's value, a body, or a query.
+Requests and responses carry secrets, so their repr shows only what identifies them: never the value
+of a header, a body or a query.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,12 +25,12 @@ ANSWER_BYTES_MAX = 16 * 1024 * 1024
 
 
 class Headers:
-    """Names and values in order; names in any case. It shows the names alone."""
+    """Headers in order, whose names ignore case. The repr shows only the names."""
 
     __slots__ = ("_items",)
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
-        """Hold these; a name may come more than once."""
+        """Take names and values; a name may occur more than once."""
         self._items = tuple((name.lower(), value) for name, value in items)
 
     def get(self, name: str) -> str | None:
@@ -39,11 +39,11 @@ class Headers:
 
     def all(self, name: str) -> list[str]:
         """Every value of that name, in order."""
-        wanted = name.lower()
-        return [value for each, value in self._items if each == wanted]
+        lowered = name.lower()
+        return [value for each, value in self._items if each == lowered]
 
     def without(self, *names: str) -> "Headers":
-        """The others."""
+        """These headers without those of these names."""
         dropped = {name.lower() for name in names}
         return Headers(item for item in self._items if item[0] not in dropped)
 
@@ -55,36 +55,36 @@ class Headers:
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long, and for how much, a request may go on."""
+    """The limits of one request, in time and in size."""
 
     connect_s: float = CONNECT_S_MAX
-    #: From the first byte sent to the last one read.
+    #: From the first byte sent to the last byte read.
     total_s: float = TOTAL_S_MAX
-    #: Of the answer's body, unpacked.
+    #: The largest response body, decompressed.
     bytes_max: int = ANSWER_BYTES_MAX
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent."""
+    """One HTTP request."""
 
     method: str
-    #: With its query.
+    #: The address with its query.
     url: str
     headers: Headers = Headers()
     body: bytes = b""
-    patience: Timeouts = Timeouts()
+    timeouts: Timeouts = Timeouts()
 
     def __repr__(self) -> str:
         return f"Request({self.method} {without_query(self.url)})"
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back."""
+    """One HTTP response."""
 
     status: int
     headers: Headers = Headers()
     body: bytes = b""
-    #: What was asked, in the end: after redirects.
+    #: The address that answered, after redirects.
     url: str
 
     @overload
@@ -94,11 +94,11 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     def json(self, kind: type[T]) -> T: ...
 
     def json(self, kind: Any = Any) -> Any:
-        """The body as JSON, checked against `kind` where one is given; Malformed if it is not."""
+        """The body as JSON, checked against `kind` if given; Malformed if it is not valid."""
         try:
             return msgspec.json.decode(self.body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            # The decoder tells a place and a type, never a value.
+            # The decoder's message names a place and a type, never a value.
             raise Malformed(f"{without_query(self.url)} gave no valid JSON: {error}") from None
 
     @property
@@ -114,21 +114,21 @@ class Transport(Protocol):
     """Sends requests."""
 
     async def send(self, request: Request) -> Response:
-        """The provider's answer, whatever its status."""
+        """Send the request and return the response, whatever its status."""
         ...
 
     async def close(self) -> None:
-        """Let go of its connections; safe to call twice."""
+        """Close the network connections; safe to call twice."""
         ...
 
 
 def without_query(url: str) -> str:
-    """The address as it may be told: no query, no fragment, no name and password."""
+    """The address without its query, fragment, user name and password, for logs and errors."""
     try:
         parts = urlsplit(url)
         port = "" if parts.port is None else f":{parts.port}"
         host = parts.hostname or ""
-        shown = f"[{host}]" if ":" in host else host
-        return f"{parts.scheme}://{shown}{port}{parts.path}"
+        host_part = f"[{host}]" if ":" in host else host
+        return f"{parts.scheme}://{host_part}{port}{parts.path}"
     except ValueError:
         return "(an address that cannot be read)"

@@ -1,1 +1,1 @@
-"""Adapters that carry hints: within a process, between users of a SQLite file, over Postgres."""
+"""Signals: within a process, between processes on a SQLite file, and over Postgres."""

@@ -1,4 +1,4 @@
-"""Hints within one process: a dictionary of listeners."""
+"""Signals within one process: a dictionary of listeners."""
 
 from collections import defaultdict
 
@@ -13,17 +13,17 @@ class LocalSignal:
         self._listeners: dict[str, list[Wakeable]] = defaultdict(list)
 
     async def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing: there is nothing to start."""
 
     async def stop(self) -> None:
-        """Nothing to stop."""
+        """Do nothing: there is nothing to stop."""
 
     def subscribe(self, topic: str, listener: Wakeable) -> None:
         """Nudge `listener` whenever `topic` is announced."""
         self._listeners[topic].append(listener)
 
     async def announce(self, topic: str) -> None:
-        """Nudge everyone who listens to `topic`."""
+        """Nudge all listeners of `topic`."""
         self.nudge(topic)
 
     def nudge(self, topic: str) -> None:
@@ -32,6 +32,6 @@ class LocalSignal:
             listener.nudge()
 
     def nudge_all(self) -> None:
-        """Something may have been missed: everybody looks."""
+        """Nudge all listeners, because hints may have been lost."""
         for topic in list(self._listeners):
             self.nudge(topic)

@@ -1,7 +1,7 @@
-"""Hints over Postgres: LISTEN on a connection of its own, NOTIFY outside of the hot transactions.
+"""Signals over Postgres: LISTEN on a separate connection, NOTIFY outside of other transactions.
 
 A NOTIFY inside a transaction makes Postgres take a database-wide lock at its commit. Hints may be
-lost, so they are sent after the commit instead, gathered: a thousand submits make a few notifies.
+lost, so they are sent after the commit, and many at once: a thousand submits make a few notifies.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from headgate.base.service import Service
 from headgate.signals.local import LocalSignal
 
 CHANNEL = "headgate"
-#: Hints sent more often than this are gathered.
+#: The shortest time between two notifies; hints in between are sent together.
 SEND_EVERY_S = 0.02
-#: A listener that cannot hear says nothing: ask now and then whether the connection still stands.
+#: How often the connection is checked, because a broken one stays silent.
 KEEPALIVE_S = 300.0
 CONNECT_S_MAX = 10.0
 ANSWER_S_MAX = 10.0
@@ -28,31 +28,31 @@ _log = get_logger(__name__)
 
 
 class PostgresSignal(LocalSignal):
-    """Local hints at once, everyone else's over LISTEN/NOTIFY."""
+    """Signals within this process at once, and to other processes over LISTEN/NOTIFY."""
 
     def __init__(self, dsn: str, clock: Clock, *, origin: str) -> None:
-        """Connect to `dsn`; `origin` names this process, so that it does not heed its own echo."""
+        """Connect to `dsn`; `origin` names this process, so that it ignores its own notifies."""
         super().__init__()
-        self._line = _Listener(dsn, clock, origin, self)
+        self._listener = _Listener(dsn, clock, origin, self)
 
     async def start(self) -> None:
-        """Connect and listen; a connection that breaks is made again in the background."""
-        await self._line.connect()
-        await self._line.start()
+        """Connect and listen; a broken connection is replaced in the background."""
+        await self._listener.connect()
+        await self._listener.start()
 
     async def stop(self) -> None:
-        """Send what is left and disconnect."""
-        await self._line.stop()
-        await self._line.disconnect()
+        """Send the waiting hints and disconnect."""
+        await self._listener.stop()
+        await self._listener.disconnect()
 
     async def announce(self, topic: str) -> None:
-        """Nudge this process, and soon all others."""
+        """Nudge the listeners of this process now, and those of all others soon."""
         self.nudge(topic)
-        self._line.send(topic)
+        self._listener.send(topic)
 
 
 class _Listener(Service):
-    """The connection: keeps it up, and sends what was gathered."""
+    """The LISTEN connection: keeps it open, and sends the waiting hints."""
 
     name = "postgres-signal"
 
@@ -65,18 +65,18 @@ class _Listener(Service):
         self._connection: asyncpg.Connection[Any] | None = None
 
     def send(self, topic: str) -> None:
-        """Put a topic with the next notify."""
+        """Add a topic to the next notify."""
         self._waiting.add(topic)
         self.nudge()
 
     async def run_once(self) -> float:
-        """Make sure of the connection; send what waits."""
+        """Check the connection, and send the waiting hints."""
         if self._connection is None or self._connection.is_closed():
             await self.connect()
-            # Whatever was announced while the line was down is unknown: everybody looks.
+            # Hints may have been lost while the connection was down: nudge everybody.
             self._local.nudge_all()
         if not self._waiting:
-            await self._ask("SELECT 1")
+            await self._execute("SELECT 1")
             return KEEPALIVE_S
         topics, self._waiting = sorted(self._waiting), set()
         try:
@@ -93,7 +93,7 @@ class _Listener(Service):
             self._connection = await asyncpg.connect(
                 self._dsn, server_settings={"application_name": "headgate-signal"}
             )
-            await self._connection.add_listener(CHANNEL, self._heard)
+            await self._connection.add_listener(CHANNEL, self._on_notification)
         self._connection.add_termination_listener(lambda _: self.nudge())
 
     async def disconnect(self) -> None:
@@ -109,12 +109,12 @@ class _Listener(Service):
     async def _notify(self, topics: list[str]) -> None:
         hints = [f"{self._origin} {topic}" for topic in topics]
         if hints:
-            await self._ask(
+            await self._execute(
                 "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS hint", CHANNEL, hints
             )
 
-    async def _ask(self, query: str, *values: object) -> None:
-        """Run a query; a connection that does not answer in time is given up, and made anew."""
+    async def _execute(self, query: str, *values: object) -> None:
+        """Run a query; a connection that does not answer in time is closed, and replaced later."""
         assert self._connection is not None
         try:
             await self._connection.execute(query, *values, timeout=ANSWER_S_MAX)
@@ -122,7 +122,7 @@ class _Listener(Service):
             self._connection.terminate()
             raise
 
-    def _heard(self, _: object, __: int, ___: str, payload: object) -> None:
+    def _on_notification(self, _: object, __: int, ___: str, payload: object) -> None:
         origin, _, topic = str(payload).partition(" ")
         if origin != self._origin:
             self._local.nudge(topic)

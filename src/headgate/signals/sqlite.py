@@ -1,7 +1,7 @@
-"""Hints between processes that share a SQLite file, at the price of a look at the file's size.
+"""Signals between processes that share a SQLite file, by watching the file's size and time.
 
-Another process that commits changes the write-ahead log. That is seen without asking the database
-anything; only when the file has changed is SQLite asked whether it was somebody else.
+A commit of another process changes the write-ahead log, which needs no query to notice. Only when
+the file has changed, SQLite is asked whether another process committed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ LOOK_EVERY_S = 0.25
 
 
 class SqliteSignal(LocalSignal):
-    """Local hints, and a watch on the file for everyone else's."""
+    """Signals within this process, and from other processes by watching the file."""
 
     def __init__(
         self, path: Path, foreign_commits: Callable[[], Awaitable[int]], clock: Clock
@@ -25,7 +25,7 @@ class SqliteSignal(LocalSignal):
         self._watch = _Watch(path, foreign_commits, clock, self.nudge_all)
 
     async def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         await self._watch.start()
 
     async def stop(self) -> None:
@@ -41,27 +41,27 @@ class _Watch(Service):
         path: Path,
         foreign_commits: Callable[[], Awaitable[int]],
         clock: Clock,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         super().__init__(clock)
         self._wal = path.with_name(path.name + "-wal")
         self._foreign_commits = foreign_commits
-        self._changed = changed
+        self._on_change = on_change
         self._seen_file: tuple[int, int] | None = None
         self._seen_commits: int | None = None
 
     async def run_once(self) -> float:
-        """Look; nudge if somebody else has committed."""
-        looks = self._look()
-        if looks != self._seen_file:
-            self._seen_file = looks
+        """Check the file, and nudge everybody if another process has committed."""
+        found_file = self._stat_wal()
+        if found_file != self._seen_file:
+            self._seen_file = found_file
             commits = await self._foreign_commits()
             if self._seen_commits is not None and commits != self._seen_commits:
-                self._changed()
+                self._on_change()
             self._seen_commits = commits
         return LOOK_EVERY_S
 
-    def _look(self) -> tuple[int, int] | None:
+    def _stat_wal(self) -> tuple[int, int] | None:
         try:
             found = self._wal.stat()
         except FileNotFoundError:

@@ -100,20 +100,20 @@ class SimulatedAuth:
         self._draw = draw
         self._trouble = trouble
 
-    def merged(self, other: Auth) -> Auth | None:
+    def merge(self, other: Auth) -> Auth | None:
         """Return this if both are the same object."""
         return self if other is self else None
 
-    def placed(self, access: Secret) -> TokenPlacement:
+    def place_token(self, access: Secret) -> TokenPlacement:
         """Return the access token's place in a request."""
         return TokenPlacement(headers={"authorization": access.reveal()})
 
-    async def refresh(self, around: AuthContext, refresh_token: Secret) -> Tokens:
+    async def refresh(self, auth_context: AuthContext, refresh_token: Secret) -> Tokens:
         """Return new tokens; a request that fails has not reached the server."""
-        await around.clock.sleep(self._draw.uniform(0, 3))
+        await auth_context.clock.sleep(self._draw.uniform(0, 3))
         if self._draw.random() < self._trouble.fails:
             raise Transient("the token endpoint says 503")
         access, refresh = self._server.exchange(refresh_token.reveal())
-        await around.clock.sleep(self._draw.uniform(0, 1))
-        ends = around.clock.now() + timedelta(seconds=ACCESS_S)
+        await auth_context.clock.sleep(self._draw.uniform(0, 1))
+        ends = auth_context.clock.now() + timedelta(seconds=ACCESS_S)
         return Tokens(access=access, refresh=refresh, expires_at=ends)

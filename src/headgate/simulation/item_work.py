@@ -106,10 +106,10 @@ class PhotoSource:
             if self._draw.random() < self._trouble.fails:
                 raise self._draw.choice((Transient("503"), Malformed("not JSON"), KeyError("id")))
             if self._draw.random() < self._trouble.defers / 3:
-                raise await passage.refused(self._draw.uniform(1, 60))
+                raise await passage.close_budget(self._draw.uniform(1, 60))
             if self._draw.random() < self._trouble.hangs:
                 await ctx.clock.sleep(1e6)
-            await passage.saw(self._meter.counts())
+            await passage.observe_counts(self._meter.counts())
 
 
 class ItemWorkload(JobWorkload):

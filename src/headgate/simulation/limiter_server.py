@@ -44,38 +44,38 @@ class LimiterClient:
         """Call `server`."""
         self._server = server
 
-    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
         await self._hop()
         if not self._server.is_up:
-            return Unreachable(said="connection refused")
-        answer = await self._server.ledgers.acquire(budget, ask, grant_id=grant_id)
+            return Unreachable(error="connection refused")
+        answer = await self._server.ledgers.acquire(budget, request, grant_id=grant_id)
         await self._hop()
         return answer
 
-    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
+    async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
         """Count requests that were sent without asking."""
         await self._reach()
-        await self._server.ledgers.charge(budget, ask, times=times)
+        await self._server.ledgers.charge(budget, request, times=times)
 
-    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
+    async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
         """Give the slot back."""
         await self._reach()
-        await self._server.ledgers.release(budget, ask, grant)
+        await self._server.ledgers.release(budget, request, grant)
 
     async def observe(
-        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
         """Learn the provider's own counts."""
         await self._reach()
-        await self._server.ledgers.observe(budget, ask, grant, counts)
+        await self._server.ledgers.observe(budget, request, grant, counts)
 
-    async def refused(
-        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
+    async def close_budget(
+        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """Close the budget."""
         await self._reach()
-        return await self._server.ledgers.refused(budget, ask, retry_after_s=retry_after_s)
+        return await self._server.ledgers.close_budget(budget, request, retry_after_s=retry_after_s)
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         """Return the use of the budget."""

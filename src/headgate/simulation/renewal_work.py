@@ -45,9 +45,9 @@ class DiarySource:
         self._draw = draw
         self._trouble = trouble
 
-    def open_http(self, way: ClientOptions) -> Http:
+    def open_http(self, options: ClientOptions) -> Http:
         """Return the options themselves for `read`: there is no HTTP here."""
-        return cast(Http, way)
+        return cast(Http, options)
 
     async def read(self, ctx: Context) -> Chunk:
         """Read one page, with a valid token."""
@@ -59,15 +59,15 @@ class DiarySource:
         records = [Record(f"page {page}", {"page": page})]
         return Chunk(records=records, cursor=page + 1 if page + 1 < PAGES else None)
 
-    async def _let_in(self, way: ClientOptions) -> None:
+    async def _let_in(self, options: ClientOptions) -> None:
         """Do what the HTTP client does: renew a refused token once."""
-        access = way.access
+        access = options.access
         assert access is not None
-        if self._server.lets_in((await access.placed()).headers["authorization"]):
+        if self._server.lets_in((await access.place_token()).headers["authorization"]):
             return
         await access.renew()
-        if not self._server.lets_in((await access.placed()).headers["authorization"]):
-            await access.refused("401")
+        if not self._server.lets_in((await access.place_token()).headers["authorization"]):
+            await access.reject("401")
             raise AuthExpired("the diary refuses a token that it has just issued")
 
 
@@ -161,7 +161,7 @@ class RenewalWorkload(JobWorkload):
         """Check LOSS, LIVE and ONCE of the jobs, and TOKEN."""
         yield from judge_ends(tx, self.acknowledged)
         for number in range(WRITERS):
-            linked = connections.linked(tx, _connection(number), user_id=_user(number))
+            linked = connections.get_sealed(tx, _connection(number), user_id=_user(number))
             refresh = unseal(self._vault, linked).refresh
             assert refresh is not None
             active = linked.connection.state is ConnectionState.ACTIVE

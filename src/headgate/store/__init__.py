@@ -1,1 +1,1 @@
-"""Adapters that keep jobs: SQL (SQLite and Postgres)."""
+"""The stores: SQL (SQLite and Postgres)."""

@@ -34,7 +34,7 @@ from headgate.sandbox.strava import access
 from headgate.store.sql import documents as stored_documents
 from headgate.store.sql import item_store
 from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.documents import PackedDocument, compressed
+from headgate.store.sql.documents import PackedDocument, compress
 from headgate.systems.activity_streams import documents, system
 from headgate.systems.activity_streams.names import (
     ACTIVITIES,
@@ -439,9 +439,9 @@ def test_documents_that_nothing_fits_around_are_served_too(
 
 @given(st.binary(max_size=400), st.binary(max_size=60_000), st.binary(max_size=50))
 def test_words_fit_around_any_document(head: bytes, text: bytes, tail: bytes) -> None:
-    whole = splice(head, compressed(text), tail)
+    whole = splice(head, compress(text), tail)
 
-    assert gzip.decompress(compressed(text)) == text
+    assert gzip.decompress(compress(text)) == text
     assert whole is not None
     assert gzip.decompress(whole) == head + text + tail
     reader = zlib.decompressobj(zlib.MAX_WBITS | 16)

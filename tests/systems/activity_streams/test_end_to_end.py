@@ -36,7 +36,7 @@ async def connect(app: App) -> Connection:
     async with aiohttp.ClientSession() as browser:
         async with browser.get(page, allow_redirects=False) as answer:
             answered = dict(parse_qsl(urlsplit(answer.headers["Location"]).query))
-    return await app.connections.finish(answered=answered, **here)
+    return await app.connections.finish(query=answered, **here)
 
 
 async def until_done(app: App, job_id: str) -> None:
@@ -89,4 +89,4 @@ async def test_every_stream_is_fetched_once_and_served(address: str) -> None:
             data = from_json(served.document.content())
             assert isinstance(data, dict)
             assert served.document.attributes["point_count"] == len(data["time"])
-            assert await app._items.limited(COLLECTION, within=timedelta(days=1)) == 0
+            assert await app._items.count_limited(COLLECTION, within=timedelta(days=1)) == 0

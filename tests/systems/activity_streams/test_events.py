@@ -64,7 +64,7 @@ def test_a_live_job_ends_only_when_streams_that_backfill_holds_are_here_too(tmp_
                 return await acquire(budget, ask, grant_id=grant_id)
             asked.set()
             await gives_up.wait()
-            return Unreachable(said="it did not answer")
+            return Unreachable(error="it did not answer")
 
         vars(place.app._limiter)["acquire"] = hangs_once
         fetching = asyncio.create_task(place.fetch_noted())

@@ -85,7 +85,7 @@ async def sign_in(place: Place, source: str, provider: Any) -> str:
         back = urlsplit(answer.headers.get("location") or "")
         ended = await browser.get(f"{back.path}?{back.query}")
         assert ended.status_code == 200, ended.text
-    return (await place.app.connections.meant(source, user_id="ada")).id
+    return (await place.app.connections.resolve(source, user_id="ada")).id
 
 
 def scopes_in(url: str) -> list[str]:

@@ -86,7 +86,7 @@ def test_a_job_is_started_and_followed_to_its_end(tmp_path: Path) -> None:
             "lastAttempt": None,
         }
         assert (told["percent"], told["retryable"]) == (0.0, False)
-        assert told["message"].startswith("Waiting for a worker, and none is running")
+        assert told["message"].startswith("Waiting for a worker: no worker that can do this")
         await served.app.supervisor().start()
         done = await phone.until(world, told["jobId"], "COMPLETED")
         assert done.keys() == SEED_FIELDS | OUR_FIELDS

@@ -526,7 +526,7 @@ def test_days_that_are_held_are_read_again_only_when_asked(tmp_path: Path) -> No
         site.wire.sent.clear()
         nothing = await world.until(app, (await start(app, 7, reprocess="none")).id)
         assert (nothing.state, nothing.progress.total) == (JobState.SUCCESS, 0)
-        assert (await app.jobs.view(nothing)).message == "Done: every day was held already."
+        assert (await app.jobs.view(nothing)).message == "Done: every day was imported already."
         assert site.wire.sent == []
 
         # When all are to be read again, they are, and Strava has the same activities as before

@@ -103,6 +103,6 @@ def test_a_value_can_be_stored_unless_it_holds_a_nul(value: object) -> None:
 
 def test_what_cannot_be_stored_is_told_with_the_reason() -> None:
     assert json_problem({"a": 1}, bytes_max=7) is None
-    assert json_problem({"a": 1}, bytes_max=6) == "is 7 bytes of JSON; at most 6 are taken"
-    assert json_problem(["\x00"], bytes_max=99) == "must not hold the character NUL"
+    assert json_problem({"a": 1}, bytes_max=6) == "is 7 bytes of JSON; at most 6 are allowed"
+    assert json_problem(["\x00"], bytes_max=99) == "must not contain the character NUL"
     assert str(json_problem(object(), bytes_max=99)).startswith("cannot be written as JSON: ")

@@ -61,7 +61,7 @@ def test_start_and_status_tell_the_same_document(headgate: Run) -> None:
     told = start(headgate)
 
     assert (told["state"], told["percent"], told["progress"]["total"]) == ("pending", 0.0, 10)
-    assert told["message"].startswith("Waiting for a worker, and none is running")
+    assert told["message"].startswith("Waiting for a worker: no worker that can do this is running")
     again = headgate("backfill", "status", told["id"], "--json")
     assert json.loads(again.stdout) == told
 
@@ -138,7 +138,7 @@ def test_watching_ends_when_its_time_is_up(headgate: Run) -> None:
     assert json.loads(result.stdout)["id"] == job_id
     shown = headgate("backfill", "status", job_id, "--watch", "--timeout", "0")
     assert shown.exit_code == 8
-    assert "0/10 days · 0 %  Waiting for a worker, and none is running" in shown.stderr
+    assert "0/10 days · 0 %  Waiting for a worker: no worker that can do this" in shown.stderr
 
 
 def test_a_list_tells_only_imports(headgate: Run) -> None:

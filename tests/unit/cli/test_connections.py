@@ -140,7 +140,7 @@ def test_a_token_is_read_from_stdin_and_told_nowhere(headgate: Run, tmp_path: Pa
     async def kept(app: App) -> str:
         credentials = app._runtime.credentials
         assert credentials is not None
-        linked = await credentials.store.linked(told["id"], user_id="ada")
+        linked = await credentials.store.get_sealed(told["id"], user_id="ada")
         return unseal(credentials.vault, linked).access.reveal()
 
     assert in_app(tmp_path, kept) == TOKEN
@@ -167,7 +167,7 @@ def test_a_new_token_goes_to_the_connection_that_is_named(headgate: Run) -> None
         (("notes",), TOKEN, "is not one that users connect to; there are: graph, strava"),
         (("strava",), TOKEN, "not with a token; use: headgate connection link strava --user ada"),
         (("graph", "--again", "conn_9"), TOKEN, "'conn_9'; see: headgate connection list --user"),
-        (("graph", "--account", ""), TOKEN, "external_id: must be a text"),
+        (("graph", "--account", ""), TOKEN, "external_id: must not be empty"),
     ],
 )
 def test_what_cannot_be_connected_by_a_token_says_what_to_do(

@@ -58,7 +58,7 @@ def test_submit_list_show_and_events_speak_json(headgate: Run) -> None:
     told = submit(headgate, "--key", "k")
     job = told
     assert (job["state"], job["lane"], job["mode"]) == ("pending", "hot", "full")
-    assert job["message"].startswith("Waiting for a worker, and none is running")
+    assert job["message"].startswith("Waiting for a worker: no worker that can do this is running")
     assert job["operator"]["waits_for"] == "no worker is running"
 
     # Then the same key gives the same job, and each view tells of it
@@ -108,7 +108,7 @@ def test_for_people_a_job_is_told_in_words(headgate: Run) -> None:
     job_id = submit(headgate)["id"]
     shown = headgate("job", "show", job_id)
     assert "○ pending" in shown.stdout
-    assert "Waiting for a worker, and none is running" in shown.stdout
+    assert "Waiting for a worker: no worker that can do this is running" in shown.stdout
     assert re.search(r"^waits because +no worker is running *$", shown.stdout, re.MULTILINE)
     listed = headgate("job", "list")
     assert listed.stdout.split("\t")[:2] == [job_id, "pending"]

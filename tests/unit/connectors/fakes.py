@@ -44,10 +44,10 @@ class ScriptedTransport:
 
     async def send(self, request: Request) -> Response:
         self.requests.append(request)
-        said = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        if isinstance(said, Exception):
-            raise said
-        response = said(request) if callable(said) else said
+        message = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(message, Exception):
+            raise message
+        response = message(request) if callable(message) else message
         return msgspec.structs.replace(response, url=request.url)
 
     async def close(self) -> None:
@@ -82,10 +82,10 @@ class NotingGate:
 
     remaining: int | None = None
 
-    async def saw(self, counts: Mapping[str, int]) -> None:
+    async def observe_counts(self, counts: Mapping[str, int]) -> None:
         self.seen.append(counts)
 
-    async def refused(self, retry_after_s: float | None = None) -> RateLimited:
+    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
         self.waits.append(retry_after_s)
         return RateLimited(timedelta(seconds=retry_after_s or 900))
 
@@ -99,7 +99,7 @@ class FakeAccess:
         self._placement = placement or InHeader()
         self._renewable = renewable
 
-    async def placed(self) -> TokenPlacement:
+    async def place_token(self) -> TokenPlacement:
         return self._placement.place(Secret(f"s3cret-{self.number}"))
 
     async def renew(self) -> None:
@@ -107,8 +107,8 @@ class FakeAccess:
             raise AuthExpired("nothing to renew with")
         self.number += 1
 
-    async def refused(self, said: str) -> None:
-        self.told.append(said)
+    async def reject(self, message: str) -> None:
+        self.told.append(message)
 
 
 class Bench:
@@ -121,11 +121,11 @@ class Bench:
         self.transport = ScriptedTransport(*answers)
         self.gate = NotingGate()
         self.access = access
-        way = ClientOptions(
+        options = ClientOptions(
             gate=self.gate,
             transport=self.transport,
             access=access,
             clock=self.clock,
             rng=Random(1),
         )
-        self.http = HttpClient(Api(base_url=base_url, **api), way)
+        self.http = HttpClient(Api(base_url=base_url, **api), options)

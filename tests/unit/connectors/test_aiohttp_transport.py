@@ -81,7 +81,7 @@ async def opened(rules: AddressRules = LOOPBACK, **options: Any) -> AsyncIterato
 
 def request(server: Server | None, path: str = "/", **fields: Any) -> Request:
     port = 9 if server is None else server.port
-    given = {"method": "GET", "url": f"http://127.0.0.1:{port}{path}", "patience": PATIENCE}
+    given = {"method": "GET", "url": f"http://127.0.0.1:{port}{path}", "timeouts": PATIENCE}
     return Request(**{**given, **fields})
 
 
@@ -174,7 +174,7 @@ async def test_a_packed_bomb_is_cut_at_the_limit() -> None:
 async def test_a_provider_that_says_nothing_is_given_up() -> None:
     async with serving(silent) as server, opened() as transport:
         with pytest.raises(Transient, match=r"did not answer within 0\.05 s"):
-            await transport.send(request(server, patience=Timeouts(total_s=0.05)))
+            await transport.send(request(server, timeouts=Timeouts(total_s=0.05)))
 
 
 async def test_a_body_that_drips_is_given_up() -> None:
@@ -185,7 +185,7 @@ async def test_a_body_that_drips_is_given_up() -> None:
 
     async with serving(drip) as server, opened() as transport:
         with pytest.raises(Transient, match="did not answer within"):
-            await transport.send(request(server, patience=Timeouts(total_s=0.1)))
+            await transport.send(request(server, timeouts=Timeouts(total_s=0.1)))
 
 
 @pytest.mark.parametrize(
@@ -319,14 +319,14 @@ async def test_a_redirect_to_a_peer_is_followed_where_it_is_allowed(allowed: boo
                 redirects=Redirects(hosts=hosts, keep_auth=True),
             )
             clock = ManualClock(START)
-            way = ClientOptions(
+            options = ClientOptions(
                 gate=NotingGate(),
                 transport=transport,
                 access=FakeAccess(),
                 clock=clock,
                 rng=Random(1),
             )
-            client = HttpClient(api, way)
+            client = HttpClient(api, options)
             # When a query is sent, it arrives at the peer whole, with its token, or not at all
             if allowed:
                 answer = await client.post("/q", json={"query": 1})

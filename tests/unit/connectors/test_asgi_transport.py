@@ -78,7 +78,7 @@ def test_an_answer_that_does_not_come_in_time_is_transient_and_the_application_h
 
     async def main(transport: AsgiTransport, clock: VirtualClock, _: Any) -> float:
         with pytest.raises(Transient, match="within 5 s"):
-            await transport.send(request(patience=Timeouts(total_s=5.0)))
+            await transport.send(request(timeouts=Timeouts(total_s=5.0)))
         ended_s = clock.monotonic()
         await clock.sleep(1.0)
         return ended_s
@@ -107,7 +107,7 @@ def test_latency_is_virtual_time() -> None:
 def test_an_answer_that_is_too_large_or_none_at_all_is_refused(app: Any, kind: Any) -> None:
     async def main(transport: AsgiTransport, *_: Any) -> None:
         with pytest.raises(kind):
-            await transport.send(request(patience=Timeouts(bytes_max=10)))
+            await transport.send(request(timeouts=Timeouts(bytes_max=10)))
 
     in_simulation(main, app)
 

@@ -115,12 +115,12 @@ async def test_declared_hosts_may_be_called_by_their_address() -> None:
 
 
 async def test_patience_is_handed_on() -> None:
-    patience = Timeouts(connect_s=1.0, total_s=2.0, bytes_max=3)
-    bench = Bench(patience=patience)
+    timeouts = Timeouts(connect_s=1.0, total_s=2.0, bytes_max=3)
+    bench = Bench(timeouts=timeouts)
 
     await bench.http.get("/x")
 
-    assert bench.transport.requests[0].patience == patience
+    assert bench.transport.requests[0].timeouts == timeouts
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ async def test_patience_is_handed_on() -> None:
     [
         {"base_url": "https://api.example/?a=1"},
         {"tries_max": 0},
-        {"patience": Timeouts(total_s=0)},
+        {"timeouts": Timeouts(total_s=0)},
     ],
 )
 def test_an_api_that_could_never_work_is_refused(wrong: dict[str, Any]) -> None:

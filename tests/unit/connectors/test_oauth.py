@@ -49,20 +49,20 @@ def auth(**fields: Any) -> OAuth2:
     return OAuth2(**{**given, **fields})
 
 
-def around(*answers: Answer) -> tuple[AuthContext, ScriptedTransport]:
+def auth_context(*answers: Answer) -> tuple[AuthContext, ScriptedTransport]:
     transport = ScriptedTransport(*answers)
     return AuthContext(transport=transport, clock=ManualClock(START), rng=Random(1)), transport
 
 
 async def refreshed(said: Answer, **fields: Any) -> tuple[Tokens, ScriptedTransport]:
-    surroundings, transport = around(said)
+    surroundings, transport = auth_context(said)
     return await auth(**fields).refresh(surroundings, Secret("old-r3fresh")), transport
 
 
 async def exchanged(
     answered: dict[str, str] | None = None, said: Any = GIVEN, **fields: Any
 ) -> tuple[Tokens, ScriptedTransport]:
-    surroundings, transport = around(answer(body=said))
+    surroundings, transport = auth_context(answer(body=said))
     tokens = await auth(**fields).exchange(surroundings, answered or {"code": "c0de"}, CONSENT)
     return tokens, transport
 
@@ -102,8 +102,8 @@ def test_only_what_has_a_page_is_for_connecting_on_one() -> None:
 
 async def test_a_token_that_was_handed_over_is_not_renewed() -> None:
     with pytest.raises(AuthExpired):
-        await ApiToken().refresh(around()[0], Secret("x"))
-    assert ApiToken(placement=InQuery("t")).placed(Secret("x")).params == {"t": "x"}
+        await ApiToken().refresh(auth_context()[0], Secret("x"))
+    assert ApiToken(placement=InQuery("t")).place_token(Secret("x")).params == {"t": "x"}
 
 
 # ---- the page ----------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ async def test_the_account_is_read_from_the_first_answer() -> None:
 
 
 async def test_a_user_who_says_no_is_told_so_and_no_request_is_made() -> None:
-    surroundings, transport = around()
+    surroundings, transport = auth_context()
 
     with pytest.raises(Forbidden, match="access_denied"):
         await auth().exchange(surroundings, {"error": "access_denied", "code": "x"}, CONSENT)
@@ -182,7 +182,7 @@ async def test_a_user_who_says_no_is_told_so_and_no_request_is_made() -> None:
 
 @pytest.mark.parametrize("iss", [{}, {"iss": "https://other.example"}])
 async def test_an_answer_of_another_provider_is_refused(iss: dict[str, str]) -> None:
-    surroundings, transport = around()
+    surroundings, transport = auth_context()
 
     with pytest.raises(Forbidden, match="another provider"):
         await auth(issuer="https://www.example").exchange(

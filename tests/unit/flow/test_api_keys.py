@@ -40,11 +40,11 @@ def test_a_key_is_known_by_its_whole_text_and_by_nothing_else(tmp_path: Path) ->
         key, token = await served.keys.make("phone", role=Role.USER, user_id="ada")
         other, others = await served.keys.make("desk", role="admin")
 
-        assert await served.keys.know(token) == key
+        assert await served.keys.verify(token) == key
         assert key.id in token.reveal() and other.role is Role.ADMIN
         mixed = f"hg_{key.id}_{others.reveal().rpartition('_')[2]}"
         for text in ("", "hg_", mixed, token.reveal() + "\n", f" {token.reveal()}"):
-            assert await served.keys.know(Secret(text)) is None
+            assert await served.keys.verify(Secret(text)) is None
         with pytest.raises(InvalidInput):
             await served.keys.list(limit=1001)
 
@@ -59,8 +59,8 @@ def test_a_key_that_was_taken_back_opens_nothing(tmp_path: Path) -> None:
         revoked = await served.keys.revoke(key.id)
 
         assert revoked.revoked_at == world.clock.now()
-        assert await served.keys.know(token) is None
-        assert await served.keys.know(others) is not None
+        assert await served.keys.verify(token) is None
+        assert await served.keys.verify(others) is not None
 
     serving(tmp_path, main)
 
@@ -70,6 +70,6 @@ def test_a_key_of_an_id_that_nobody_has_is_not_known(tmp_path: Path) -> None:
         key, token = await served.keys.make("phone", role=Role.USER, user_id="ada")
         unknown = token.reveal().replace(key.id, f"key_{'0' * 26}")
 
-        assert await served.keys.know(Secret(unknown)) is None
+        assert await served.keys.verify(Secret(unknown)) is None
 
     serving(tmp_path, main)

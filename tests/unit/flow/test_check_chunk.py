@@ -100,9 +100,7 @@ def test_so_many_events_are_taken_and_no_more() -> None:
 
     check_chunk(Chunk(events=most), JOB)
 
-    assert problem(Chunk(events=[*most, event()])) == (
-        "events: there are 101; put them into at most 100"
-    )
+    assert problem(Chunk(events=[*most, event()])) == ("events: there are 101; use at most 100")
 
 
 def test_an_event_has_a_type() -> None:
@@ -117,8 +115,8 @@ def test_an_event_has_a_type() -> None:
         ([1], "is a list; write a dict"),
         ("pages", "is a str; write a dict"),
         ({"at": object()}, "cannot be written as JSON: "),
-        ({"note": "a\x00b"}, "must not hold the character NUL"),
-        ({"note": "x" * EVENT_BYTES_MAX}, "is 8,203 bytes of JSON; at most 8,192 are taken"),
+        ({"note": "a\x00b"}, "must not contain the character NUL"),
+        ({"note": "x" * EVENT_BYTES_MAX}, "is 8,203 bytes of JSON; at most 8,192 are allowed"),
     ],
 )
 def test_an_event_s_data_is_a_small_json_object(data: object, said: str) -> None:
@@ -173,8 +171,8 @@ def test_a_mark_is_any_small_json_value(mark: object) -> None:
     ("mark", "said"),
     [
         (object(), "cannot be written as JSON: "),
-        ("a\x00", "must not hold the character NUL"),
-        ("x" * HIGH_WATER_BYTES_MAX, "is 8,194 bytes of JSON; at most 8,192 are taken"),
+        ("a\x00", "must not contain the character NUL"),
+        ("x" * HIGH_WATER_BYTES_MAX, "is 8,194 bytes of JSON; at most 8,192 are allowed"),
     ],
 )
 def test_what_is_no_mark_is_refused(mark: object, said: str) -> None:

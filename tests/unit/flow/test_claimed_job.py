@@ -29,7 +29,7 @@ def reading(
             with held.interruptible(seconds=60):
                 await (read() if read else clock.sleep(10))
         except Interrupted as interrupted:
-            return f"interrupted: {interrupted.why.value}"
+            return f"interrupted: {interrupted.reason.value}"
         await clock.sleep(10)
         return "written"
 
@@ -43,27 +43,27 @@ def test_a_chunk_that_nobody_interrupts_is_written() -> None:
     assert run(main) == "written"
 
 
-@pytest.mark.parametrize("why", Interrupt)
-def test_an_interrupt_before_the_chunk_keeps_it_from_being_read(why: Interrupt) -> None:
+@pytest.mark.parametrize("reason", Interrupt)
+def test_an_interrupt_before_the_chunk_keeps_it_from_being_read(reason: Interrupt) -> None:
     async def main(loop: SimulationLoop) -> tuple[str, float]:
         held = holding()
-        held.interrupt(why)
+        held.interrupt(reason)
         return await reading(held, VirtualClock(loop)), loop.time()
 
-    assert run(main) == (f"interrupted: {why.value}", 0.0)
+    assert run(main) == (f"interrupted: {reason.value}", 0.0)
 
 
-@pytest.mark.parametrize("why", Interrupt)
+@pytest.mark.parametrize("reason", Interrupt)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_interrupt_during_the_chunk_cuts_it_short(why: Interrupt, seed: int | None) -> None:
+def test_an_interrupt_during_the_chunk_cuts_it_short(reason: Interrupt, seed: int | None) -> None:
     async def main(loop: SimulationLoop) -> tuple[str, float]:
         held, clock = holding(), VirtualClock(loop)
         task = reading(held, clock)
         await clock.sleep(3)
-        held.interrupt(why)
+        held.interrupt(reason)
         return await task, loop.time()
 
-    assert run(main, seed=seed) == (f"interrupted: {why.value}", 3.0)
+    assert run(main, seed=seed) == (f"interrupted: {reason.value}", 3.0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -241,4 +241,4 @@ def test_a_source_that_fails_is_heard_though_an_interrupt_came_before() -> None:
 
 def test_an_interrupt_says_why() -> None:
     assert str(Interrupted(Interrupt.LOST)) == "lost"
-    assert Interrupted(Interrupt.LOST).why is Interrupt.LOST
+    assert Interrupted(Interrupt.LOST).reason is Interrupt.LOST

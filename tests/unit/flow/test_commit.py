@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from headgate.flow.commit import (
     REFUSED_LENGTH_MAX,
-    chunk_done,
-    day_given_up,
-    nothing_to_do,
+    commit_chunk,
+    give_up_day,
+    succeed_without_work,
 )
 from headgate.model.job import Job, JobParams, Mode, Progress, Reason, Summary
 from headgate.model.record import ChunkEvent, Coverage, Record
@@ -40,7 +40,7 @@ def history(day: str, **fields: object) -> Job:
 def test_a_page_with_more_to_come_moves_the_cursor_and_keeps_the_claim() -> None:
     chunk = Chunk(records=RECORDS, cursor={"page": 2})
 
-    made, work = chunk_done(paging(), chunk, slice_over=False)
+    made, work = commit_chunk(paging(), chunk, slice_over=False)
 
     assert made.edge.name is JobEdge.ADVANCE
     assert (made.after.cursor, made.after.steps) == ({"page": 2}, 1)
@@ -50,7 +50,7 @@ def test_a_page_with_more_to_come_moves_the_cursor_and_keeps_the_claim() -> None
 
 
 def test_at_the_end_of_its_slice_a_job_goes_back_in_line() -> None:
-    made, _ = chunk_done(paging(), Chunk(cursor="p2"), slice_over=True)
+    made, _ = commit_chunk(paging(), Chunk(cursor="p2"), slice_over=True)
 
     assert made.edge.name is JobEdge.REST
     assert made.after.state is JobState.PENDING
@@ -60,7 +60,7 @@ def test_at_the_end_of_its_slice_a_job_goes_back_in_line() -> None:
 def test_the_last_page_ends_the_job_and_keeps_the_cursor_for_the_next_run(slice_over: bool) -> None:
     job = paging(cursor="p1", summary=Summary(chunks=1, records=5))
 
-    made, work = chunk_done(job, Chunk(records=RECORDS), slice_over=slice_over)
+    made, work = commit_chunk(job, Chunk(records=RECORDS), slice_over=slice_over)
 
     assert (made.after.state, made.after.reason) == (JobState.SUCCESS, Reason.DONE)
     assert made.after.cursor == "p1"
@@ -71,7 +71,9 @@ def test_the_last_page_ends_the_job_and_keeps_the_cursor_for_the_next_run(slice_
 def test_what_the_source_tells_is_stored_with_the_chunk() -> None:
     told = [ChunkEvent("batch_complete", {"pages": 20})]
 
-    _, work = chunk_done(paging(), Chunk(events=told, cursor="p2"), WriteResult(), slice_over=False)
+    _, work = commit_chunk(
+        paging(), Chunk(events=told, cursor="p2"), WriteResult(), slice_over=False
+    )
 
     assert work == ChunkWork(records=(), coverage=None, events=told)
 
@@ -80,7 +82,7 @@ def test_what_the_source_counts_is_added_to_what_it_counted_before() -> None:
     job = paging(summary=Summary(chunks=1, counts={"seen": 5, "skipped": 2}))
     chunk = Chunk(counts={"skipped": 3, "renamed": 0}, cursor="p2")
 
-    made, _ = chunk_done(job, chunk, slice_over=False)
+    made, _ = commit_chunk(job, chunk, slice_over=False)
 
     assert made.after.summary.counts == {"seen": 5, "skipped": 5, "renamed": 0}
     assert job.summary.counts == {"seen": 5, "skipped": 2}
@@ -91,7 +93,7 @@ def test_what_the_source_counts_is_added_to_what_it_counted_before() -> None:
 
 @pytest.mark.parametrize("mark", ["2026-01-03T00:00:00Z", 1767398400000, 0, "", [3, "c"]])
 def test_a_mark_that_the_source_names_is_the_job_s(mark: object) -> None:
-    made, _ = chunk_done(
+    made, _ = commit_chunk(
         paging(high_water="old"), Chunk(high_water=mark, cursor="p2"), slice_over=True
     )
 
@@ -100,7 +102,7 @@ def test_a_mark_that_the_source_names_is_the_job_s(mark: object) -> None:
 
 @pytest.mark.parametrize("cursor", ["p2", None])
 def test_a_chunk_without_a_mark_leaves_it_where_it_was(cursor: str | None) -> None:
-    made, _ = chunk_done(paging(high_water=7), Chunk(cursor=cursor), slice_over=False)
+    made, _ = commit_chunk(paging(high_water=7), Chunk(cursor=cursor), slice_over=False)
 
     assert made.after.high_water == 7
 
@@ -110,11 +112,11 @@ def test_a_refused_record_stops_the_mark_before_its_chunk(before: object) -> Non
     # Given a chunk of which a record is refused
     chunk = Chunk(records=RECORDS, high_water=8, cursor="p2")
     refused = WriteResult(refused=[Refusal("a", "too long")])
-    made, _ = chunk_done(paging(high_water=before), chunk, refused, slice_over=False)
+    made, _ = commit_chunk(paging(high_water=before), chunk, refused, slice_over=False)
     assert made.after.high_water == before
 
     # When the next ones are taken whole
-    made, _ = chunk_done(made.after, Chunk(high_water=9), WriteResult(), slice_over=False)
+    made, _ = commit_chunk(made.after, Chunk(high_water=9), WriteResult(), slice_over=False)
 
     # Then the mark still stands where it stood
     assert made.after.state is JobState.SUCCESS
@@ -124,26 +126,26 @@ def test_a_refused_record_stops_the_mark_before_its_chunk(before: object) -> Non
 def test_a_day_given_up_stops_the_mark() -> None:
     # Given a job whose second day is given up
     job = history("2026-01-03")
-    read, _ = chunk_done(job, Chunk(high_water="third"), slice_over=False)
-    gap, _ = day_given_up(read.after, "Transient: x")
+    read, _ = commit_chunk(job, Chunk(high_water="third"), slice_over=False)
+    gap, _ = give_up_day(read.after, "Transient: x")
     assert gap.after.high_water == "third"
 
     # When the last day is read
-    made, _ = chunk_done(gap.after, Chunk(high_water="first"), slice_over=False)
+    made, _ = commit_chunk(gap.after, Chunk(high_water="first"), slice_over=False)
 
     # Then the mark has not moved past the gap
     assert (made.after.state, made.after.high_water) == (JobState.SUCCESS, "third")
 
 
 def test_the_last_day_given_up_leaves_the_mark() -> None:
-    made, _ = day_given_up(history("2026-01-01", high_water="second"), "Transient: x")
+    made, _ = give_up_day(history("2026-01-01", high_water="second"), "Transient: x")
 
     assert (made.after.state, made.after.high_water) == (JobState.SUCCESS, "second")
 
 
 @pytest.mark.parametrize("cursor", [0, "", False, [], {}])
 def test_an_empty_cursor_is_still_a_cursor(cursor: object) -> None:
-    made, _ = chunk_done(paging(), Chunk(cursor=cursor), slice_over=False)
+    made, _ = commit_chunk(paging(), Chunk(cursor=cursor), slice_over=False)
 
     assert made.after.state is JobState.RUNNING
     assert made.after.cursor == cursor
@@ -152,7 +154,7 @@ def test_an_empty_cursor_is_still_a_cursor(cursor: object) -> None:
 def test_records_that_went_to_a_destination_are_counted_but_not_stored() -> None:
     chunk = Chunk(records=RECORDS, cursor="p2")
 
-    made, work = chunk_done(paging(), chunk, WriteResult(), slice_over=False)
+    made, work = commit_chunk(paging(), chunk, WriteResult(), slice_over=False)
 
     assert work.records == ()
     assert made.after.summary == Summary(chunks=1, records=2, delivered=2)
@@ -162,7 +164,7 @@ def test_receipts_and_what_is_to_be_kept_are_stored_where_there_is_a_destination
     receipt, kept = Record("a", {"there": 1}), Record("day", {"steps": 2})
     chunk = Chunk(records=RECORDS, kept=[kept], cursor="p2")
 
-    _, work = chunk_done(paging(), chunk, WriteResult(receipts=[receipt]), slice_over=False)
+    _, work = commit_chunk(paging(), chunk, WriteResult(receipts=[receipt]), slice_over=False)
 
     assert work.records == (receipt, kept)
 
@@ -170,7 +172,7 @@ def test_receipts_and_what_is_to_be_kept_are_stored_where_there_is_a_destination
 def test_what_a_destination_refused_is_counted_and_told_with_its_day() -> None:
     refused = [Refusal("a", "the file is empty"), Refusal("b", "too long: " + 600 * "x")]
 
-    made, work = chunk_done(
+    made, work = commit_chunk(
         history("2026-01-03"),
         Chunk(records=RECORDS),
         WriteResult(refused=refused),
@@ -188,7 +190,7 @@ def test_what_a_destination_refused_is_counted_and_told_with_its_day() -> None:
 def test_a_day_that_only_has_something_to_keep_is_held() -> None:
     chunk = Chunk(kept=[Record("day", {"steps": 2})])
 
-    made, work = chunk_done(history("2026-01-03"), chunk, WriteResult(), slice_over=False)
+    made, work = commit_chunk(history("2026-01-03"), chunk, WriteResult(), slice_over=False)
 
     assert made.after.summary.days_held == 1
     assert work.coverage is not None
@@ -199,7 +201,7 @@ def test_a_plan_leads_over_the_days_that_are_held() -> None:
     plan = ((LAST, LAST), (FIRST, FIRST))
     job = history("2026-01-03", params=JobParams(plan=plan))
 
-    made, _ = chunk_done(job, Chunk(records=RECORDS), slice_over=False)
+    made, _ = commit_chunk(job, Chunk(records=RECORDS), slice_over=False)
 
     assert made.after.cursor == "2026-01-01"
     assert made.after.progress == Progress(done=1, total=2, at="2026-01-01")
@@ -208,7 +210,7 @@ def test_a_plan_leads_over_the_days_that_are_held() -> None:
 def test_a_job_with_nothing_to_read_is_done() -> None:
     job = replace(history("2026-01-03", params=JobParams(plan=())), cursor=None)
 
-    made = nothing_to_do(job)
+    made = succeed_without_work(job)
 
     assert made.after.state is JobState.SUCCESS
     assert made.after.progress == Progress(done=0, total=0)
@@ -217,7 +219,7 @@ def test_a_job_with_nothing_to_read_is_done() -> None:
 def test_without_word_from_the_source_progress_counts_records() -> None:
     job = paging(summary=Summary(records=40))
 
-    made, _ = chunk_done(job, Chunk(records=RECORDS, cursor="x"), slice_over=True)
+    made, _ = commit_chunk(job, Chunk(records=RECORDS, cursor="x"), slice_over=True)
 
     assert made.after.progress == Progress(done=42)
 
@@ -225,7 +227,7 @@ def test_without_word_from_the_source_progress_counts_records() -> None:
 def test_the_source_s_own_progress_is_taken() -> None:
     progress = Progress(done=3, total=9, at="page 3")
 
-    made, _ = chunk_done(paging(), Chunk(cursor="x", progress=progress), slice_over=True)
+    made, _ = commit_chunk(paging(), Chunk(cursor="x", progress=progress), slice_over=True)
 
     assert made.after.progress == progress
 
@@ -242,7 +244,7 @@ def test_the_source_s_own_progress_is_taken() -> None:
 def test_a_finished_job_shows_its_work_as_complete(told: Progress | None, shown: Progress) -> None:
     chunk = Chunk(records=RECORDS, progress=told)
 
-    made, _ = chunk_done(paging(), chunk, slice_over=False)
+    made, _ = commit_chunk(paging(), chunk, slice_over=False)
 
     assert made.after.progress == shown
     assert made.after.progress.percent in (None, 100.0)
@@ -254,7 +256,7 @@ def test_a_finished_job_shows_its_work_as_complete(told: Progress | None, shown:
 def test_a_day_with_records_is_held_and_the_day_before_comes_next() -> None:
     job = history("2026-01-03")
 
-    made, work = chunk_done(job, Chunk(records=RECORDS), slice_over=False)
+    made, work = commit_chunk(job, Chunk(records=RECORDS), slice_over=False)
 
     assert made.edge.name is JobEdge.ADVANCE
     assert made.after.cursor == "2026-01-02"
@@ -265,14 +267,14 @@ def test_a_day_with_records_is_held_and_the_day_before_comes_next() -> None:
 
 
 def test_a_day_without_records_is_empty_not_missing() -> None:
-    made, work = chunk_done(history("2026-01-03"), Chunk(), slice_over=False)
+    made, work = commit_chunk(history("2026-01-03"), Chunk(), slice_over=False)
 
     assert made.after.summary == Summary(chunks=1, days_empty=1)
     assert work.coverage == Coverage(day=LAST, status=DayStatus.EMPTY, records=0)
 
 
 def test_the_first_day_ends_the_job_and_stays_its_cursor() -> None:
-    made, _ = chunk_done(history("2026-01-01"), Chunk(), slice_over=False)
+    made, _ = commit_chunk(history("2026-01-01"), Chunk(), slice_over=False)
 
     assert made.after.state is JobState.SUCCESS
     assert made.after.cursor == "2026-01-01"
@@ -282,7 +284,7 @@ def test_the_first_day_ends_the_job_and_stays_its_cursor() -> None:
 def test_history_takes_neither_cursor_nor_progress_from_the_source() -> None:
     chunk = Chunk(cursor="elsewhere", progress=Progress(done=99, total=99))
 
-    made, _ = chunk_done(history("2026-01-03"), chunk, slice_over=False)
+    made, _ = commit_chunk(history("2026-01-03"), chunk, slice_over=False)
 
     assert made.after.cursor == "2026-01-02"
     assert made.after.progress.done == 1
@@ -291,7 +293,7 @@ def test_history_takes_neither_cursor_nor_progress_from_the_source() -> None:
 def test_a_day_is_covered_also_where_its_records_went_elsewhere() -> None:
     chunk = Chunk(records=RECORDS)
 
-    _, work = chunk_done(history("2026-01-03"), chunk, WriteResult(), slice_over=False)
+    _, work = commit_chunk(history("2026-01-03"), chunk, WriteResult(), slice_over=False)
 
     assert work.records == ()
     assert work.coverage == Coverage(day=LAST, status=DayStatus.HELD, records=2)
@@ -300,7 +302,7 @@ def test_a_day_is_covered_also_where_its_records_went_elsewhere() -> None:
 def test_a_day_given_up_becomes_a_gap_and_the_job_goes_on() -> None:
     job = history("2026-01-03", pauses=3, summary=Summary(errors=4))
 
-    made, work = day_given_up(job, "Transient: x")
+    made, work = give_up_day(job, "Transient: x")
 
     assert (made.after.state, made.event) == (JobState.PENDING, "day_failed")
     assert made.after.cursor == "2026-01-02"
@@ -311,7 +313,7 @@ def test_a_day_given_up_becomes_a_gap_and_the_job_goes_on() -> None:
 
 
 def test_a_gap_on_the_first_day_ends_the_job_with_gaps() -> None:
-    made, _ = day_given_up(history("2026-01-01"), "Transient: x")
+    made, _ = give_up_day(history("2026-01-01"), "Transient: x")
 
     assert (made.after.state, made.after.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
     assert made.after.progress.percent == 100.0
@@ -320,7 +322,7 @@ def test_a_gap_on_the_first_day_ends_the_job_with_gaps() -> None:
 def test_a_gap_somewhere_is_told_at_the_end() -> None:
     job = history("2026-01-01", summary=Summary(days_failed=1))
 
-    made, _ = chunk_done(job, Chunk(), slice_over=False)
+    made, _ = commit_chunk(job, Chunk(), slice_over=False)
 
     assert made.after.reason is Reason.DONE_WITH_GAPS
 
@@ -339,10 +341,10 @@ def test_a_whole_history_accounts_for_each_of_its_days_once(days: list[str]) -> 
     for number, kind in enumerate(days, 1):
         assert job.state is not JobState.SUCCESS
         if kind == "given up":
-            made, work = day_given_up(job, "Transient: x")
+            made, work = give_up_day(job, "Transient: x")
         else:
             chunk = Chunk(records=RECORDS if kind == "held" else ())
-            made, work = chunk_done(job, chunk, slice_over=False)
+            made, work = commit_chunk(job, chunk, slice_over=False)
         job = made.after
         covered.append(work.coverage.day if work.coverage else None)
         assert job.steps == number

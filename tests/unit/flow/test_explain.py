@@ -93,10 +93,10 @@ ASK = f"so we stopped. {SAFE} Ask support, and give them the support code."
     [
         (Reason.QUEUED, f"Scheduled to start {THEN}."),
         (Reason.RETRYING, f"The last try failed; trying again {THEN}."),
-        (Reason.RATE_LIMITED, f"fitbit lets us do only so much at a time; going on {THEN}."),
+        (Reason.RATE_LIMITED, f"fitbit limits how much we may request; going on {THEN}."),
         (Reason.DEFERRED, f"Waiting for fitbit; going on {THEN}."),
         (Reason.RESCUED, f"We were interrupted; starting again {THEN}."),
-        (Reason.PROBE, "Waiting for a worker to try whether fitbit has recovered."),
+        (Reason.PROBE, "Waiting for a worker to test whether fitbit has recovered."),
     ],
 )
 def test_a_pending_job_says_what_it_waits_for(reason: Reason, said: str) -> None:
@@ -311,7 +311,7 @@ HISTORY: dict[str, Any] = {
             JobState.SUCCESS,
             Reason.DONE,
             {"progress": Progress(done=0, total=0)},
-            "Done: every day was held already.",
+            "Done: every day was imported already.",
         ),
         (
             JobState.SUCCESS,
@@ -353,7 +353,7 @@ def running(*syncs: str, lanes: tuple[Lane, ...] = tuple(Lane)) -> Worker:
     ("workers", "missing"),
     [
         ([], "no worker is running"),
-        ([running("other")], "no running worker knows the sync 'history'"),
+        ([running("other")], "no running worker has the sync 'history'"),
         ([running("history", lanes=(Lane.HOT,))], "no running worker serves the cold lane"),
         ([running("other"), running("history")], None),
         (None, None),
@@ -370,7 +370,7 @@ def test_a_job_that_no_worker_can_run_says_so(
     if missing is None:
         assert said == "Waiting for a worker."
     else:
-        assert said.startswith("Waiting for a worker, and none is running that can do this.")
+        assert said.startswith("Waiting for a worker: no worker that can do this is running.")
 
 
 @pytest.mark.parametrize("state", [each for each in JobState if each is not JobState.PENDING])

@@ -44,7 +44,7 @@ class Flaky(MemoryLimiter):
     async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         self.asked.append(ask)
         if self.away:
-            return Unreachable(said="connection refused")
+            return Unreachable(error="connection refused")
         return await super().acquire(budget, ask, grant_id=grant_id)
 
     async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
@@ -60,11 +60,11 @@ class Flaky(MemoryLimiter):
         self._reach()
         await super().observe(budget, ask, grant, counts)
 
-    async def refused(
+    async def close_budget(
         self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         self._reach()
-        return await super().refused(budget, ask, retry_after_s=retry_after_s)
+        return await super().close_budget(budget, ask, retry_after_s=retry_after_s)
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         self._reach()
@@ -125,7 +125,7 @@ async def test_every_retry_asks_again_and_says_that_it_is_one(site: Site) -> Non
 async def test_a_source_is_told_what_is_left(site: Site) -> None:
     async with site.gate().request() as passage:
         assert passage.remaining == 49
-        await passage.saw({"15min": 40})
+        await passage.observe_counts({"15min": 40})
     async with site.gate().request() as passage:
         assert passage.remaining == 9
 
@@ -147,8 +147,8 @@ async def test_a_429_that_the_limiter_cannot_be_told_still_puts_the_job_off(site
         site.limiter.away = True
 
         # When the provider refuses the request
-        error = await passage.refused()
-        told = await passage.refused(retry_after_s=7200)
+        error = await passage.close_budget()
+        told = await passage.close_budget(retry_after_s=7200)
 
     # Then the job waits as it would, and its attempts are left alone: this is no failure
     assert isinstance(error, RateLimited)
@@ -164,7 +164,7 @@ async def test_a_429_that_the_limiter_cannot_be_told_still_puts_the_job_off(site
 async def test_counts_and_slots_that_cannot_be_told_are_no_failure(site: Site) -> None:
     async with site.gate().request() as passage:
         site.limiter.away = True
-        await passage.saw({"15min": 5})
+        await passage.observe_counts({"15min": 5})
 
 
 async def test_the_share_goes_on_whatever_everybody_has_used(site: Site) -> None:
@@ -172,7 +172,7 @@ async def test_the_share_goes_on_whatever_everybody_has_used(site: Site) -> None
     site.limiter.away = True
     for _ in range(5):
         async with site.gate().request(essential=True) as passage:
-            await passage.saw({"15min": 40, "day": 200})
+            await passage.observe_counts({"15min": 40, "day": 200})
 
     # Then the whole share was there, a tenth, and then nothing
     with pytest.raises(BudgetSpent):
@@ -183,7 +183,7 @@ async def test_the_share_ends_when_the_provider_says_that_nothing_is_left(site: 
     # Given a limiter that is away, and a provider that tells that the day is spent
     site.limiter.away = True
     async with site.gate().request(essential=True) as passage:
-        await passage.saw({"15min": 3, "day": 300})
+        await passage.observe_counts({"15min": 3, "day": 300})
 
     # Then nothing more is sent until midnight
     with pytest.raises(BudgetSpent) as caught:
@@ -256,8 +256,8 @@ async def test_without_a_budget_a_429_waits_as_told_within_reason(
     site: Site, retry_after_s: float | None, waits_s: float
 ) -> None:
     async with site.gate(None).request() as passage:
-        await passage.saw({"15min": 5})
-        error = await passage.refused(retry_after_s)
+        await passage.observe_counts({"15min": 5})
+        error = await passage.close_budget(retry_after_s)
 
     assert error.after == timedelta(seconds=waits_s)
     assert passage.remaining is None

@@ -113,7 +113,7 @@ async def test_a_lost_claim_is_counted_once_whoever_finds_it() -> None:
 
     # When a settle finds the first, the heartbeat the others, and then a settle one of these
     claims.lose(first)
-    await claims.keep()
+    await claims.extend()
     claims.lose(second)
     claims.drop(third)
 

@@ -35,9 +35,9 @@ class Api:
         self.auth = auth
         self.ways: list[ClientOptions] = []
 
-    def open_http(self, way: ClientOptions) -> Http:
-        self.ways.append(way)
-        return cast(Http, way)
+    def open_http(self, options: ClientOptions) -> Http:
+        self.ways.append(options)
+        return cast(Http, options)
 
     async def read(self, ctx: Context) -> Chunk:
         raise AssertionError("nothing is read to open the API")
@@ -67,9 +67,9 @@ async def test_a_provider_that_lets_everybody_in_needs_no_credentials() -> None:
 
     api = await opened(source, "connection_1")
 
-    [way] = source.ways
-    assert cast(object, api) is way
-    assert (way.access, way.transport) == (None, TRANSPORT)
+    [options] = source.ways
+    assert cast(object, api) is options
+    assert (options.access, options.transport) == (None, TRANSPORT)
 
 
 async def test_a_job_that_names_no_connection_is_not_let_in() -> None:

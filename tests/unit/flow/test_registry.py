@@ -101,7 +101,7 @@ def test_an_api_that_says_too_little_of_itself_is_refused() -> None:
         title = "Half a provider"
         auth = None
 
-        def open_http(self, way: object) -> object: ...
+        def open_http(self, options: object) -> object: ...
 
     with pytest.raises(InvalidInput, match="lacks budget, ports"):
         Sync(name="half", source=Reach("half"))
@@ -174,7 +174,7 @@ def test_collections_are_found_by_name_and_shared() -> None:
 def test_two_collections_of_one_name_that_differ_are_refused(other: dict[str, Any]) -> None:
     unlike = Collection(name="strava.streams", **other)
 
-    with pytest.raises(InvalidInput, match="twice, and not alike") as caught:
+    with pytest.raises(InvalidInput, match="twice, with differences") as caught:
         Registry(
             Sync(name=name, source=SOURCE, collections=[each])
             for name, each in (("live", STREAMS), ("rest", unlike))
@@ -225,7 +225,7 @@ def test_two_budgets_of_one_provider_are_refused() -> None:
         Sync(name="out", source=SOURCE, destination=Limited("strava", other)),
     ]
 
-    with pytest.raises(InvalidInput, match="not alike") as caught:
+    with pytest.raises(InvalidInput, match="with differences") as caught:
         Registry(syncs)
 
     assert caught.value.field == "strava.budget"

@@ -26,7 +26,7 @@ def store(database: Database) -> SqlConnections:
 async def test_a_ciphertext_from_another_row_is_not_carried_over(store: SqlConnections) -> None:
     # Given somebody who copied one user's tokens into another's row
     first, second = await fill_connections(store, 2, vault("k1"))
-    stolen = (await store.linked(first, user_id="ada")).sealed
+    stolen = (await store.get_sealed(first, user_id="ada")).sealed
     assert await store.renew(second, Renewal(sealed=stolen, expires_at=START), version=1)
 
     done = await rekey(store, vault("k2", "k1"))

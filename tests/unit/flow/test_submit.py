@@ -53,7 +53,7 @@ class Uploads:
     ports = frozenset({443})
     auth = ApiToken()
 
-    def open_http(self, way: ClientOptions) -> Http:
+    def open_http(self, options: ClientOptions) -> Http:
         raise AssertionError("nothing is opened to submit a job")
 
     async def write(self, batch: Batch) -> None:
@@ -70,7 +70,7 @@ class Recorder:
         self.plans: dict[str, str] = {}
         self.announced: list[str] = []
 
-    async def brought(self, new: NewJob) -> list[CoverageRow]:
+    async def covered_days(self, new: NewJob) -> list[CoverageRow]:
         return self.known
 
     async def plan_of(self, user_id: str) -> str | None:

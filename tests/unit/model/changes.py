@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from headgate.model import change
-from headgate.model.change import JOBS, ChunkResult, JobChange, LockedJob, redirect
+from headgate.model.change import JOBS, ChunkResult, JobChange, LockedJob, apply_requests
 from headgate.model.job import Job, Progress, Reason, Summary
 from headgate.model.states import JobState
 from tests.unit.values import NOW
@@ -99,7 +99,7 @@ def locked(row: Job, **differs: Any) -> LockedJob:
 
 def meet(made: JobChange, state: JobState, *, pause_requested: bool) -> JobChange | None:
     """What becomes of the change where the row is as it was read, but for these two."""
-    return redirect(made, locked(made.before, state=state, pause_requested=pause_requested))
+    return apply_requests(made, locked(made.before, state=state, pause_requested=pause_requested))
 
 
 def fence_holds(row: Job, made: JobChange) -> bool:
@@ -111,5 +111,5 @@ def fence_holds(row: Job, made: JobChange) -> bool:
 
 def apply(row: Job, made: JobChange) -> Job | None:
     """The row after the change, or None where the race was lost."""
-    settled = JOBS.settled(made, locked(row))
+    settled = JOBS.apply(made, locked(row))
     return None if settled is None else settled[1]

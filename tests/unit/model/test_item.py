@@ -102,7 +102,7 @@ def is_due(item: Item) -> bool:
 def applied(row: Item, made: ItemChange) -> Item | None:
     """The guarded write without a database."""
     locked = LockedRow(state=row.state, token=row.token, lease_until=row.lease_until, now=NOW)
-    settled = ITEMS.settled(made, locked)
+    settled = ITEMS.apply(made, locked)
     return None if settled is None else settled[1]
 
 
@@ -280,7 +280,7 @@ def test_what_has_no_id_at_the_provider_cannot_be_reset() -> None:
 
 def test_an_id_appears_once() -> None:
     assert change.appear(unknown(), "ext_9").after.external_id == "ext_9"
-    with pytest.raises(IllegalTransition, match="all along"):
+    with pytest.raises(IllegalTransition, match="already has an id"):
         change.appear(make_item(state=ItemState.UNAVAILABLE, next_attempt_at=None), "ext_9")
 
 
@@ -303,15 +303,17 @@ def test_equal_data_makes_equal_documents() -> None:
     assert Document.of_json([]).attributes == {}
 
 
-@pytest.mark.parametrize("said", ["text/plain; charset=utf-8", "application/vnd.a+json"])
-def test_a_media_type_is_as_http_writes_it(said: str) -> None:
-    assert Document(media_type=said, body=b"").media_type == said
+@pytest.mark.parametrize("media_type", ["text/plain; charset=utf-8", "application/vnd.a+json"])
+def test_a_media_type_is_as_http_writes_it(media_type: str) -> None:
+    assert Document(media_type=media_type, body=b"").media_type == media_type
 
 
-@pytest.mark.parametrize("said", ["", "json", "a/", "/b", "a/b\r\nx: y", "a b/c", "a/" + "b" * 99])
-def test_what_is_no_media_type_is_refused_by_name(said: str) -> None:
+@pytest.mark.parametrize(
+    "media_type", ["", "json", "a/", "/b", "a/b\r\nx: y", "a b/c", "a/" + "b" * 99]
+)
+def test_what_is_no_media_type_is_refused_by_name(media_type: str) -> None:
     with pytest.raises(Malformed, match="media_type: "):
-        Document(media_type=said, body=b"")
+        Document(media_type=media_type, body=b"")
 
 
 def test_attributes_are_small() -> None:

@@ -39,7 +39,7 @@ def locked(**differs: object) -> LockedRow:
 
 
 def test_a_change_that_holds_writes_what_all_leased_types_have() -> None:
-    settled = PLAIN.settled(released(), locked())
+    settled = PLAIN.apply(released(), locked())
 
     assert settled is not None
     row = settled[1]
@@ -53,14 +53,14 @@ def test_a_change_that_holds_writes_what_all_leased_types_have() -> None:
     ids=["a newer claim", "an older claim", "another state"],
 )
 def test_a_change_of_another_claim_or_state_has_lost(differs: dict[str, object]) -> None:
-    assert PLAIN.settled(released(), locked(**differs)) is None
+    assert PLAIN.apply(released(), locked(**differs)) is None
 
 
 def test_a_lease_that_was_extended_has_not_run_out() -> None:
     seen = released(lease_seen=CLAIMED.lease_until)
 
-    assert PLAIN.settled(seen, locked()) is not None
-    assert PLAIN.settled(seen, locked(lease_until=NOW + 2 * LEASE)) is None
+    assert PLAIN.apply(seen, locked()) is not None
+    assert PLAIN.apply(seen, locked(lease_until=NOW + 2 * LEASE)) is None
 
 
 def test_a_row_that_was_read_later_tells_whether_it_is_what_the_change_made() -> None:

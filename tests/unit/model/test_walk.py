@@ -107,12 +107,12 @@ def tried(before: Job, name: str, *, read: Job) -> Job | None:
 
 
 def _legal(row: Job, made: JobChange) -> bool:
-    redirects = not made.asks and made.edge.name in REDIRECTS
+    redirects = not made.is_request and made.edge.name in REDIRECTS
     return (row.state is JobState.CANCELLING and redirects) or row.state in made.edge.sources
 
 
 def _check_redirect(before: Job, made: JobChange, after: Job) -> None:
-    redirects = not made.asks and made.edge.name in REDIRECTS
+    redirects = not made.is_request and made.edge.name in REDIRECTS
     if before.state is JobState.CANCELLING and redirects:
         assert (after.state, after.reason) == (JobState.CANCELLED, Reason.CANCELLED)
     elif before.pause_requested and (redirects or _runs_again(before, made)):

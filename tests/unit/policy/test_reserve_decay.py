@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
-from headgate.flow.gate import PATIENCE_S
+from headgate.flow.gate import WAIT_S_MAX
 from headgate.model.budget import Budget, Exhausted, Granted, Limit, Scope, to_ms
 from headgate.model.job import Lane
 from headgate.policy import spending
@@ -71,7 +71,7 @@ def play(times: list[int], *, decay: bool) -> Outcome:
             outcome.live += 1
             if isinstance(answer, Exhausted):
                 outcome.waited += 1
-                outcome.put_off += answer.wait_s > PATIENCE_S[Lane.HOT]
+                outcome.put_off += answer.wait_s > WAIT_S_MAX[Lane.HOT]
     return outcome
 
 

@@ -201,7 +201,7 @@ def test_backfill_that_finds_a_rolling_window_spent_waits_for_the_reserve_too() 
     answer = refusal(budget, ledgers, now + 1000, COLD)
 
     # Then it is told when both are out, and not when the first is: one must remain
-    assert answer.why is RefusalReason.SPENT
+    assert answer.reason is RefusalReason.SPENT
     assert isinstance(take(budget, ledgers, to_ms(answer.until), COLD), Granted)
 
 
@@ -219,7 +219,7 @@ def test_a_refusal_counts_nothing(
     # Then every ledger is as it was, but for the note that something was refused
     notes = 0
     for scope, ledger in ledgers.items():
-        notes += count_of(ledger, answer.why) - count_of(before[scope], answer.why)
+        notes += count_of(ledger, answer.reason) - count_of(before[scope], answer.reason)
         before[scope].refusals = ledger.refusals
         assert ledger == before[scope]
     assert notes == 1
@@ -281,7 +281,7 @@ def test_backfill_is_refused_exactly_when_less_than_the_reserve_would_remain(
         passes = left > 0 if lane is Lane.HOT else left - 1 >= reserve
         assert isinstance(answer, Granted) == passes
         if isinstance(answer, Exhausted):
-            assert answer.why is (RefusalReason.SPENT if left == 0 else RefusalReason.RESERVE)
+            assert answer.reason is (RefusalReason.SPENT if left == 0 else RefusalReason.RESERVE)
         left -= passes
 
 
@@ -301,7 +301,7 @@ def test_backfill_is_paced_by_the_seeds_formula_over_what_is_left(now: int, befo
     seconds_left = (QUARTER_MS - now % QUARTER_MS) / 1000
     assert first.remaining == 99 - before
     expected_s = max(1.0, seconds_left / first.remaining)
-    assert second.why is RefusalReason.PACE
+    assert second.reason is RefusalReason.PACE
     assert expected_s - 0.001 < second.wait_s <= expected_s + 1e-9
 
 
@@ -323,7 +323,7 @@ def test_live_work_is_never_paced_and_never_delays_backfill() -> None:
 def test_a_429_closes_strava_to_the_next_quarter_hour(now: int) -> None:
     ledgers = new_ledgers(STRAVA)
 
-    until = spending.refused(STRAVA, ledgers, "read", now, None)
+    until = spending.close_budget(STRAVA, ledgers, "read", now, None)
 
     assert until == (now // QUARTER_MS + 1) * QUARTER_MS + GUARD_MS
 
@@ -336,7 +336,7 @@ def test_a_429_closes_strava_to_midnight_when_the_day_is_spent(now: int, told: i
     at = granted(STRAVA, ledgers, now).at_ms
     spending.observe(STRAVA, ledgers, at, now, {"day": told})
 
-    until = spending.refused(STRAVA, ledgers, "read", now, None)
+    until = spending.close_budget(STRAVA, ledgers, "read", now, None)
 
     assert until == (now // DAY_MS + 1) * DAY_MS + GUARD_MS
     assert from_ms(until - GUARD_MS).time().isoformat() == "00:00:00"
@@ -345,7 +345,7 @@ def test_a_429_closes_strava_to_midnight_when_the_day_is_spent(now: int, told: i
 
 @given(MOMENTS, st.floats(-1e6, 1e12))
 def test_a_retry_after_is_taken_between_a_second_and_a_day(now: int, retry_after_s: float) -> None:
-    until = spending.refused(STRAVA, new_ledgers(STRAVA), "read", now, retry_after_s)
+    until = spending.close_budget(STRAVA, new_ledgers(STRAVA), "read", now, retry_after_s)
 
     clamped_s = min(max(retry_after_s, 1.0), 25 * 3600.0)
     assert until == pytest.approx(now + clamped_s * 1000, abs=1)
@@ -355,7 +355,7 @@ def test_a_retry_after_is_taken_between_a_second_and_a_day(now: int, retry_after
 def test_closing_again_never_opens_sooner(now: int, waits: list[float | None]) -> None:
     ledgers = new_ledgers(STRAVA)
 
-    untils = [spending.refused(STRAVA, ledgers, "read", now, wait) for wait in waits]
+    untils = [spending.close_budget(STRAVA, ledgers, "read", now, wait) for wait in waits]
 
     assert untils == sorted(untils)
     assert spending.use(STRAVA, ledgers, now).answers_429_24h == len(waits)
@@ -365,15 +365,15 @@ def test_a_429_of_a_kind_that_nothing_counts_closes_for_a_minute() -> None:
     budget = Budget("uploads", [Limit(5, per="hour", only="upload")], paced=False)
     ledgers, now = new_ledgers(budget), to_ms(MIDDAY)
 
-    assert spending.refused(budget, ledgers, "read", now, None) == now + 60_000
-    assert refusal(budget, ledgers, now).why is RefusalReason.CLOSED
+    assert spending.close_budget(budget, ledgers, "read", now, None) == now + 60_000
+    assert refusal(budget, ledgers, now).reason is RefusalReason.CLOSED
 
 
 def test_a_429_of_a_budget_that_limits_nothing_still_says_how_long_to_wait() -> None:
     nothing, now = Budget("nothing", []), to_ms(MIDDAY)
 
-    assert spending.refused(nothing, {}, "read", now, None) == now + 60_000
-    assert spending.refused(nothing, {}, "read", now, 5.0) == now + 5000
+    assert spending.close_budget(nothing, {}, "read", now, None) == now + 60_000
+    assert spending.close_budget(nothing, {}, "read", now, 5.0) == now + 5000
 
 
 # ---- the provider's counts ---------------------------------------------------------------------
@@ -447,7 +447,7 @@ def test_of_an_unknown_window_one_request_at_a_time_finds_out(now: int, waits: l
         if isinstance(answer, Granted):
             passed.append(now)
             assert answer.probe
-        elif answer == refusal(STRAVA, ledgers, now) and answer.why is RefusalReason.UNKNOWN:
+        elif answer == refusal(STRAVA, ledgers, now) and answer.reason is RefusalReason.UNKNOWN:
             assert answer.until == from_ms(passed[-1] + spending.PROBE_MS)
 
     # Then a probe has its time before the next one is sent
@@ -465,14 +465,17 @@ def test_an_unknown_window_opens_with_the_providers_count(quarter: int, day: int
 
     # When its answer tells one count, and then both
     spending.observe(STRAVA, ledgers, probe.at_ms, now + 100, {"15min": max(quarter, 1)})
-    assert refusal(STRAVA, ledgers, now + 100).why in (RefusalReason.UNKNOWN, RefusalReason.SPENT)
+    assert refusal(STRAVA, ledgers, now + 100).reason in (
+        RefusalReason.UNKNOWN,
+        RefusalReason.SPENT,
+    )
     spending.observe(STRAVA, ledgers, probe.at_ms, now + 200, {"day": max(day, 1)})
 
     # Then exactly what is left is granted
     left = min(100 - max(quarter, 1), 1000 - max(day, 1))
     for _ in range(left):
         assert not granted(STRAVA, ledgers, now + 200).probe
-    assert refusal(STRAVA, ledgers, now + 200).why is RefusalReason.SPENT
+    assert refusal(STRAVA, ledgers, now + 200).reason is RefusalReason.SPENT
 
 
 def test_an_answer_from_before_the_loss_tells_nothing_of_what_came_after() -> None:
@@ -506,14 +509,14 @@ def test_an_unknown_rolling_window_is_known_once_told() -> None:
     now = to_ms(MIDDAY)
     ledgers = new_ledgers(budget, born=now)
     probe = granted(budget, ledgers, now)
-    assert refusal(budget, ledgers, now + 1000).why is RefusalReason.UNKNOWN
+    assert refusal(budget, ledgers, now + 1000).reason is RefusalReason.UNKNOWN
 
     # When the provider tells its count
     spending.observe(budget, ledgers, probe.at_ms, now + 1000, {"hour": 8})
 
     # Then what is left of it is there, and all of it stays counted for an hour
     assert [granted(budget, ledgers, now + 1000).probe for _ in range(2)] == [False, False]
-    assert refusal(budget, ledgers, now + 3_500_000).why is RefusalReason.SPENT
+    assert refusal(budget, ledgers, now + 3_500_000).reason is RefusalReason.SPENT
 
 
 # ---- what is told ------------------------------------------------------------------------------
@@ -593,7 +596,7 @@ def test_a_slot_that_is_given_back_is_free_at_once_and_only_once() -> None:
 
     # Then one may follow, and not two
     assert isinstance(take(budget, ledgers, now, grant_id="third"), Granted)
-    assert refusal(budget, ledgers, now).why is RefusalReason.SLOTS
+    assert refusal(budget, ledgers, now).reason is RefusalReason.SLOTS
 
 
 def test_without_slots_there_is_nothing_to_give_back() -> None:
@@ -603,7 +606,7 @@ def test_without_slots_there_is_nothing_to_give_back() -> None:
 
     spending.release(budget, ledgers, grant.id)
 
-    assert refusal(budget, ledgers, now).why is RefusalReason.SPENT
+    assert refusal(budget, ledgers, now).reason is RefusalReason.SPENT
 
 
 # ---- a shrinking reserve -----------------------------------------------------------------------
@@ -623,7 +626,7 @@ def test_a_shrinking_reserve_lets_backfill_go_on_before_the_window_ends() -> Non
         # When backfill asks
         answer = take(budget, ledgers, now + 90, COLD)
         assert isinstance(answer, Exhausted)
-        assert answer.why is RefusalReason.RESERVE
+        assert answer.reason is RefusalReason.RESERVE
         waits[decay] = answer.wait_s
 
     # Then a fixed reserve keeps it waiting for the next window, a shrinking one for half of this

@@ -39,7 +39,7 @@ def counted(limit: Limit, times: list[int], guard: int = 0) -> dict[str, Bucket]
     """What is written down of requests at these times."""
     buckets: dict[str, Bucket] = {}
     for at in times:
-        for place in windows.charged(limit, at, guard):
+        for place in windows.stretches_charged(limit, at, guard):
             buckets.setdefault(str(place), Bucket()).used += 1
     return buckets
 
@@ -52,7 +52,7 @@ def test_a_request_counts_wherever_it_may_arrive(
     limit, guard = given_limit
     arrives = now + round(off * guard)
 
-    places = windows.charged(limit, now, guard)
+    places = windows.stretches_charged(limit, now, guard)
 
     # Then the window that it arrives in has counted it, and never more than two have
     assert arrives // windows.length_ms(limit) in places
@@ -66,7 +66,7 @@ def test_far_from_an_edge_a_request_counts_once(given_limit: tuple[Limit, int], 
     into = now % windows.length_ms(limit)
     assume(guard <= into < windows.length_ms(limit) - guard)
 
-    assert windows.charged(limit, now, guard) == (now // windows.length_ms(limit),)
+    assert windows.stretches_charged(limit, now, guard) == (now // windows.length_ms(limit),)
 
 
 @given(guarded(rolling=True), NOW, st.lists(st.floats(0, 2), max_size=30))
@@ -76,9 +76,9 @@ def test_a_rolling_window_counts_its_length_and_little_more(
     # Given requests up to two lengths ago
     limit, guard = given_limit
     times = [now - round(age * windows.length_ms(limit)) for age in ages]
-    place = windows.charged(limit, now, guard)[0]
+    place = windows.stretches_charged(limit, now, guard)[0]
 
-    used = windows.used(limit, counted(limit, times), place, guard)
+    used = windows.used_in_window(limit, counted(limit, times), place, guard)
 
     # Then each that may still be in the provider's window counts, and none that is two parts older
     reach = windows.length_ms(limit) + guard
@@ -100,8 +100,10 @@ def test_what_is_forgotten_is_not_missed(
     kept = {key: bucket for key, bucket in buckets.items() if int(key) >= oldest}
 
     # Then every window that a request now counts in is used as much as before
-    for place in windows.charged(limit, now, guard):
-        assert windows.used(limit, kept, place, guard) == windows.used(limit, buckets, place, guard)
+    for place in windows.stretches_charged(limit, now, guard):
+        assert windows.used_in_window(limit, kept, place, guard) == windows.used_in_window(
+            limit, buckets, place, guard
+        )
 
 
 @given(guarded(rolling=True), NOW, st.lists(st.floats(0, 1.2), max_size=30), st.integers(1, 20))
@@ -113,12 +115,12 @@ def test_a_rolling_window_has_room_when_it_says_and_not_before(
     room = min(room, limit.amount)
     buckets = counted(limit, [now - round(age * windows.length_ms(limit)) for age in ages])
     place = now // windows.stretch_ms(limit)
-    assume(windows.used(limit, buckets, place, guard) + room > limit.amount)
+    assume(windows.used_in_window(limit, buckets, place, guard) + room > limit.amount)
 
     free_at = windows.room_at(limit, buckets, place, room, guard)
 
     def used_at(at: int) -> int:
-        return windows.used(limit, buckets, at // windows.stretch_ms(limit), guard)
+        return windows.used_in_window(limit, buckets, at // windows.stretch_ms(limit), guard)
 
     # Then it has at that time, and a moment before it had not
     assert free_at > now
@@ -132,13 +134,13 @@ def test_a_fixed_window_has_room_when_its_guard_band_is_over(
 ) -> None:
     # Given a window that is full, whichever of the two that a request counts in
     limit, guard = given_limit
-    for place in windows.charged(limit, now, guard):
+    for place in windows.stretches_charged(limit, now, guard):
         free_at = windows.room_at(limit, {}, place, 1, guard)
 
         # Then it is counted in no more from then on, and still was a moment before
         assert free_at > now
-        assert place not in windows.charged(limit, free_at, guard)
-        assert place in windows.charged(limit, free_at - 1, guard)
+        assert place not in windows.stretches_charged(limit, free_at, guard)
+        assert place in windows.stretches_charged(limit, free_at - 1, guard)
 
 
 @given(limits(), NOW)

@@ -22,7 +22,7 @@ class Process:
     @property
     def backend(self) -> int:
         """The server's number for this process's connection."""
-        connection = self.signal._line._connection
+        connection = self.signal._listener._connection
         assert connection is not None
         return connection.get_server_pid()
 

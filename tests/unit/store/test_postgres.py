@@ -345,12 +345,12 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -
         assert 3000 < claimed.next_due_s <= 3600
         # And what the sweeper asks is answered by it too
         shut = await shut_one(store, cooldown_s=0)
-        assert ids(await store.thawable(limit=10)) == [shut.id]
+        assert ids(await store.list_thawable(limit=10)) == [shut.id]
         assert await store.release_provider("roam", stagger=LEASE, limit=10) == 1
         due_s = await store.next_sweep_s()
         assert due_s is not None
         assert 30 < due_s <= 60
-        assert list(await store.expired(limit=10)) == []
+        assert list(await store.list_expired(limit=10)) == []
         assert await store.prune_events(older_than=timedelta(hours=1), limit=10) == 0
         assert await store.prune_events(older_than=timedelta(0), limit=10) > 0
     finally:

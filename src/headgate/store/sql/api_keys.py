@@ -1,4 +1,4 @@
-"""API keys; of what is secret, only the hash."""
+"""API keys, each with the hash of its secret."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def list_keys(tx: Connection, *, limit: int, after: str | None = None) -> list[A
 
 
 def revoke(tx: Connection, now: Moment, key_id: str) -> ApiKey:
-    """Revoke a key; one that is revoked already keeps its time."""
+    """Revoke a key; a key that is revoked already keeps its time."""
     statement = (
         update(api_keys)
         .where(api_keys.c.id == key_id)

@@ -1,4 +1,4 @@
-"""Budgets in the database: read under a lock, spent by the policy, written back, in one go."""
+"""The ledgers of budgets: locked, changed by the policy and written back in one transaction."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,16 +13,16 @@ from headgate.store.sql.tables import budgets, limiters
 
 
 class LedgerOperation(NamedTuple):
-    """One thing to do to a budget's ledgers; what `spend` returns is its outcome."""
+    """One operation on a budget's ledgers; its outcome is the result of `spend`."""
 
     budget: Budget
     connection_id: str
-    #: Given the ledgers by scope, and the time in milliseconds.
+    #: Called with the ledgers by scope, and the time in milliseconds.
     spend: Callable[[Mapping[Scope, Ledger], int], Any]
 
 
 def spend(tx: Connection, now: Moment, batch: Sequence[LedgerOperation]) -> list[Any]:
-    """Do them one after another, nobody else between; the outcomes."""
+    """Run the operations one after another, under the ledgers' locks; returns their outcomes."""
     keys = [
         {scope: each.budget.ledger_key(scope, each.connection_id) for scope in each.budget.scopes}
         for each in batch
@@ -44,11 +44,11 @@ def spend(tx: Connection, now: Moment, batch: Sequence[LedgerOperation]) -> list
 
 
 def read(tx: Connection, now: Moment, keys: Iterable[str]) -> tuple[dict[str, Ledger], int]:
-    """Ledgers as they stand, and the time in milliseconds; one that was never used is empty."""
-    wanted = list(keys)
-    found = tx.execute(select(budgets.c.key, budgets.c.ledger).where(budgets.c.key.in_(wanted)))
-    there: dict[str, Ledger] = {row.key: row.ledger for row in found}
-    return {key: there.get(key) or Ledger() for key in wanted}, to_ms(now.read(tx))
+    """The ledgers, and the time in milliseconds; a ledger that was never used is empty."""
+    key_list = list(keys)
+    found = tx.execute(select(budgets.c.key, budgets.c.ledger).where(budgets.c.key.in_(key_list)))
+    found_ledgers: dict[str, Ledger] = {row.key: row.ledger for row in found}
+    return {key: found_ledgers.get(key) or Ledger() for key in key_list}, to_ms(now.read(tx))
 
 
 def _lock(tx: Connection, now: Moment, keys: Sequence[str]) -> dict[str, Ledger]:
@@ -63,12 +63,12 @@ def _lock(tx: Connection, now: Moment, keys: Sequence[str]) -> dict[str, Ledger]
     if missing:
         at = now.read(tx)
         _open.run(tx, [{"key": key, "ledger": Ledger(), "updated_at": at} for key in missing])
-        # Another may have opened it first, and spent from it.
+        # Another transaction may have inserted a ledger first, and spent from it.
         found = {row.key: row.ledger for row in tx.execute(query)}
     return found
 
 
-def _unless_there(insert: Insert) -> Insert:
+def _unless_exists(insert: Insert) -> Insert:
     return insert.on_conflict_do_nothing()
 
 
@@ -80,7 +80,7 @@ def _build_write(given: FromClause, _: Dialect) -> UpdateBase:
     )
 
 
-_open = insert_many(budgets, budgets.columns.keys(), on_conflict=_unless_there)
+_open = insert_many(budgets, budgets.columns.keys(), on_conflict=_unless_exists)
 _write = BatchStatement(
     by_key(
         {
@@ -97,12 +97,12 @@ _write = BatchStatement(
 
 
 def has_begun(tx: Connection, limiter: str) -> bool:
-    """Whether that limiter has ever begun to count."""
+    """Whether that limiter has ever counted requests."""
     query = select(limiters.c.name).where(limiters.c.name == limiter)
     return tx.execute(query).one_or_none() is not None
 
 
 def note_begun(tx: Connection, now: Moment, limiter: str) -> None:
-    """It has, from now on."""
+    """Store that the limiter counts requests from now on."""
     insert = insert_into(tx.dialect, limiters)
     tx.execute(insert.values(name=limiter, begun_at=now.at()).on_conflict_do_nothing())

@@ -1,4 +1,4 @@
-"""Users who were sent to a provider's page and have not come back yet."""
+"""Connect attempts: users who are on a provider's consent page and have not come back yet."""
 
 from datetime import timedelta
 
@@ -10,14 +10,14 @@ from headgate.store.sql.port import SqlPort, writes_timed
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import connect_attempts
 
-#: Attempts that ran out and are deleted in passing, at most so many at a time.
+#: The most expired attempts that a new attempt deletes.
 PRUNE_MAX = 100
 
 _ATTEMPT = tuple(connect_attempts.c[name] for name in ConnectAttempt.__struct_fields__)
 
 
 def begin(tx: Connection, now: Moment, attempt: ConnectAttempt, *, term: timedelta) -> None:
-    """Remember an attempt, and forget some that ran out."""
+    """Store an attempt, and delete some that have expired."""
     old = (
         select(connect_attempts.c.state_hash)
         .where(connect_attempts.c.expires_at <= now.at())
@@ -31,7 +31,7 @@ def begin(tx: Connection, now: Moment, attempt: ConnectAttempt, *, term: timedel
 def take(
     tx: Connection, now: Moment, state_hash: str, *, session_hash: str, user_id: str
 ) -> ConnectAttempt | None:
-    """Look at an attempt and delete it, in one go: nobody takes it twice."""
+    """Delete and return an attempt in one statement, so that it is used once."""
     statement = (
         delete(connect_attempts)
         .where(

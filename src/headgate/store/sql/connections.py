@@ -1,7 +1,7 @@
 """Connections and their encrypted credentials.
 
-Ownership is part of every statement that names a user. What concerns credentials carries the
-version that it was decided on, and changes nothing where there is a newer one.
+Every statement with a user checks the owner. A write of credentials names the version that it is
+based on, and changes nothing if there is a newer one.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def add(tx: Transaction, now: Moment, new: NewConnection) -> Connection | None:
 def reconnect(
     tx: Transaction, now: Moment, connection_id: str, renewal: Renewal, *, user_id: str
 ) -> Connection | None:
-    """New credentials for the same account; None where they are another's."""
+    """Store new credentials of the same account; None if they belong to another account."""
     get(tx, connection_id, user_id=user_id)
     statement = (
         update(connections)
@@ -90,11 +90,11 @@ def reconnect(
     return _one(tx.execute(statement).one_or_none())
 
 
-# ---- finding and steering ----------------------------------------------------------------------
+# ---- finding, pausing and removing -------------------------------------------------------------
 
 
 def get(tx: Transaction, connection_id: str, *, user_id: str | None = None) -> Connection:
-    """The connection, if it is there and, where a user is named, that user's."""
+    """The connection; NotFound if it does not exist or belongs to another user."""
     row = tx.execute(select(*_COLUMNS).where(_is(connection_id, user_id))).one_or_none()
     if row is None:
         raise _not_found(connection_id)
@@ -114,7 +114,7 @@ def find(tx: Transaction, user_id: str, source: str, external_id: str) -> Connec
 def of_account(
     tx: Transaction, source: str, external_id: str, *, limit: int = 100
 ) -> list[Connection]:
-    """Every user's connection to that account."""
+    """All users' connections to that account."""
     query = (
         select(*_COLUMNS)
         .where(connections.c.source == source, connections.c.external_id == external_id)
@@ -127,7 +127,7 @@ def of_account(
 def list_connections(
     tx: Transaction, user_id: str, *, limit: int, after: str | None = None
 ) -> list[Connection]:
-    """A user's connections, oldest first: ids sort by the time they were made."""
+    """A user's connections, oldest first, because ids sort by the time of their creation."""
     query = select(*_COLUMNS).where(connections.c.user_id == user_id)
     if after is not None:
         query = query.where(connections.c.id > after)
@@ -138,14 +138,14 @@ def list_connections(
 def pause(
     tx: Transaction, now: Moment, connection_id: str, *, user_id: str | None = None
 ) -> Connection:
-    """Let it stand still."""
+    """Pause the connection."""
     return _steer(tx, now, connection_id, user_id, ConnectionEdge.PAUSE, ConnectionReason.OPERATOR)
 
 
 def resume(
     tx: Transaction, now: Moment, connection_id: str, *, user_id: str | None = None
 ) -> Connection:
-    """Let it go on."""
+    """Resume the connection."""
     return _steer(tx, now, connection_id, user_id, ConnectionEdge.RESUME, ConnectionReason.RESUMED)
 
 
@@ -157,7 +157,7 @@ def _steer(
     edge_name: ConnectionEdge,
     reason: ConnectionReason,
 ) -> Connection:
-    """Follow an edge by hand; one that was followed already is not followed again."""
+    """Follow an edge of the state machine; nothing changes in its target state."""
     edge = CONNECTION.edge(edge_name)
     statement = (
         update(connections)
@@ -168,16 +168,16 @@ def _steer(
     changed = _one(tx.execute(statement).one_or_none())
     if changed is not None:
         return changed
-    present = get(tx, connection_id, user_id=user_id)
-    if present.state is edge.target:
-        return present
+    current = get(tx, connection_id, user_id=user_id)
+    if current.state is edge.target:
+        return current
     raise IllegalTransition(
-        f"connection {connection_id} is {present.state.value}: {edge_name} is not possible"
+        f"connection {connection_id} is {current.state.value}: {edge_name} is not possible"
     )
 
 
 def remove(tx: Transaction, now: Moment, connection_id: str, *, user_id: str | None = None) -> None:
-    """Delete it with its credentials, and remember that it was removed."""
+    """Delete the connection with its credentials, and store that it was removed."""
     if tx.execute(delete(connections).where(_is(connection_id, user_id))).rowcount == 0:
         raise _not_found(connection_id)
     removals.note(tx, now, connection_id)
@@ -186,13 +186,13 @@ def remove(tx: Transaction, now: Moment, connection_id: str, *, user_id: str | N
 # ---- renewing credentials ----------------------------------------------------------------------
 
 
-def linked(tx: Transaction, connection_id: str, *, user_id: str) -> SealedConnection:
+def get_sealed(tx: Transaction, connection_id: str, *, user_id: str) -> SealedConnection:
     """The connection with its credentials."""
     query = select(*_COLUMNS, *_SEALED).where(_is(connection_id, user_id))
     row = tx.execute(query).one_or_none()
     if row is None:
         raise _not_found(connection_id)
-    return _to_linked(row)
+    return _to_sealed(row)
 
 
 def lease(
@@ -204,7 +204,7 @@ def lease(
     holder: str,
     term: timedelta,
 ) -> bool:
-    """Take the lease where nobody has it, for as long as the credentials are these."""
+    """Take the lease if nobody has it and the credentials have not changed."""
     free = or_(connections.c.lease_until.is_(None), connections.c.lease_until <= now.at())
     statement = (
         update(connections)
@@ -215,7 +215,7 @@ def lease(
 
 
 def release(tx: Transaction, connection_id: str, *, holder: str) -> None:
-    """Give the lease back, if it is still ours."""
+    """Release the lease, if `holder` still has it."""
     tx.execute(
         update(connections)
         .where(connections.c.id == connection_id, connections.c.lease_holder == holder)
@@ -226,8 +226,8 @@ def release(tx: Transaction, connection_id: str, *, holder: str) -> None:
 def renew(
     tx: Transaction, now: Moment, connection_id: str, renewal: Renewal, *, version: int
 ) -> Connection | None:
-    """Store what the provider gave in exchange for these credentials."""
-    # Refused meanwhile, by a worker that asked with the same credentials and came second.
+    """Store the credentials with which the provider renewed these."""
+    # Another worker may have asked second with the same credentials, and recorded a refusal.
     edge = CONNECTION.edge(ConnectionEdge.RESCUE)
     rescued = connections.c.state.in_(edge.sources)
     statement = (
@@ -256,7 +256,7 @@ def refuse(
     reason: ConnectionReason,
     error: str,
 ) -> Connection | None:
-    """These credentials are no good any more."""
+    """Record that the provider refuses these credentials."""
     edge = CONNECTION.edge(ConnectionEdge.REFUSE)
     statement = (
         update(connections)
@@ -270,27 +270,27 @@ def refuse(
 # ---- rotating keys -----------------------------------------------------------------------------
 
 
-def sealed_otherwise(
+def list_under_other_keys(
     tx: Transaction, key_id: str, *, after: str, limit: int
 ) -> list[SealedConnection]:
-    """Connections whose credentials are under any other key."""
+    """Connections whose credentials use another key."""
     query = (
         select(*_COLUMNS, *_SEALED)
         .where(connections.c.key_id != key_id, connections.c.id > after)
         .order_by(connections.c.id)
         .limit(limit)
     )
-    return [_to_linked(row) for row in tx.execute(query)]
+    return [_to_sealed(row) for row in tx.execute(query)]
 
 
 def reseal(tx: Transaction, batch: Sequence[ResealedCredentials]) -> int:
-    """Replace ciphertexts, where they are still the ones that were read.
+    """Replace ciphertexts that have not changed since they were read; returns how many.
 
-    The version stays: the credentials are the same. So a worker that renews them at this moment
-    is not turned away with the only good pair in its hands.
+    The version stays, because the credentials are the same. So a worker that renews them at this
+    moment can still store the only valid tokens.
     """
     done = 0
-    # In the order of ids, as everywhere, so that two transactions never wait for each other.
+    # In the order of ids, as everywhere, so that transactions never deadlock.
     for each in sorted(batch, key=lambda each: each.connection_id):
         statement = (
             update(connections)
@@ -305,7 +305,7 @@ def reseal(tx: Transaction, batch: Sequence[ResealedCredentials]) -> int:
 
 
 def count_by_key(tx: Transaction) -> dict[str, int]:
-    """How many connections there are under each key."""
+    """The number of connections for each key."""
     query = select(connections.c.key_id, func.count()).group_by(connections.c.key_id)
     return {key_id: count for key_id, count in tx.execute(query)}
 
@@ -314,8 +314,8 @@ def count_by_key(tx: Transaction) -> dict[str, int]:
 
 
 def _is(connection_id: str, user_id: str | None) -> ColumnElement[bool]:
-    there = connections.c.id == connection_id
-    return there if user_id is None else and_(there, connections.c.user_id == user_id)
+    by_id = connections.c.id == connection_id
+    return by_id if user_id is None else and_(by_id, connections.c.user_id == user_id)
 
 
 def _at_version(connection_id: str, version: int) -> ColumnElement[bool]:
@@ -323,7 +323,7 @@ def _at_version(connection_id: str, version: int) -> ColumnElement[bool]:
 
 
 def _same_account(external_id: str | None) -> ColumnElement[bool]:
-    """Whether the row is of that account, or one of the two is not known."""
+    """The condition that the row has that account's id, or that one of the ids is unknown."""
     unknown = connections.c.external_id.is_(None)
     return or_(unknown, literal(external_id is None), connections.c.external_id == external_id)
 
@@ -358,11 +358,11 @@ def _one(row: Row[Any] | None) -> Connection | None:
 
 
 def _to_connection(row: Row[Any]) -> Connection:
-    # A row may go on with the credentials; zip ends with the model's fields.
+    # Not strict: a row may also have the credentials' columns after the model's fields.
     return Connection(**dict(zip(Connection.__struct_fields__, row, strict=False)))
 
 
-def _to_linked(row: Any) -> SealedConnection:
+def _to_sealed(row: Any) -> SealedConnection:
     sealed = SealedCredentials(
         access=row.sealed_access, refresh=row.sealed_refresh, key_id=row.key_id
     )
@@ -389,12 +389,12 @@ class SqlConnections(SqlPort):
     resume = writes_timed(resume)
     remove = writes_timed(remove)
 
-    linked = reads(linked)
+    get_sealed = reads(get_sealed)
     lease = writes_timed(lease)
     release = writes(release)
     renew = writes_timed(renew)
     refuse = writes_timed(refuse)
 
-    sealed_otherwise = reads(sealed_otherwise)
+    list_under_other_keys = reads(list_under_other_keys)
     reseal = writes(reseal)
     count_by_key = reads(count_by_key)

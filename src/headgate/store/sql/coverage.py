@@ -1,4 +1,4 @@
-"""Which days of a connection's history are held, empty or failed."""
+"""The coverage of a connection's history: which days are held, empty or failed."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -13,13 +13,13 @@ from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import Insert
 from headgate.store.sql.tables import coverage, jobs
 
-_NEWS = ("status", "records", "error", "job_id", "updated_at")
+_UPDATED = ("status", "records", "error", "job_id", "updated_at")
 
 
-def _keep_what_is_held(insert: Insert) -> Insert:
+def _protect_held_days(insert: Insert) -> Insert:
     return insert.on_conflict_do_update(
         index_elements=coverage.primary_key.columns,
-        set_={name: insert.excluded[name] for name in _NEWS},
+        set_={name: insert.excluded[name] for name in _UPDATED},
         where=or_(
             coverage.c.status != literal_column(f"'{DayStatus.HELD.value}'"),
             insert.excluded.status != literal_column(f"'{DayStatus.FAILED.value}'"),
@@ -28,14 +28,14 @@ def _keep_what_is_held(insert: Insert) -> Insert:
 
 
 _store = insert_many(
-    coverage, ("sync", "connection_id", "day", *_NEWS), on_conflict=_keep_what_is_held
+    coverage, ("sync", "connection_id", "day", *_UPDATED), on_conflict=_protect_held_days
 )
 
 
 def store(
     tx: Connection, chunks: Sequence[tuple[Job, ChunkWork | None]], at: datetime | None
 ) -> None:
-    """Note what became of each chunk's day. A day once held is not unmade by a failed re-read."""
+    """Store the coverage of each chunk's day. A held day stays held if a later read of it fails."""
     rows = [
         {
             "sync": job.sync,
@@ -56,7 +56,7 @@ def store(
 def of_days(
     tx: Connection, sync: str, connection_id: str, start: date, end: date
 ) -> list[CoverageRow]:
-    """What is known of the days from `start` to `end`."""
+    """The coverage of the days from `start` to `end`."""
     query = (
         select(coverage)
         .where(
@@ -69,8 +69,8 @@ def of_days(
     return [CoverageRow(**row) for row in tx.execute(query).mappings()]
 
 
-def brought(tx: Connection, new: NewJob) -> list[CoverageRow]:
-    """What is known of the days of a job to be, as far as they went to the same account."""
+def covered_days(tx: Connection, new: NewJob) -> list[CoverageRow]:
+    """The coverage of a new job's days whose records went to the same destination account."""
     query = (
         select(coverage)
         .join(jobs, jobs.c.id == coverage.c.job_id)
@@ -87,7 +87,7 @@ def brought(tx: Connection, new: NewJob) -> list[CoverageRow]:
 def gaps(
     tx: Connection, job_id: str, sync: str, connection_id: str, *, limit: int
 ) -> list[CoverageRow]:
-    """Days of the job that something is wrong with, the newest first."""
+    """Days of the job that failed or are incomplete, the newest first."""
     query = (
         select(coverage)
         .where(

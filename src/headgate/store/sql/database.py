@@ -1,8 +1,8 @@
-"""A database to run store operations on: `write` and `read`, each one transaction.
+"""The database that runs store operations: `write` and `read` run one transaction each.
 
-A store operation is a plain function on a connection. Which thread or event loop it runs in, how
-transactions are grouped, and what a driver's error means, is decided here and in `sqlite.py` and
-`postgres.py`; nowhere else is a driver's name known.
+A store operation is a plain function on a connection. This module, `sqlite.py` and `postgres.py`
+decide in which thread or event loop it runs, how transactions are grouped, and what a driver's
+error means; no other module knows the drivers.
 """
 
 from abc import ABC, abstractmethod
@@ -23,18 +23,18 @@ Operation = Callable[[Connection], T]
 class Database(ABC):
     """SQLite or Postgres, behind the same few methods."""
 
-    #: An embedded database belongs to this process, which keeps its schema up to date by itself.
+    #: An embedded database belongs to this process, which migrates it at start.
     embedded: bool
-    #: Write transactions that it pays to have under way at once.
+    #: The number of concurrent write transactions that is worthwhile.
     writes_at_once: int
     dialect: Dialect
 
     def __init__(self, time: StoreTime) -> None:
-        """Judge time by `time`."""
+        """Take the store's time from `time`."""
         self._time = time
 
     def moment(self) -> Moment:
-        """The store's now; call it inside the operation."""
+        """The store's present time; call it inside the operation."""
         return self._time.moment()
 
     @abstractmethod
@@ -43,17 +43,17 @@ class Database(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Finish what is under way and disconnect; safe to call twice, or never opened."""
+        """Finish running operations and disconnect; safe to call twice or before `open`."""
 
     @abstractmethod
     async def write(self, operation: Operation[T]) -> T:
         """Run `operation` in one transaction; when this returns, its effect is durable."""
 
     async def autocommit(self, operation: Operation[T], *, read_only: bool = False) -> T:
-        """Run `operation`, with each statement a transaction by itself where that is quicker.
+        """Run `operation` without an explicit transaction, where that is faster.
 
-        For operations that mostly are one statement: around it, BEGIN and COMMIT would be two more
-        messages to a server. Here a transaction costs nothing extra.
+        It is for operations that mostly are one statement: on a server, BEGIN and COMMIT are two
+        more messages. An embedded database runs it in a transaction, which costs nothing extra.
         """
         return await (self.read if read_only else self.write)(operation)
 
@@ -68,23 +68,23 @@ class Database(ABC):
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering; returns how many.
 
-        Nothing to do where the locks are this process's own.
+        An embedded database has nothing to do, because the locks are this process's own.
         """
         return 0
 
     @abstractmethod
     async def migrate(self, operation: Operation[T]) -> T:
-        """Run `operation` alone: nobody else changes the schema meanwhile."""
+        """Run `operation` while no other process changes the schema."""
 
 
 def translate(error: Exception) -> Exception:
-    """A driver's error as one of ours, without the statement's values: they may be private."""
+    """Our error for a driver's error, without the statement's values, which may be private."""
     if isinstance(error, DBAPIError):
-        # The first line says what; the next ones, DETAIL, quote the row.
-        said = redact(str(error.orig).partition("\n")[0])
+        # Only the first line: the next ones, DETAIL, quote the row.
+        message = redact(str(error.orig).partition("\n")[0])
         if error.connection_invalidated or _is_outage(error):
-            return StoreUnavailable(f"the database did not answer: {said}")
-        return StoreError(f"the database refused: {said}")
+            return StoreUnavailable(f"the database did not answer: {message}")
+        return StoreError(f"the database refused: {message}")
     if isinstance(error, OSError | TimeoutError):
         return StoreUnavailable(f"the database could not be reached: {redact(str(error))}")
     if isinstance(error, SQLAlchemyError):
@@ -95,7 +95,7 @@ def translate(error: Exception) -> Exception:
 #: SQLSTATE classes: connection exception, operator intervention (shutdown), system error,
 #: insufficient resources (too many connections).
 _OUTAGE_CLASSES = ("08", "57", "58", "53")
-#: SQLSTATE of a statement that waited for a lock for longer than it may.
+#: SQLSTATE of a statement that waited too long for a lock.
 LOCK_NOT_AVAILABLE = "55P03"
 
 
@@ -103,11 +103,13 @@ def _is_outage(error: DBAPIError) -> bool:
     state = sqlstate(error)
     if state is not None:
         return state[:2] in _OUTAGE_CLASSES or state == LOCK_NOT_AVAILABLE
-    said = str(error.orig).lower()
-    return any(word in said for word in ("locked", "busy", "disk i/o", "is full", "unable to open"))
+    message = str(error.orig).lower()
+    return any(
+        word in message for word in ("locked", "busy", "disk i/o", "is full", "unable to open")
+    )
 
 
 def sqlstate(error: DBAPIError) -> str | None:
-    """Postgres's five letters for what went wrong."""
+    """The five-character code of a Postgres error; None for SQLite."""
     state = getattr(error.orig, "sqlstate", None)
     return state if isinstance(state, str) else None

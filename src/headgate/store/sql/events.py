@@ -1,4 +1,4 @@
-"""The story of each job: append-only, in order, pruned from the old end."""
+"""The events of jobs: appended in order, and pruned from the oldest."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -11,24 +11,24 @@ from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import job_events
 
-#: Job, time, kind, data.
-Told = tuple[str, datetime, str, JsonObject]
+#: An event to append: job, time, kind, data.
+NewEvent = tuple[str, datetime, str, JsonObject]
 
-#: Events that tell of a chunk that is over, while the job goes on.
+#: Events that end a chunk while the job goes on.
 _ENDS_CHUNK = (EventKind.CHUNK, EventKind.DAY_FAILED)
 
 _append = insert_many(job_events, ("job_id", "at", "kind", "data"), order_by="place")
 
 
-def append(tx: Connection, told: Sequence[Told]) -> None:
-    """Add events.
+def append(tx: Connection, new_events: Sequence[NewEvent]) -> None:
+    """Append events.
 
-    A job's events are written under its row's lock, and numbered in the order given here, so their
-    ids are in the order in which they happened.
+    A job's events are written under its row's lock and numbered in the given order, so their ids
+    are in the order of the events.
     """
     rows = [
         {"place": place, "job_id": job, "at": at, "kind": kind, "data": data}
-        for place, (job, at, kind, data) in enumerate(told)
+        for place, (job, at, kind, data) in enumerate(new_events)
     ]
     _append.run(tx, rows)
 
@@ -45,7 +45,7 @@ def of_job(tx: Connection, job_id: str, *, after: int, limit: int) -> list[JobEv
 
 
 def pace(tx: Connection, job_id: str, *, limit: int) -> list[datetime]:
-    """When the job's last chunks were done, the latest first."""
+    """The times at which the job's last chunks were done, the latest first."""
     query = (
         select(job_events.c.at)
         .where(job_events.c.job_id == job_id, job_events.c.kind.in_(_ENDS_CHUNK))
@@ -56,15 +56,15 @@ def pace(tx: Connection, job_id: str, *, limit: int) -> list[datetime]:
 
 
 def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> int:
-    """Delete, of the `limit` oldest events, those that have reached that age.
+    """Delete those of the `limit` oldest events that have reached that age; returns how many.
 
-    Events are appended as time goes by, so the oldest have the lowest ids: no index on time.
+    The oldest events have the lowest ids, so no index on the time is needed.
     """
     oldest = select(job_events.c.id).order_by(job_events.c.id).limit(limit).subquery()
     old = (
         select(job_events.c.id)
         .where(job_events.c.id.in_(select(oldest.c.id)), job_events.c.at < now.at(-older_than))
-        # Another sweeper may be at the same ones: it is not waited for.
+        # Skip rows that another sweeper is deleting, instead of waiting for it.
         .with_for_update(skip_locked=True)
         # In a CTE, so that it runs exactly once.
         .cte("old")

@@ -1,4 +1,4 @@
-"""How far each sync has read for a connection: one mark each, moved by a job's success alone."""
+"""High-water marks: how far each sync has read for a connection. Only a job's success moves one."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -24,7 +24,7 @@ _store = insert_many(marks, marks.columns.keys(), on_conflict=_move)
 
 
 def store(tx: Connection, jobs: Iterable[Job], at: datetime) -> None:
-    """Store the marks of those jobs that have succeeded and have one."""
+    """Store the marks of the jobs that succeeded and have one."""
     rows = [
         {
             "sync": job.sync,
@@ -40,7 +40,7 @@ def store(tx: Connection, jobs: Iterable[Job], at: datetime) -> None:
 
 
 def of_connection(tx: Connection, sync: str, connection_id: str) -> Json:
-    """The mark of a sync for a connection; None where there is none yet."""
+    """The mark of a sync for a connection; None if there is none yet."""
     query = select(marks.c.value).where(
         marks.c.sync == sync, marks.c.connection_id == connection_id
     )

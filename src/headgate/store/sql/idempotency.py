@@ -1,8 +1,8 @@
 """Requests with an Idempotency-Key.
 
-A request is begun by inserting its row, so of two that come at once one wins. Who begins it holds
-it until `expires_at`, and that very time is what later writes must name: whoever comes back after
-it was taken over finds no row.
+A request begins with the insert of its row, so of two concurrent requests one wins. The winner has
+the claim until `expires_at`, and its later writes name that time: if another request has taken over
+meanwhile, they find no row.
 """
 
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ from headgate.store.sql.port import SqlPort, writes, writes_timed
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import idempotent_requests as requests
 
-#: Requests that ran out and are deleted in passing, at most so many at a time.
+#: The most expired requests that a new request deletes.
 PRUNE_MAX = 100
 
 _UNANSWERED: dict[str, Any] = {"status": None, "headers": {}, "body": None}
@@ -32,7 +32,7 @@ _UNANSWERED: dict[str, Any] = {"status": None, "headers": {}, "body": None}
 def begin(
     tx: Connection, now: Moment, owner: str, key: str, request_hash: str, *, lease: timedelta
 ) -> Known:
-    """Insert the request's row, take over one that ran out, or tell what is known of it."""
+    """Insert the request's row or take over an expired one; else return what is stored."""
     values = {**_UNANSWERED, "request_hash": request_hash, "expires_at": now.at(lease)}
     insert = insert_into(tx.dialect, requests).values(owner=owner, key=key, **values)
     statement = insert.on_conflict_do_update(
@@ -42,13 +42,13 @@ def begin(
     ).returning(requests.c.expires_at)
     until: datetime | None = tx.execute(statement).scalar_one_or_none()
     if until is not None:
-        # After it: this waits for nobody, so nobody can wait for us in a circle.
+        # Done after the insert: it waits for no lock, so it cannot deadlock.
         _prune(tx, now)
         return RequestStarted(until)
     row = tx.execute(select(requests).where(_is(owner, key))).one_or_none()
     if row is None:
-        # It was abandoned between the two looks.
-        raise Conflict("the same request was given up at this moment; try again")
+        # It was abandoned between the two statements.
+        raise Conflict("the same request was abandoned at this moment; try again")
     if row.request_hash != request_hash:
         return RequestMismatch()
     if row.status is None:
@@ -57,7 +57,7 @@ def begin(
 
 
 def _prune(tx: Connection, now: Moment) -> None:
-    """Forget some that ran out; locked ones are somebody else's to forget."""
+    """Delete some expired requests; another request deletes those that are locked."""
     old = (
         select(requests.c.owner, requests.c.key)
         .where(requests.c.expires_at <= now.at())
@@ -74,36 +74,38 @@ def finish(
     now: Moment,
     owner: str,
     key: str,
-    begun: RequestStarted,
-    answered: StoredAnswer,
+    started: RequestStarted,
+    answer: StoredAnswer,
     *,
     keep: timedelta,
 ) -> bool:
-    """Note the answer, unless the request was taken over meanwhile."""
+    """Store the answer, unless the request was taken over meanwhile."""
     statement = (
         update(requests)
-        .where(_held(owner, key, begun))
+        .where(_is_claimed(owner, key, started))
         .values(
-            status=answered.status,
-            headers=dict(answered.headers),
-            body=answered.body,
+            status=answer.status,
+            headers=dict(answer.headers),
+            body=answer.body,
             expires_at=now.at(keep),
         )
     )
     return tx.execute(statement).rowcount == 1
 
 
-def abandon(tx: Connection, owner: str, key: str, begun: RequestStarted) -> None:
+def abandon(tx: Connection, owner: str, key: str, started: RequestStarted) -> None:
     """Delete the request's row, unless it was taken over meanwhile."""
-    tx.execute(delete(requests).where(_held(owner, key, begun)))
+    tx.execute(delete(requests).where(_is_claimed(owner, key, started)))
 
 
 def _is(owner: str, key: str) -> ColumnElement[bool]:
     return and_(requests.c.owner == owner, requests.c.key == key)
 
 
-def _held(owner: str, key: str, begun: RequestStarted) -> ColumnElement[bool]:
-    return and_(_is(owner, key), requests.c.status.is_(None), requests.c.expires_at == begun.until)
+def _is_claimed(owner: str, key: str, started: RequestStarted) -> ColumnElement[bool]:
+    return and_(
+        _is(owner, key), requests.c.status.is_(None), requests.c.expires_at == started.until
+    )
 
 
 class SqlIdempotency(SqlPort):

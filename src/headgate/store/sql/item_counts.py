@@ -1,7 +1,7 @@
-"""How many items are where: what operators look at.
+"""Counts of items, for operators.
 
-Counted along indexes, not kept in rows of their own, which every settled item would have to wait
-for: a million items are walked in a tenth of a second, so whoever shows it should keep the answer.
+They are computed by index scans. Stored counters would be a bottleneck, because every settled item
+would have to lock them. A million items take a tenth of a second, so callers should cache a count.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import STUCK, in_states, items
 
 
-def census(tx: Connection, collection: str) -> ItemCounts:
-    """How all items of a collection stand: one walk along an index, without touching a row."""
+def count_items(tx: Connection, collection: str) -> ItemCounts:
+    """The counts of a collection's items, by a scan of an index alone."""
     mine = items.c.collection == collection
     retries = (
         select(items.c.retry_count, func.count())
@@ -34,30 +34,30 @@ def census(tx: Connection, collection: str) -> ItemCounts:
 def progress_of_connection(
     tx: Connection, collection: str, connection_id: str
 ) -> Mapping[ItemState, int]:
-    """How many of a connection's items are in each state: a walk over those alone."""
+    """The number of a connection's items in each state, by a scan of those items alone."""
     mine = (items.c.connection_id == connection_id, items.c.collection == collection)
     return TABLE.count_by_state(tx, *mine)
 
 
 def progress(tx: Connection, collection: str, user_id: str) -> Mapping[ItemState, int]:
-    """How many of a user's items are in each state: six looks into an index."""
+    """The number of a user's items in each state, by six index look-ups."""
     return TABLE.count_by_state(
         tx,
         items.c.collection == collection,
         items.c.user_id == user_id,
-        # All six named: then the user, who comes after the state in the index, is looked up.
+        # All six states are named, so that the index, whose next column is the user, can be used.
         in_states(items, *ItemState),
     )
 
 
-def stuck(tx: Connection, collection: str) -> int:
-    """How many have failed for good."""
+def count_stuck(tx: Connection, collection: str) -> int:
+    """The number of items that failed for good."""
     query = select(func.count()).select_from(items).where(items.c.collection == collection, STUCK)
     return int(tx.execute(query).scalar_one())
 
 
-def limited(tx: Connection, now: Moment, collection: str, *, within: timedelta) -> int:
-    """How many were refused by the provider's limit in that time."""
+def count_limited(tx: Connection, now: Moment, collection: str, *, within: timedelta) -> int:
+    """The number of items that the provider's rate limit refused in that time."""
     query = (
         select(func.count())
         .select_from(items)

@@ -1,4 +1,4 @@
-"""The `Items` port on a SQL database."""
+"""The `ItemStore` port on a SQL database."""
 
 from collections.abc import Sequence
 
@@ -20,19 +20,19 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
     table = items.TABLE
 
     def prepare(self, change: ItemChange, payload: Document | None) -> PackedDocument | None:
-        """Encode what was fetched."""
+        """Compress the document."""
         succeeds = change.edge.name is ItemEdge.SUCCEED
-        assert succeeds == (payload is not None), "success is a document"
+        assert succeeds == (payload is not None), "success has a document"
         return None if payload is None else pack(payload)
 
     def settle_in(
         self, tx: Connection, now: Moment, batch: Sequence[tuple[ItemChange, PackedDocument | None]]
     ) -> list[Item | None]:
-        """Apply the changes that still hold, with what was fetched."""
+        """Apply the changes that are still valid, and store their documents."""
         return items.settle(tx, now, batch)
 
     async def serve(self, item_id: str, *, user_id: str | None = None) -> ServedItem:
-        """Where the item stands, with its document."""
+        """The item with its document."""
         return await self.database.autocommit(
             lambda tx: documents.serve(tx, item_id, user_id=user_id), read_only=True
         )
@@ -43,12 +43,12 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
     list_items = reads(items.find)
     forget = writes(items.forget)
     forget_removed = writes_timed(items.forget_removed)
-    forget_these = writes(items.forget_these)
+    forget_items = writes(items.forget_items)
 
     documents_of = reads(documents.of_items)
 
-    census = reads(item_counts.census)
+    count_items = reads(item_counts.count_items)
     progress = reads(item_counts.progress)
     progress_of_connection = reads(item_counts.progress_of_connection)
-    stuck = reads(item_counts.stuck)
-    limited = reads_timed(item_counts.limited)
+    count_stuck = reads(item_counts.count_stuck)
+    count_limited = reads_timed(item_counts.count_limited)

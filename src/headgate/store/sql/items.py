@@ -1,7 +1,7 @@
-"""Items: registering, claiming, keeping, changing and finding them.
+"""Items: registering, claiming, settling, finding and deleting them.
 
-A claim is one statement with every condition in its WHERE, and one partial index serves it: only
-items that wait are in it. Every other change goes through `settle`, the one guarded write.
+A claim is one statement with all conditions in its WHERE, served by one partial index, which has
+only waiting items. Every other change goes through `settle`, the guarded write.
 """
 
 from collections.abc import Sequence
@@ -53,18 +53,18 @@ TABLE = LeaseTable[Item, ItemChange, LockedRow, PackedDocument](ITEMS, items)
 # ---- registering -------------------------------------------------------------------------------
 
 
-def _tell_new(insert: Insert) -> Insert:
+def _return_new_ids(insert: Insert) -> Insert:
     return cast(Insert, insert.on_conflict_do_nothing().returning(items.c.id))
 
 
-_insert = insert_many(items, items.c.keys(), on_conflict=_tell_new)
+_insert = insert_many(items, items.c.keys(), on_conflict=_return_new_ids)
 
 
 def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterResult:
-    """Store those that are not known yet, and set those going that have an id at last."""
+    """Store new items, and make those pending that now have an id at the provider."""
     at = now.read(tx)
     removed = removals.among(tx, {each.connection_id for each in found})
-    # In the order of their ids, so that two transactions never wait for each other.
+    # In the order of their ids, so that transactions never deadlock.
     found = sorted(
         (each for each in found if each.connection_id not in removed), key=attrgetter("id")
     )
@@ -75,12 +75,12 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterR
         results = _insert.run(tx, [_new_row(each, at) for each in some])
         created += sum(len(result.all()) for result in results)
         appeared += _appear(tx, now, some)
-        _make_hot(tx, [each.id for each in some if each.lane is Lane.HOT])
+        _move_to_hot(tx, [each.id for each in some if each.lane is Lane.HOT])
     return RegisterResult(created, appeared)
 
 
-def _make_hot(tx: Connection, ids: Sequence[str]) -> None:
-    """Let those that are not over go first from now on: somebody asks for them."""
+def _move_to_hot(tx: Connection, ids: Sequence[str]) -> None:
+    """Move the items that are not finished to the hot lane, because somebody asks for them."""
     if ids:
         cold = (TABLE.among(tx.dialect), in_states(items, *ITEM.active), items.c.lane == Lane.COLD)
         tx.execute(update(items).where(*cold).values(lane=Lane.HOT), {"ids": list(ids)})
@@ -99,12 +99,16 @@ def _new_row(new: NewItem, at: datetime) -> dict[str, Any]:
 
 
 def _appear(tx: Connection, now: Moment, found: Sequence[NewItem]) -> int:
-    """Of those that were here before without an id: how many have one now, and nobody else's."""
-    told = {each.id: each.external_id for each in found if each.external_id is not None}
+    """Give their ids to items registered without one, unless taken; returns how many."""
+    external_ids = {each.id: each.external_id for each in found if each.external_id is not None}
     query = select(*TABLE.columns).where(TABLE.among(tx.dialect), items.c.external_id.is_(None))
-    waiting = [TABLE.to_row(row) for row in tx.execute(query, {"ids": list(told)})] if told else []
-    free = [item for item in waiting if not _is_taken(tx, item, told[item.id])]
-    appeared = settle(tx, now, [(appear(item, told[item.id]), None) for item in free])
+    waiting = (
+        [TABLE.to_row(row) for row in tx.execute(query, {"ids": list(external_ids)})]
+        if external_ids
+        else []
+    )
+    free = [item for item in waiting if not _is_taken(tx, item, external_ids[item.id])]
+    appeared = settle(tx, now, [(appear(item, external_ids[item.id]), None) for item in free])
     return sum(each is not None for each in appeared)
 
 
@@ -117,7 +121,7 @@ def _is_taken(tx: Connection, item: Item, external_id: str) -> bool:
     return tx.execute(query).first() is not None
 
 
-# ---- claiming and keeping ----------------------------------------------------------------------
+# ---- claiming ----------------------------------------------------------------------------------
 
 
 def claim(
@@ -131,8 +135,8 @@ def claim(
     worker: str,
     lane: Lane | None = None,
 ) -> list[Item]:
-    """Take due items, of one lane or of both, in one statement that nobody can come between."""
-    asked = {
+    """Claim due items, of one lane or of both, in one statement."""
+    binds = {
         "of_collection": collection,
         "of_connection": connection_id,
         "most": limit,
@@ -141,9 +145,11 @@ def claim(
         **now.binds(lease=lease),
     }
     statement = _claim(server=now.server, of_lane=lane is not None)
-    taken = TABLE.find(tx, statement, asked)
-    # What an UPDATE returns has no order of its own.
-    return sorted(taken, key=lambda item: (item.lane is not Lane.HOT, item.start_time, item.id))
+    claimed_items = TABLE.find(tx, statement, binds)
+    # UPDATE … RETURNING has no order.
+    return sorted(
+        claimed_items, key=lambda item: (item.lane is not Lane.HOT, item.start_time, item.id)
+    )
 
 
 def _is_due(now: ColumnElement[datetime]) -> ColumnElement[bool]:
@@ -161,7 +167,7 @@ def _claim(*, server: bool, of_lane: bool) -> ReturningUpdate[Any]:
     if of_lane:
         query = query.where(items.c.lane == bindparam("of_lane", type_=items.c.lane.type))
     query = query.order_by(*CLAIM_ORDER).limit(bindparam("most", type_=Integer))
-    # Not what somebody else is just claiming.
+    # Skip items that another worker is claiming.
     due = query.with_for_update(skip_locked=True)
     return TABLE.claim(due, server=server, deferred_until=None)
 
@@ -172,7 +178,7 @@ def _claim(*, server: bool, of_lane: bool) -> ReturningUpdate[Any]:
 def settle(
     tx: Connection, now: Moment, batch: Sequence[tuple[ItemChange, PackedDocument | None]]
 ) -> list[Item | None]:
-    """Apply the changes that still hold, with what was fetched; None where one lost."""
+    """Apply the valid changes and store the documents; the result of a change that lost is None."""
     return TABLE.settle(tx, now, batch, _store)
 
 
@@ -182,13 +188,13 @@ def _store(tx: Connection, settled: list[RowUpdate[Item, ItemChange, PackedDocum
     documents.store(tx, fetched, settled[0].now)
 
 
-# ---- looking -----------------------------------------------------------------------------------
+# ---- finding -----------------------------------------------------------------------------------
 
 
 def next_due_s(
     tx: Connection, now: Moment, collection: str, connection_id: str, *, lane: Lane | None = None
 ) -> float | None:
-    """Seconds until one can be claimed, or a claim on one ends."""
+    """Seconds until an item can be claimed or a claim ends; None if nothing is left."""
     mine = [items.c.collection == collection, items.c.connection_id == connection_id]
     if lane is not None:
         mine.append(items.c.lane == lane)
@@ -220,23 +226,23 @@ def find(
     return [TABLE.to_row(row) for row in tx.execute(query.order_by(items.c.id).limit(limit))]
 
 
-# ---- forgetting --------------------------------------------------------------------------------
+# ---- deleting ----------------------------------------------------------------------------------
 
 
 def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
-    """Delete some of the connection's items, and what was fetched for them."""
+    """Delete some of the connection's items and documents; returns how many."""
     query = (
         select(items.c.id)
         .where(items.c.connection_id == connection_id)
-        # As the index has them: a few of many would else be looked for among all.
+        # In the order of the index, so that the database reads only the first of many items.
         .order_by(items.c.collection, items.c.external_id)
         .limit(limit)
     )
-    return forget_these(tx, tx.execute(query).scalars().all())
+    return forget_items(tx, tx.execute(query).scalars().all())
 
 
 def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
-    """Delete some items of a connection that was removed."""
+    """Delete some items of one removed connection; returns how many."""
     connection_id = removals.with_items(tx)
     if connection_id is None:
         removals.prune(tx, now)
@@ -244,9 +250,9 @@ def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
     return forget(tx, connection_id, limit=limit)
 
 
-def forget_these(tx: Connection, item_ids: Sequence[str]) -> int:
-    """Delete these items, and what was fetched for them; how many there were."""
-    # Locked in the order of their ids, as everywhere: two transactions never wait for each other.
+def forget_items(tx: Connection, item_ids: Sequence[str]) -> int:
+    """Delete these items and their documents; returns how many there were."""
+    # Locked in the order of their ids, as everywhere, so that transactions never deadlock.
     query = select(items.c.id).where(TABLE.among(tx.dialect)).order_by(items.c.id).with_for_update()
     ids = tx.execute(query, {"ids": list(item_ids)}).scalars().all()
     for begin in range(0, len(ids), ROWS_MAX):

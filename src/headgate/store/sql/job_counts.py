@@ -1,6 +1,6 @@
-"""How many jobs are where, and how long they wait: what operators look at.
+"""Counts of jobs, and how long they wait, for operators.
 
-Counted along indexes, of the syncs that are asked for, as items are in `item_counts.py`.
+They are computed by index scans over the given syncs, as in `item_counts.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,17 +13,17 @@ from headgate.model.job import Lane, Reason
 from headgate.model.states import JOB, JobState
 from headgate.store.sql.leases import times
 from headgate.store.sql.moment import Moment
-from headgate.store.sql.queue import OF_LANE, of_each, of_syncs
+from headgate.store.sql.queue import OF_LANE, bind_syncs, for_each_sync
 from headgate.store.sql.tables import ACTIVE, ASLEEP, ENDED, PAUSED, QUEUED, jobs
 
-#: Who waits for a worker: in line, or asleep until its time and, once that has come, a claim.
+#: Jobs that wait for a worker: queued, or asleep until a claim after their time queues them.
 _WAITING = (QUEUED, ASLEEP)
 
 
 def by_state(tx: Connection, *, syncs: Sequence[str]) -> dict[str, Mapping[JobState, int]]:
     """How many jobs of each sync are in each state, zero included."""
     counted = {sync: dict.fromkeys(JOB.states, 0) for sync in syncs}
-    # Two walks, because those that have ended are in an index of their own.
+    # Two scans, because the jobs that have ended have their own index.
     for where in (ACTIVE, ENDED):
         query = select(jobs.c.sync, jobs.c.state, func.count()).where(where, jobs.c.sync.in_(syncs))
         for sync, state, count in tx.execute(query.group_by(jobs.c.sync, jobs.c.state)):
@@ -32,7 +32,7 @@ def by_state(tx: Connection, *, syncs: Sequence[str]) -> dict[str, Mapping[JobSt
 
 
 def open_breakers(tx: Connection, *, syncs: Sequence[str]) -> dict[str, int]:
-    """How many jobs of these syncs the breaker has paused, by the provider to blame."""
+    """How many jobs of these syncs the breaker has paused, by the provider that failed."""
     query = (
         select(jobs.c.provider, func.count())
         .where(PAUSED, jobs.c.reason == Reason.BREAKER, jobs.c.sync.in_(syncs))
@@ -42,17 +42,17 @@ def open_breakers(tx: Connection, *, syncs: Sequence[str]) -> dict[str, int]:
 
 
 def oldest_due_s(tx: Connection, now: Moment, *, syncs: Sequence[str]) -> dict[Lane, float]:
-    """For how long the oldest due job of each lane has waited; 0 where none waits."""
+    """How long the oldest due job of each lane has waited; 0 if none waits."""
     if not syncs:
         return dict.fromkeys(Lane, 0.0)
-    query, asked = _oldest(len(syncs), server=now.server), {**of_syncs(syncs), **now.binds()}
-    return {lane: _waited_s(tx, query, {"of_lane": lane, **asked}) for lane in Lane}
+    query, binds = _oldest(len(syncs), server=now.server), {**bind_syncs(syncs), **now.binds()}
+    return {lane: _waited_s(tx, query, {"of_lane": lane, **binds}) for lane in Lane}
 
 
-def _waited_s(tx: Connection, query: Select[Any], asked: Mapping[str, Any]) -> float:
-    at, *first = tx.execute(query, asked).one()
+def _waited_s(tx: Connection, query: Select[Any], binds: Mapping[str, Any]) -> float:
+    at, *first = tx.execute(query, binds).one()
     waited_s = [(at - due).total_seconds() for due in first if due is not None]
-    # One that sleeps may be due only later.
+    # A sleeping job may be due in the future.
     return max(0.0, *waited_s) if waited_s else 0.0
 
 
@@ -62,11 +62,11 @@ def _oldest(syncs: int, *, server: bool) -> Select[Any]:
 
 
 def _first(syncs: int, where: ColumnElement[bool]) -> ScalarSelect[Any]:
-    """When the first of those came, or comes, due."""
+    """The first due time of the jobs that match `where`."""
 
     def of_sync(sync: BindParameter[str]) -> Select[Any]:
         due = func.min(jobs.c.wake_at).label("due")
         return select(due).where(where, jobs.c.lane == OF_LANE, jobs.c.sync == sync)
 
-    first = of_each(syncs, of_sync)
+    first = for_each_sync(syncs, of_sync)
     return select(func.min(first.c.due)).scalar_subquery()

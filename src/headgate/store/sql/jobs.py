@@ -1,7 +1,7 @@
 """Jobs: submitting, claiming and finding them.
 
-How a claimed job changes is in `settle.py`, and how jobs wait for their turn in `line.py`. On
-Postgres submitting and claiming are one statement each, and need no transaction around it.
+Changes of claimed jobs are in `settle.py`, and the order of the queue is in `queue.py`. On Postgres
+submitting and claiming are one statement each, and need no explicit transaction.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from headgate.model.states import JobState
 from headgate.ports.store import JobFilter, NewJob, SubmitResult
 from headgate.store.sql import events, queue
 from headgate.store.sql.moment import ZERO, Moment, instant
-from headgate.store.sql.queue import OF_LANE, of_each, of_syncs
+from headgate.store.sql.queue import OF_LANE, bind_syncs, for_each_sync
 from headgate.store.sql.settle import TABLE, active_job_of
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import ASLEEP, QUEUED, job_events, jobs
@@ -46,7 +46,7 @@ _SUBMIT_TRIES_MAX = 3
 
 
 def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) -> SubmitResult:
-    """Store a job, unless its key or an active job of the same sync and connection is there."""
+    """Store a job, unless its key or an active job of the same sync and connection exists."""
     for _ in range(_SUBMIT_TRIES_MAX):
         if (job := _insert(tx, now, new, syncs)) is not None:
             return SubmitResult(job, created=True)
@@ -54,13 +54,13 @@ def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) ->
             return SubmitResult(same, created=False)
         if (active := active_job_of(tx, new.sync, new.connection_id)) is not None:
             raise ActiveJobExists(active)
-        # What was in the way has ended between the two looks: try again.
+        # The job that was in the way has ended between the two statements: try again.
     raise Conflict("other requests for the same sync and connection keep winning; try again")
 
 
-#: The columns that a job to be stored has, by the names of its fields.
+#: The columns of a new job, by the names of its fields.
 _GIVEN = tuple(name for name in NewJob.__struct_fields__ if name != "delay")
-#: Named, because SQLAlchemy does not fill them in where an INSERT is a part of a statement.
+#: Named here, because SQLAlchemy does not fill in defaults if the INSERT is part of a statement.
 _DEFAULTS: dict[str, Any] = {
     column.name: literal(column.default.arg, column.type)
     for column in jobs.c
@@ -69,26 +69,26 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def _insert(tx: Connection, now: Moment, new: NewJob, syncs: Sequence[str]) -> Job | None:
-    in_line = new.delay <= ZERO and new.sync in syncs
-    statement = _submission(tx.dialect, len(syncs) if in_line else None, server=now.server)
-    told = {"lane": new.lane.value}
-    given = {f"new_{name}": getattr(new, name) for name in _GIVEN}
-    asked = {"of_lane": new.lane, "told": told, **of_syncs(syncs)}
+    queued = new.delay <= ZERO and new.sync in syncs
+    statement = _submission(tx.dialect, len(syncs) if queued else None, server=now.server)
+    event_data = {"lane": new.lane.value}
+    values = {f"new_{name}": getattr(new, name) for name in _GIVEN}
+    binds = {"of_lane": new.lane, "event_data": event_data, **bind_syncs(syncs)}
     row = tx.execute(
-        statement, {**given, **asked, **now.binds(delay=max(new.delay, ZERO))}
+        statement, {**values, **binds, **now.binds(delay=max(new.delay, ZERO))}
     ).one_or_none()
     if row is None:
         return None
     job = TABLE.to_row(row)
     if tx.dialect.name != "postgresql":
-        events.append(tx, [(job.id, job.created_at, EventKind.SUBMITTED, told)])
+        events.append(tx, [(job.id, job.created_at, EventKind.SUBMITTED, event_data)])
     return job
 
 
 @cache
 def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[Any]:
-    """Insert a job, in line among so many syncs or asleep; on Postgres with its first event."""
-    given: dict[str, BindParameter[Any]] = {
+    """Insert a job, into the queue of so many syncs or asleep; on Postgres with its first event."""
+    values: dict[str, BindParameter[Any]] = {
         name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in _GIVEN
     }
     now = instant(server=server)
@@ -96,12 +96,12 @@ def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[
         insert_into(dialect, jobs)
         .values(
             **_DEFAULTS,
-            **given,
-            provider=given["source"],
+            **values,
+            provider=values["source"],
             state=JobState.PENDING,
             reason=Reason.QUEUED,
             wake_at=instant(server=server, after="delay"),
-            turn=null() if syncs is None else queue.next_turn(syncs, given["user_id"]),
+            turn=null() if syncs is None else queue.next_turn(syncs, values["user_id"]),
             created_at=now,
             updated_at=now,
         )
@@ -117,7 +117,7 @@ def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[
             job.c.id,
             job.c.created_at,
             literal(EventKind.SUBMITTED.value),
-            bindparam("told", type_=job_events.c.data.type),
+            bindparam("event_data", type_=job_events.c.data.type),
         ),
     )
     return select(*job.c).add_cte(event.cte("event"))
@@ -141,17 +141,17 @@ def _by_key(tx: Connection, new: NewJob) -> Job | None:
 
 
 class ClaimResult(NamedTuple):
-    """The jobs that a claim got, and when the first of those that sleep comes due."""
+    """The jobs that a claim got, and when the first sleeping job is due."""
 
     jobs: list[Job]
-    #: Seconds; None when none sleeps.
+    #: Seconds; None if no job sleeps.
     next_due_s: float | None
-    #: Others are in line that somebody else has locked, to claim them or to leave them.
+    #: More jobs are queued, but a claim at the same time has locked them and may leave them.
     crowded: bool = False
 
     @property
     def wakes(self) -> bool:
-        """Whether some have come due."""
+        """Whether sleeping jobs are due."""
         return self.next_due_s is not None and self.next_due_s <= 0
 
 
@@ -166,28 +166,28 @@ def claim(
     lease: timedelta,
     wake: bool = False,
 ) -> ClaimResult:
-    """Take the lowest turns of the lane among these syncs; first `wake` those that are due."""
+    """Claim the lowest turns of the lane; with `wake`, jobs that are due join the queue first."""
     if wake:
         queue.wake_sleepers(tx, now, lane, syncs)
-    asked = {
+    binds = {
         "of_lane": lane,
         "most": limit,
         "by_worker": worker,
-        **of_syncs(syncs),
+        **bind_syncs(syncs),
         **now.binds(lease=lease),
     }
-    return _take(tx, now, len(syncs), asked)
+    return _run_claim(tx, now, len(syncs), binds)
 
 
-def _take(tx: Connection, now: Moment, syncs: int, asked: dict[str, Any]) -> ClaimResult:
+def _run_claim(tx: Connection, now: Moment, syncs: int, binds: dict[str, Any]) -> ClaimResult:
     if tx.dialect.name == "postgresql":
-        rows = tx.execute(_claim_and_look(syncs, server=now.server), asked).all()
+        rows = tx.execute(_claim_and_next_due(syncs, server=now.server), binds).all()
         at, first, crowded = rows[0][:3]
-        # Without a job there is one row all the same.
+        # If no job was claimed, there is still one row.
         taken = [TABLE.to_row(row[3:]) for row in rows if row[3] is not None]
     else:
-        taken = TABLE.find(tx, _claim(syncs, server=now.server), asked)
-        at, first = tx.execute(_look(syncs, server=now.server), asked).one()
+        taken = TABLE.find(tx, _claim(syncs, server=now.server), binds)
+        at, first = tx.execute(_next_due(syncs, server=now.server), binds).one()
         crowded = False
     due_s = None if first is None else max(0.0, (first - at).total_seconds())
     return ClaimResult(taken, due_s, crowded)
@@ -195,19 +195,21 @@ def _take(tx: Connection, now: Moment, syncs: int, asked: dict[str, Any]) -> Cla
 
 @cache
 def _claim(syncs: int, *, server: bool) -> ReturningUpdate[Any]:
-    most = bindparam("most", type_=Integer)
+    limit_param = bindparam("most", type_=Integer)
 
-    def in_line(sync: BindParameter[str]) -> Select[Any]:
+    def queued(sync: BindParameter[str]) -> Select[Any]:
         return (
             select(jobs.c.id, jobs.c.turn, jobs.c.wake_at)
             .where(QUEUED, jobs.c.lane == OF_LANE, jobs.c.sync == sync)
             .order_by(jobs.c.turn, jobs.c.wake_at, jobs.c.id)
-            .limit(most)
+            .limit(limit_param)
             .with_for_update(skip_locked=True)
         )
 
-    first = of_each(syncs, in_line)
-    lowest = select(first.c.id).order_by(first.c.turn, first.c.wake_at, first.c.id).limit(most)
+    first = for_each_sync(syncs, queued)
+    lowest = (
+        select(first.c.id).order_by(first.c.turn, first.c.wake_at, first.c.id).limit(limit_param)
+    )
     started_at = func.coalesce(jobs.c.started_at, instant(server=server), type_=UtcTime)
     return TABLE.claim(
         lowest, server=server, reason=Reason.WORKING, turn=None, started_at=started_at
@@ -215,8 +217,8 @@ def _claim(syncs: int, *, server: bool) -> ReturningUpdate[Any]:
 
 
 @cache
-def _look(syncs: int, *, server: bool) -> Select[Any, Any]:
-    first = of_each(
+def _next_due(syncs: int, *, server: bool) -> Select[Any, Any]:
+    first = for_each_sync(
         syncs,
         lambda sync: select(func.min(jobs.c.wake_at).label("first")).where(
             ASLEEP, jobs.c.lane == OF_LANE, jobs.c.sync == sync
@@ -227,14 +229,14 @@ def _look(syncs: int, *, server: bool) -> Select[Any, Any]:
 
 
 @cache
-def _claim_and_look(syncs: int, *, server: bool) -> Select[Any]:
-    """Both in one statement; and whether a claim at the same time hides some of the line from us.
+def _claim_and_next_due(syncs: int, *, server: bool) -> Select[Any]:
+    """Claim and read the next due time in one statement, and whether a concurrent claim hides jobs.
 
-    It locks the first of every sync and takes the lowest of them: the others may be left.
+    A claim locks the first jobs of every sync and takes the lowest of them; the others are left.
     """
     taken = _claim(syncs, server=server).cte("taken")
-    look = _look(syncs, server=server).cte("look")
-    left = of_each(
+    due = _next_due(syncs, server=server).cte("look")
+    left = for_each_sync(
         syncs,
         lambda sync: (
             select(jobs.c.id)
@@ -247,25 +249,27 @@ def _claim_and_look(syncs: int, *, server: bool) -> Select[Any]:
             .limit(1)
         ),
     )
-    # Not looked for by who has got all it wanted.
+    # Evaluated only if the claim got fewer jobs than it wanted.
     wants_more = select(func.count()).select_from(taken).scalar_subquery() < bindparam(
         "most", type_=Integer
     )
     crowded = case((wants_more, exists(select(left.c.id))), else_=false()).label("crowded")
-    return select(*look.c, crowded, *taken.c).select_from(look.outerjoin(taken, true()))
+    return select(*due.c, crowded, *taken.c).select_from(due.outerjoin(taken, true()))
 
 
 # ---- finding -----------------------------------------------------------------------------------
 
 
-def find(tx: Connection, wanted: JobFilter, *, limit: int, before: str | None = None) -> list[Job]:
-    """Jobs, newest first: ids sort by the time they were made."""
+def find(
+    tx: Connection, job_filter: JobFilter, *, limit: int, before: str | None = None
+) -> list[Job]:
+    """Jobs, newest first, because ids sort by the time of their creation."""
     query = select(*TABLE.columns)
     for name in ("user_id", "sync", "connection_id", "mode"):
-        if (value := getattr(wanted, name)) is not None:
+        if (value := getattr(job_filter, name)) is not None:
             query = query.where(jobs.c[name] == value)
-    if wanted.states:
-        query = query.where(jobs.c.state.in_(wanted.states))
+    if job_filter.states:
+        query = query.where(jobs.c.state.in_(job_filter.states))
     if before is not None:
         query = query.where(jobs.c.id < before)
     return TABLE.find(tx, query.order_by(jobs.c.id.desc()).limit(limit))

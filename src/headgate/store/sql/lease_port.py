@@ -1,6 +1,6 @@
-"""The `Leases` port on a SQL database, once for all leased types.
+"""The `Leases` port on a SQL database, for all leased types.
 
-Changes that are settled at the same time are written in one transaction.
+Changes that are settled at the same time share one transaction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ Payload = TypeVar("Payload")
 
 
 class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
-    """The rows of one leased type. A subclass names their table, and adds how they are claimed."""
+    """The rows of one leased type. A subclass names the table, and adds how rows are claimed."""
 
     #: The table of the rows.
     table: ClassVar[LeaseTable[Any, Any, Any, Any]]
@@ -35,7 +35,7 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
 
     @property
     def kind(self) -> LeasedType[Row, Any, Any]:
-        """What there is to know of the rows."""
+        """The description of the leased type."""
         return self.table.kind
 
     # ---- the guarded write ---------------------------------------------------------------------
@@ -43,15 +43,15 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
     def settle_in(
         self, tx: Connection, now: Moment, batch: Sequence[tuple[AnyChange, Any]]
     ) -> list[Row | None]:
-        """Apply the changes that still hold; a subclass also stores what belongs to them."""
+        """Apply the changes that are still valid; a subclass also stores their payloads."""
         return self.table.settle(tx, now, batch)
 
     def prepare(self, change: AnyChange, payload: Payload | None) -> Any:
-        """The payload as `settle_in` wants it: work that needs no transaction is done here."""
+        """The payload as `settle_in` takes it; work that needs no transaction is done here."""
         return payload
 
     async def settle(self, change: AnyChange, payload: Payload | None = None, /) -> Row | None:
-        """Apply a change; those that come together are written together."""
+        """Apply a change, in one transaction with others that are settled at the same time."""
         return await self._settling.submit((change, payload))
 
     async def settle_many(
@@ -76,7 +76,7 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
         except StoreUnavailable:
             raise
         except Exception:
-            # One of them is at fault. Nothing was written: try each alone, so that only it fails.
+            # One change is at fault and nothing was written: try each alone, so that one fails.
             return [await self._settle_alone(each) for each in batch]
 
     async def _settle_alone(
@@ -88,26 +88,28 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
             return error
         return row
 
-    # ---- keeping, sweeping and reading ---------------------------------------------------------
+    # ---- extending, sweeping and reading -------------------------------------------------------
 
     async def extend(self, claims: Sequence[Claim], /, *, lease: timedelta) -> Mapping[str, Any]:
-        """Extend the leases that still stand; the state of each row that is still claimed so."""
+        """Extend the leases of these claims; returns the states of the rows still so claimed."""
         table, database = self.table, self.database
         return await database.autocommit(
             lambda tx: table.extend(tx, database.moment(), claims, lease=lease)
         )
 
-    async def expired(self, *, limit: int) -> Sequence[Row]:
-        """Rows whose lease has run out."""
+    async def list_expired(self, *, limit: int) -> Sequence[Row]:
+        """Rows whose lease has expired."""
         table, database = self.table, self.database
-        return await database.read(lambda tx: table.expired(tx, database.moment(), limit=limit))
+        return await database.read(
+            lambda tx: table.list_expired(tx, database.moment(), limit=limit)
+        )
 
     async def next_sweep_s(self) -> float | None:
-        """Seconds until the first lease ends; None when nothing is claimed."""
+        """Seconds until the first lease ends; None if nothing is claimed."""
         table, database = self.table, self.database
         return await database.read(lambda tx: table.next_sweep_s(tx, database.moment()))
 
     async def get(self, row_id: str, /, *, user_id: str | None = None) -> Row:
-        """The row; NotFound where there is none, or it is not that user's."""
+        """The row; NotFound if it does not exist or belongs to another user."""
         row: Row = await self.database.read(lambda tx: self.table.get(tx, row_id, user_id=user_id))
         return row

@@ -1,7 +1,7 @@
-"""Leases in a SQL table: claim, extend, lock, guarded write and sweep, once for all leased types.
+"""Leases in a SQL table: claim, extend, lock, guarded write and sweep, for all leased types.
 
-What a change makes of a row is decided by the type's description in the model, not here. A batch
-costs the same few statements however many rows are in it.
+The description of the type in the model decides what a change does to a row. A batch takes the same
+few statements, however many rows it has.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ Payload = TypeVar("Payload")
 
 
 class RowUpdate(Generic[Row, AnyChange, Payload]):
-    """A change that holds, with the row as it is to be written and what is stored beside it."""
+    """A change to write: the row after it, and the payload to store with it."""
 
     __slots__ = ("change", "now", "payload", "row", "seen_state", "seen_token")
 
@@ -58,7 +58,7 @@ class RowUpdate(Generic[Row, AnyChange, Payload]):
         seen_token: int,
         now: datetime,
     ) -> None:
-        """Write `row` over one that stands in this state, under this token, at the store's now."""
+        """Write `row` over a row with this state and token, at the store's time `now`."""
         self.change = change
         self.row = row
         self.payload = payload
@@ -71,17 +71,17 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
     """The rows of one leased type."""
 
     def __init__(self, kind: LeasedType[Row, AnyChange, AnyLocked], table: Table) -> None:
-        """Keep the rows of `kind` in `table`, whose columns are named as the row's fields are."""
+        """Store the rows of `kind` in `table`, whose columns have the names of the row's fields."""
         self.kind = kind
         self.table = table
         self._fields: tuple[str, ...] = kind.row.__struct_fields__  # type: ignore[attr-defined]
         #: In the order of the row's fields.
         self.columns = tuple(table.c[name] for name in self._fields)
-        #: A worker has it.
+        #: The condition that a worker has claimed the row.
         self.claimed = in_states(table, *kind.machine.claimed)
         self._locked_fields: tuple[str, ...] = kind.locked.__struct_fields__
         self._changes = {name: attrgetter(name) for name in kind.if_changed}
-        # Built once: these run for every chunk.
+        # Built once, because these run for every chunk.
         self._locking = cache(self._build_lock)
         self._writing = cache(self._build_write)
         self._next_expiring = cache(self._build_next_expiry)
@@ -89,15 +89,15 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
     # ---- reading -------------------------------------------------------------------------------
 
     def to_row(self, row: Sequence[Any]) -> Row:
-        """A row of `columns`, as a value."""
+        """The value of a row of `columns`."""
         return self.kind.row(**dict(zip(self._fields, row, strict=True)))
 
-    def find(self, tx: Connection, query: TypedReturnsRows[Any], asked: Any = None) -> list[Row]:
+    def find(self, tx: Connection, query: TypedReturnsRows[Any], binds: Any = None) -> list[Row]:
         """The rows that a query on `columns` finds."""
-        return [self.to_row(row) for row in tx.execute(query, asked)]
+        return [self.to_row(row) for row in tx.execute(query, binds)]
 
     def get(self, tx: Connection, row_id: str, *, user_id: str | None = None) -> Row:
-        """The row, if it is there and, where a user is named, that user's."""
+        """The row; NotFound if it does not exist or belongs to another user."""
         query = select(*self.columns).where(self.table.c.id == row_id)
         if user_id is not None:
             query = query.where(self.table.c.user_id == user_id)
@@ -107,7 +107,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         return self.to_row(row)
 
     def among(self, dialect: Dialect) -> ColumnElement[bool]:
-        """The id is one of `ids`. An array is one parameter, whatever its length."""
+        """The condition that the id is one of `ids`, which are one parameter on Postgres."""
         if dialect.name == "postgresql":
             return self.table.c.id == any_(bindparam("ids", type_=ARRAY(Text)))
         return self.table.c.id.in_(bindparam("ids", expanding=True))
@@ -115,12 +115,12 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
     # ---- claiming and keeping ------------------------------------------------------------------
 
     def claim(self, due: Select[Any], *, server: bool, **more: Any) -> ReturningUpdate[Any]:
-        """The statement that claims what `due` selects and locks; nobody can come between.
+        """The statement that claims the rows whose ids `due` selects and locks, atomically.
 
-        `due` gives an id each. The statement takes `by_worker` and the duration `lease`, writes
-        also the columns `more`, and returns `columns`, in no promised order.
+        The statement takes `by_worker` and the duration `lease`, also writes the columns `more`,
+        and returns `columns`, in no particular order.
         """
-        # In a CTE of its own, so that it runs exactly once.
+        # In a CTE, so that it runs exactly once.
         picked = due.cte("picked")
         now = instant(server=server)
         values = {
@@ -143,10 +143,10 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
     def extend(
         self, tx: Connection, now: Moment, claims: Sequence[Claim], *, lease: timedelta
     ) -> dict[str, Any]:
-        """Extend the leases that still stand under these tokens; the state of each such row.
+        """Extend the leases of these claims; returns the states of the rows still so claimed.
 
-        Rows are locked in the order of their ids, as everywhere, so that two transactions never
-        wait for each other.
+        Rows are locked in the order of their ids, as everywhere, so that transactions never
+        deadlock.
         """
         table = self.table
         pairs = [(each.id, each.token) for each in claims]
@@ -178,9 +178,9 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         batch: Sequence[tuple[AnyChange, Payload | None]],
         store: Callable[[Connection, list[RowUpdate[Row, AnyChange, Payload]]], None] | None = None,
     ) -> list[Row | None]:
-        """Apply the changes that still hold; None where one lost.
+        """Apply the changes that are still valid; the result of a change that lost is None.
 
-        `store` writes them, by `write`, together with what belongs into the same transaction.
+        `store` calls `write`, and writes whatever else belongs to the transaction.
         """
         results: list[Row | None] = [None] * len(batch)
         for places in _each_row_once([change.after.id for change, _ in batch]):
@@ -198,7 +198,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         settled = {}
         for place, change, payload in batch:
             row = locked.get(change.after.id)
-            became = None if row is None else self.kind.settled(change, row)
+            became = None if row is None else self.kind.apply(change, row)
             if row is not None and became is not None:
                 settled[place] = RowUpdate[Row, AnyChange, Payload](
                     *became, payload, seen_state=row.state, seen_token=row.token, now=row.now
@@ -221,18 +221,18 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         )
 
     def write(self, tx: Connection, settled: Sequence[RowUpdate[Row, AnyChange, Payload]]) -> None:
-        """Write the rows, those that change the same columns together."""
+        """Write the rows; those that change the same columns share a statement."""
         alike: dict[tuple[str, ...], list[RowUpdate[Row, AnyChange, Payload]]] = {}
         for each in settled:
             before, after = each.change.before, each.row
-            # A list, which is quicker than a generator.
+            # A list is faster than a generator here.
             changed = tuple([name for name, of in self._changes.items() if of(before) != of(after)])
             alike.setdefault(changed, []).append(each)
         for changed, rows in alike.items():
             self._writing(changed).run(tx, rows)
 
     def _build_write(self, changed: tuple[str, ...]) -> BatchStatement:
-        """The guarded write for changes of these columns: a few shapes come up again and again."""
+        """The guarded write for changes of these columns; a few combinations cover almost all."""
         table = self.table
         written = (*self.kind.always, *changed)
 
@@ -257,14 +257,14 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
 
     # ---- sweeping ------------------------------------------------------------------------------
 
-    def expired(self, tx: Connection, now: Moment, *, limit: int) -> list[Row]:
-        """Rows whose lease has run out, the longest ago first."""
+    def list_expired(self, tx: Connection, now: Moment, *, limit: int) -> list[Row]:
+        """Rows whose lease has expired, the oldest first."""
         lease_until = self.table.c.lease_until
         query = select(*self.columns).where(self.claimed, lease_until < now.at())
         return self.find(tx, query.order_by(lease_until).limit(limit))
 
     def next_sweep_s(self, tx: Connection, now: Moment) -> float | None:
-        """Seconds until the first lease ends; None when nothing is claimed."""
+        """Seconds until the first lease ends; None if nothing is claimed."""
         return seconds_until_first(tx, self._next_expiring(server=now.server), now.binds())
 
     def _build_next_expiry(self, *, server: bool) -> Select[Any]:
@@ -277,28 +277,28 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
     # ---- counting ------------------------------------------------------------------------------
 
     def count_by_state(self, tx: Connection, *where: ColumnElement[bool]) -> Mapping[Any, int]:
-        """How many rows there are in each state, zero included."""
+        """The number of rows in each state, zero included."""
         query = select(self.table.c.state, func.count()).where(and_(True, *where))
         found = {row[0]: row[1] for row in tx.execute(query.group_by(self.table.c.state))}
         return {state: found.get(state, 0) for state in self.kind.machine.states}
 
 
 def times(*first: ScalarSelect[Any], server: bool) -> Select[Any]:
-    """A query for the store's now and these times."""
+    """A query for the store's time and these times."""
     return select(instant(server=server).label("at"), *first)
 
 
 def seconds_until_first(
-    tx: Connection, query: Select[Any], asked: Mapping[str, Any]
+    tx: Connection, query: Select[Any], binds: Mapping[str, Any]
 ) -> float | None:
-    """Of a query made by `times`: seconds until the first of them, at least 0; None without any."""
-    at, *found = tx.execute(query, asked).one()
+    """Seconds until the first time of a query made by `times`, at least 0; None without any."""
+    at, *found = tx.execute(query, binds).one()
     due = [time for time in found if time is not None]
     return max(0.0, (min(due) - at).total_seconds()) if due else None
 
 
 def _each_row_once(ids: Sequence[str]) -> Iterator[Sequence[int]]:
-    """Places to settle together. A row's second change meets what the first made of it."""
+    """Places of the batch to settle together: a row's second change is applied after its first."""
     if len(set(ids)) == len(ids):
         yield range(len(ids))
         return

@@ -1,6 +1,6 @@
-"""The limiter on the store's own database: exact across processes, durable, nothing more to run.
+"""The limiter in the store's own database: exact across processes, durable, without a server.
 
-Requests that ask at the same time are answered in one transaction.
+Concurrent requests share one transaction.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,62 +36,62 @@ class SqlLimiter:
         self._spending = Coalescer[LedgerOperation, Any](self._spend_batch)
 
     async def close(self) -> None:
-        """The database is the store's to close."""
+        """Do nothing: the application closes the database."""
 
-    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
+    async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
         try:
             return await self._spend(
                 budget,
-                ask.connection_id,
-                lambda ledgers, now: spending.take(budget, ledgers, ask, now, grant_id),
+                request.connection_id,
+                lambda ledgers, now: spending.take(budget, ledgers, request, now, grant_id),
             )
         except StoreError as error:
-            return Unreachable(said=str(error))
+            return Unreachable(error=str(error))
 
-    async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
-        """Count requests that were sent without asking."""
+    async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
+        """Count requests that were sent without a grant."""
 
         def charge(ledgers: Mapping[Scope, Ledger], now: int) -> None:
             for _ in range(times):
-                spending.charge(budget, ledgers, ask, now)
+                spending.charge(budget, ledgers, request, now)
 
-        await self._spend(budget, ask.connection_id, charge)
+        await self._spend(budget, request.connection_id, charge)
 
-    async def release(self, budget: Budget, ask: BudgetRequest, grant: Granted) -> None:
-        """Give the slot back, where there are slots."""
+    async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
+        """Release the slot, if the budget has slots."""
         if budget.slots is not None:
             await self._spend(
                 budget,
-                ask.connection_id,
+                request.connection_id,
                 lambda ledgers, now: spending.release(budget, ledgers, grant.id),
             )
 
     async def observe(
-        self, budget: Budget, ask: BudgetRequest, grant: Granted, counts: Mapping[str, int]
+        self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
-        """Learn the provider's own counts."""
+        """Take over the provider's own counts."""
         if counts:
             await self._spend(
                 budget,
-                ask.connection_id,
+                request.connection_id,
                 lambda ledgers, now: spending.observe(budget, ledgers, grant.at_ms, now, counts),
             )
 
-    async def refused(
-        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
+    async def close_budget(
+        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
     ) -> BudgetClosure:
         """Close the budget."""
 
         def close(ledgers: Mapping[Scope, Ledger], now: int) -> BudgetClosure:
-            until = spending.refused(budget, ledgers, ask.kind, now, retry_after_s)
+            until = spending.close_budget(budget, ledgers, request.kind, now, retry_after_s)
             return BudgetClosure.of(until, now)
 
-        closed: BudgetClosure = await self._spend(budget, ask.connection_id, close)
+        closed: BudgetClosure = await self._spend(budget, request.connection_id, close)
         return closed
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
-        """How the budget stands."""
+        """The use of the budget."""
         keys = {
             scope: budget.ledger_key(scope, connection_id or "")
             for scope in budget.scopes
@@ -119,19 +119,19 @@ class SqlLimiter:
 
 
 class SqlLimiterMemory:
-    """Remembers in the database that a limiter elsewhere has begun to count."""
+    """Stores in the database that another limiter, such as Redis, has begun to count."""
 
     def __init__(self, database: Database, limiter: str) -> None:
-        """Remember it for the limiter of that name."""
+        """Store it for the limiter of that name."""
         self._database = database
         self._limiter = limiter
 
     async def has_begun(self) -> bool:
-        """Whether it ever has."""
+        """Whether the limiter has ever counted requests."""
         return await self._database.read(lambda tx: budgets.has_begun(tx, self._limiter))
 
     async def note_begun(self) -> None:
-        """It has, from now on."""
+        """Store that the limiter counts requests from now on."""
         await self._database.write(
             lambda tx: budgets.note_begun(tx, self._database.moment(), self._limiter)
         )

@@ -1,8 +1,8 @@
-"""Many rows in one statement, compiled once.
+"""Statements for many rows, compiled once.
 
-A driver's executemany runs a statement for every row: a message to the server each, or on SQLite a
-hand-over between threads each. Here the rows are a table that the statement reads: on Postgres one
-array for each column, on SQLite a list of VALUES. Either way a batch is one statement.
+A driver's executemany runs the statement for every row, which costs a message to the server or, on
+SQLite, a switch between threads. Here the statement reads the rows as a table: on Postgres from one
+array for each column, on SQLite from a list of VALUES. Either way a batch is one statement.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,34 +30,34 @@ from sqlalchemy.types import TypeEngine
 
 from headgate.store.sql.statements import Insert, insert_into
 
-#: From the given rows, as a table, to the statement that reads them.
+#: Takes the given rows as a table, and returns the statement that reads them.
 Build = Callable[[FromClause, Dialect], ClauseElement]
 Results = Sequence[CursorResult[Any]]
 Run = Callable[[Connection, Sequence[Any]], Results]
 
-#: Rows in one statement on SQLite, at most. Smaller batches are cut into powers of two, so that a
-#: handful of statements, which stay prepared, serve every size.
+#: The most rows in one statement on SQLite. Batches are cut into powers of two, so that a few
+#: prepared statements serve every size.
 _SQLITE_ROWS_MAX = 128
 
 
 class Rows(NamedTuple):
-    """A column of the given rows: its type, and how it is taken from a row."""
+    """A column of the given rows: its type, and how to read it from a row."""
 
     kind: TypeEngine[Any]
     of_row: Callable[[Any], Any]
 
 
 class BatchStatement:
-    """A statement that takes its values from given rows, and from nowhere else."""
+    """A statement whose values all come from the given rows."""
 
     def __init__(self, given: Mapping[str, Rows], build: Build) -> None:
-        """Give rows of these columns to the statement that `build` makes."""
+        """Run the statement of `build` with rows of these columns."""
         self._given = given
         self._build = build
         self._run_on: dict[str, Run] = {}
 
     def run(self, tx: Connection, rows: Sequence[Any]) -> Results:
-        """Run it for all rows, in no promised order; one result for each statement it took."""
+        """Run it for all rows, in no particular order; returns the result of each statement."""
         return self._on(tx.dialect)(tx, rows) if rows else ()
 
     def _on(self, dialect: Dialect) -> Run:
@@ -111,13 +111,13 @@ def insert_many(
     on_conflict: Callable[[Insert], Insert] | None = None,
     order_by: str | None = None,
 ) -> BatchStatement:
-    """Insert rows of these columns; `on_conflict` says what becomes of those that are there.
+    """An INSERT of rows with these columns; `on_conflict` adds the ON CONFLICT clause.
 
-    `order_by` names a number that each row has besides: the table numbers the rows in its order.
+    `order_by` names an extra number of each row: the table assigns its ids in that order.
     """
 
     def build(given: FromClause, dialect: Dialect) -> ClauseElement:
-        # WHERE true, because SQLite would take ON CONFLICT for the ON of a join.
+        # WHERE true, because SQLite would parse ON CONFLICT as the ON of a join.
         rows = select(*[given.c[name] for name in names]).where(true())
         if order_by is not None:
             rows = rows.order_by(given.c[order_by])
@@ -131,12 +131,12 @@ def insert_many(
 
 
 def by_key(kinds: Mapping[str, TypeEngine[Any]]) -> dict[str, Rows]:
-    """Columns of rows that are mappings."""
+    """The columns of rows that are mappings."""
     return {name: Rows(kind, itemgetter(name)) for name, kind in kinds.items()}
 
 
 def _cut(rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    """In pieces whose sizes are powers of two, the largest first."""
+    """Cut the rows into batches whose sizes are powers of two, the largest first."""
     size, begin = _SQLITE_ROWS_MAX, 0
     while begin < len(rows):
         if len(rows) - begin >= size:
@@ -147,7 +147,7 @@ def _cut(rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def _taker(given: Rows, dialect: Dialect) -> Callable[[Sequence[Any]], list[Any]]:
-    """How a column is taken from all rows at once, as the driver wants it."""
+    """A function that reads a column from all rows, converted for the driver."""
     of_row = given.of_row
     convert = given.kind.dialect_impl(dialect).bind_processor(dialect)
     if convert is None:

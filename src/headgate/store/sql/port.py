@@ -1,7 +1,7 @@
-"""From a plain function on a connection to a method of a port: one transaction around each call.
+"""Methods of ports, made from plain functions on a connection; each call is one transaction.
 
-A port on SQL is a class whose methods are made by these from the store's functions. A function
-takes the connection, then, if it is a `_timed` one, the store's time, then its own arguments.
+A port on SQL is a class whose methods are made with these helpers. A store function takes the
+connection, then, for a `_timed` helper, the store's time, then its own arguments.
 """
 
 from collections.abc import Callable, Coroutine
@@ -22,7 +22,7 @@ Timed = Callable[Concatenate[Connection, Moment, P], T]
 
 
 class SqlPort:
-    """Something that the engine asks for, kept in a SQL database."""
+    """A port of the engine on a SQL database."""
 
     def __init__(self, database: Database) -> None:
         """Use `database`, which must be open and migrated."""
@@ -50,7 +50,7 @@ def writes(function: Plain[P, T]) -> Method[P, T]:
 
 
 def reads_timed(function: Timed[P, T]) -> Method[P, T]:
-    """As `reads`, for a function that is given the store's time."""
+    """As `reads`, for a function that takes the store's time."""
 
     @wraps(function)
     async def method(self: SqlPort, /, *args: P.args, **named: P.kwargs) -> T:
@@ -61,7 +61,7 @@ def reads_timed(function: Timed[P, T]) -> Method[P, T]:
 
 
 def autocommits_timed(function: Timed[P, T]) -> Method[P, T]:
-    """As `writes_timed`, for a function of one statement: nothing is needed around it."""
+    """As `writes_timed`, for a function of one statement, which needs no transaction."""
 
     @wraps(function)
     async def method(self: SqlPort, /, *args: P.args, **named: P.kwargs) -> T:
@@ -72,7 +72,7 @@ def autocommits_timed(function: Timed[P, T]) -> Method[P, T]:
 
 
 def writes_timed(function: Timed[P, T]) -> Method[P, T]:
-    """As `writes`, for a function that is given the store's time, read when it runs."""
+    """As `writes`, for a function that takes the store's time, read when it runs."""
 
     @wraps(function)
     async def method(self: SqlPort, /, *args: P.args, **named: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Postgres: a pool of connections, operations run on the async driver, conflicts run again."""
+"""The Postgres database: a connection pool, operations on the async driver, retried conflicts."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -25,27 +25,27 @@ from headgate.store.sql.moment import StoreTime
 
 T = TypeVar("T")
 
-#: Deadlock, serialization failure, and a lock that was not to be had: the transaction did nothing
-#: and may be run again, whole.
+#: Deadlock, serialization failure and lock timeout: the transaction did nothing, and the whole of
+#: it may run again.
 _CONFLICTS = ("40001", "40P01", LOCK_NOT_AVAILABLE)
 CONFLICT_RETRIES_MAX = 5
-#: An operation is a handful of statements on indexes; one that takes longer is stuck.
+#: An operation is a few statements on indexes; one that takes longer is stuck.
 STATEMENT_S_MAX = 60
-#: A worker frozen in the middle of a transaction keeps its locks for so long, not for ever: its
-#: transaction is ended, and the worker finds out when it wakes.
+#: How long a worker that is frozen in a transaction keeps its locks; then its transaction is ended,
+#: and the worker notices when it wakes.
 SILENT_S_MAX = 10
-#: A statement waits for a lock for so long at a time, then looks whether a frozen worker has it.
+#: How long a statement waits for a lock before it checks whether a frozen worker has it.
 LOCK_S_MAX = 5
 _NAME = "headgate"
-#: A key of our own for the lock that lets one process migrate at a time.
+#: The key of the advisory lock that lets one process migrate at a time.
 _MIGRATION_LOCK = 0x4865616467617465
 
 
-#: Sessions of ours that have left a transaction open while the server waits for the client: for its
-#: next message, or, longer than a client waits for a statement, for it to take a result. A session
-#: at work waits for no client. Those of other roles are not ours to end.
+#: Ends our own sessions with an open transaction for which the server waits on the client: for its
+#: next message, or, longer than a client waits for a statement, for it to read a result. A session
+#: at work waits for no client. Sessions of other roles are left alone.
 _END_SILENT = text(
-    # Materialized, so that nothing is ended before all conditions have been looked at.
+    # Materialized, so that no session is ended before all conditions are evaluated.
     "WITH silent AS MATERIALIZED (SELECT pid FROM pg_stat_activity"
     " WHERE datname = current_database() AND usename = session_user"
     " AND application_name = :name AND pid <> pg_backend_pid()"
@@ -86,16 +86,16 @@ class PostgresDatabase(Database):
         self.dialect = self._engine.dialect
 
     def _make_engine(self, pool_size: int, *, statement_s: float | None) -> AsyncEngine:
-        """A pool of connections, whose statements may take so long."""
+        """A connection pool whose statements may take `statement_s`."""
         return create_async_engine(
             self.url,
             pool_size=pool_size,
             max_overflow=0,
             pool_timeout=STATEMENT_S_MAX,
-            # No ping before every use: an operation that meets a dead connection says so, the whole
-            # pool is replaced, and its caller, which must be ready for that anyway, tries again.
+            # No ping before every use: an operation on a dead connection raises, the whole pool is
+            # replaced, and the caller, which has to handle outages anyway, tries again.
             pool_pre_ping=False,
-            # Values may be private, and errors are told.
+            # Errors are logged, and values may be private.
             hide_parameters=True,
             json_serializer=to_json,
             json_deserializer=from_json,
@@ -112,16 +112,16 @@ class PostgresDatabase(Database):
 
     @property
     def dsn(self) -> str:
-        """The address as the driver itself takes it, with the password."""
+        """The address in the driver's own form, with the password."""
         return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     @property
     def sync_engine(self) -> Engine:
-        """The engine under the async one: where statements can be watched."""
+        """The engine under the async one, for listening to its statements."""
         return self._engine.sync_engine
 
     async def open(self) -> None:
-        """Connect once, so that a wrong address is told at once."""
+        """Connect once, so that a wrong address is reported at once."""
         await self.read(lambda tx: tx.execute(text("SELECT 1")))
 
     async def close(self) -> None:
@@ -129,7 +129,7 @@ class PostgresDatabase(Database):
         await self._engine.dispose()
 
     async def write(self, operation: Operation[T]) -> T:
-        """Run in one transaction; what lost to another's lock is run again, whole."""
+        """Run in one transaction, again if it lost a conflict with another transaction."""
         return await self._run(self._engine.begin, operation)
 
     async def read(self, operation: Operation[T]) -> T:
@@ -153,19 +153,19 @@ class PostgresDatabase(Database):
                 if not (tries_left and _is_conflict(error)):
                     # Not `from error`: a driver's error quotes the row that was refused.
                     raise translate(error) from None
-                if _waited_for_a_lock(error):
+                if _is_lock_timeout(error):
                     await self.free_locks()
         raise AssertionError("unreachable")
 
     async def free_locks(self) -> int:
-        """End the sessions of frozen workers, which keep what they locked for as long as they live.
+        """End the sessions of frozen workers, which keep their locks while they are frozen.
 
-        Postgres itself ends one that is idle in a transaction. One that was frozen between the
-        messages of a statement, or while it takes a result, counts as active for as long as the
-        process stays frozen, and no time-out for statements or locks ends it (`transaction_timeout`
-        would, from Postgres 17 on, but long honest work too). Whoever comes by ends it instead: a
-        statement that has waited `LOCK_S_MAX` for a lock, and every sweep. Where it may not, or
-        cannot now, nobody is the worse for it: the caller has work of its own to go on with.
+        Postgres itself ends a session that is idle in a transaction. A session that was frozen
+        between the messages of a statement, or while it reads a result, counts as active, and no
+        timeout for statements or locks ends it (`transaction_timeout`, from Postgres 17 on, would,
+        but it also ends long legitimate work). So it is ended from here: by a statement that has
+        waited `LOCK_S_MAX` for a lock, and by every sweep. A failure is only logged, because the
+        caller can go on without it.
         """
         binds = {"name": _NAME, "silent_s": self._silent_s, "statement_s": STATEMENT_S_MAX}
         try:
@@ -179,26 +179,26 @@ class PostgresDatabase(Database):
         return ended
 
     async def migrate(self, operation: Operation[T]) -> T:
-        """Wait for any other migration, then run, for as long as it takes."""
+        """Wait for any other migration, then run without a time limit."""
 
         def alone(tx: Connection) -> T:
-            # Another migration is waited for; a lock on a table no longer than by anybody else.
+            # Wait for another migration without a limit, but for table locks with the usual one.
             tx.execute(_WAIT_FOR_LOCKS, {"wait": "0"})
             tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
             tx.execute(_WAIT_FOR_LOCKS, {"wait": f"{self._lock_s * 1000:.0f}ms"})
             return operation(tx)
 
         # An index on a large table may take long to build.
-        patient = self._make_engine(1, statement_s=None)
+        migrating = self._make_engine(1, statement_s=None)
         try:
-            return await self._run(patient.begin, alone)
+            return await self._run(migrating.begin, alone)
         finally:
-            await patient.dispose()
+            await migrating.dispose()
 
 
 def _is_conflict(error: Exception) -> bool:
     return isinstance(error, DBAPIError) and sqlstate(error) in _CONFLICTS
 
 
-def _waited_for_a_lock(error: Exception) -> bool:
+def _is_lock_timeout(error: Exception) -> bool:
     return isinstance(error, DBAPIError) and sqlstate(error) == LOCK_NOT_AVAILABLE

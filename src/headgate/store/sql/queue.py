@@ -1,20 +1,20 @@
-"""The line: who waits for a worker, and in which order they are served.
+"""The queue: the order in which due jobs get a worker.
 
-**Fairness.** A job in line has a `turn`; the lowest goes first, and within a turn whoever joined
-first. A job that joins takes the turn after its user's last one, or, where the user has none in
-line, the turn after the one being served. So a user with ten thousand jobs takes ten thousand
-turns, and a user who comes later with one is served in the next round: users share a lane, not
-jobs. Nobody joins the turn being served, so it ends, whoever keeps coming back: nobody starves.
+**Fairness.** A queued job has a `turn`; the lowest turn goes first, and within a turn the job that
+joined first. A job that joins takes the turn after its user's last turn or, if the user has no
+queued job, the turn after the one being served. So a user with ten thousand jobs takes ten thousand
+turns, and a user who comes later with one job is served in the next turn: users share a lane, not
+jobs. No job joins the turn being served, so that turn always ends, and nobody starves.
 
-**One line for each application.** Applications with different syncs may share a database. Each
-serves its own syncs, at its own speed, so turns are counted among those alone: every function here
-is given them. A job whose sync is not among them is left asleep, for its own workers to wake. Two
-applications that share some syncs and not others count differently: while both run, as during a
-deploy that adds a sync, jobs of the one may go before jobs of the other.
+**One queue for each application.** Applications with different syncs may share a database. Each
+serves its own syncs at its own speed, so turns are counted among those syncs alone, and every
+function here takes them. A job of another sync stays asleep, and its own workers wake it. Two
+applications that share some syncs count differently: while both run, as during a deploy that adds a
+sync, jobs of one may go before jobs of the other.
 
-**Sleep.** A pending job whose `wake_at` lies ahead has no turn. A claim gives turns to those that
-have come due. All of it looks only at what a partial index holds, one sync at a time: no job of
-another application, and none that waits for another time, is ever in the way.
+**Sleep.** A pending job whose `wake_at` is in the future has no turn. A claim gives turns to the
+sleeping jobs that are due. All statements read partial indexes, one sync at a time, so jobs of
+other applications and jobs that are not due cost nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ from headgate.model.states import JobState
 from headgate.store.sql.moment import Moment, instant
 from headgate.store.sql.tables import ASLEEP, in_states, jobs
 
-#: Sleepers that join the line in one claim, at most.
+#: The most sleeping jobs that join the queue in one claim.
 WAKE_MAX = 500
 
 OF_LANE: BindParameter[Any] = bindparam("of_lane", type_=jobs.c.lane.type)
@@ -57,15 +57,15 @@ _OTHER = jobs.alias("other")
 _WAITING = (in_states(_OTHER, JobState.PENDING), _OTHER.c.turn.is_not(None))
 
 
-def of_syncs(syncs: Sequence[str]) -> dict[str, str]:
-    """What the statements that are built for so many syncs are to be given."""
+def bind_syncs(syncs: Sequence[str]) -> dict[str, str]:
+    """The parameters of statements that are built for so many syncs."""
     return {f"sync_{number}": sync for number, sync in enumerate(syncs)}
 
 
-def of_each(count: int, query: Callable[[BindParameter[str]], Select[Any]]) -> Subquery:
-    """The rows that `query` finds for each of `count` syncs, asked for one by one.
+def for_each_sync(count: int, query: Callable[[BindParameter[str]], Select[Any]]) -> Subquery:
+    """The rows that `query` finds for each of `count` syncs, as one UNION ALL.
 
-    So each walks its index from the first row that it wants to the last.
+    Each part reads its index from its first matching row to its last.
     """
     parts = [select(query(_sync(number)).subquery()) for number in range(count)]
     return union_all(*parts).subquery("each")
@@ -76,20 +76,20 @@ def _sync(number: int) -> BindParameter[str]:
 
 
 def next_turn(syncs: int, user_id: ColumnElement[str]) -> ColumnElement[int]:
-    """The turn that one job of this user takes when it joins; `OF_LANE` says where."""
-    last = func.coalesce(_last_of(syncs, user_id), _served(syncs), literal_column("0"))
+    """The turn of a job of this user that joins the queue of the lane `OF_LANE`."""
+    last = func.coalesce(_last_turn_of(syncs, user_id), _turn_served(syncs), literal_column("0"))
     return last + literal_column("1")
 
 
 def next_turns(
     tx: Connection, joining: Sequence[tuple[Lane, str]], syncs: Sequence[str]
 ) -> list[int]:
-    """The turns of jobs, by lane and user, that join one after another: each behind the last."""
+    """The turns of jobs, given by lane and user, that join the queue one after another."""
     last: dict[tuple[Lane, str], int] = {}
     for lane in sorted({lane for lane, _ in joining}):
         users = sorted({user for of, user in joining if of is lane})
-        asked = {"of_lane": lane, "users": _array(tx.dialect, users), **of_syncs(syncs)}
-        for user, turn in tx.execute(_last_turns(tx.dialect, len(syncs)), asked):
+        binds = {"of_lane": lane, "users": _array(tx.dialect, users), **bind_syncs(syncs)}
+        for user, turn in tx.execute(_last_turns(tx.dialect, len(syncs)), binds):
             last[lane, user] = turn
     turns: list[int] = []
     for place in joining:
@@ -99,9 +99,9 @@ def next_turns(
 
 
 def wake_sleepers(tx: Connection, now: Moment, lane: Lane, syncs: Sequence[str]) -> None:
-    """Give turns to those that have come due, in the order in which they did."""
-    asked = {"of_lane": lane, **of_syncs(syncs), **now.binds()}
-    tx.execute(_wake(len(syncs), server=now.server), asked)
+    """Give turns to the sleeping jobs that are due, in the order of their `wake_at`."""
+    binds = {"of_lane": lane, **bind_syncs(syncs), **now.binds()}
+    tx.execute(_wake(len(syncs), server=now.server), binds)
 
 
 @cache
@@ -120,8 +120,8 @@ def _wake(syncs: int, *, server: bool) -> Update:
             .with_for_update(skip_locked=True)
         )
 
-    # In CTEs of their own, so that rows are locked once, and numbered after that.
-    found = of_each(syncs, due)
+    # In separate CTEs, so that rows are locked once and numbered after that.
+    found = for_each_sync(syncs, due)
     sleepers = select(found).order_by(found.c.wake_at).limit(WAKE_MAX).cte("sleepers")
     place = func.row_number().over(
         partition_by=sleepers.c.user_id, order_by=(sleepers.c.wake_at, sleepers.c.id)
@@ -134,10 +134,10 @@ def _wake(syncs: int, *, server: bool) -> Update:
     )
 
 
-def _served(syncs: int) -> ScalarSelect[int]:
-    """The turn being served: one step down an index for each sync."""
+def _turn_served(syncs: int) -> ScalarSelect[int]:
+    """The turn being served, by one index look-up for each sync."""
     other = _OTHER.c
-    first = of_each(
+    first = for_each_sync(
         syncs,
         lambda sync: (
             select(func.min(other.turn).label("turn"))
@@ -148,8 +148,8 @@ def _served(syncs: int) -> ScalarSelect[int]:
     return select(func.min(first.c.turn)).scalar_subquery()
 
 
-def _last_of(syncs: int, user_id: ColumnElement[str]) -> ScalarSelect[int]:
-    """The user's last turn in line: one step down an index, past other applications' jobs."""
+def _last_turn_of(syncs: int, user_id: ColumnElement[str]) -> ScalarSelect[int]:
+    """The user's last turn, by one index look-up that skips other applications' jobs."""
     other = _OTHER.c
     of_user = (
         select(other.turn)
@@ -169,12 +169,14 @@ def _last_of(syncs: int, user_id: ColumnElement[str]) -> ScalarSelect[int]:
 @cache
 def _last_turns(dialect: Dialect, syncs: int) -> Select[Any]:
     users = _users(dialect)
-    last = func.coalesce(_last_of(syncs, users.c.value), _served(syncs), literal_column("0"))
+    last = func.coalesce(
+        _last_turn_of(syncs, users.c.value), _turn_served(syncs), literal_column("0")
+    )
     return select(users.c.value, last)
 
 
 def _users(dialect: Dialect) -> FromClause:
-    """The given users as a table: one parameter, however many they are."""
+    """The users as a table, in one parameter, however many there are."""
     value = column("value", Text)
     if dialect.name == "postgresql":
         users = func.unnest(bindparam("users", type_=ARRAY(Text)))

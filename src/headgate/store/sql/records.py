@@ -1,4 +1,4 @@
-"""Records in Headgate's own database: stored once by key, rewritten only when they changed."""
+"""Records in Headgate's own database: one row per key, written only if the content changed."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -30,37 +30,37 @@ _upsert = insert_many(records, records.columns.keys(), on_conflict=_rewrite)
 
 
 class RecordCounts(msgspec.Struct):
-    """What became of a chunk's records."""
+    """How many of a chunk's records were inserted, updated or unchanged."""
 
     inserted: int = 0
     updated: int = 0
     unchanged: int = 0
 
     def __bool__(self) -> bool:
-        """Whether there were any."""
+        """Whether there were any records."""
         return bool(self.inserted or self.updated or self.unchanged)
 
     def by_name(self) -> dict[str, int]:
-        """As the job's summary counts them."""
+        """The counts by the names of the job's summary."""
         return msgspec.structs.asdict(self)
 
 
 def store(
     tx: Connection, chunks: Sequence[tuple[Job, ChunkWork | None]], at: datetime | None
 ) -> list[RecordCounts]:
-    """Store each chunk's records; the same record read again with the same content is no write."""
+    """Store each chunk's records; a record with unchanged content is not written again."""
     counts = [RecordCounts() for _ in chunks]
-    brought = list(_brought(chunks))
-    while batch := list(islice(brought, ROWS_MAX)):
-        del brought[:ROWS_MAX]
+    incoming = list(_incoming(chunks))
+    while batch := list(islice(incoming, ROWS_MAX)):
+        del incoming[:ROWS_MAX]
         _store_some(tx, batch, counts, at)
     return counts
 
 
-def _brought(chunks: Sequence[tuple[Job, ChunkWork | None]]) -> Iterator[tuple[int, _Key, Record]]:
+def _incoming(chunks: Sequence[tuple[Job, ChunkWork | None]]) -> Iterator[tuple[int, _Key, Record]]:
     for place, (job, work) in enumerate(chunks):
         if work is not None:
-            # A key that comes twice in a chunk: the later one counts.
+            # If a key comes twice in a chunk, the later record counts.
             for record in {record.key: record for record in work.records}.values():
                 yield place, (job.sync, job.connection_id, record.key), record
 
@@ -71,18 +71,18 @@ def _store_some(
     counts: list[RecordCounts],
     at: datetime | None,
 ) -> None:
-    there = _hashes(tx, [key for _, key, _ in batch])
+    stored_hashes = _hashes(tx, [key for _, key, _ in batch])
     rows: dict[_Key, dict[str, Any]] = {}
     for place, key, record in batch:
         digest = content_hash(record.data)
-        if key not in there:
+        if key not in stored_hashes:
             counts[place].inserted += 1
-        elif there[key] != digest:
+        elif stored_hashes[key] != digest:
             counts[place].updated += 1
         else:
             counts[place].unchanged += 1
             continue
-        there[key] = digest
+        stored_hashes[key] = digest
         sync, connection_id, name = key
         rows[key] = {
             "sync": sync,
@@ -124,7 +124,7 @@ def hashes(tx: Connection, sync: str, connection_id: str, keys: Sequence[str]) -
 def of_connection(
     tx: Connection, sync: str, connection_id: str, *, after: str | None = None, limit: int
 ) -> list[Record]:
-    """Records held for a connection, in the order of their keys."""
+    """A connection's records, in the order of their keys."""
     query = select(records.c.key, records.c.data).where(
         records.c.sync == sync, records.c.connection_id == connection_id
     )
@@ -149,7 +149,7 @@ def of_keys(
 
 
 def forget(tx: Connection, syncs: Sequence[str], connection_id: str, keys: Sequence[str]) -> int:
-    """Delete a connection's records under these keys; how many there were."""
+    """Delete a connection's records under these keys; returns how many there were."""
     statement = delete(records).where(
         records.c.sync.in_(syncs),
         records.c.connection_id == connection_id,

@@ -1,4 +1,4 @@
-"""What the sweeper looks for: lost workers, late cancels, providers that may have recovered."""
+"""The jobs that the sweeper handles: of lost workers, late cancels, and cooled-down providers."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,29 +15,29 @@ from headgate.store.sql.settle import TABLE
 from headgate.store.sql.tables import CANCELLING, PAUSED, PROBING, jobs
 
 
-def expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
-    """Jobs whose lease has run out, and cancelling ones past their deadline."""
+def list_expired(tx: Connection, now: Moment, *, limit: int) -> list[Job]:
+    """Jobs whose lease has expired, and cancelling jobs past their deadline."""
     late = (
         select(*TABLE.columns)
         .where(CANCELLING, jobs.c.wake_at < now.at())
         .order_by(jobs.c.wake_at)
         .limit(limit)
     )
-    lost = TABLE.expired(tx, now, limit=limit)
+    lost = TABLE.list_expired(tx, now, limit=limit)
     found = {job.id: job for job in (*lost, *TABLE.find(tx, late))}
     return list(found.values())[:limit]
 
 
-# Without NULL, which a worker of an older version may have written: it would hide all others.
+# Without NULL, which a worker of an older version may have written: NOT IN would match no row.
 _PROBED = select(jobs.c.provider).where(PROBING, jobs.c.provider.is_not(None))
 _SHUT = jobs.c.reason == Reason.BREAKER
 _RECOVERING = jobs.c.reason == Reason.RECOVERING
 
 
-def thawable(tx: Connection, now: Moment, *, syncs: Sequence[str], limit: int) -> list[Job]:
-    """Recovering jobs whose moment has come, and the first of each provider that nobody probes.
+def list_thawable(tx: Connection, now: Moment, *, syncs: Sequence[str], limit: int) -> list[Job]:
+    """Recovering jobs that are due, and the first paused job of each provider without a probe.
 
-    Of these syncs alone: a probe that nobody here can run would keep the provider shut.
+    Only of these syncs: a probe that no worker here can run would keep the breaker open.
     """
     due = and_(jobs.c.wake_at <= now.at(), jobs.c.sync.in_(syncs))
     recovering = (
@@ -59,8 +59,8 @@ def thawable(tx: Connection, now: Moment, *, syncs: Sequence[str], limit: int) -
     return found[:limit]
 
 
-def waiting_probes(tx: Connection) -> list[Job]:
-    """Probes that no worker has."""
+def list_waiting_probes(tx: Connection) -> list[Job]:
+    """Probes that wait for a worker."""
     query = select(*TABLE.columns).where(PROBING, jobs.c.state == JobState.PENDING)
     return TABLE.find(tx, query)
 
@@ -75,7 +75,7 @@ _let_go = (
 def release_provider(
     tx: Connection, now: Moment, provider: str, *, stagger: timedelta, limit: int
 ) -> int:
-    """Set the provider's shut jobs free, one every `stagger`, the longest waiting first."""
+    """Resume the provider's paused jobs, one every `stagger`, the longest waiting first."""
     query = (
         select(jobs.c.id, now.at().label("now"))
         .where(PAUSED, _SHUT, jobs.c.provider == provider)
@@ -94,9 +94,9 @@ def release_provider(
 
 
 def next_sweep_s(tx: Connection, now: Moment, *, syncs: Sequence[str]) -> float | None:
-    """Seconds until the first lease or deadline ends, or a cool-down of these syncs."""
-    asked = {"own": list(syncs), **now.binds()}
-    return seconds_until_first(tx, _next_sweep(server=now.server), asked)
+    """Seconds until the first lease, deadline or cool-down of these syncs ends."""
+    binds = {"own": list(syncs), **now.binds()}
+    return seconds_until_first(tx, _next_sweep(server=now.server), binds)
 
 
 @cache

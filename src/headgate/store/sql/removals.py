@@ -1,7 +1,7 @@
-"""Connections that were removed: remembered for a while, so that nothing of theirs comes back.
+"""Removed connections, remembered for a while so that no item is registered for them again.
 
-Whoever works for a connection while it is removed may still find items for it. None is taken in
-from then on; and what another transaction brought in at that very moment is found by `with_items`.
+A worker may still find items for a connection that is being removed. They are not registered; items
+that another transaction registered at that very moment are found by `with_items`.
 """
 
 from collections.abc import Iterable
@@ -13,31 +13,31 @@ from headgate.store.sql.moment import Moment
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import items, removed_connections
 
-#: Far longer than anybody works for a connection without looking whether it is there.
+#: Far longer than a job works for a connection without reading it again.
 KEPT = timedelta(days=7)
 
 
 def note(tx: Connection, now: Moment, connection_id: str) -> None:
-    """Remember that the connection was removed."""
+    """Store that the connection was removed."""
     row = {"connection_id": connection_id, "removed_at": now.at()}
     tx.execute(insert_into(tx.dialect, removed_connections).values(row).on_conflict_do_nothing())
 
 
 def among(tx: Connection, connection_ids: Iterable[str]) -> set[str]:
-    """Those of these connections that were removed."""
+    """The removed connections among these."""
     known = removed_connections.c.connection_id
     return set(tx.execute(select(known).where(known.in_(set(connection_ids)))).scalars())
 
 
 def with_items(tx: Connection) -> str | None:
-    """A removed connection that still has items."""
+    """One removed connection that still has items."""
     known = removed_connections.c.connection_id
-    # For each one look into the index, whose first is asked for: any would be looked for among all.
+    # MIN makes the database read one index entry per connection; EXISTS could scan all items.
     first = select(func.min(items.c.collection)).where(items.c.connection_id == known)
     query = select(known).where(first.scalar_subquery().is_not(None)).limit(1)
     return tx.execute(query).scalar()
 
 
 def prune(tx: Connection, now: Moment) -> None:
-    """Remember no longer what was removed long ago."""
+    """Delete the rows of connections that were removed long ago."""
     tx.execute(delete(removed_connections).where(removed_connections.c.removed_at < now.at(-KEPT)))

@@ -1,8 +1,8 @@
-"""The schema's age: bringing it up to date, and refusing what this version does not understand.
+"""Schema revisions: migrating the tables, and refusing a database that is newer than this version.
 
 The engine's tables and those of each system are migrated separately: each has its own folder of
-Alembic migrations, and a table of its own that holds its revision. Alembic is imported only where
-something is to be migrated: it takes longer to load than everything else at start.
+Alembic migrations, and its own table with its revision. Alembic is imported only for a migration,
+because it takes longer to load than everything else at start.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ _SCRIPTS = Path(__file__).parent / "migrations"
 class Schema(msgspec.Struct, frozen=True, kw_only=True):
     """Tables that are migrated together."""
 
-    #: Whose they are, for people.
+    #: The owner of the tables, for people.
     name: str
     metadata: MetaData
     #: The folder of its migrations: `0001_first.py`, `0002_second.py`, …
     migrations: Path
-    #: The table that holds its revision.
+    #: The table with its revision.
     version_table: str
 
     @property
     def head(self) -> str:
-        """The newest revision: the number that the name of its newest migration begins with."""
+        """The newest revision: the number at the start of the newest migration's file name."""
         numbers = [path.name.partition("_")[0] for path in self.migrations.glob("[0-9]*_*.py")]
         if not numbers:
             raise InvalidInput("tables", f"{self.name} has no migrations in {self.migrations}")
@@ -53,7 +53,7 @@ def schema_of(system: str, tables: MetaData, migrations: Path) -> Schema:
 
 
 async def prepare(database: Database, schemas: Sequence[Schema] = (ENGINE,)) -> None:
-    """Make an embedded database ready; check that any other one is."""
+    """Migrate an embedded database; check the revisions of any other."""
     found = await database.read(lambda tx: [revision_of(tx, each) for each in schemas])
     for revision, each in zip(found, schemas, strict=True):
         if revision == each.head:
@@ -69,12 +69,12 @@ async def prepare(database: Database, schemas: Sequence[Schema] = (ENGINE,)) -> 
 
 
 async def migrate(database: Database, schema: Schema = ENGINE) -> tuple[str | None, str]:
-    """Bring the tables up to date; returns their revision before and after."""
+    """Migrate the tables; returns their revision before and after."""
     return await database.migrate(lambda tx: upgrade(tx, schema))
 
 
 def revision_of(tx: Connection, schema: Schema = ENGINE) -> str | None:
-    """The revision that the tables are at; None where there are none yet."""
+    """The revision of the tables; None if there are none yet."""
     if not inspect(tx).has_table(schema.version_table):
         return None
     versions = Table(schema.version_table, MetaData(), autoload_with=tx)
@@ -82,7 +82,7 @@ def revision_of(tx: Connection, schema: Schema = ENGINE) -> str | None:
 
 
 def upgrade(tx: Connection, schema: Schema = ENGINE) -> tuple[str | None, str]:
-    """Run the migrations that are missing, on this connection; revisions before and after."""
+    """Run the missing migrations on this connection; returns the revision before and after."""
     before = revision_of(tx, schema)
     if before != schema.head:
         _refuse_newer(before, schema)

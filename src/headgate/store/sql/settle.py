@@ -1,6 +1,6 @@
-"""Settling jobs: what a chunk brought, its events and the job's row, in one transaction, always.
+"""Settling of jobs: writes a chunk's work, its events and the job's row in one transaction.
 
-The guarded write itself is in `leases.py`, and what a change makes of a job in `model/change.py`.
+The guarded write is in `leases.py`, and the meaning of a change is in `model/change.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ TABLE = LeaseTable[Job, JobChange, LockedJob, ChunkWork](JOBS, jobs)
 def settle(
     tx: Connection, now: Moment, batch: Sequence[Settlement], *, syncs: Sequence[str]
 ) -> list[Job | None]:
-    """Apply the changes that still hold, with what their chunks brought; None where one lost."""
+    """Apply the valid changes and store their work; the result of a change that lost is None."""
     return TABLE.settle(tx, now, batch, partial(_store, syncs=syncs))
 
 
@@ -36,26 +36,26 @@ def _store(tx: Connection, settled: list[_RowUpdate], *, syncs: Sequence[str]) -
     for each in settled:
         _refuse_second_active(tx, each.change)
     at = settled[0].now
-    worked = [(each.row, each.payload) for each in settled]
-    for each, counted in zip(settled, records.store(tx, worked, at), strict=True):
-        if counted:
-            each.row = replace(each.row, summary=count(each.row.summary, **counted.by_name()))
-    _join_line(tx, settled, syncs)
+    work = [(each.row, each.payload) for each in settled]
+    for each, counts in zip(settled, records.store(tx, work, at), strict=True):
+        if counts:
+            each.row = replace(each.row, summary=count(each.row.summary, **counts.by_name()))
+    _join_queue(tx, settled, syncs)
     TABLE.write(tx, settled)
-    coverage.store(tx, worked, at)
+    coverage.store(tx, work, at)
     high_water.store(tx, [each.row for each in settled], at)
-    events.append(tx, [told for each in settled for told in _told(each)])
+    events.append(tx, [event for each in settled for event in _events_of(each)])
 
 
-def _told(each: _RowUpdate) -> Iterator[events.Told]:
-    """What the source tells of the chunk, then what the change tells of the job."""
+def _events_of(each: _RowUpdate) -> Iterator[events.NewEvent]:
+    """The source's events of the chunk, then the event of the change."""
     for event in () if each.payload is None else each.payload.events:
         yield each.row.id, each.now, event.kind, event.data
     yield each.row.id, each.now, each.change.event, each.change.data
 
 
-def _join_line(tx: Connection, settled: Sequence[_RowUpdate], syncs: Sequence[str]) -> None:
-    """Give turns to those that are due at once; other applications' jobs are left asleep."""
+def _join_queue(tx: Connection, settled: Sequence[_RowUpdate], syncs: Sequence[str]) -> None:
+    """Give turns to jobs that are due now; jobs of other applications stay asleep."""
     joining = [each for each in settled if _is_due(each) and each.row.sync in syncs]
     turns = queue.next_turns(tx, [(each.row.lane, each.row.user_id) for each in joining], syncs)
     for each, turn in zip(joining, turns, strict=True):
@@ -76,9 +76,9 @@ def active_job_of(tx: Connection, sync: str, connection_id: str) -> str | None:
 
 
 def _refuse_second_active(tx: Connection, change: JobChange) -> None:
-    """A failed job may not come back beside a newer one.
+    """Refuse to retry a failed job beside a newer active one.
 
-    The unique index has the last word; this look says which job is in the way.
+    The unique index would also refuse it; this check names the job that is in the way.
     """
     if change.edge.name is JobEdge.RETRY:
         other = active_job_of(tx, change.after.sync, change.after.connection_id)

@@ -1,9 +1,9 @@
-"""SQLite: one writer, many readers, group commit.
+"""The SQLite database: one writer, many readers, group commit.
 
-All writes of a process go through one connection. While one transaction is being made durable, the
-next writes queue up; they are then run together, each under its own savepoint, and acknowledged
-after one fsync. One writer is also what keeps clear of SQLite's WAL-reset bug (before 3.51.3),
-which needs two connections writing or checkpointing at once.
+All writes of a process go through one connection. While one transaction is made durable, the next
+writes queue up; then they run together, each under its own savepoint, and are acknowledged after
+one fsync. One writer also avoids SQLite's WAL-reset bug (before 3.51.3), which needs two
+connections that write or checkpoint at once.
 """
 
 import asyncio
@@ -28,19 +28,19 @@ from headgate.store.sql.moment import StoreTime
 
 T = TypeVar("T")
 
-#: How many waiting writes are made durable together, at most.
+#: The most waiting writes that are made durable together.
 GROUP_MAX = 512
-#: How long to wait for another process that holds the file's write lock.
+#: How long to wait for another process that has the file's write lock.
 BUSY_S = 10.0
 _WAL_TRIES_MAX = 100
-#: Reads that run at the same time, at most.
+#: The most concurrent reads.
 READERS = 4
 
 Synchronous = Literal["FULL", "OFF"]
 
 
 class SqliteDatabase(Database):
-    """A SQLite file, written by a thread of its own."""
+    """A SQLite file with its own writer thread."""
 
     embedded = True
     writes_at_once = 1
@@ -56,7 +56,7 @@ class SqliteDatabase(Database):
         self._readers: ThreadPoolExecutor | None = None
 
     async def open(self) -> None:
-        """Make the file, readable by its owner alone, and start the writer."""
+        """Create the file, readable by its owner alone, and start the writer."""
         if self._writer is None:
             _make_private(self.path)
             writer = _Writer(self._engine)
@@ -70,7 +70,7 @@ class SqliteDatabase(Database):
             self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="headgate-read")
 
     async def close(self) -> None:
-        """Let the writer finish what it was given."""
+        """Let the writer finish all queued writes, and disconnect."""
         writer, readers = self._writer, self._readers
         self._writer = self._readers = None
         if writer is not None and readers is not None:
@@ -80,20 +80,20 @@ class SqliteDatabase(Database):
             self._engine.dispose()
 
     async def write(self, operation: Operation[T]) -> T:
-        """Queue for the next group commit."""
+        """Run in the next group commit."""
         if self._writer is None:
             raise StoreError("the database is not open")
         return await self._writer.submit(operation)
 
     async def read(self, operation: Operation[T]) -> T:
-        """Run on a reader's connection: it sees what was committed when it began."""
+        """Run on a reader's connection, which sees what was committed before it began."""
         if self._readers is None:
             raise StoreError("the database is not open")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._readers, read_now, self._reading, operation)
 
     async def migrate(self, operation: Operation[T]) -> T:
-        """A write like any other: BEGIN IMMEDIATE shuts everybody else out."""
+        """Run as a normal write: BEGIN IMMEDIATE excludes all other writers."""
         return await self.write(operation)
 
     async def foreign_commits(self) -> int:
@@ -104,10 +104,10 @@ class SqliteDatabase(Database):
 
 
 class InlineSqliteDatabase(Database):
-    """A SQLite file, used in the calling task: no threads, so that a simulation decides the order.
+    """A SQLite file without threads, so that a simulation decides the order of all operations.
 
-    The clock's zero-length sleeps are where another task may run, or this one may crash: before the
-    operation, and after it took effect but before its caller knows.
+    Before the operation, and after it took effect but before its caller knows, the clock sleeps for
+    zero seconds: there another task may run, or this one may crash.
     """
 
     embedded = True
@@ -154,7 +154,7 @@ class InlineSqliteDatabase(Database):
         return value
 
     async def migrate(self, operation: Operation[T]) -> T:
-        """A write like any other."""
+        """Run as a normal write."""
         return await self.write(operation)
 
 
@@ -180,14 +180,14 @@ class _Writer:
         await ready
 
     async def stop(self) -> None:
-        """End after what is queued."""
+        """End the thread after all queued writes."""
         self._requests.put(None)
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
     async def submit(self, operation: Operation[T]) -> T:
-        """Queue an operation; its outcome comes with the commit of its group.
+        """Queue an operation; returns its outcome after the commit of its group.
 
-        Cancelling the caller does not undo the write: it may have been made durable already.
+        Cancelling the caller does not undo the write, which may be durable already.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -217,7 +217,7 @@ class _Writer:
             except queue.Empty:
                 return group
         if group:
-            # The stop came behind this group: run it first, find the stop again after it.
+            # The stop came after this group: run the group first, then stop.
             self._requests.put(None)
         return group
 
@@ -227,7 +227,7 @@ class _Writer:
 
 
 def _deliver(group: list[_Request], outcomes: list[Outcome]) -> None:
-    """Wake the callers, with one hop into each event loop however many wait there."""
+    """Wake the callers, with one call into each event loop, however many wait there."""
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Outcome]]] = {}
     for (_, future, loop), outcome in zip(group, outcomes, strict=True):
         by_loop.setdefault(loop, []).append((future, outcome))
@@ -249,7 +249,7 @@ def _resolve(settled: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
 
 
 def _run_group(connection: Connection, operations: list[Operation[Any]]) -> list[Outcome]:
-    """Run the operations in one transaction; one that raises is undone alone.
+    """Run the operations in one transaction; an operation that raises is undone alone.
 
     Nothing is acknowledged unless the COMMIT succeeded.
     """
@@ -273,7 +273,7 @@ def _run_one(raw: sqlite3.Connection, connection: Connection, operation: Operati
         value = operation(connection)
     except Exception as error:
         if not raw.in_transaction:
-            # The whole group is gone; whoever ran before this one must not be acknowledged.
+            # SQLite rolled back the whole group, so no operation of it may be acknowledged.
             raise
         raw.execute("ROLLBACK TO operation")
         raw.execute("RELEASE operation")
@@ -283,7 +283,7 @@ def _run_one(raw: sqlite3.Connection, connection: Connection, operation: Operati
 
 
 def read_now(engine: Engine, operation: Operation[T]) -> T:
-    """Run a read in the calling thread; `engine` gives connections that cannot write."""
+    """Run a read in the calling thread; the connections of `engine` cannot write."""
     try:
         with engine.connect() as connection:
             raw = connection.connection.dbapi_connection
@@ -313,13 +313,13 @@ def _translate_sqlite(error: Exception) -> Exception:
 
 
 def _make_private(path: Path) -> None:
-    """SQLite gives the -wal and -shm files the permissions of the database itself."""
+    """Create the file for its owner alone; SQLite gives its -wal and -shm files the same mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _use_wal(raw: sqlite3.Connection) -> None:
-    """Changing a new file to WAL does not wait for others that do the same: try again."""
+    """Set WAL mode; on a new file this fails if another process does the same, so it is retried."""
     for tries_left in reversed(range(_WAL_TRIES_MAX)):
         try:
             raw.execute("PRAGMA journal_mode = WAL").close()
@@ -327,19 +327,19 @@ def _use_wal(raw: sqlite3.Connection) -> None:
         except sqlite3.OperationalError:
             if not tries_left:
                 raise
-            # This does wait, until the other is done.
+            # BEGIN IMMEDIATE waits until the other process is done.
             raw.execute("BEGIN IMMEDIATE")
             raw.execute("COMMIT")
 
 
 def _engine(path: Path, synchronous: Synchronous, *, query_only: bool = False) -> Engine:
-    """An engine with connections of its own, and the statements that any other has compiled."""
+    """An engine with its own connections, which shares compiled statements with all others."""
     engine = copy(_compiling())
-    # Whoever listens to one engine does not listen to all of them.
+    # A listener of one engine must not listen to all of them.
     engine.__dict__.pop("dispatch", None)
 
     def connect() -> Any:
-        # Without an isolation level, as AUTOCOMMIT is for this driver.
+        # No isolation level means AUTOCOMMIT for this driver.
         return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
     engine.url = engine.url.set(database=str(path))
@@ -348,8 +348,8 @@ def _engine(path: Path, synchronous: Synchronous, *, query_only: bool = False) -
     @event.listens_for(engine.pool, "connect")
     def prepare(raw: sqlite3.Connection, _: object) -> None:
         _use_wal(raw)
-        # Whether it may write is said once: to change it makes SQLite prepare every statement anew,
-        # which took twice as long as a small read itself.
+        # Set once per connection: a change makes SQLite prepare every statement again, which took
+        # twice as long as a small read itself.
         only = f"query_only = {'ON' if query_only else 'OFF'}"
         for pragma in (f"synchronous = {synchronous}", "foreign_keys = ON", only):
             raw.execute(f"PRAGMA {pragma}").close()
@@ -359,20 +359,20 @@ def _engine(path: Path, synchronous: Synchronous, *, query_only: bool = False) -
 
 @functools.cache
 def _compiling() -> Engine:
-    """What all engines share: the dialect, and with it the statements that were compiled for it.
+    """The engine whose dialect, and so whose compiled statements, all engines share.
 
-    A compiled statement belongs to its dialect, whatever the file. So the readers of a file need
-    not compile what its writer has, nor a second file what the first one has: a simulated process
-    that is started again, or a test, spent a fifth of its time on that.
+    A compiled statement belongs to its dialect, not to a file. So the readers of a file need not
+    compile what its writer has compiled, nor a second file what the first has: restarted processes
+    of a simulation, and tests, spent a fifth of their time on that.
     """
     # AUTOCOMMIT keeps SQLAlchemy from opening transactions: this module opens them, IMMEDIATE.
     engine = create_engine(
         "sqlite://",
         isolation_level="AUTOCOMMIT",
-        # Values may be private, and errors are told.
+        # Errors are logged, and values may be private.
         hide_parameters=True,
     )
-    # The dialect learns what this SQLite can do when it first connects.
+    # The dialect detects the features of this SQLite when it first connects.
     engine.connect().close()
     engine.dispose()
     return engine

@@ -23,7 +23,7 @@ from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import autocommits_timed, reads, reads_timed, writes, writes_timed
 from headgate.store.sql.settle import TABLE, Settlement
 
-#: Where another claim, which takes milliseconds, may have hidden something: look again after this.
+#: When to claim again if a concurrent claim, which takes milliseconds, may have hidden jobs.
 CROWDED_S = 0.05
 
 
@@ -46,15 +46,15 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     async def claim(
         self, lane: Lane, *, worker: str, limit: int, lease: timedelta
     ) -> JobClaimResult:
-        """Take up to `limit` due jobs of the lane and of this application's syncs."""
+        """Claim up to `limit` due jobs of the lane and of this application's syncs."""
         if not self._syncs:
             return JobClaimResult([], None)
         claim = partial(jobs.claim, syncs=self._syncs, worker=worker, lease=lease)
         run, now = self.database.autocommit, self.database.moment
         first = await run(lambda tx: claim(tx, now(), lane, limit=limit))
         if not first.wakes:
-            return _claimed(first.jobs, first, limit)
-        # By itself, because what was claimed is ours even if this fails.
+            return _claim_result(first.jobs, first, limit)
+        # A second operation: the first claim is valid even if this one fails.
         free = limit - len(first.jobs)
         try:
             more = await run(lambda tx: claim(tx, now(), lane, limit=free, wake=True))
@@ -62,17 +62,17 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
             if not first.jobs:
                 raise
             return JobClaimResult(first.jobs, 0.0)
-        return _claimed([*first.jobs, *more.jobs], more, limit)
+        return _claim_result([*first.jobs, *more.jobs], more, limit)
 
-    async def thawable(self, *, limit: int) -> Sequence[Job]:
+    async def list_thawable(self, *, limit: int) -> Sequence[Job]:
         """Paused jobs of this application's syncs that may go on."""
         now = self.database.moment
         return await self.database.read(
-            lambda tx: recovery.thawable(tx, now(), syncs=self._syncs, limit=limit)
+            lambda tx: recovery.list_thawable(tx, now(), syncs=self._syncs, limit=limit)
         )
 
     async def next_sweep_s(self) -> float | None:
-        """Seconds until there may be something for this application's sweeper."""
+        """Seconds until this application's sweeper may have work."""
         now = self.database.moment
         return await self.database.read(
             lambda tx: recovery.next_sweep_s(tx, now(), syncs=self._syncs)
@@ -87,7 +87,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         return await self.database.read(lambda tx: job_counts.open_breakers(tx, syncs=self._syncs))
 
     async def oldest_due_s(self) -> Mapping[Lane, float]:
-        """For how long the oldest due job of each lane has waited; 0 where none waits."""
+        """How long the oldest due job of each lane has waited; 0 if none waits."""
         now = self.database.moment
         return await self.database.read(
             lambda tx: job_counts.oldest_due_s(tx, now(), syncs=self._syncs)
@@ -96,12 +96,12 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     def settle_in(
         self, tx: Connection, now: Moment, batch: Sequence[Settlement]
     ) -> list[Job | None]:
-        """Apply the changes that still hold, with what their chunks brought."""
+        """Apply the changes that are still valid, and store the work of their chunks."""
         return settle.settle(tx, now, batch, syncs=self._syncs)
 
     list_jobs = reads(jobs.find)
-    expired = reads_timed(recovery.expired)
-    waiting_probes = reads(recovery.waiting_probes)
+    list_expired = reads_timed(recovery.list_expired)
+    list_waiting_probes = reads(recovery.list_waiting_probes)
     release_provider = writes_timed(recovery.release_provider)
 
     events = reads(job_events.of_job)
@@ -115,7 +115,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     forget_records = writes(stored.forget)
 
     coverage = reads(days.of_days)
-    brought = reads(days.brought)
+    covered_days = reads(days.covered_days)
     gaps = reads(days.gaps)
 
     plan_of = reads(users.plan_of)
@@ -131,10 +131,10 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         return await self.database.free_locks()
 
 
-def _claimed(taken: Sequence[Job], last: ClaimResult, limit: int) -> JobClaimResult:
-    """What was claimed in all, and when to look again where it was less than was wanted."""
-    if len(taken) == limit:
-        return JobClaimResult(taken, None)
-    if last.crowded or (not taken and last.wakes):
-        return JobClaimResult(taken, CROWDED_S)
-    return JobClaimResult(taken, last.next_due_s)
+def _claim_result(claimed: Sequence[Job], last: ClaimResult, limit: int) -> JobClaimResult:
+    """The claimed jobs and, if fewer than wanted, when to claim again."""
+    if len(claimed) == limit:
+        return JobClaimResult(claimed, None)
+    if last.crowded or (not claimed and last.wakes):
+        return JobClaimResult(claimed, CROWDED_S)
+    return JobClaimResult(claimed, last.next_due_s)

@@ -1,9 +1,9 @@
-"""The tables. What may stand in a state column is derived from `model/states.py`.
+"""The tables. The values of state columns are derived from `model/states.py`.
 
-Indexes are partial: each holds only the rows that its query looks for, so that a claim costs the
-same with a thousand jobs as with a million. `QUEUED`, `ASLEEP` and the rest are used by the index
-and by the query alike, because a database uses a partial index only where the query repeats its
-condition, with literals in it: a bound parameter could be anything.
+Indexes are partial: each has only the rows that its query looks for, so a claim costs the same with
+a thousand jobs as with a million. The index and the query share `QUEUED`, `ASLEEP` and the other
+conditions, because a database uses a partial index only if the query repeats its condition with
+literals: a bound parameter could have any value.
 """
 
 from collections.abc import Iterable
@@ -58,19 +58,19 @@ metadata = MetaData(
     }
 )
 
-#: SQLite numbers rows by itself only where the primary key is called INTEGER.
+#: SQLite assigns ids only if the type of the primary key is INTEGER.
 _Serial = BigInteger().with_variant(Integer, "sqlite")
 
 
 def in_states(table: FromClause, *states: StrEnum) -> ColumnElement[bool]:
-    """The row's state is one of these, said with literals so that partial indexes match."""
+    """The condition that the state is one of these, with literals, for partial indexes."""
     if len(states) == 1:
         return table.c.state == literal_column(f"'{states[0].value}'")
     return table.c.state.in_([literal_column(f"'{state.value}'") for state in states])
 
 
 def _leased(machine: Machine[Any, Any]) -> CheckConstraint:
-    """What is claimed has a lease, and nothing else has one: an expired lease is always found."""
+    """The constraint that exactly the claimed rows have a lease, so that expired ones are found."""
     claimed = (
         f"state IN ({_listed(machine.claimed)})"
         if len(machine.claimed) > 1
@@ -107,10 +107,10 @@ jobs = Table(
     Column("state", OneOf(JobState), nullable=False),
     Column("reason", OneOf(Reason), nullable=False),
     Column("error", Text),
-    # Never NULL: it is nullable because it came later, and SQLite cannot add it otherwise.
+    # Never NULL; nullable because it was added later, and SQLite cannot add it otherwise.
     Column("provider", Text),
     Column("wake_at", UtcTime),
-    # The place in line. NULL while the job is not in line: asleep, running, paused or ended.
+    # The place in the queue. NULL while the job is not queued: asleep, running, paused or ended.
     Column("turn", BigInteger),
     Column("cursor", JsonOf[Json](object)),
     Column("high_water", JsonOf[Json](object)),
@@ -146,7 +146,7 @@ jobs = Table(
         f"(finished_at IS NOT NULL) = (state IN ({_listed(JOB.terminal)}))", name="finished"
     ),
     CheckConstraint(f"turn IS NULL OR state = {_listed([JOB.initial])}", name="turn"),
-    # A pending job is in line, or knows when it will be: else nothing would ever wake it.
+    # A pending job is queued or has a time to wake; otherwise nothing would ever wake it.
     CheckConstraint(
         f"state <> {_listed([JOB.initial])} OR turn IS NOT NULL OR wake_at IS NOT NULL",
         name="wakes",
@@ -157,7 +157,7 @@ jobs = Table(
 QUEUED = and_(in_states(jobs, JobState.PENDING), jobs.c.turn.is_not(None))
 #: Waiting for its `wake_at`.
 ASLEEP = and_(in_states(jobs, JobState.PENDING), jobs.c.turn.is_(None))
-#: Held by a worker.
+#: Claimed by a worker.
 CLAIMED = in_states(jobs, *JOB.claimed)
 PAUSED = in_states(jobs, JobState.PAUSED)
 CANCELLING = in_states(jobs, JobState.CANCELLING)
@@ -200,26 +200,26 @@ _index(
     jobs.c.sync,
     where=PAUSED,
 )
-# Unique: two sweepers may look at the same time, and a provider gets one probe.
+# Unique: two sweepers may run at the same time, and a provider gets one probe.
 _index("uq_headgate_jobs_probing", jobs.c.provider, where=PROBING, unique=True)
 _index("uq_headgate_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIVE, unique=True)
 _index(
     "uq_headgate_jobs_key", jobs.c.user_id, jobs.c.key, where=jobs.c.key.is_not(None), unique=True
 )
 Index("ix_headgate_jobs_of_user", jobs.c.user_id, jobs.c.id)
-#: What is counted; the others are few.
+#: For counts of jobs that have ended; the active ones are few.
 _index("ix_headgate_jobs_ended", jobs.c.sync, jobs.c.state, where=ENDED)
 
 job_events = Table(
     "headgate_job_events",
     metadata,
     Column("id", _Serial, primary_key=True, autoincrement=True),
-    # No foreign key: an event is only written under the lock of its job's row, which is there.
+    # No foreign key: an event is only written under the lock of its job's row, which then exists.
     Column("job_id", Text, nullable=False),
     Column("at", UtcTime, nullable=False),
     Column("kind", Text, nullable=False),
     Column("data", JsonOf[JsonObject](dict[str, object]), nullable=False),
-    # An id once given is never given again, even if the newest events are pruned.
+    # An id is never used again, even if the newest events are pruned.
     sqlite_autoincrement=True,
 )
 Index("ix_headgate_job_events_job", job_events.c.job_id, job_events.c.id)
@@ -237,7 +237,7 @@ records = Table(
     PrimaryKeyConstraint("sync", "connection_id", "key"),
 )
 
-#: How far each sync has read for a connection, as its source says: where it goes on next time.
+#: How far each sync has read for a connection, as its source says; the next job goes on there.
 high_water_marks = Table(
     "headgate_high_water_marks",
     metadata,
@@ -268,13 +268,13 @@ coverage = Table(
 budgets = Table(
     "headgate_budgets",
     metadata,
-    # The source, and for what is counted by connection a slash and the connection.
+    # The source; for limits per connection, a slash and the connection follow.
     Column("key", Text, primary_key=True),
     Column("ledger", JsonOf[Ledger](Ledger), nullable=False),
     Column("updated_at", UtcTime, nullable=False),
 )
 
-#: Limiters elsewhere that have begun to count: one that is found empty after that has forgotten.
+#: Other limiters, such as Redis, that have begun to count; one that is empty later lost its counts.
 limiters = Table(
     "headgate_limiters",
     metadata,
@@ -293,13 +293,13 @@ connections = Table(
     Column("error", Text),
     Column("external_id", Text),
     Column("scopes", JsonOf[tuple[str, ...]](tuple[str, ...]), nullable=False),
-    # Ciphertexts alone, and the key they were made with, by which rotation finds them.
+    # Only ciphertexts, and the id of their key, by which rotation finds them.
     Column("sealed_access", LargeBinary, nullable=False),
     Column("sealed_refresh", LargeBinary),
     Column("key_id", Text, nullable=False),
     Column("expires_at", UtcTime),
     Column("version", BigInteger, nullable=False),
-    # Who renews the credentials at present: one worker at a time, of all.
+    # The worker that renews the credentials at present; one at a time.
     Column("lease_holder", Text),
     Column("lease_until", UtcTime),
     Column("created_at", UtcTime, nullable=False),
@@ -307,7 +307,7 @@ connections = Table(
     _one_of("state", ConnectionState),
     CheckConstraint("(lease_holder IS NULL) = (lease_until IS NULL)", name="lease"),
 )
-#: One account of a provider is connected once by a user: connecting again renews it.
+#: A user connects an account once; connecting it again renews the connection.
 _index(
     "uq_headgate_connections_account",
     connections.c.user_id,
@@ -325,7 +325,7 @@ _index(
 Index("ix_headgate_connections_of_user", connections.c.user_id, connections.c.id)
 Index("ix_headgate_connections_key", connections.c.key_id, connections.c.id)
 
-#: Connections that were removed, by which nothing of theirs comes back; for a week.
+#: Removed connections, remembered for a week so that no item is registered for them again.
 removed_connections = Table(
     "headgate_removed_connections",
     metadata,
@@ -333,11 +333,11 @@ removed_connections = Table(
     Column("removed_at", UtcTime, nullable=False),
 )
 
-#: Users who were sent to a provider's page and have not come back yet.
+#: Users who are on a provider's consent page and have not come back yet.
 connect_attempts = Table(
     "headgate_connect_attempts",
     metadata,
-    # Of the random text that the provider hands back: whoever reads the table learns no good one.
+    # A hash of the random state, so that a reader of the table learns no valid state.
     Column("state_hash", Text, primary_key=True),
     Column("session_hash", Text, nullable=False),
     Column("user_id", Text, nullable=False),
@@ -349,7 +349,7 @@ connect_attempts = Table(
 )
 Index("ix_headgate_connect_attempts_expiry", connect_attempts.c.expires_at)
 
-#: What is known of a user besides their connections; who is not here has no plan.
+#: The plans of users; a user without a row has no plan.
 users = Table(
     "headgate_users",
     metadata,
@@ -358,7 +358,7 @@ users = Table(
     Column("updated_at", UtcTime, nullable=False),
 )
 
-#: Worker processes that live, or have died of late.
+#: Worker processes that are alive, or have died recently.
 workers = Table(
     "headgate_workers",
     metadata,
@@ -368,15 +368,15 @@ workers = Table(
     Column("expires_at", UtcTime, nullable=False),
 )
 
-#: Who may call the HTTP API.
+#: The keys of the HTTP API.
 api_keys = Table(
     "headgate_api_keys",
     metadata,
     Column("id", Text, primary_key=True),
-    # Of a random text: whoever reads the table learns no good key.
+    # A hash of the random secret, so that a reader of the table learns no valid key.
     Column("hash", Text, nullable=False),
     Column("name", Text, nullable=False),
-    # Whose jobs it sees; NULL where the role sees everybody's.
+    # The user whose jobs the key sees; NULL if its role sees everybody's.
     Column("user_id", Text),
     Column("role", OneOf(Role), nullable=False),
     Column("created_at", UtcTime, nullable=False),
@@ -385,11 +385,11 @@ api_keys = Table(
     CheckConstraint("(user_id IS NULL) = (role = 'admin')", name="owner"),
 )
 
-#: Requests that came with an Idempotency-Key, and what was answered.
+#: Requests with an Idempotency-Key, and their answers.
 idempotent_requests = Table(
     "headgate_idempotent_requests",
     metadata,
-    # The API key's id: another's are invisible.
+    # The id of the API key; requests of another key are not visible.
     Column("owner", Text, nullable=False),
     Column("key", Text, nullable=False),
     Column("request_hash", Text, nullable=False),
@@ -397,13 +397,13 @@ idempotent_requests = Table(
     Column("status", Integer),
     Column("headers", JsonOf[JsonObject](dict[str, object]), nullable=False),
     Column("body", LargeBinary),
-    # Until then an unanswered one is under way, and an answered one is remembered.
+    # Until then, a request without an answer is in progress, and an answer is stored.
     Column("expires_at", UtcTime, nullable=False),
     PrimaryKeyConstraint("owner", "key"),
 )
 Index("ix_headgate_idempotent_requests_expiry", idempotent_requests.c.expires_at)
 
-#: Things that are fetched one by one, each with a life of its own.
+#: Items, which are fetched one by one.
 items = Table(
     "headgate_items",
     metadata,
@@ -418,7 +418,7 @@ items = Table(
     Column("retry_count", Integer, nullable=False),
     Column("deferrals", Integer, nullable=False),
     Column("crashes", Integer, nullable=False),
-    # When it may be claimed. NULL while nothing happens by itself: held, ended, or failed for good.
+    # When it may be claimed. NULL if nothing happens by itself: claimed, ended or failed for good.
     Column("next_attempt_at", UtcTime),
     Column("deferred_until", UtcTime),
     Column("attempted_at", UtcTime),
@@ -433,9 +433,9 @@ items = Table(
     _one_of("lane", Lane),
     _leased(ITEM),
     CheckConstraint("(deferred_until IS NOT NULL) = (state = 'deferred')", name="deferred"),
-    # What has no id at the provider cannot be asked for: it is never in a worker's way.
+    # An item without an id at the provider cannot be fetched, so it is unavailable.
     CheckConstraint("external_id IS NOT NULL OR state = 'unavailable'", name="known"),
-    # One that waits knows until when, but for one that has failed for good.
+    # A waiting item has a time to wake.
     CheckConstraint(
         "next_attempt_at IS NOT NULL OR state NOT IN ('pending', 'deferred')", name="wakes"
     ),
@@ -446,7 +446,7 @@ items = Table(
 )
 
 
-#: Waiting for a worker, or for its time. What has failed for good has no time to wait for.
+#: Waiting for a worker or for its time. An item that failed for good has no such time.
 ELIGIBLE = and_(
     in_states(items, *ITEM.claim.sources),
     items.c.external_id.is_not(None),
@@ -473,8 +473,8 @@ _index(
     items.c.limited_at,
     where=items.c.limited_at.is_not(None),
 )
-#: A thing of the provider's is an item once; any number may have no id there yet. By connection
-#: first, because that is also how they are forgotten.
+#: An id at the provider belongs to one item; any number of items may have none yet. The connection
+#: comes first, because items are also deleted by connection.
 Index(
     "uq_headgate_items_external",
     items.c.connection_id,
@@ -482,7 +482,7 @@ Index(
     items.c.external_id,
     unique=True,
 )
-#: What is counted: all items by state, the failed ones by their tries, a user's by state.
+#: For counts: all items by state, the failed ones by their failures, a user's items by state.
 Index(
     "ix_headgate_items_counted",
     items.c.collection,
@@ -491,7 +491,7 @@ Index(
     items.c.retry_count,
 )
 
-#: What was fetched for an item: one row each, whole, and encoded as it is served.
+#: The documents of items: one row each, encoded as they are served.
 item_documents = Table(
     "headgate_item_documents",
     metadata,

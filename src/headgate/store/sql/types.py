@@ -1,6 +1,6 @@
 """Column types that behave alike on SQLite and Postgres.
 
-They sit on the path of every row, so each conversion is one plain function, made once per column.
+They convert the values of every row, so each conversion is one function, made once per column.
 """
 
 from collections.abc import Callable
@@ -24,17 +24,17 @@ T = TypeVar("T")
 
 
 class _Converted(TypeDecorator[T], Generic[T]):
-    """A type whose values are converted by a function each way, which leave None as it is."""
+    """A type with a conversion function for each direction; both keep None."""
 
     impl: type[TypeEngine[Any]] = Text
     cache_ok = True
 
     def into(self, dialect: Dialect) -> Convert:
-        """From Python into the database."""
+        """The conversion from Python to the database."""
         raise NotImplementedError
 
     def out_of(self, dialect: Dialect) -> Convert:
-        """From the database into Python."""
+        """The conversion from the database to Python."""
         raise NotImplementedError
 
     def bind_processor(self, dialect: Dialect) -> Convert:
@@ -68,11 +68,11 @@ class UtcTime(_Converted[datetime]):
         return dialect.type_descriptor(BigInteger())
 
     def into(self, dialect: Dialect) -> Convert:
-        """A naive datetime is a programming error."""
+        """The conversion of an aware datetime; a naive one is a programming error."""
         return _aware if dialect.name == "postgresql" else _to_microseconds
 
     def out_of(self, dialect: Dialect) -> Convert:
-        """Always in UTC."""
+        """The conversion to an aware datetime in UTC."""
         return _in_utc if dialect.name == "postgresql" else _from_microseconds
 
 
@@ -86,7 +86,7 @@ def _to_microseconds(value: datetime | None) -> int | None:
     return None if value is None else (value - _EPOCH) // _MICROSECOND
 
 
-# What one statement wrote has one time: most rows of a batch say the same few.
+# Cached, because the rows of one statement have the same time, and a batch has few different ones.
 @lru_cache(maxsize=1024)
 def _from_microseconds(value: int | None) -> datetime | None:
     return None if value is None else _EPOCH + timedelta(microseconds=value)
@@ -103,7 +103,7 @@ class JsonOf(_Converted[T], Generic[T]):
     cache_ok = True
 
     def __init__(self, kind: Any) -> None:
-        """Hold values of the type `kind`."""
+        """Store values of the type `kind`."""
         super().__init__()
         self.kind = kind
 
@@ -114,12 +114,12 @@ class JsonOf(_Converted[T], Generic[T]):
         return dialect.type_descriptor(Text())
 
     def into(self, dialect: Dialect) -> Convert:
-        """Postgres's own type writes the text, by the engine's serializer."""
+        """The conversion to JSON; on Postgres the engine's serializer writes the text."""
         encode = msgspec.to_builtins if dialect.name == "postgresql" else to_json
         return lambda value: None if value is None else encode(value)
 
     def out_of(self, dialect: Dialect) -> Convert:
-        """Postgres's own type has read the text, by the engine's deserializer."""
+        """The conversion from JSON; on Postgres the engine's deserializer has read the text."""
         kind, decode = self.kind, msgspec.json.Decoder(self.kind).decode
         if dialect.name == "postgresql":
             return lambda value: None if value is None else msgspec.convert(value, kind)
@@ -130,21 +130,21 @@ Word = TypeVar("Word", bound=StrEnum)
 
 
 class OneOf(_Converted[Word], Generic[Word]):
-    """A word out of a closed list."""
+    """A member of an enum, stored as its word."""
 
     impl = Text
     cache_ok = True
 
     def __init__(self, words: type[Word]) -> None:
-        """Hold the members of `words`."""
+        """Store members of `words`."""
         super().__init__()
         self.words = words
 
     def into(self, dialect: Dialect) -> Convert:
-        """The word itself; a plain text that is one of them is taken too."""
+        """The conversion of a member, or of its word, to the word."""
         return lambda value: None if value is None else str(value)
 
     def out_of(self, dialect: Dialect) -> Convert:
-        """The member for the word."""
+        """The conversion of a word to the member."""
         members: dict[str | None, Word | None] = {word.value: word for word in self.words}
         return (members | {None: None}).__getitem__

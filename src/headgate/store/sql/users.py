@@ -1,4 +1,4 @@
-"""Users' plans."""
+"""The plans of users."""
 
 from sqlalchemy import Connection, select
 
@@ -13,7 +13,7 @@ def plan_of(tx: Connection, user_id: str) -> str | None:
 
 
 def set_plan(tx: Connection, now: Moment, user_id: str, plan: str) -> None:
-    """Note which plan the user has."""
+    """Store the user's plan."""
     insert = insert_into(tx.dialect, users).values(id=user_id, plan=plan, updated_at=now.at())
     news = {name: insert.excluded[name] for name in ("plan", "updated_at")}
     tx.execute(insert.on_conflict_do_update(index_elements=[users.c.id], set_=news))

@@ -1,4 +1,4 @@
-"""Worker processes: one row each, which it refreshes for as long as it lives."""
+"""Worker processes: each has a row, which it refreshes while it is alive."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ _COLUMNS = tuple(workers.c[name] for name in Worker.__struct_fields__)
 def refresh(
     tx: Connection, now: Moment, worker_id: str, abilities: Abilities, *, term: timedelta
 ) -> None:
-    """Note that the worker lives, and what it can run."""
+    """Store that the worker is alive, and what it can run."""
     insert = insert_into(tx.dialect, workers).values(
         id=worker_id, abilities=abilities, started_at=now.at(), expires_at=now.at(term)
     )
@@ -24,12 +24,12 @@ def refresh(
 
 
 def remove(tx: Connection, worker_id: str) -> None:
-    """The worker has stopped."""
+    """Delete the row of a worker that has stopped."""
     tx.execute(delete(workers).where(workers.c.id == worker_id))
 
 
 def live(tx: Connection, now: Moment) -> list[Worker]:
-    """The workers that have told of themselves in time, in the order in which they came."""
+    """The workers that refreshed their row in time, in the order of their start."""
     query = (
         select(*_COLUMNS)
         .where(workers.c.expires_at > now.at())
@@ -39,5 +39,5 @@ def live(tx: Connection, now: Moment) -> list[Worker]:
 
 
 def prune(tx: Connection, now: Moment) -> int:
-    """Forget those that are gone; how many."""
+    """Delete the rows of workers that are gone; returns how many."""
     return tx.execute(delete(workers).where(workers.c.expires_at <= now.at())).rowcount

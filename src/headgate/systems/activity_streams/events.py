@@ -128,7 +128,7 @@ class WebhookHandler:
         """
         if connection.updated_at >= event.at(self._app.clock.now()) + _SECOND:
             return
-        await self._app.connections.withdrawn(connection, WITHDRAWN)
+        await self._app.connections.mark_withdrawn(connection, WITHDRAWN)
 
 
 def _is_read_since(item: Item, event: StravaEvent) -> bool:

@@ -140,7 +140,7 @@ class ActivityStreams:
 
         Raises ActiveJobExists while a job handles an event, which takes seconds.
         """
-        connection = await self._app.connections.meant(
+        connection = await self._app.connections.resolve(
             NAME, user_id=user_id, connection_id=connection_id
         )
         since = await self._listed_until(connection)
@@ -159,7 +159,7 @@ class ActivityStreams:
 
     async def backfill(self, *, user_id: str, connection_id: str | None = None) -> SubmitResult:
         """Fetch all missing streams, in the cold lane; an active job is returned as it is."""
-        connection = await self._app.connections.meant(
+        connection = await self._app.connections.resolve(
             NAME, user_id=user_id, connection_id=connection_id
         )
         listing = await self._listed_until(connection) is None

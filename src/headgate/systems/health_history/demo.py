@@ -133,9 +133,7 @@ class _Demo:
         async with aiohttp.ClientSession() as browser:
             async with browser.get(page, allow_redirects=False) as answer:
                 answered = dict(parse_qsl(urlsplit(answer.headers["Location"]).query))
-        await connections.finish(
-            user_id=USER, session=SESSION, redirect_uri=back, answered=answered
-        )
+        await connections.finish(user_id=USER, session=SESSION, redirect_uri=back, query=answered)
 
     async def _print_forecast(self) -> None:
         made = await self._app.backfills.forecast(self._request())

@@ -61,7 +61,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 async def authenticate(request: Request, keys: ApiKeys) -> Caller:
     """Return the caller; whoever has no valid API key gets the same refusal."""
-    key = await keys.know(bearer_key(request))
+    key = await keys.verify(bearer_key(request))
     if key is None:
         client = request.client.host if request.client is not None else None
         _log.warning(LogEvent.AUTHENTICATION_FAILED, client=client, method=request.method)

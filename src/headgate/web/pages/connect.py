@@ -68,7 +68,7 @@ class ConnectPages:
                 user_id=link.user_id,
                 session=session,
                 redirect_uri=self._redirect_uri(link.source),
-                answered=dict(request.query_params),
+                query=dict(request.query_params),
             )
         except (InvalidInput, NotFound, Conflict, SourceError) as error:
             return self._not_connected(link, error)

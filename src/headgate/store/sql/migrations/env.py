@@ -1,4 +1,4 @@
-"""Alembic's entry point: migrate on the connection that `store/sql/schema.py` hands over."""
+"""Alembic's entry point: it migrates on the connection from `store/sql/schema.py`."""
 
 from alembic import context
 
