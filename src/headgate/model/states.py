@@ -181,7 +181,7 @@ JOB = Machine(
         Edge(JobEdge.PAUSE, (_P, _R), _H, "breaker opens; an operator pauses it"),
         Edge(JobEdge.STAY_PAUSED, (_H,), _H, "an operator takes over from the breaker"),
         Edge(JobEdge.THAW, (_H,), _P, "cool-down over; resume; retry now"),
-        Edge(JobEdge.ASK_CANCEL, (_R,), _X, "cancel, while a worker holds it"),
+        Edge(JobEdge.ASK_CANCEL, (_R,), _X, "cancel, while a worker has claimed it"),
         Edge(JobEdge.CANCEL, (_P, _H, _X), JobState.CANCELLED, "cancel; worker let go; deadline"),
         Edge(JobEdge.RETRY, (JobState.FAILED,), _P, "explicit retry only"),
     ),

@@ -9,6 +9,7 @@ from rich.text import Text
 from headgate.app import App
 from headgate.flow.explain import format_time
 from headgate.flow.job_view import JobStatus
+from headgate.model.job import Mode
 from headgate.model.states import JobState
 from headgate.toolkit.commands.output import messages, out, print_facts, print_json, state_text
 
@@ -99,7 +100,8 @@ def progress_text(status: JobStatus) -> str:
     progress, percent = status.progress, status.percent
     whole = "" if progress.total is None else f"/{progress.total:,}"
     share = "" if percent is None else f" · {percent:g} %"
-    return f"{progress.done:,}{whole} days{share}"
+    unit = " days" if status.mode is Mode.HISTORY else ""
+    return f"{progress.done:,}{whole}{unit}{share}"
 
 
 def _finish(status: JobStatus) -> list[str]:
