@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headgate import JobStatus, Progress
+from headgate import JobStatus, Mode, Progress
 from headgate.flow.job_view import status_view, view_of
 from headgate.toolkit.commands.watching import Screen, print_status, progress_text, span_text
 from tests.unit.values import make_job
