@@ -709,7 +709,7 @@ def test_every_attempt_is_one_event(tmp_path: Path) -> None:
             await place.clock.sleep(2)
 
         provider.meanwhile = take_a_while
-        place.ctx.gate.remaining = 61  # type: ignore[attr-defined]
+        place.ctx.gate.remaining = 61  # type: ignore[misc]
         with told() as stream:
             await place.fetch_due(provider.fetch)
 
@@ -753,7 +753,7 @@ def test_a_collection_is_told_of_every_attempt_at_its_items_and_of_no_others(
                 await reset_item(place.items, item.id)
 
         provider.meanwhile = lose
-        place.ctx.gate.remaining = 7  # type: ignore[attr-defined]
+        place.ctx.gate.remaining = 7  # type: ignore[misc]
 
         for collection in (STREAMS, "strava.laps", "not declared"):
             await place.work.fetch_due(place.ctx, collection, provider.fetch, limit=10)

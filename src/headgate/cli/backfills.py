@@ -45,7 +45,9 @@ TimeoutOption = Annotated[
 
 @commands.command()
 def start(
-    sync: Annotated[str, typer.Argument(help="The sync to run, such as health-history.")],
+    sync: Annotated[
+        str, typer.Argument(help="The sync to run; `headgate systems` and your app declare them.")
+    ],
     user: Annotated[str, typer.Option("--user", help="The user whose data is read.")],
     first: Annotated[str, typer.Option("--from", help="The first day.")],
     last: Annotated[str, typer.Option("--to", help="The last day.")],

@@ -170,8 +170,7 @@ async def _fetch_one(
         document=document,
         error=error,
         duration_s=fetching.clock.monotonic() - began_s,
-        # A gate without a budget has no such attribute.
-        budget_remaining=getattr(ctx.gate, "remaining", None),
+        budget_remaining=ctx.gate.remaining,
     )
     _report_attempt(fetching.collections.get(item.collection), attempt)
     return after, error

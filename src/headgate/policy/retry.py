@@ -28,7 +28,7 @@ _SETTING_MAX = 1_000_000_000
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How a sync retries. The defaults are those of the health-history design."""
+    """How a sync retries, and when its breaker opens."""
 
     #: The wait before the first retry; each further wait is `backoff_factor` times longer.
     backoff_s: float = 5.0

@@ -42,6 +42,11 @@ class Permit(Protocol):
 class Gate(Protocol):
     """Asks the provider's budget before every request, retries included."""
 
+    @property
+    def remaining(self) -> int | None:
+        """What the last grant left of the budget; None before the first, and without a budget."""
+        ...
+
     def request(
         self, *, kind: str = "read", retry: bool = False, essential: bool = False
     ) -> AbstractAsyncContextManager[Permit]:

@@ -279,7 +279,7 @@ def test_what_could_not_be_stored_in_time_is_to_be_sent_again(
 
         began = world.clock.monotonic()
         for fault in (stands_still, is_away):
-            monkeypatch.setattr(ActivityStreams, "heard", fault)
+            monkeypatch.setattr(ActivityStreams, "handle_event", fault)
             problem(await served.with_headers().post(PATH, json=CREATED), 503, "store_unavailable")
         # Within the two seconds that Strava waits.
         assert world.clock.monotonic() - began < 2
