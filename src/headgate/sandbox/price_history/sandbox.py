@@ -151,7 +151,7 @@ class PriceHistory(Provider):
     # Endpoints and helpers.
 
     async def _ingest(self, request: Request) -> Response:
-        """Accept a batch; the same batch again changes no snapshot."""
+        """Accept a batch; the same batch again gets the same answer and changes no snapshot."""
         try:
             batch = await read_json(request, Batch)
         except InvalidInput as problem:
