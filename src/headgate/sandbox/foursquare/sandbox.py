@@ -45,7 +45,7 @@ class Foursquare(TokenProvider):
         limits: Limits | None = None,
         limited_by: Literal["hour", "day"] = "hour",
     ) -> None:
-        """Draw all data from `seed`; each user has `checkins` of them.
+        """Draw all data from `seed`; `checkins` is the number for each user.
 
         A `rate_limited` fault answers with the error of the window that `limited_by` names.
         """

@@ -48,7 +48,7 @@ class World:
     """All users and their check-ins."""
 
     def __init__(self, clock: Clock, *, seed: int, users: int, checkins: int) -> None:
-        """Offer `users` with `checkins` each; they are drawn when they are asked for."""
+        """Offer that many users, with that many check-ins each; all are drawn when asked for."""
         if not 1 <= users <= USERS_MAX:
             raise InvalidInput("users", f"must be between 1 and {USERS_MAX}")
         self.seed = seed

@@ -85,7 +85,7 @@ class World:
         slot_minutes: int,
         shares: Shares,
     ) -> None:
-        """Offer `users` with `days` of history each; they are drawn when they are asked for."""
+        """Offer that many users, with that many days each; all are drawn when asked for."""
         if not 1 <= users <= USERS_MAX:
             raise InvalidInput("users", f"must be between 1 and {USERS_MAX}")
         if slot_minutes not in (1, 5, 15, 30, 60):

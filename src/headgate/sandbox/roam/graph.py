@@ -62,7 +62,7 @@ class Graph:
     """One graph with its pages."""
 
     def __init__(self, clock: Clock, name: str, *, seed: int, pages: int) -> None:
-        """Offer `pages` pages; they are drawn when they are asked for."""
+        """Offer that many pages; they are drawn when they are asked for."""
         if not 0 <= pages <= PAGES_MAX:
             raise InvalidInput("pages", f"must be between 0 and {PAGES_MAX}")
         self.name = name

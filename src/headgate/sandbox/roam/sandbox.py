@@ -50,7 +50,7 @@ class Roam(Provider):
         cold_requests: int = 1,
         nodes_max: int = 20_000,
     ) -> None:
-        """Draw all data from `seed`; each graph has `pages` of them.
+        """Draw all data from `seed`; `pages` is the number for each graph.
 
         The first `cold_requests` requests to a graph get a 503, as if it were not ready. A request
         for more than `nodes_max` pages and blocks gets a 500, as if it took too long.

@@ -58,7 +58,7 @@ class Strava(TokenProvider):
         shares: Shares | None = None,
         outbound: Outbound = nowhere,
     ) -> None:
-        """Draw all data from `seed`; each athlete has `activities` of them."""
+        """Draw all data from `seed`; `activities` is the number for each athlete."""
         if stream_points < 2:
             raise InvalidInput("stream_points", "must be 2 or more")
         super().__init__(clock, seed=seed, windows=(limits or Limits()).windows())

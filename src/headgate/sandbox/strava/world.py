@@ -77,7 +77,7 @@ class World:
         points: int,
         shares: Shares,
     ) -> None:
-        """Offer `athletes` with `activities` each; they are drawn when they are asked for."""
+        """Offer that many athletes, with that many activities each; all drawn when asked for."""
         if not 1 <= athletes <= ATHLETES_MAX:
             raise InvalidInput("athletes", f"must be between 1 and {ATHLETES_MAX}")
         self.seed = seed
