@@ -1,1 +1,1 @@
-"""Emulated providers: they run offline, with data of any size and faults on demand."""
+"""This package emulates providers offline, with data of any size and faults on demand."""

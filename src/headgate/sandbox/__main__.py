@@ -1,4 +1,4 @@
-"""`python -m headgate.sandbox strava --port 8001`: serve one sandbox on this machine."""
+"""Serve one sandbox on this machine: `python -m headgate.sandbox strava --port 8001`."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from headgate.sandbox.serving import serve
 
 
 def main() -> int:
-    """Serve until Ctrl-C; 2 if it cannot start."""
+    """Serve until Ctrl-C; returns 2 if the sandbox cannot start, otherwise 0."""
     parser = argparse.ArgumentParser(prog="python -m headgate.sandbox", description=__doc__)
     parser.add_argument("name", choices=sorted(SANDBOXES), help="which provider")
     parser.add_argument("--port", type=int, default=8001, help="0 picks a free one")

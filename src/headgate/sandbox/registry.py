@@ -1,4 +1,4 @@
-"""The sandboxes by name. Each is imported when it is asked for: its packages are an extra."""
+"""This module builds a sandbox by its name, and imports it only then: its packages are an extra."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What every sandbox can be told; each takes `users` and `records` in its own sense."""
+    """The options of every sandbox; each one has its own meaning of `users` and `records`."""
 
     seed: int = 1
-    #: Athletes, graphs, tokens.
+    #: How many athletes, users or graphs there are.
     users: int = 1
-    #: Activities, days, check-ins, pages; for each user.
+    #: How many activities, days, check-ins or pages each of them has.
     records: int = 700
 
 
@@ -56,11 +56,11 @@ def _roam(clock: Clock, options: Options) -> "Provider":
 def _price_history(clock: Clock, options: Options) -> "Provider":
     from headgate.sandbox.price_history.sandbox import PriceHistory
 
-    # It holds what it is sent, so there is nothing to draw and nobody to draw it for.
+    # This sandbox only stores what it is sent, so `users` and `records` do not apply.
     return PriceHistory(clock, seed=options.seed)
 
 
-#: Add a line here for a new one.
+#: A new sandbox needs a line here.
 SANDBOXES: dict[str, Callable[[Clock, Options], "Provider"]] = {
     "foursquare": _foursquare,
     "google-health": _google_health,
@@ -71,7 +71,7 @@ SANDBOXES: dict[str, Callable[[Clock, Options], "Provider"]] = {
 
 
 def build(name: str, clock: Clock, options: Options | None = None) -> "Provider":
-    """The sandbox of that name; raises InvalidInput if there is none, or its extra is missing."""
+    """Build the sandbox of that name; raises InvalidInput if it is unknown or its extra missing."""
     if name not in SANDBOXES:
         raise InvalidInput("name", f"no sandbox is called {name!r}; there are {_known()}")
     try:

@@ -1,4 +1,4 @@
-"""Sandboxes over HTTP on this machine: alone until stopped, or beside a test in a thread."""
+"""This module serves a sandbox over HTTP on this machine, alone or in a thread beside a test."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from headgate.sandbox.kit.provider import Provider
 
-#: Never another one: a sandbox has no secrets, and answers whoever asks.
+#: Only loopback: a sandbox's credentials are not secret, so no other machine may reach it.
 HOST = "127.0.0.1"
 STOP_S = 10.0
 
@@ -29,7 +29,7 @@ def serve(
     clock: Clock | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Serve one sandbox until Ctrl-C; port 0 picks a free one."""
+    """Serve one sandbox until Ctrl-C; port 0 picks a free port."""
     options = Options(seed=seed, users=users, records=records)
     sandbox = build(name, clock or SystemClock(), options)
     with listening(HOST, port) as listener:
@@ -42,10 +42,10 @@ def serve(
 
 @contextmanager
 def serving(sandbox: "Provider", port: int = 0) -> Iterator[str]:
-    """Serve a sandbox in a thread for the length of a block; gives its address."""
+    """Serve a sandbox in a thread while the `with` block runs; yields its address."""
     with listening(HOST, port) as listener:
         server = _server(sandbox)
-        # The socket listens already, so a client that is faster than the thread just waits.
+        # The socket already listens, so a client that is faster than the thread just waits.
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         try:

@@ -1,1 +1,1 @@
-"""Foursquare's v2 API, as far as check-ins go: `sandbox.Foursquare` is the ASGI application."""
+"""This package emulates the check-ins of Foursquare's v2 API; `sandbox.Foursquare` is the app."""

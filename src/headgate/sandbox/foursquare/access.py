@@ -1,4 +1,7 @@
-"""Who is asking, and the OAuth endpoints in Foursquare's words: tokens for ever, and no refresh."""
+"""This module finds a request's token, and serves the OAuth endpoints with Foursquare's bodies.
+
+Tokens never expire, so there is no refresh.
+"""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,14 +18,14 @@ RULES = TokenRules(access_s=None, refreshable=False)
 
 
 class FoursquareOAuth(OAuth):
-    """The endpoints with Foursquare's bodies."""
+    """The OAuth endpoints with Foursquare's bodies."""
 
     def token_body(self, grant: Grant, *, first: bool) -> JsonObject:
-        """The access token, and nothing else."""
+        """The body with the access token, and nothing else."""
         return {"access_token": grant.access_token}
 
     def refused(self, refusal: OAuthRefused) -> Response:
-        """Outside of the envelope: just the error."""
+        """The answer to a refused request: just the error, without the envelope."""
         status = 401 if refusal.error == "invalid_client" else 400
         return json_answer({"error": refusal.error}, status)
 

@@ -1,4 +1,4 @@
-"""The paths about users and their check-ins."""
+"""This module serves the paths of Foursquare's API for users and their check-ins."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,18 +14,18 @@ from headgate.sandbox.kit.tokens import Grant
 
 LIMIT = 20
 LIMIT_MAX = 250
-#: Versions before this are answered, but called deprecated.
+#: Versions before this one are answered, but marked as deprecated.
 VERSION_OLD = 20_120_609
-#: Far beyond any date, and still a moment that a database can hold.
+#: The end of the year 9999: beyond any date here, and a moment that a database can hold.
 EPOCH_S_MAX = 253_402_300_799
 _SORTS = ("newestfirst", "oldestfirst")
 
 
 class Api:
-    """Endpoints over the world."""
+    """The endpoints for users and check-ins."""
 
     def __init__(self, world: World, envelope: Envelope) -> None:
-        """Show `world` in that envelope."""
+        """Serve the data of `world`, wrapped by `envelope`."""
         self._world = world
         self._envelope = envelope
 
@@ -37,7 +37,7 @@ class Api:
         ]
 
     async def user(self, request: Request) -> Response:
-        """Whoever the token belongs to."""
+        """Show the user that the token belongs to."""
         user_id = self._own(request)
         user = self._world.user(user_id)
         shown = {
@@ -50,9 +50,10 @@ class Api:
         return self._ok(request, {"user": shown})
 
     async def checkins(self, request: Request) -> Response:
-        """A page of check-ins, newest first unless told.
+        """List a page of check-ins, newest first by default.
 
-        The count is of all that the user has, whatever the span: only an empty page is the end.
+        The count covers all check-ins of the user, whatever the time range, so only an empty page
+        marks the end.
         """
         user_id = self._own(request)
         limit = min(LIMIT_MAX, self._whole(request, "limit", LIMIT, low=1))
@@ -73,7 +74,7 @@ class Api:
         return self._ok(request, {"checkins": {"count": timeline.size, "items": items}})
 
     def _own(self, request: Request) -> str:
-        """The user that the path names, who must be the token's own."""
+        """The user in the path; answers with a 403 if the token belongs to another user."""
         grant: Grant = request.state.grant
         if request.path_params["user"] not in ("self", grant.user):
             raise Answered(self._envelope.error(403))

@@ -1,11 +1,11 @@
-"""One check-in as the sandbox knows it, how it is drawn, and what the API shows of it."""
+"""This module defines users and check-ins, draws them from the seed, and builds their JSON."""
 
 import msgspec
 
 from headgate.base.encoding import JsonObject
 from headgate.sandbox.kit.seeded import draw, token
 
-#: The places that one person goes to.
+#: How many places one person goes to.
 VENUES = 200
 
 _KINDS = ("Coffee Shop", "Park", "Train Station", "Bakery", "Museum", "Gym", "Bar", "Bookstore")
@@ -14,29 +14,29 @@ _SHOUTS = ("Finally here", "Best of its kind", "Rain again", "With friends", "Se
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Someone who checks in."""
+    """A user who checks in."""
 
     id: str
     first_name: str
     last_name: str
-    #: Minutes ahead of UTC; zones without summer time, so that it is one number.
+    #: Minutes ahead of UTC; the zones have no summer time, so each has one offset.
     offset_min: int
     home: tuple[float, float]
 
 
 class Checkin(msgspec.Struct, frozen=True, kw_only=True):
-    """Someone was somewhere."""
+    """One visit of a user to a venue."""
 
     id: str
     created_s: int
     venue: int
-    #: None: the name that the venue was drawn with.
+    #: None means the name that the venue was drawn with.
     venue_name: str | None = None
     shout: str | None = None
 
 
 def draw_user(seed: int, user_id: str) -> User:
-    """The user of that id."""
+    """Draw the user of that id."""
     rng = draw(seed, "user", user_id)
     offset_min, home = rng.choice(
         ((-420, (33.45, -112.07)), (0, (5.6, -0.19)), (330, (12.97, 77.59)), (540, (35.68, 139.69)))
@@ -51,24 +51,24 @@ def draw_user(seed: int, user_id: str) -> User:
 
 
 def draw_checkin(seed: int, user_id: str, index: int, created_s: int) -> Checkin:
-    """The check-in of that place in time."""
+    """Draw the user's check-in with that index."""
     rng = draw(seed, "checkin", user_id, index)
     return Checkin(
         id=checkin_id(seed, user_id, index),
         created_s=created_s,
-        # Squared, so that some places are favourites.
+        # The square makes some places favourites.
         venue=int(rng.random() ** 2 * VENUES),
         shout=rng.choice(_SHOUTS) if rng.random() < 0.15 else None,
     )
 
 
 def checkin_id(seed: int, user_id: str, index: int) -> str:
-    """Twenty-four hexadecimal digits."""
+    """The id of a check-in: twenty-four hexadecimal digits."""
     return token(seed, "checkin id", user_id, index)[:24]
 
 
 def shape(seed: int, user: User, checkin: Checkin) -> JsonObject:
-    """What the API shows."""
+    """The check-in as the API shows it."""
     shown: dict[str, object] = {
         "id": checkin.id,
         "createdAt": checkin.created_s,

@@ -1,4 +1,4 @@
-"""What every answer of Foursquare's is wrapped in: a meta with the code, and a response."""
+"""This module wraps answers in Foursquare's envelope: a meta with the code, and a response."""
 
 from starlette.responses import Response
 
@@ -6,7 +6,7 @@ from headgate.base.encoding import JsonObject
 from headgate.sandbox.kit.answers import Answered, json_answer
 from headgate.sandbox.kit.seeded import token
 
-#: Error type and words of each status, where nothing more is known.
+#: The usual error type and message of each status.
 _ERRORS = {
     400: ("param_error", "A parameter is missing or malformed."),
     401: ("invalid_auth", "OAuth token invalid or revoked."),
@@ -29,7 +29,7 @@ class Envelope:
         self._made = 0
 
     def ok(self, response: JsonObject, *, deprecated: bool = False) -> Response:
-        """What was asked for; an old version is told so, and answered all the same."""
+        """A successful answer; `deprecated` adds a warning about the client's old version."""
         meta = self._meta(200)
         if deprecated:
             meta |= {"errorType": "deprecated", "errorDetail": _VERSION_OLD}
@@ -37,26 +37,26 @@ class Envelope:
         return json_answer({"meta": meta, "notifications": [tray], "response": response})
 
     def error(self, status: int, kind: str | None = None, detail: str | None = None) -> Response:
-        """What is wrong; the type is that of the status unless given."""
+        """An error; its type and detail are the usual ones of its status unless given."""
         standing = _ERRORS.get(status, ("server_error", "Foursquare servers are not feeling well."))
         meta = self._meta(status)
         meta |= {"errorType": kind or standing[0], "errorDetail": detail or standing[1]}
         return json_answer({"meta": meta, "response": {}}, status)
 
     def bad_parameter(self, name: str, problem: str) -> Answered:
-        """A parameter is wrong."""
+        """The error for a wrong parameter."""
         return Answered(self.error(400, detail=f"{name} {problem}"))
 
     def version_missing(self) -> Response:
-        """There is no `v`; its status is not the one of other parameters."""
+        """The error for a missing `v`; its status is 410, unlike that of other parameters."""
         return self.error(410, "param_error", _VERSION_MISSING)
 
     def hourly_limit(self) -> Response:
-        """Too many in an hour: a 403, which only its type tells from a permanent denial."""
+        """The error for a spent hour: a 403, which only its type tells from a permanent denial."""
         return self.error(403, "rate_limit_exceeded", "Rate limit exceeded")
 
     def daily_quota(self) -> Response:
-        """Too many in a day."""
+        """The error for too many requests in a day."""
         return self.error(429, "quota_exceeded", "Quota exceeded")
 
     def _meta(self, status: int) -> dict[str, object]:

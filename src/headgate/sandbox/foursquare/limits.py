@@ -1,7 +1,8 @@
-"""Foursquare's limits: by the hour for each token and group of endpoints, and by the day for all.
+"""This module applies Foursquare's limits, by the hour and by the day.
 
-The hour is a moving one, and a refused request does not count: the older documents say the first,
-and nobody says the second. The day is the application's, in UTC.
+The hour counts for each token and group of endpoints. The hour is rolling, as Foursquare's older
+documents say. A refused request does not count, which is not documented. The day is a UTC day, and
+counts for the whole application.
 """
 
 import msgspec
@@ -14,7 +15,7 @@ HOUR, DAY = "hour", "day"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What an application may do; the defaults are those of a personal account."""
+    """The limits of an application; the defaults are those of a personal account."""
 
     hour: int = 500
     day: int = 99_500
@@ -28,13 +29,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_of(token: str, path: str) -> str:
-    """What the hour is counted by: `/v2/users/self/checkins` belongs to the group `users`."""
+    """The key of the hourly count; `/v2/users/self/checkins` belongs to the group `users`."""
     group = path.removeprefix("/v2/").partition("/")[0]
     return f"{group}:{token}"
 
 
 def count(meter: Meter, key: str) -> tuple[Reading, str | None]:
-    """Count one request: the reading of its hour, and the window that refuses it, if any."""
+    """Count a request; returns the reading of its hour and the window that refuses it, if any."""
     hour = meter.arrive(key, windows=(HOUR,))
     if hour.beyond:
         return hour, HOUR
@@ -43,7 +44,7 @@ def count(meter: Meter, key: str) -> tuple[Reading, str | None]:
 
 
 def add_headers(headers: MutableHeaders, reading: Reading, *, now_s: int) -> None:
-    """How much of the hour is left; and when it is spent, the moment something is free again."""
+    """Add what is left of the hour; if it is spent, also when the next request is free."""
     limit = reading.limits[HOUR]
     headers["X-RateLimit-Limit"] = str(limit)
     headers["X-RateLimit-Remaining"] = str(max(0, limit - reading.used[HOUR]))

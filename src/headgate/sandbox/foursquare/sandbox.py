@@ -1,4 +1,4 @@
-"""The Foursquare sandbox: its parts put together, and what a test or a demonstration does."""
+"""`Foursquare` is the sandbox: it joins the parts and offers actions for tests and demos."""
 
 import re
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ from headgate.sandbox.kit.token_provider import TokenProvider
 from headgate.sandbox.kit.tokens import Grant, Tokens
 
 AUTHENTICATE, ACCESS_TOKEN = "/oauth2/authenticate", "/oauth2/access_token"
-#: Not counted, and without an envelope.
+#: These paths are not counted, and their answers have no envelope.
 _FREE = frozenset({AUTHENTICATE, ACCESS_TOKEN})
 _VERSION = re.compile(r"20[0-9]{2}(0[1-9]|1[0-2])([0-2][0-9]|3[01])")
 
 
 class Foursquare(TokenProvider):
-    """Foursquare's v2 with one application, any number of users, and check-ins to match."""
+    """Foursquare's v2 API with one application, and any number of users and check-ins."""
 
     name = "foursquare"
     client_id = access.CLIENT_ID
@@ -45,9 +45,9 @@ class Foursquare(TokenProvider):
         limits: Limits | None = None,
         limited_by: Literal["hour", "day"] = "hour",
     ) -> None:
-        """Draw everything from `seed`; `checkins` is for each user.
+        """Draw all data from `seed`; `checkins` is the number for each user.
 
-        A `rate_limited` fault speaks for the window that `limited_by` names.
+        A `rate_limited` fault answers with the error of the window that `limited_by` names.
         """
         super().__init__(clock, seed=seed, windows=(limits or Limits()).windows())
         self.limited_by = limited_by
@@ -66,21 +66,21 @@ class Foursquare(TokenProvider):
             find_user=self.find_user,
         )
 
-    # What a test or a demonstration does.
+    # Actions for tests and demonstrations.
 
     def grant(self, user: str | None = None) -> Grant:
-        """A token for a user, or for the first one, without going through the pages."""
+        """Issue a token for a user, or for the first one, without the approval page."""
         return self.issue(user, ())
 
     def add_user(self, checkins: int = 0) -> User:
-        """One more user."""
+        """Add a user."""
         return self.world.add_user(checkins)
 
     def add_checkin(self, new: NewCheckin | None = None) -> Checkin:
-        """A check-in that has just arrived."""
+        """Add a check-in, by default one made now."""
         return self.world.add(new or NewCheckin())
 
-    # What the kit asks of a provider.
+    # What the kit requires of a provider.
 
     def routes(self) -> Sequence[Route]:
         """Every path of the API; a code can be exchanged by GET too."""
@@ -92,7 +92,7 @@ class Foursquare(TokenProvider):
         ]
 
     def admit(self, request: Request, pattern: str) -> Response | None:
-        """See who is asking, count it, and look for the version."""
+        """Check the token, count the request, and check its version."""
         if pattern in _FREE:
             return None
         token = self.token_of(request)
@@ -112,7 +112,7 @@ class Foursquare(TokenProvider):
         return None
 
     def refusal(self, status: int) -> Response:
-        """Foursquare's body for a status."""
+        """Foursquare's error for a status."""
         return self._limited(self.limited_by) if status == 429 else self._envelope.error(status)
 
     def token_of(self, request: Request) -> str:
@@ -120,20 +120,20 @@ class Foursquare(TokenProvider):
         return access.token_of(request)
 
     def find_user(self, name: str | None) -> str | None:
-        """The user of that id, or the first one."""
+        """The user of that id, or the first user."""
         if name is None:
             return str(self.world.user_ids[0])
         return name if self.world.has(name) else None
 
     def decorate(self, request: Request, response: Response) -> None:
-        """What is left of the hour, on everything that was counted."""
+        """Add what is left of the hour to every counted request's answer."""
         reading = getattr(request.state, "reading", None)
         if reading is not None:
             now_s = int(self.clock.now().timestamp())
             limits.add_headers(response.headers, reading, now_s=now_s)
 
     def reset_data(self) -> None:
-        """The first users, check-ins and tokens again, and nothing else."""
+        """Go back to the first users, check-ins and tokens."""
         self._begin()
         self.issue_again()
 
@@ -142,7 +142,7 @@ class Foursquare(TokenProvider):
         return {"users": len(self.world.user_ids)}
 
     def control_routes(self) -> Sequence[Route]:
-        """Live traffic by hand: new users and check-ins."""
+        """The control paths that add users and check-ins."""
         return [
             post("/_sandbox/users", self._control_user),
             post("/_sandbox/checkins", self._control_checkin),
@@ -162,14 +162,14 @@ class Foursquare(TokenProvider):
             f"look           curl {base_url}/_sandbox/stats",
         ]
 
-    # The rest of it.
+    # Endpoints and helpers.
 
     def _limited(self, window: str) -> Response:
         by_hour = window == limits.HOUR
         return self._envelope.hourly_limit() if by_hour else self._envelope.daily_quota()
 
     async def _control_user(self, request: Request) -> Response:
-        """`{"checkins": 10}` adds a user, and gives a token for them."""
+        """Add a user and issue a token for them; the body is `{"checkins": 10}`."""
         given = await read_json(request, dict[str, int])
         if unknown := given.keys() - {"checkins"}:
             raise InvalidInput(min(unknown), "unknown field")
@@ -177,7 +177,7 @@ class Foursquare(TokenProvider):
         return json_answer({"user": user.id, "access_token": self.grant(user.id).access_token}, 201)
 
     async def _control_checkin(self, request: Request) -> Response:
-        """Adds a check-in; every field of `NewCheckin` is optional."""
+        """Add a check-in; every field of `NewCheckin` is optional."""
         new = await read_json(request, NewCheckin)
         checkin = self.add_checkin(new)
         user = self.world.user(new.user or str(self.world.user_ids[0]))

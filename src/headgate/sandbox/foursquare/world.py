@@ -1,4 +1,4 @@
-"""The users and their check-ins: what the sandbox knows, without any HTTP."""
+"""This module holds the users and their check-ins; it knows nothing of HTTP."""
 
 from datetime import datetime
 
@@ -28,15 +28,15 @@ YEAR_END = 2_100
 class NewCheckin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A check-in to be made at run time."""
 
-    #: None: the first user.
+    #: None means the first user.
     user: str | None = None
-    #: None: now. One of an hour ago was made offline, and has only just arrived.
+    #: None means now. An earlier moment stands for a check-in made offline that arrives only now.
     created_at: datetime | None = None
     venue_name: str | None = None
     shout: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, by the name of the field."""
+        """Refuse impossible values; the error names the field."""
         if self.created_at is not None:
             if self.created_at.tzinfo is None:
                 raise InvalidInput("created_at", "needs a time zone, such as 2026-01-01T00:00:00Z")
@@ -45,26 +45,26 @@ class NewCheckin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class World:
-    """Users and check-ins."""
+    """All users and their check-ins."""
 
     def __init__(self, clock: Clock, *, seed: int, users: int, checkins: int) -> None:
-        """Draw so many users with so many check-ins each, when they are asked for."""
+        """Offer that many users, with that many check-ins each; all are drawn when asked for."""
         if not 1 <= users <= USERS_MAX:
             raise InvalidInput("users", f"must be between 1 and {USERS_MAX}")
         self.seed = seed
         self._clock = clock
-        # A whole day, so that equal seeds give equal dates all day long.
+        # A midnight, so that equal seeds give equal dates all day long.
         self._newest_s = self._now_s() // DAY_S * DAY_S
         self._sizes = [_checked(checkins)] * users
         self._timelines: dict[str, Timeline[Checkin]] = {}
 
     @property
     def user_ids(self) -> range:
-        """Everyone there is."""
+        """The ids of all users."""
         return range(FIRST_USER_ID, FIRST_USER_ID + len(self._sizes))
 
     def has(self, user_id: str) -> bool:
-        """Whether there is such a user."""
+        """Whether that user exists."""
         return digits(user_id) in self.user_ids
 
     def user(self, user_id: str) -> User:
@@ -72,7 +72,7 @@ class World:
         return draw_user(self.seed, user_id)
 
     def add_user(self, checkins: int) -> User:
-        """One more user, with so many check-ins."""
+        """Add a user with that many check-ins."""
         if len(self._sizes) >= USERS_MAX:
             raise InvalidInput("users", f"there are {USERS_MAX} already")
         self._sizes.append(_checked(checkins))
@@ -87,7 +87,7 @@ class World:
         return found
 
     def add(self, new: NewCheckin) -> Checkin:
-        """Make a check-in now."""
+        """Add a check-in."""
         user_id = str(self.user_ids[0]) if new.user is None else new.user
         if not self.has(user_id):
             raise InvalidInput("user", f"there is no user {user_id}")

@@ -1,1 +1,1 @@
-"""The Google Health API v4, emulated: `sandbox.GoogleHealth` is the ASGI application."""
+"""This package emulates the Google Health API v4; `sandbox.GoogleHealth` is the application."""

@@ -1,4 +1,4 @@
-"""Who is asking, what they may see, and the OAuth endpoints in Google's words."""
+"""This module checks what a token may read, and serves the OAuth endpoints with Google's bodies."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ CLIENT_SECRET = "GOCSPX-sandbox-client-secret"
 
 SCOPES = (ACTIVITY, METRICS, SLEEP, LOCATION, PROFILE)
 
-#: An hour; a refresh gives a new access token, and the refresh token stays what it is.
+#: An access token lasts an hour. A refresh gives a new one and keeps the refresh token.
 RULES = TokenRules(access_s=3_600, rotates=False)
 
 _DESCRIPTIONS = {
@@ -31,16 +31,16 @@ _DESCRIPTIONS = {
 
 
 class GoogleOAuth(OAuth):
-    """The endpoints with Google's bodies."""
+    """The OAuth endpoints with Google's bodies."""
 
     scopes_known = frozenset({*SCOPES, "openid", "email", "profile"})
 
     def wants_refresh(self, asked: Mapping[str, str]) -> bool:
-        """Google gives a refresh token only to those who ask for access while offline."""
+        """Whether the client asked for offline access; Google gives a refresh token only then."""
         return asked.get("access_type") == "offline"
 
     def token_body(self, grant: Grant, *, first: bool) -> JsonObject:
-        """The tokens; the refresh token comes once, with the first."""
+        """The body with the tokens; only the first one has the refresh token."""
         body: dict[str, object] = {
             "access_token": grant.access_token,
             "expires_in": self.expires_in_s(grant),
@@ -52,14 +52,14 @@ class GoogleOAuth(OAuth):
         return body
 
     def refused(self, refusal: OAuthRefused) -> Response:
-        """A 400, or a 401 for a client that is not known."""
+        """The answer to a refused request: a 401 for a wrong client, otherwise a 400."""
         description = _DESCRIPTIONS.get(refusal.field, f"Invalid parameter value: {refusal.field}")
         body = {"error": refusal.error, "error_description": description}
         return json_answer(body, 401 if refusal.error == "invalid_client" else 400)
 
 
 def reader(request: Request, *scopes: str) -> str:
-    """The user whose data it is, if the path is theirs and all these scopes were granted."""
+    """The token's user; answers with a 403 if the path is another user's or a scope is missing."""
     grant: Grant = request.state.grant
     if request.path_params["user"] not in ("me", grant.user):
         raise forbidden()

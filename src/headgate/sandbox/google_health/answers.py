@@ -1,4 +1,4 @@
-"""Google's error bodies: a code, a message, the code's canonical name, and details."""
+"""This module builds Google's error bodies: a code, a message, a canonical name, and details."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from headgate.sandbox.kit.answers import Answered, json_answer
 SERVICE = "health.googleapis.com"
 PROJECT = "project_number:424242424242"
 
-#: HTTP status to canonical name and standing message.
+#: The canonical name and the usual message of each HTTP status.
 _STATUSES = {
     400: ("INVALID_ARGUMENT", "Request contains an invalid argument."),
     403: ("PERMISSION_DENIED", "The caller does not have permission"),
@@ -39,7 +39,7 @@ def error(
     details: Sequence[JsonObject] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """One error; the name and the message are those of its status unless given."""
+    """An error; its name and message are the usual ones of its status unless given."""
     standing_name, standing = _STATUSES.get(status, ("UNKNOWN", "Unknown error."))
     body: dict[str, object] = {
         "code": status,
@@ -52,7 +52,7 @@ def error(
 
 
 def invalid(field: str, problem: str) -> Answered:
-    """An argument is wrong; the details name the field."""
+    """The error for a wrong argument; the details name the field."""
     detail = {
         "@type": "type.googleapis.com/google.rpc.BadRequest",
         "fieldViolations": [{"field": field, "description": problem}],
@@ -61,17 +61,17 @@ def invalid(field: str, problem: str) -> Answered:
 
 
 def not_found(what: str) -> Answered:
-    """No such thing, or not yours."""
+    """The error for a resource that does not exist or belongs to another user."""
     return Answered(error(404, f"{what} not found."))
 
 
 def forbidden() -> Answered:
-    """Somebody else's data."""
+    """The error for another user's data."""
     return Answered(error(403))
 
 
 def unauthenticated(*, sent: bool) -> Response:
-    """The token is unknown or expired; or there was none."""
+    """The error for a token that is unknown or expired, or was not `sent`."""
     return error(
         401,
         _BAD_CREDENTIALS if sent else _NO_CREDENTIALS,
@@ -82,14 +82,14 @@ def unauthenticated(*, sent: bool) -> Response:
 
 
 def insufficient_scope() -> Answered:
-    """The token is good, but not for this."""
+    """The error for a valid token without the needed scopes."""
     details = [_info("ACCESS_TOKEN_SCOPE_INSUFFICIENT")]
     message = "Request had insufficient authentication scopes."
     return Answered(error(403, message, details=details))
 
 
 def rate_limited(limit: str, value: int) -> Response:
-    """A quota is spent. Neither Retry-After nor any quota header comes with it."""
+    """The error for a spent quota; it has no Retry-After and no quota headers."""
     message = (
         f"Quota exceeded for quota metric 'Requests' and limit '{limit}' of service "
         f"'{SERVICE}' for consumer '{PROJECT}'."

@@ -1,4 +1,4 @@
-"""The paths about data points and identity."""
+"""This module serves the paths of the API for data points and identity."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -26,7 +26,7 @@ from headgate.sandbox.kit.routing import get, post
 COLLECTION = "/v4/users/{user}/dataTypes/{type}/dataPoints"
 TCX = "application/vnd.garmin.tcx+xml"
 
-#: Every method takes these, and the sandbox heeds none of them but `alt`.
+#: Every method accepts these parameters; the sandbox ignores all of them except `alt`.
 _SYSTEM = frozenset(
     {"$.xgafv", "access_token", "alt", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"}
 )
@@ -34,10 +34,10 @@ _FAMILIES = ("all-sources", "google-wearables", "google-sources", "self-sources"
 
 
 class Api:
-    """Endpoints over the world."""
+    """The endpoints for data points and identity."""
 
     def __init__(self, world: World) -> None:
-        """Show `world`."""
+        """Serve the data of `world`."""
         self._world = world
 
     def routes(self) -> list[Route]:
@@ -51,7 +51,7 @@ class Api:
         ]
 
     async def identity(self, request: Request) -> Response:
-        """The Health user id of whoever is asking, and the Fitbit id they had before."""
+        """Show the Health user id of the token's user, and their former Fitbit id."""
         _bind(request)
         user = reader(request)
         legacy = f"FB{int(user):X}"
@@ -59,7 +59,7 @@ class Api:
         return json_answer(shown)
 
     async def list_points(self, request: Request) -> Response:
-        """A page of data points, newest first."""
+        """List a page of data points, newest first."""
         _bind(request, "filter", "pageSize", "pageToken", "dataSourceFamily")
         data_type = _type(request)
         person = self._world.person(reader(request, data_type.scope))
@@ -86,7 +86,7 @@ class Api:
         return json_answer(shown)
 
     async def get_point(self, request: Request) -> Response:
-        """One session by its id; other points have none."""
+        """Show one session by its id; other points have no id."""
         _bind(request)
         data_type = _type(request)
         person = self._world.person(reader(request, data_type.scope))
@@ -98,7 +98,7 @@ class Api:
         return json_answer(point_shape(found, data_type, person.id, person.utc_offset_s))
 
     async def export_tcx(self, request: Request) -> Response:
-        """The TCX file itself with `alt=media`, or else JSON that holds it."""
+        """Show the TCX file itself with `alt=media`, otherwise JSON that contains it."""
         _bind(request, "partialData")
         data_type = _type(request)
         person = self._world.person(reader(request, ACTIVITY, LOCATION))
@@ -114,7 +114,7 @@ class Api:
         return json_answer({"tcxData": content.decode()})
 
     async def daily_roll_up(self, request: Request) -> Response:
-        """A page of sums by the day, newest first; a window without data is left out."""
+        """List a page of daily roll-ups, newest first; a window without data is left out."""
         _bind(request)
         data_type = _type(request)
         person = self._world.person(reader(request, data_type.scope))
@@ -195,7 +195,7 @@ def _filter(text: str, data_type: DataType) -> Filter:
 
 
 def _page_size(text: str, data_type: DataType) -> int:
-    """The size asked for, cut to the most there can be; zero or nothing is the default."""
+    """The requested page size, at most the maximum; zero or nothing means the default."""
     try:
         size = int(text or 0)
     except ValueError:
@@ -216,7 +216,7 @@ def _family(text: str) -> str:
 
 
 def _is_of(point: Point, family: str) -> bool:
-    """Whether a source of that family gave the point; no client ever wrote one here."""
+    """Whether the point comes from that family of sources; no point here is from a client."""
     if family == "google-wearables":
         return not point.manual
     return family != "self-sources"

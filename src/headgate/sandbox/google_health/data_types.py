@@ -1,4 +1,4 @@
-"""The data types that the sandbox has: how each is named, found by time, and rolled up."""
+"""This module lists the sandbox's data types: their names, filter fields, scopes and roll-ups."""
 
 from enum import Enum
 
@@ -13,7 +13,7 @@ PROFILE = f"{SCOPE}.profile.readonly"
 
 
 class Kind(Enum):
-    """How a data point stands in time."""
+    """How a data point relates to time."""
 
     #: Something counted from one moment to another.
     INTERVAL = "interval"
@@ -26,26 +26,26 @@ class Kind(Enum):
 class DataType(msgspec.Struct, frozen=True, kw_only=True):
     """One collection of data points."""
 
-    #: In the path, such as `heart-rate`.
+    #: The name in a path, such as `heart-rate`.
     name: str
     kind: Kind
     scope: str
-    #: Whether single points can be read, or only sums of them.
+    #: Whether single points can be read; if not, only roll-ups can.
     listed: bool = True
-    #: The longest range of a daily roll-up; None: there is none.
+    #: The longest range of a daily roll-up; None means that the type has no roll-up.
     rollup_days_max: int | None = None
     page_size: int = 1_440
     page_size_max: int = 10_000
 
     @property
     def key(self) -> str:
-        """In JSON, such as `heartRate`."""
+        """The name in JSON, such as `heartRate`."""
         first, *rest = self.name.split("-")
         return first + "".join(word.title() for word in rest)
 
     @property
     def times(self) -> dict[str, str]:
-        """The fields that a filter may compare, and what of a point each of them is."""
+        """The fields that a filter may compare, each with the moment of a point that it means."""
         prefix = self.name.replace("-", "_")
         if self.kind is Kind.SAMPLE:
             fields = {"sample_time.physical_time": "start", "sample_time.civil_time": "civil_start"}

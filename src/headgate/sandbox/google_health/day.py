@@ -1,6 +1,7 @@
-"""What a band measures on one day: drawn from the seed, the same whatever was drawn before.
+"""This module draws what a fitness band measures on one day.
 
-Steps, distance, active minutes and calories come from the same movement, so they agree.
+A day depends on the seed, the person and the date alone. Steps, distance, active minutes and
+calories come from the same movement, so they agree.
 """
 
 from collections.abc import Iterator
@@ -11,22 +12,22 @@ from headgate.sandbox.google_health.person import Person
 from headgate.sandbox.google_health.point import Point
 from headgate.sandbox.kit.seeded import fraction
 
-#: The hours that people move in.
+#: People move between these times of day.
 _UP_S, _DOWN_S = 7 * 3_600, 22 * 3_600
-#: Below this much movement nothing is counted: they sit.
+#: With less movement than this, people sit, and nothing is counted.
 _STILL = 0.35
 _STEPS_A_MINUTE = 50
 _MM_A_STEP = 720
 _KCAL_A_STEP = 0.04
 _KCAL_AT_REST_A_MINUTE = 1.1
-#: How much movement makes which level.
+#: The least movement of each level.
 _LEVELS = ((0.92, "VIGOROUS"), (0.8, "MODERATE"), (0.6, "LIGHT"))
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a day is something special; between 0 and 1."""
+    """The shares of days and exercises with special traits; each is between 0 and 1."""
 
-    #: The band was not worn: nothing at all.
+    #: Days on which the band was not worn, so that there is no data.
     empty: float = 0.08
     exercise: float = 0.5
     second_exercise: float = 0.1
@@ -50,33 +51,33 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def midnight_s(self) -> int:
-        """When it begins, in seconds since the epoch."""
+        """When the day begins, in seconds since the epoch."""
         return self.person.midnight_s(self.number)
 
     def chance(self, *names: object) -> float:
-        """A number of this day's own, from 0 up to 1."""
+        """A number from 0 up to 1 for this day and these names."""
         return fraction(self.seed, self.person.ordinal, self.number, *names)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the band was left at home."""
+        """Whether the band was not worn, so that there is no data."""
         return self.chance("worn") < self.shares.empty
 
     def steps(self) -> list[Point]:
-        """Whenever they walked."""
+        """The steps of each slot in which the person walked."""
         return [
             self._slot(at_s, {"count": str(self._steps(moved))}) for at_s, moved in self._moved()
         ]
 
     def distance(self) -> list[Point]:
-        """Whenever they walked."""
+        """The distance of each slot in which the person walked."""
         return [
             self._slot(at_s, {"millimeters": str(self._steps(moved) * _MM_A_STEP)})
             for at_s, moved in self._moved()
         ]
 
     def active_minutes(self) -> list[Point]:
-        """Whenever they walked fast enough."""
+        """The active minutes of each slot in which the person walked fast enough."""
         minutes = str(max(1, self.slot_s // 60 * 2 // 3))
         return [
             self._slot(
@@ -92,7 +93,7 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def total_calories(self) -> list[Point]:
-        """All day long: people burn something even in their sleep."""
+        """The calories of every slot of the day, since people burn some even in their sleep."""
         moved = dict(self._moved())
         at_rest = self.slot_s / 60 * _KCAL_AT_REST_A_MINUTE
         return [
@@ -104,7 +105,7 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def heart_rate(self) -> list[Point]:
-        """All day long; faster while they move."""
+        """The heart rate in every slot of the day; it is faster while the person moves."""
         moved = dict(self._moved())
         return [
             self._sample(at_s, self._beats(at_s, moved.get(at_s)))
@@ -112,7 +113,7 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def weight(self) -> list[Point]:
-        """On some mornings."""
+        """The weight, on some mornings."""
         if self.chance("scale") >= self.shares.weight:
             return []
         grams = round(self.person.weight_kg * 1_000 + (self.chance("grams") - 0.5) * 1_500)
@@ -121,7 +122,7 @@ class Day(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def _moved(self) -> Iterator[tuple[int, float]]:
-        """The seconds of the day at which they moved, and how much."""
+        """The seconds of the day at which the person moved, and how much."""
         for at_s in range(_UP_S, _DOWN_S, self.slot_s):
             moved = self.chance("move", at_s)
             if self._steps(moved) > 0:

@@ -1,7 +1,7 @@
-"""The discovery document, which describes the API to Google's own clients.
+"""This module serves the discovery document, which describes the API to Google's own clients.
 
-It is a quarter of a megabyte, so it is not shipped here: it comes with google-api-python-client,
-and is served only where that is installed.
+The document is a quarter of a megabyte, so it is not shipped here. It comes with
+google-api-python-client, and is served only if that is installed.
 """
 
 from importlib.resources import files
@@ -18,7 +18,7 @@ _PACKAGE = "googleapiclient.discovery_cache.documents"
 
 
 async def show(request: Request) -> Response:
-    """The document of v4, with this server as its address."""
+    """Show the document of v4, with this server as its address."""
     if request.query_params.get("version", "v4") != "v4":
         return error(404, "Discovery document not found for API version.")
     try:

@@ -1,4 +1,4 @@
-"""One exercise as the sandbox knows it, how it is drawn, and what the API shows of it."""
+"""This module defines an exercise, draws exercises from the seed, and builds their JSON."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from headgate.sandbox.google_health.person import session_id
 from headgate.sandbox.google_health.point import Point, moment_text, segment
 from headgate.sandbox.kit.seeded import draw
 
-#: Type, what Google calls it, its share, and metres a second.
+#: Type, Google's name for it, its share, and its speed in metres a second.
 _SPORTS = (
     ("RUNNING", "Run", 0.4, 2.8),
     ("WALKING", "Walk", 0.3, 1.4),
@@ -19,12 +19,12 @@ _SPORTS = (
 _INDOORS = frozenset({"SWIMMING_POOL"})
 _ON_FOOT = frozenset({"RUNNING", "WALKING", "HIKING"})
 SPLIT_M = 1_000
-#: How long after its end the band has sent it in.
+#: How long after the end of an exercise the band uploads it.
 _SYNCED_S = 600
 
 
 class Exercise(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that someone did."""
+    """One exercise of a person."""
 
     id: int
     type: str
@@ -39,12 +39,12 @@ class Exercise(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def end_s(self) -> int:
-        """When it was over."""
+        """When the exercise ended, in seconds since the epoch."""
         return self.start_s + self.duration_s
 
 
 def draw_exercises(day: Day) -> list[Exercise]:
-    """The exercises of a day, oldest first: on about half of the days there are any."""
+    """Draw the exercises of a day, oldest first; about half of the days have any."""
     if day.chance("exercise") >= day.shares.exercise:
         return []
     count = 2 if day.chance("second") < day.shares.second_exercise else 1
@@ -52,13 +52,13 @@ def draw_exercises(day: Day) -> list[Exercise]:
 
 
 def type_name(exercise_type: str) -> str:
-    """What Google calls an exercise of that type."""
+    """Google's name for an exercise of that type."""
     known = {kind: name for kind, name, *_ in _SPORTS}
     return known.get(exercise_type, exercise_type.replace("_", " ").capitalize())
 
 
 def point_of(exercise: Exercise, offset_s: int) -> Point:
-    """The data point that stands for it."""
+    """The exercise as a data point."""
     return Point(
         start_s=exercise.start_s,
         end_s=exercise.end_s,
@@ -72,7 +72,7 @@ def _drawn(day: Day, place: int) -> Exercise:
     exercise = session_id(day.person, day.number, place)
     rng = draw(day.seed, "exercise", exercise)
     kind, _, _, speed = rng.choices(_SPORTS, [each[2] for each in _SPORTS])[0]
-    # The first in the morning, the second in the afternoon.
+    # The first exercise is in the morning, the second in the afternoon.
     at_s = rng.randint(6 * 3_600, 10 * 3_600) + place * 8 * 3_600
     duration_s = rng.randint(900, 5_400)
     manual = rng.random() < day.shares.manual
@@ -104,7 +104,7 @@ def _fields(exercise: Exercise, offset_s: int) -> JsonObject:
         "updateTime": moment_text(exercise.end_s + _SYNCED_S),
     }
     if exercise.has_gps:
-        # False is left out, as everything is that is zero or empty.
+        # False is left out, like every zero or empty value.
         fields["exerciseMetadata"] = {"hasGps": True}
         fields["splits"] = _splits(exercise, offset_s)
     return fields
@@ -127,7 +127,7 @@ def _summary(exercise: Exercise, distance_m: float, duration_s: int) -> JsonObje
 
 
 def _splits(exercise: Exercise, offset_s: int) -> list[JsonObject]:
-    """Whole kilometres, and the rest of the way."""
+    """Splits of a whole kilometre each, and one for the rest of the distance."""
     speed = exercise.distance_m / exercise.duration_s
     splits: list[JsonObject] = []
     done_m = 0.0

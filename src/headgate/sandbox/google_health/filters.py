@@ -1,6 +1,6 @@
-"""Filters as AIP-160 writes them, in the part that Google Health takes: comparisons of times.
+"""This module parses and applies the filters of Google Health: the time comparisons of AIP-160.
 
-OR binds closer than AND, as AIP-160 has it and no programming language does.
+OR binds more tightly than AND, as AIP-160 says, unlike in programming languages.
 """
 
 import re
@@ -12,7 +12,7 @@ import msgspec
 from headgate.sandbox.google_health.data_types import DataType
 from headgate.sandbox.google_health.point import Point
 
-#: Far beyond any date that a sandbox has.
+#: The end of the year 9999, beyond any date that a sandbox has.
 LATEST_S = 253_402_300_799
 FILTER_CHARS_MAX = 2_000
 DEPTH_MAX = 20
@@ -24,11 +24,11 @@ _OPERATORS = (">=", "<")
 
 
 class BadFilter(Exception):
-    """The filter is not one; the message says why."""
+    """The filter is not valid; the message says why."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """A moment of a point against a moment in the filter."""
+    """Compares the start or end of a point with a moment."""
 
     #: `start`, `end`, `civil_start` or `civil_end`.
     meaning: str
@@ -37,13 +37,13 @@ class Comparison(msgspec.Struct, frozen=True):
     seconds: float
 
     def holds(self, point: Point, offset_s: int) -> bool:
-        """Whether the point is in it; civil times are `offset_s` ahead of physical ones."""
+        """Whether the point matches; civil times are `offset_s` ahead of physical times."""
         at_s = point.end_s if self.meaning.endswith("end") else point.start_s
         limit_s = self._physical(offset_s)
         return at_s >= limit_s if self.operator == ">=" else at_s < limit_s
 
     def span(self, offset_s: int) -> tuple[float, float]:
-        """Between which physical moments it can hold."""
+        """The physical moments between which the comparison can hold."""
         limit_s = self._physical(offset_s)
         return (limit_s, LATEST_S) if self.operator == ">=" else (0, limit_s)
 
@@ -52,16 +52,16 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class All(msgspec.Struct, frozen=True):
-    """Every part must hold; without parts, everything does."""
+    """Every part must hold; without parts, every point matches."""
 
     parts: Sequence["Filter"] = ()
 
     def holds(self, point: Point, offset_s: int) -> bool:
-        """Whether the point is in every part."""
+        """Whether the point matches every part."""
         return all(part.holds(point, offset_s) for part in self.parts)
 
     def span(self, offset_s: int) -> tuple[float, float]:
-        """What the spans of the parts have in common."""
+        """The span that all parts have in common."""
         spans = [part.span(offset_s) for part in self.parts]
         return max((low for low, _ in spans), default=0), min(
             (high for _, high in spans), default=LATEST_S
@@ -69,16 +69,16 @@ class All(msgspec.Struct, frozen=True):
 
 
 class Either(msgspec.Struct, frozen=True):
-    """One part must hold."""
+    """At least one part must hold."""
 
     parts: Sequence["Filter"]
 
     def holds(self, point: Point, offset_s: int) -> bool:
-        """Whether the point is in any part."""
+        """Whether the point matches any part."""
         return any(part.holds(point, offset_s) for part in self.parts)
 
     def span(self, offset_s: int) -> tuple[float, float]:
-        """From the first moment of any part to the last."""
+        """The span from the first moment of any part to the last."""
         spans = [part.span(offset_s) for part in self.parts]
         return min(low for low, _ in spans), max(high for _, high in spans)
 
@@ -87,7 +87,7 @@ Filter = Comparison | All | Either
 
 
 def parse(text: str, data_type: DataType) -> Filter:
-    """The filter for that type; raises BadFilter."""
+    """Parse a filter for that data type; raises BadFilter."""
     if len(text) > FILTER_CHARS_MAX:
         raise BadFilter("it is too long")
     if text.count("(") > DEPTH_MAX:
@@ -172,7 +172,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 def _moment_s(text: str, meaning: str) -> float:
-    """Seconds since the epoch; of a civil time, as if the wall clock were in UTC."""
+    """Seconds since the epoch; a civil time is taken as if the wall clock were in UTC."""
     if meaning.startswith("civil"):
         if not _CIVIL.fullmatch(text):
             raise BadFilter(f"{text!r} is no civil time: YYYY-MM-DD[THH:mm:ss]")

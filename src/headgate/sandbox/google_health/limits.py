@@ -1,6 +1,6 @@
-"""Google's quotas: requests a minute for each user, and a minute and a day for the project.
+"""This module applies Google's quotas: a user's per minute, the project's per minute and day.
 
-Minutes begin on the minute, and a refused request does not count; Google documents neither.
+Here a minute begins on the minute, and a refused request does not count; Google documents neither.
 """
 
 import msgspec
@@ -16,7 +16,7 @@ DAY_S = 86_400
 USER_MINUTE, PROJECT_MINUTE, PROJECT_DAY = "user_minute", "project_minute", "project_day"
 _PROJECT = (PROJECT_MINUTE, PROJECT_DAY)
 
-#: What the 429 calls each limit.
+#: The name of each limit in a 429.
 _TITLES = {
     USER_MINUTE: "Requests per minute per user",
     PROJECT_MINUTE: "Requests per minute",
@@ -25,7 +25,7 @@ _TITLES = {
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a project may do; the defaults are Google's."""
+    """The quotas of a project; the defaults are Google's."""
 
     user_minute: int = 300
     project_minute: int = 120_000

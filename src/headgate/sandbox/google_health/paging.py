@@ -1,7 +1,7 @@
-"""Page tokens: where a page ended, and the request it belongs to.
+"""This module makes and reads page tokens: where a page ended, and which request it belongs to.
 
-A token marks the last thing shown, not a number of pages, so what arrives between two pages moves
-nothing. All other parameters must be the same as in the request that gave it.
+A token marks the last entry shown, not a page number, so data that arrives between two pages shifts
+nothing. All other parameters must be the same as in the request that gave the token.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -13,12 +13,12 @@ from headgate.sandbox.google_health.answers import invalid
 
 
 def token_for(asked: Json, place: list[int]) -> str:
-    """The token that goes on after `place`."""
+    """The token for the page after `place`."""
     return urlsafe_b64encode(msgspec.json.encode([content_hash(asked)[:12], place])).decode()
 
 
 def place_in(token: str, asked: Json) -> list[int] | None:
-    """Where the token goes on; None if there is no token."""
+    """The place after which the token's page begins; None if there is no token."""
     if not token:
         return None
     try:

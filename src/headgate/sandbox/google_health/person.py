@@ -1,18 +1,18 @@
-"""The people whose data it is, and the ids of what they did."""
+"""This module defines and draws people, and computes the ids of their exercises and sleeps."""
 
 import msgspec
 
 from headgate.sandbox.kit.seeded import draw
 
 FIRST_USER_ID = 1_000_000_001
-#: An id holds the person, the day and the place in that day, so that it is found without a search.
+#: An id contains the person, the day and the place in that day, so that no search is needed.
 _BASE = 2_000_000_000_000_000_000
 _PERSON = 10_000_000_000
 _DAY = 1_000
-#: Places in a day from here on are for what was added at run time.
+#: Places in a day from this one on are for exercises added at run time.
 FIRST_ADDED = 500
 
-#: Zones without summer time, so that an offset is one number.
+#: Zones without summer time, so that each has one offset.
 _ZONES = (
     (-25_200, (33.45, -112.07)),
     (0, (5.6, -0.19)),
@@ -22,9 +22,9 @@ _ZONES = (
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """Someone who wears a band."""
+    """A person who wears a fitness band."""
 
-    #: Which person of this sandbox it is, from zero.
+    #: The person's number in this sandbox, from zero.
     ordinal: int
     utc_offset_s: int
     home: tuple[float, float]
@@ -38,16 +38,16 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
         return str(FIRST_USER_ID + self.ordinal)
 
     def midnight_s(self, day: int) -> int:
-        """When that day begins here, in seconds since the epoch."""
+        """When that day begins for this person, in seconds since the epoch."""
         return day * 86_400 - self.utc_offset_s
 
     def day_of(self, seconds: float) -> int:
-        """The day on the wall clock here, counted from the epoch."""
+        """The day on this person's wall clock, counted from the epoch."""
         return int(seconds + self.utc_offset_s) // 86_400
 
 
 def draw_person(seed: int, ordinal: int, first_day: int) -> Person:
-    """The person of this place."""
+    """Draw the person with this number."""
     rng = draw(seed, "person", ordinal)
     offset_s, home = rng.choice(_ZONES)
     return Person(
@@ -65,6 +65,6 @@ def session_id(person: Person, day: int, place: int) -> int:
 
 
 def day_of_id(person: Person, session: int) -> int | None:
-    """The day that an id belongs to, if it is this person's."""
+    """The day that an id belongs to, or None if the id is not this person's."""
     within = session - _BASE - person.ordinal * _PERSON
     return within // _DAY if 0 <= within < _PERSON else None

@@ -1,6 +1,6 @@
-"""A data point as the sandbox knows it, and the shapes of time that the API shows it in.
+"""This module defines a data point, and builds its JSON and the forms of time in it.
 
-Google's JSON leaves out whatever is zero or empty: midnight is a date and an empty time.
+Google's JSON leaves out values that are zero or empty: midnight is a date and an empty time.
 """
 
 from datetime import UTC, datetime
@@ -12,21 +12,21 @@ from headgate.sandbox.google_health.data_types import DataType, Kind
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """Something measured: from one moment to another, or at one."""
+    """A measurement, from one moment to another or at one moment."""
 
     #: Seconds since the epoch.
     start_s: int
     end_s: int
-    #: What the data type says besides the time.
+    #: The fields of the data type other than the time.
     fields: JsonObject
-    #: None: it has none, as most points.
+    #: None means that the point has no id, like most points.
     id: int | None = None
     #: Entered by hand, not measured by a wearable.
     manual: bool = False
 
 
 def point_shape(point: Point, data_type: DataType, user: str, offset_s: int) -> JsonObject:
-    """What the API shows."""
+    """The point as the API shows it."""
     if data_type.kind is Kind.SAMPLE:
         time: JsonObject = {"sampleTime": _sample_time(point.start_s, offset_s)}
     else:
@@ -57,7 +57,7 @@ def moment_text(seconds: int) -> str:
 
 
 def segment(start_s: int, end_s: int, offset_s: int) -> JsonObject:
-    """From one moment to another, without the wall clock."""
+    """The JSON of a period in physical time, without the wall clock."""
     return {
         "startTime": moment_text(start_s),
         "startUtcOffset": f"{offset_s}s",

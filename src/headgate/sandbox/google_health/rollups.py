@@ -1,4 +1,4 @@
-"""Daily roll-ups: the request, its windows, and what a window's points add up to."""
+"""This module computes daily roll-ups: it reads the request, cuts windows and sums their points."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ class Date(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TimeOfDay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A time on the wall clock; midnight unless told."""
+    """A time on the wall clock; midnight by default."""
 
     hours: int = 0
     minutes: int = 0
@@ -55,14 +55,14 @@ class CivilDateTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """From the first moment up to the second."""
+    """A range from `start` up to `end`, without the end itself."""
 
     start: CivilDateTime
     end: CivilDateTime
 
 
 class RollUp(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What a client asks for. A zero counts as not given, as everywhere at Google."""
+    """A client's request. A zero counts as not given, as everywhere at Google."""
 
     range: Range
     window_size_days: int = 0
@@ -72,19 +72,19 @@ class RollUp(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
 
 
 class Window(msgspec.Struct, frozen=True):
-    """One stretch to be added up, in seconds on the wall clock."""
+    """One period to sum up, in seconds on the wall clock."""
 
     start_s: int
     end_s: int
 
     @property
     def days(self) -> range:
-        """The days it touches."""
+        """The days that the window touches."""
         return range(self.start_s // DAY_S, -(-self.end_s // DAY_S))
 
 
 def windows_of(asked: RollUp, data_type: DataType) -> list[Window]:
-    """The windows of the range, newest first; raises what is wrong with it."""
+    """The windows of the range, newest first; answers with an error if the range is wrong."""
     if data_type.rollup_days_max is None:
         raise invalid("parent", f"{data_type.name} cannot be rolled up")
     start_s, end_s = asked.range.start.seconds("range.start"), asked.range.end.seconds("range.end")
@@ -102,7 +102,7 @@ def windows_of(asked: RollUp, data_type: DataType) -> list[Window]:
 
 
 def page_size_of(asked: RollUp, data_type: DataType) -> int:
-    """How many windows go on a page: the default is the most there can be."""
+    """How many windows go on a page; the default is the maximum."""
     assert data_type.rollup_days_max is not None
     if asked.page_size < 0:
         raise invalid("page_size", "must not be negative")
@@ -110,7 +110,7 @@ def page_size_of(asked: RollUp, data_type: DataType) -> int:
 
 
 def shape(window: Window, data_type: DataType, points: Sequence[Point]) -> JsonObject:
-    """What the API shows of a window, which must have points."""
+    """A window as the API shows it; the window must have points."""
     return {
         "civilStartTime": civil(window.start_s),
         "civilEndTime": civil(window.end_s),

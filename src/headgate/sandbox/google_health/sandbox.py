@@ -1,4 +1,4 @@
-"""The Google Health sandbox: its parts put together, and what a test or a demonstration does."""
+"""`GoogleHealth` is the sandbox: it joins the parts and offers actions for tests and demos."""
 
 from collections.abc import Sequence
 
@@ -23,14 +23,14 @@ from headgate.sandbox.kit.routing import get, post
 from headgate.sandbox.kit.token_provider import TokenProvider
 from headgate.sandbox.kit.tokens import Grant, Tokens
 
-#: At Google these are on other hosts; here they are paths of the same one.
+#: At Google these paths are on other hosts; here they are on the same one.
 AUTHORIZE, TOKEN, REVOKE = "/o/oauth2/v2/auth", "/token", "/revoke"
-#: Not counted, and open to whoever asks.
+#: These paths are not counted and need no token.
 _FREE = frozenset({AUTHORIZE, TOKEN, REVOKE, discovery.PATH})
 
 
 class GoogleHealth(TokenProvider):
-    """The Google Health API v4 with one project, any number of users, and years of days each."""
+    """The Google Health API v4 with one project, and any number of users and days."""
 
     name = "google-health"
     client_id = access.CLIENT_ID
@@ -46,9 +46,9 @@ class GoogleHealth(TokenProvider):
         limits: Limits | None = None,
         shares: Shares | None = None,
     ) -> None:
-        """Draw everything from `seed`; `days` is for each user, and ends yesterday.
+        """Draw all data from `seed`; each user has `days` of history, which ends yesterday.
 
-        A band measures once in `slot_minutes`.
+        A band measures once every `slot_minutes`.
         """
         super().__init__(clock, seed=seed, windows=(limits or Limits()).windows())
         self._users = users
@@ -74,24 +74,24 @@ class GoogleHealth(TokenProvider):
             find_user=self.find_user,
         )
 
-    # What a test or a demonstration does.
+    # Actions for tests and demonstrations.
 
     def grant(self, user: str | None = None, scopes: tuple[str, ...] = access.SCOPES) -> Grant:
-        """Tokens for a user, or for the first one, without going through the pages."""
+        """Issue tokens for a user, or for the first one, without the approval page."""
         return self.issue(user, scopes)
 
     def add_user(self, days: int = 0) -> Person:
-        """One more user."""
+        """Add a user."""
         return self.world.add_user(days)
 
     def add_exercise(self, new: NewExercise | None = None) -> Exercise:
-        """An exercise that just ended."""
+        """Add an exercise, by default one that just ended."""
         return self.world.add_exercise(new or NewExercise())
 
-    # What the kit asks of a provider.
+    # What the kit requires of a provider.
 
     def routes(self) -> Sequence[Route]:
-        """Every path of the API, and those of Google's accounts."""
+        """Every path of the API, of OAuth and of the discovery document."""
         return [
             *Api(self.world).routes(),
             get(AUTHORIZE, self.oauth.authorize),
@@ -101,7 +101,7 @@ class GoogleHealth(TokenProvider):
         ]
 
     def admit(self, request: Request, pattern: str) -> Response | None:
-        """See who is asking, then count it: quotas belong to a user and a project."""
+        """Check the token, then count the request, since quotas belong to a user and a project."""
         if pattern in _FREE:
             return None
         token = self.token_of(request)
@@ -112,26 +112,26 @@ class GoogleHealth(TokenProvider):
         return limits.count(self.meter, grant.user)
 
     def refusal(self, status: int) -> Response:
-        """Google's body for a status."""
+        """Google's error for a status."""
         return answers.error(status)
 
     def find_user(self, name: str | None) -> str | None:
-        """The user of that id, or the first one."""
+        """The user of that id, or the first user."""
         if name is None:
             return str(self.world.user_ids[0])
         return name if self.world.has(name) else None
 
     def reset_data(self) -> None:
-        """The first users, their data and tokens again, and nothing else."""
+        """Go back to the first users, their data and tokens."""
         self._begin()
         self.issue_again()
 
     def data_stats(self) -> JsonObject:
-        """How many users there are, and what was added."""
+        """The numbers of users and of added exercises."""
         return {"users": len(self.world.user_ids), "exercises_added": self.world.added}
 
     def control_routes(self) -> Sequence[Route]:
-        """Live traffic by hand: new users and exercises."""
+        """The control paths that add users and exercises."""
         return [
             post("/_sandbox/users", self._control_user),
             post("/_sandbox/exercises", self._control_exercise),
@@ -153,10 +153,10 @@ class GoogleHealth(TokenProvider):
             f"look           curl {base_url}/_sandbox/stats",
         ]
 
-    # The rest of it.
+    # Endpoints and helpers.
 
     async def _revoke(self, request: Request) -> Response:
-        """Either token of a grant ends all of it."""
+        """Revoke a grant, given its access token or its refresh token."""
         given = (await read_form(request)).fields.get("token", "")
         grant = self.tokens.owner(given) or self.tokens.refreshed_by(given)
         if grant is None:
@@ -166,7 +166,7 @@ class GoogleHealth(TokenProvider):
         return json_answer({})
 
     async def _control_user(self, request: Request) -> Response:
-        """`{"days": 10}` adds a user, and gives a token for them."""
+        """Add a user and issue a token for them; the body is `{"days": 10}`."""
         given = await read_json(request, dict[str, int])
         if unknown := given.keys() - {"days"}:
             raise InvalidInput(min(unknown), "unknown field")
@@ -175,6 +175,6 @@ class GoogleHealth(TokenProvider):
         return json_answer({"user": person.id, "access_token": grant.access_token}, 201)
 
     async def _control_exercise(self, request: Request) -> Response:
-        """Adds an exercise; every field of `NewExercise` is optional."""
+        """Add an exercise; every field of `NewExercise` is optional."""
         exercise = self.add_exercise(await read_json(request, NewExercise))
         return json_answer({"id": str(exercise.id), "start_s": exercise.start_s}, 201)

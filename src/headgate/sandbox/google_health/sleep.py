@@ -1,4 +1,4 @@
-"""Sleep: a night with its stages, which belongs to the day of waking up, and now and then a nap."""
+"""This module draws sleep: a night for each day, under the day of waking up, and some naps."""
 
 from random import Random
 
@@ -9,12 +9,12 @@ from headgate.sandbox.google_health.point import Point, moment_text, segment
 from headgate.sandbox.kit.seeded import draw
 
 _STAGES = ("LIGHT", "DEEP", "LIGHT", "REM", "AWAKE")
-#: How long after its end the band has sent it in.
+#: How long after the end of a sleep the band uploads it.
 _SYNCED_S = 1_800
 
 
 def draw_sleeps(day: Day) -> list[Point]:
-    """The night that ended on this day, and perhaps a nap in its afternoon."""
+    """Draw the night that ended on this day, and perhaps a nap in its afternoon."""
     sleeps = [_night(day)]
     if day.chance("nap") < day.shares.nap:
         sleeps.append(_nap(day))
@@ -24,7 +24,7 @@ def draw_sleeps(day: Day) -> list[Point]:
 def _night(day: Day) -> Point:
     sleep_id = session_id(day.person, day.number, 0)
     rng = draw(day.seed, "sleep", sleep_id)
-    # To bed from two hours before midnight until half an hour after it.
+    # People go to bed between two hours before midnight and half an hour after it.
     start_s = day.midnight_s + rng.randint(-120, 30) * 60
     stages = _stages(rng, start_s, rng.randint(330, 510))
     end_s = stages[-1][2]
@@ -57,7 +57,7 @@ def _nap(day: Day) -> Point:
 
 
 def _stages(rng: Random, start_s: int, minutes: int) -> list[tuple[str, int, int]]:
-    """One after the other without a gap: what it is, and from when until when."""
+    """The stages of a night without gaps; each is a kind, a start and an end."""
     stages: list[tuple[str, int, int]] = []
     at_s, end_s = start_s, start_s + minutes * 60
     while at_s < end_s:
@@ -77,7 +77,7 @@ def _summary(stages: list[tuple[str, int, int]]) -> JsonObject:
         counts[kind] = counts.get(kind, 0) + 1
     total = sum(minutes.values())
     awake = minutes.get("AWAKE", 0)
-    # A whole number of 64 bits is a text in Google's JSON; a zero is left out all the same.
+    # Google's JSON writes a 64-bit whole number as a string, and still leaves out a zero.
     totals = {
         "minutesInSleepPeriod": total,
         "minutesAsleep": total - awake,

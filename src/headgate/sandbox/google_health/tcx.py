@@ -1,4 +1,4 @@
-"""An exercise as a TCX file, byte for byte the same each time it is exported."""
+"""This module exports an exercise as a TCX file, with the same bytes each time."""
 
 import math
 from xml.sax.saxutils import quoteattr
@@ -11,13 +11,13 @@ from headgate.sandbox.google_health.point import moment_text
 STEP_S = 10
 METRES_A_DEGREE = 111_320.0
 
-#: TCX knows three sports.
+#: TCX has three sports: these two and Other.
 _SPORTS = {"RUNNING": "Running", "BIKING": "Biking"}
 _SPACE = "http://www.garmin.com/xmlschemas/TrainingCenterDatabase/v2"
 
 
 def export(exercise: Exercise, person: Person, *, partial: bool) -> bytes:
-    """The file; an exercise without GPS has points only where `partial` asks for them."""
+    """Export the file; an exercise without GPS has points only if `partial` is True."""
     points = _points(exercise, person) if exercise.has_gps or partial else []
     track = ["   <Track>", *points, "   </Track>"] if points else []
     start = moment_text(exercise.start_s)
@@ -65,7 +65,7 @@ def _point(exercise: Exercise, person: Person, at_s: int) -> str:
 
 
 def _position(exercise: Exercise, person: Person, share: float) -> tuple[float, float]:
-    """Once around a circle that is as long as the exercise, from home and back."""
+    """The position on a circle from home and back, whose length is the exercise's distance."""
     radius = exercise.distance_m / (2 * math.pi) / METRES_A_DEGREE
     lat, lng = person.home
     angle = 2 * math.pi * share

@@ -1,7 +1,7 @@
-"""The people and their data: what the sandbox knows, without any HTTP.
+"""This module holds the people and their data; it knows nothing of HTTP.
 
-Nothing is kept but what was added: a day is drawn when it is asked for, so years of history cost
-nothing until they are read. The history grows by a day at each midnight of the sandbox's clock.
+Only added exercises are kept. A day is drawn when it is asked for, so years of history cost nothing
+until they are read. The history grows by a day at each midnight of the person's wall clock.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,9 +28,9 @@ from headgate.sandbox.kit.forms import digits
 
 DAY_S = 86_400
 USERS_MAX = 100_000
-#: A hundred years; nobody's band has measured longer.
+#: A hundred years, longer than any band has measured.
 DAYS_MAX = 36_500
-#: Added to one person in one day.
+#: The most exercises that can be added to one person on one day.
 ADDED_MAX = 499
 DURATION_S_MAX = 86_400
 DISTANCE_M_MAX = 1e6
@@ -49,10 +49,10 @@ _DRAWN: dict[str, Callable[[Day], list[Point]]] = {
 class NewExercise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An exercise to be made at run time."""
 
-    #: None: the first user.
+    #: None means the first user.
     user: str | None = None
     exercise_type: str = "RUNNING"
-    #: None: it has just ended.
+    #: None means that the exercise has just ended.
     start: datetime | None = None
     duration_s: int = 1_800
     distance_m: float = 5_000.0
@@ -60,7 +60,7 @@ class NewExercise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     manual: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, by the name of the field."""
+        """Refuse impossible values; the error names the field."""
         if not 1 <= self.duration_s <= DURATION_S_MAX:
             raise InvalidInput("duration_s", f"must be between 1 and {DURATION_S_MAX}")
         if not 0 <= self.distance_m <= DISTANCE_M_MAX:
@@ -73,7 +73,7 @@ class NewExercise(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class World:
-    """People and what their bands measured."""
+    """All people and what their bands measured."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class World:
         slot_minutes: int,
         shares: Shares,
     ) -> None:
-        """Draw so many people with so many days of history, when they are asked for."""
+        """Offer that many users, with that many days each; all are drawn when asked for."""
         if not 1 <= users <= USERS_MAX:
             raise InvalidInput("users", f"must be between 1 and {USERS_MAX}")
         if slot_minutes not in (1, 5, 15, 30, 60):
@@ -100,7 +100,7 @@ class World:
 
     @property
     def user_ids(self) -> range:
-        """Everyone there is."""
+        """The ids of all users."""
         return range(FIRST_USER_ID, FIRST_USER_ID + len(self._days))
 
     @property
@@ -109,11 +109,11 @@ class World:
         return sum(map(len, self._added.values()))
 
     def has(self, user: str) -> bool:
-        """Whether there is such a user."""
+        """Whether that user exists."""
         return digits(user) in self.user_ids
 
     def add_user(self, days: int) -> Person:
-        """One more person, with so many days of history."""
+        """Add a person with that many days of history."""
         if len(self._days) >= USERS_MAX:
             raise InvalidInput("users", f"there are {USERS_MAX} already")
         self._days.append(_checked(days))
@@ -125,7 +125,7 @@ class World:
         return draw_person(self.seed, ordinal, self._begun_day - self._days[ordinal])
 
     def add_exercise(self, new: NewExercise) -> Exercise:
-        """Make an exercise now."""
+        """Add an exercise."""
         user = str(self.user_ids[0]) if new.user is None else new.user
         if not self.has(user):
             raise InvalidInput("user", f"there is no user {user}")
@@ -153,9 +153,9 @@ class World:
     def points(
         self, person: Person, data_type: DataType, low_s: float, high_s: float
     ) -> Iterator[Point]:
-        """Points around that span, newest first; the first and last days come whole."""
+        """Points around that span, newest first; whole days, so some can lie outside of it."""
         known = self._known_days(person)
-        # A day more on both sides, for what begins on one day and ends on another.
+        # One more day on both sides, for points that begin on one day and end on another.
         first = max(known.start, person.day_of(low_s) - 1)
         last = min(known.stop - 1, person.day_of(high_s) + 1)
         for number in range(last, first - 1, -1):
@@ -177,7 +177,7 @@ class World:
         return sorted([*drawn, *added], key=lambda each: (each.start_s, each.id))
 
     def find(self, person: Person, data_type: DataType, session: int) -> Point | None:
-        """The point of that id, if it is this person's."""
+        """The point of that id, if it belongs to this person."""
         number = day_of_id(person, session)
         if number is None:
             return None
@@ -185,14 +185,14 @@ class World:
         return next((point for point in found if point.id == session), None)
 
     def find_exercise(self, person: Person, session: int) -> Exercise | None:
-        """The exercise of that id, if it is this person's."""
+        """The exercise of that id, if it belongs to this person."""
         number = day_of_id(person, session)
         if number is None:
             return None
         return next((each for each in self.exercises(person, number) if each.id == session), None)
 
     def _day(self, person: Person, number: int) -> Day | None:
-        """A day that is over and has anything; None otherwise."""
+        """The day, if it is within the history, is over and has data; None otherwise."""
         if not person.first_day <= number < self._today(person):
             return None
         day = Day(
@@ -205,7 +205,7 @@ class World:
         return None if day.is_empty else day
 
     def _known_days(self, person: Person) -> range:
-        """The days that can have anything."""
+        """The days that can have data."""
         added = [day for ordinal, day in self._added if ordinal == person.ordinal]
         first = min([person.first_day, *added])
         return range(first, max([self._today(person) - 1, *added]) + 1)

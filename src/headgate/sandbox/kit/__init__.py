@@ -1,4 +1,4 @@
-"""What every emulated provider is made of: a clock, a meter, faults, tokens and a control path.
+"""The parts of an emulated provider: a clock, a meter, faults, tokens and a control path.
 
-A provider subclasses `kit.provider.Provider`; the rest of the kit is parts that it picks from.
+A sandbox subclasses `kit.provider.Provider` and picks the other parts that it needs.
 """

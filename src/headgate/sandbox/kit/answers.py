@@ -1,4 +1,4 @@
-"""Answers and how to give one early."""
+"""This module builds answers, and lets an endpoint end early with one."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ JSON = "application/json; charset=utf-8"
 
 
 class Answered(Exception):
-    """Raised to answer at once, from however deep inside an endpoint."""
+    """Raised anywhere inside an endpoint to answer at once."""
 
     def __init__(self, response: Response) -> None:
         """Answer with `response`."""
@@ -22,13 +22,13 @@ class Answered(Exception):
 def json_answer(
     value: Json, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """`value` as JSON, in the order of its keys."""
+    """An answer with `value` as JSON, in the order of its keys."""
     body = msgspec.json.encode(value)
     return Response(body, status, headers=headers, media_type=JSON)
 
 
 def with_body(response: Response, body: bytes) -> Response:
-    """The same answer with another body, and the right length for it."""
+    """The same answer with another body and the matching Content-Length."""
     changed = Response(body, response.status_code)
     kept = [
         (name, value)

@@ -1,7 +1,7 @@
-"""Work that goes on after the answer: deliveries, and processing that ends later.
+"""This module runs a provider's work that goes on after an answer, such as webhook deliveries.
 
-It belongs to the provider, not to the caller, so it shares no context with the request that
-caused it: when a simulated client crashes, the provider's own work goes on.
+The work belongs to the provider and shares no context with the request that caused it: when a
+simulated client crashes, the provider's work goes on.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Background:
-    """Tasks of the provider's own."""
+    """Runs the provider's background tasks."""
 
     def __init__(self) -> None:
         """Begin with nothing to do."""
@@ -21,24 +21,24 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Work) -> None:
-        """Start `work` now, or where no loop runs in this thread, with the next request."""
+        """Start `work` now, or with the next request if no loop runs in this thread."""
         self._waiting.append(work)
         self.kick()
 
     def kick(self) -> None:
-        """Start what waits, if a loop runs here."""
+        """Start the waiting work, if a loop runs in this thread."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return
-        # One that is taken is gone: another thread may be adding at this very moment.
+        # Taken one at a time, because another thread may be adding work meanwhile.
         while self._waiting:
             task = loop.create_task(self._waiting.pop(0)(), context=Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def settle(self) -> None:
-        """Wait until nothing is under way; raises what the work raised."""
+        """Wait until all work is done; raises what the work raised."""
         self.kick()
         while self._tasks:
             await asyncio.gather(*self._tasks)

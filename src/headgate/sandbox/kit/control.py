@@ -1,6 +1,7 @@
-"""`/_sandbox/`: drives a sandbox over HTTP. Nothing here is counted, logged or struck by faults.
+"""This module serves `/_sandbox/`, the paths that control a sandbox over HTTP.
 
-Bad input gets a 400 that names the field.
+Control requests are not counted or logged, and no fault strikes them. Bad input gets a 400 that
+names the field.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ _NAMED = re.compile(r"field `([^`]*)`")
 
 
 class Control:
-    """The control path of one sandbox."""
+    """Serves the control paths of one sandbox."""
 
     def __init__(self, provider: Provider) -> None:
-        """Drive `provider`."""
+        """Control `provider`."""
         self._provider = provider
         self._routes: Sequence[Route] | None = None
 
@@ -68,7 +69,7 @@ class Control:
         ]
 
     async def _stats(self, request: Request) -> Response:
-        """Everything counted; `?recent=50` adds the latest requests."""
+        """Show all counts; `?recent=50` adds the latest 50 requests."""
         provider = self._provider
         stats = {
             "name": provider.name,
@@ -87,7 +88,7 @@ class Control:
         return json_answer({"faults": self._provider.faults.stats()})
 
     async def _add_faults(self, request: Request) -> Response:
-        """One fault, or a list of them: all are planned, or none."""
+        """Plan one fault or a list of faults: either all of them or, after an error, none."""
         given = await read_json(request, object)
         each = given if isinstance(given, list) else [given]
         prefix = "[{}]." if isinstance(given, list) else ""
@@ -105,7 +106,7 @@ class Control:
         return json_answer({"faults": self._provider.faults.stats()})
 
     async def _reset(self, request: Request) -> Response:
-        """Back to the beginning: `{"what": ["faults", "counts"]}`, or all of it."""
+        """Reset the parts in `{"what": ["faults", "counts"]}`; an empty body resets everything."""
         what = (await read_json(request, _Reset)).what
         if unknown := [word for word in what if word not in RESETTABLE]:
             raise InvalidInput("what", f"{unknown[0]!r} is none of {', '.join(RESETTABLE)}")
@@ -118,7 +119,7 @@ class _Reset(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def read_json(request: Request, kind: type[T]) -> T:
-    """The body as `kind`; an empty one counts as an empty object."""
+    """Read the body as `kind`; an empty body counts as an empty object."""
     body = await read_body(request)
     try:
         given: object = msgspec.json.decode(body or b"{}")
@@ -128,7 +129,7 @@ async def read_json(request: Request, kind: type[T]) -> T:
 
 
 def convert(given: object, kind: type[T], prefix: str = "") -> T:
-    """`given` as `kind`; raises InvalidInput with the name of the field that is wrong."""
+    """Convert `given` to `kind`; raises InvalidInput that names the wrong field."""
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:

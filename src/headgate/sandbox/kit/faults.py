@@ -1,6 +1,6 @@
-"""Faults on demand: which there are, when one strikes, and the plan that holds them.
+"""This module holds the planned faults, and decides which of them strike a request.
 
-Owns the decision alone. What a fault does to a request is in `injection.py`.
+What a fault does to a request is in `injection.py`.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ SECONDS_MAX = 86_400.0
 
 
 class FaultKind(StrEnum):
-    """What goes wrong."""
+    """The kinds of fault."""
 
     #: 429 in the provider's words, though its limits are not spent.
     RATE_LIMITED = "rate_limited"
@@ -33,21 +33,21 @@ class FaultKind(StrEnum):
     OUTAGE = "outage"
     #: The provider's error body under status 200.
     ERROR_IN_200 = "error_in_200"
-    #: No answer at all until the client leaves, or `seconds` have passed.
+    #: No answer until the client leaves or `seconds` have passed.
     TIME_OUT = "time_out"
     #: The answer comes `seconds` late.
     SLOW = "slow"
-    #: A body that never was JSON.
+    #: A body that is not JSON at all.
     MALFORMED = "malformed"
     #: JSON that ends in the middle.
     TRUNCATED = "truncated"
     #: The provider's own headers are missing.
     NO_HEADERS = "no_headers"
-    #: The access token that the request carries expires now, and for good.
+    #: The access token that the request carries expires now, and stays expired.
     TOKEN_EXPIRED = "token_expired"
 
 
-#: These answer in place of the endpoint; `after` decides whether it did its work first.
+#: These kinds answer in place of the endpoint; with `after`, the endpoint does its work first.
 ANSWERING = frozenset(
     {
         FaultKind.RATE_LIMITED,
@@ -62,63 +62,63 @@ _TIMED = frozenset({FaultKind.SLOW, FaultKind.TIME_OUT})
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One fault, and when it strikes: whenever everything that is given here holds."""
+    """One fault; it strikes a request that meets every condition given here."""
 
     kind: FaultKind
-    #: Which paths, as a shell pattern: `/api/v3/activities/*/streams`.
+    #: The paths, as a shell pattern such as `/api/v3/activities/*/streams`.
     path: str = "*"
     method: str | None = None
-    #: Strike this often, then never again.
+    #: Strike this many times, then never again.
     times: int | None = None
-    #: Strike with this probability, from a stream of the fault's own.
+    #: Strike with this probability; each fault draws from its own random stream.
     probability: float | None = None
-    #: Strike from here on ...
+    #: Strike from this moment on ...
     starts_at: datetime | None = None
-    #: ... and until just before here.
+    #: ... and until just before this moment.
     ends_at: datetime | None = None
-    #: The status of a server error; 500 unless told.
+    #: The status of a server error; None means 500.
     status: int | None = None
     #: How long a slow answer takes, or how long a time-out lasts at most.
     seconds: float | None = None
-    #: The request takes effect first, and only then is its answer lost.
+    #: Whether the request takes effect before its answer is lost.
     after: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense, by the name of the field."""
+        """Refuse values that make no sense; the error names the field."""
         _check_when(self)
         _check_what(self)
 
 
 class Faults:
-    """The plan: faults in the order they were added."""
+    """The planned faults, in the order they were added."""
 
     def __init__(self, clock: Clock, seed: int) -> None:
-        """Begin with none."""
+        """Begin without faults."""
         self._clock = clock
         self._seed = seed
         self._plan: dict[int, _Planned] = {}
         self._added = 0
 
     def add(self, *faults: Fault) -> list[int]:
-        """Plan these too; their numbers, by which they can be removed."""
+        """Plan these faults too; returns the numbers by which they can be removed."""
         if len(self._plan) + len(faults) > FAULTS_MAX:
             raise InvalidInput("faults", f"more than {FAULTS_MAX} at once; clear some first")
         return [self._add(fault) for fault in faults]
 
     def next(self, kind: FaultKind, times: int = 1, path: str = "*") -> int:
-        """The usual case: the next so many requests to that path."""
+        """Plan a fault for the next `times` requests to that path, which is the usual case."""
         return self._add(Fault(kind=kind, times=times, path=path))
 
     def remove(self, number: int) -> bool:
-        """Drop one; False if there is none of that number."""
+        """Remove a fault; False if no fault has that number."""
         return self._plan.pop(number, None) is not None
 
     def clear(self) -> None:
-        """Drop all; what is added next draws from fresh streams all the same."""
+        """Remove all faults; later ones still draw from new random streams."""
         self._plan.clear()
 
     def fire(self, method: str, path: str) -> list[Fault]:
-        """The faults that strike this request, each counted."""
+        """The faults that strike this request; counts each strike."""
         now = self._clock.now()
         struck = [each.fault for each in self._plan.values() if each.fires(method, path, now)]
         for number in [number for number, each in self._plan.items() if each.is_spent(now)]:
@@ -140,7 +140,7 @@ class Faults:
 
 
 class _Planned:
-    """A fault with what it has done so far."""
+    """A planned fault, and how often it has struck."""
 
     def __init__(self, fault: Fault, stream: Random) -> None:
         self.fault = fault
@@ -155,7 +155,7 @@ class _Planned:
             return False
         if self.is_spent(now):
             return False
-        # Drawn last, so that requests it could not strike do not move its stream.
+        # Drawn last, so that requests that the fault cannot strike do not advance its stream.
         if fault.probability is not None and self._stream.random() >= fault.probability:
             return False
         self.struck += 1

@@ -1,6 +1,6 @@
-"""What a request carries: its query, its form or JSON fields, and its files, within limits.
+"""This module reads a request's query, form or JSON fields, and files, within size limits.
 
-Everything is read into memory. Starlette would move a large file to disk on a thread, and a
+Everything is read into memory: Starlette would move a large file to disk on a thread, and a
 simulation has no threads.
 """
 
@@ -14,12 +14,12 @@ from starlette.requests import Request
 from headgate.sandbox.kit.answers import Answered, json_answer
 
 BODY_BYTES_MAX = 32 * 1024 * 1024
-#: Enough for every id; Python itself refuses numbers of several thousand.
+#: Enough for every id; Python itself refuses numbers of several thousand digits.
 DIGITS_MAX = 24
 
 
 def digits(text: str) -> int | None:
-    """The whole number that a text is in plain digits; None if it is none, or endless."""
+    """The whole number that a text spells in plain digits; None if it is not one or too long."""
     plain = text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX
     return int(text) if plain else None
 
@@ -32,7 +32,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Form(msgspec.Struct, frozen=True):
-    """The fields of a request, from the query and the body alike; the body wins."""
+    """The fields of a request, from its query and its body; if both have a field, the body wins."""
 
     fields: dict[str, str]
     files: dict[str, File]
@@ -43,7 +43,7 @@ class _InMemoryParser(MultiPartParser):
 
 
 async def read_form(request: Request) -> Form:
-    """The query together with the body, be it a form, multipart or a JSON object."""
+    """Read the query together with the body: a form, multipart or a JSON object."""
     fields = dict(request.query_params)
     files: dict[str, File] = {}
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
@@ -61,7 +61,7 @@ async def read_form(request: Request) -> Form:
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body, or a 413 where it is too large."""
+    """Read the whole body; answers with a 413 if it is too large."""
     return b"".join([chunk async for chunk in _limited(request)])
 
 

@@ -1,4 +1,7 @@
-"""What a fault does to a request: wait, answer in its place, or spoil the answer."""
+"""This module applies faults to a request: a delay, an error answer, or a damaged body.
+
+`faults.py` decides which faults apply.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,7 +13,7 @@ from headgate.base.clock import Clock
 from headgate.sandbox.kit.answers import with_body
 from headgate.sandbox.kit.faults import ANSWERING, Fault, FaultKind
 
-#: A time-out outlasts every sensible client, but not for ever.
+#: Longer than any sensible client waits, but not for ever.
 TIME_OUT_S = 3_600.0
 
 _OUTAGE_PAGE = b"<html><body><h1>503 Service Temporarily Unavailable</h1></body></html>"
@@ -18,7 +21,7 @@ _NOT_JSON = b"<!doctype html><title>Oops</title>"
 
 
 def delay_s(faults: Sequence[Fault]) -> float:
-    """How late the slow ones make the answer."""
+    """The seconds by which the slow faults delay the answer, in all."""
     return sum(fault.seconds or 0.0 for fault in faults if fault.kind is FaultKind.SLOW)
 
 
@@ -28,22 +31,22 @@ def answering(faults: Sequence[Fault]) -> Fault | None:
 
 
 def has(faults: Sequence[Fault], kind: FaultKind) -> bool:
-    """Whether one of this kind is among them."""
+    """Whether a fault of this kind is among them."""
     return any(fault.kind is kind for fault in faults)
 
 
 def outage() -> Response:
-    """What a gateway says when there is nobody behind it."""
+    """The answer of a gateway whose provider is down."""
     return Response(_OUTAGE_PAGE, 503, media_type="text/html")
 
 
 def gateway_time_out() -> Response:
-    """What a client gets that is more patient than the time-out is long."""
+    """The answer for a client that waits longer than the time-out lasts."""
     return Response(b"", 504)
 
 
 def spoil(response: Response, faults: Sequence[Fault]) -> Response:
-    """The answer with what is wrong with its body."""
+    """The answer with its body damaged, if one of the faults asks for that."""
     if has(faults, FaultKind.MALFORMED):
         return with_body(response, _NOT_JSON)
     if has(faults, FaultKind.TRUNCATED):
@@ -52,7 +55,7 @@ def spoil(response: Response, faults: Sequence[Fault]) -> Response:
 
 
 async def wait_for_client_to_leave(clock: Clock, receive: Receive, seconds: float) -> bool:
-    """Wait until the client hangs up, which is True, or until `seconds` have passed."""
+    """Wait until the client hangs up (returns True) or `seconds` have passed (returns False)."""
     left = asyncio.create_task(_left(receive))
     waited = asyncio.ensure_future(clock.sleep(seconds))
     try:

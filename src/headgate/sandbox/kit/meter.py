@@ -1,7 +1,7 @@
-"""The provider's own count of requests: the oracle of every test about rate budgets.
+"""This module keeps the provider's own count of requests, which tests of rate budgets rely on.
 
-A request counts against several windows at once, and is refused when any of them is spent. Nothing
-that a client says or believes reaches this count.
+A request counts against several windows at once, and is refused if any of them is spent. Nothing
+that a client says can change the count.
 """
 
 import math
@@ -14,14 +14,14 @@ from headgate.base.clock import Clock
 from headgate.base.encoding import JsonObject
 from headgate.sandbox.kit.windows import Gauge, Tally, Window, gauge_of
 
-#: The key of a provider that counts per application, where there is only one.
+#: The key for a provider that counts per application, of which there is only one.
 APPLICATION = "application"
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What the meter showed when a request arrived, that request included."""
+    """The state of the meter when a request arrived, including that request."""
 
-    #: The windows that were spent already; the request is refused if there is any.
+    #: The windows that were already spent; if there are any, the request is refused.
     beyond: tuple[str, ...]
     used: dict[str, int]
     limits: dict[str, int]
@@ -33,7 +33,7 @@ class Meter:
     """Counts requests per key in a set of windows."""
 
     def __init__(self, clock: Clock, windows: Sequence[Window]) -> None:
-        """Tell the time by `clock`; no two windows may share a name."""
+        """Keep time by `clock`; no two windows may share a name."""
         self.windows = {window.name: window for window in windows}
         assert len(self.windows) == len(windows), "two windows share a name"
         self._clock = clock
@@ -68,11 +68,11 @@ class Meter:
         )
 
     def tallies(self, window: str, key: str = APPLICATION) -> list[Tally]:
-        """What arrived in each piece of that window, oldest first."""
+        """The counts of each period of that window, oldest first."""
         return list(self._gauge(key, window).history)
 
     def overshoot(self, key: str | None = None, *, window: str | None = None) -> int:
-        """How many requests arrived beyond a limit: of one key or all, of one window or any."""
+        """How many requests arrived beyond a limit; None means all keys, or any window."""
         if window is None:
             return self._overshoot.total() if key is None else self._overshoot[key]
         return sum(

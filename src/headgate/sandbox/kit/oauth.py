@@ -1,7 +1,7 @@
-"""The OAuth2 endpoints: the page where a user approves, and the one that gives tokens.
+"""This module serves the OAuth2 endpoints: the page where a user approves, and the token endpoint.
 
-The page approves by itself, for the user that `sandbox_user` names or the first one. A provider
-overrides the words: the body of a token and of an error, and what parts its scopes.
+The page approves by itself, for the user that `sandbox_user` names, or else for the first user. A
+provider overrides the body of a token and of an error, and the separator of its scopes.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,11 +18,11 @@ from headgate.sandbox.kit.tokens import Grant, OAuthRefused, Tokens
 
 
 class OAuth:
-    """The endpoints over one store of tokens."""
+    """The OAuth2 endpoints for one store of tokens."""
 
-    #: What parts the scopes in a request; RFC 6749 says a space.
+    #: The separator between scopes in a request; RFC 6749 says a space.
     scope_separator = " "
-    #: The scopes there are; None: any word is one.
+    #: The scopes that exist; None means that any word is a scope.
     scopes_known: frozenset[str] | None = None
 
     def __init__(
@@ -33,9 +33,9 @@ class OAuth:
         clients: Mapping[str, str],
         find_user: Callable[[str | None], str | None],
     ) -> None:
-        """Serve `clients` (secret by id); `find_user` gives the user of that name, or the first."""
+        """Serve `clients` (id to secret); `find_user` finds a user by name, or the first one."""
         self.tokens = tokens
-        #: Whether the user on the page approves; else the client hears `access_denied`.
+        #: Whether the user on the page approves; if not, the client gets `access_denied`.
         self.approves = True
         #: Scopes that the user on the page unticks.
         self.unticked: set[str] = set()
@@ -43,10 +43,10 @@ class OAuth:
         self._clients = dict(clients)
         self._find_user = find_user
 
-    # What a provider may say in its own words.
+    # What a provider may override.
 
     def token_body(self, grant: Grant, *, first: bool) -> JsonObject:
-        """The answer with the tokens; `first` on the exchange of a code."""
+        """The body with the tokens; `first` is True for the exchange of a code."""
         body: dict[str, object] = {"token_type": "Bearer", "access_token": grant.access_token}
         if grant.expires_at is not None:
             body["expires_in"] = self.expires_in_s(grant)
@@ -55,18 +55,18 @@ class OAuth:
         return {**body, "scope": self.scope_separator.join(grant.scopes)}
 
     def refused(self, refusal: OAuthRefused) -> Response:
-        """The answer to a request that is no good."""
+        """The answer to a refused request."""
         body = {"error": refusal.error, "error_description": f"{refusal.field} is not valid"}
         return json_answer(body, 401 if refusal.error == "invalid_client" else 400)
 
     def wants_refresh(self, asked: Mapping[str, str]) -> bool:
-        """Whether the page was asked for a refresh token too; some providers want to be told."""
+        """Whether the client asked for a refresh token; at some providers it must ask."""
         return True
 
     # The endpoints.
 
     async def authorize(self, request: Request) -> Response:
-        """The page: approves, and sends the browser back with a code."""
+        """Approve for the user, and send the browser back to the client with a code."""
         asked = dict(request.query_params)
         try:
             redirect_uri = self._check_authorize(asked)
@@ -91,7 +91,7 @@ class OAuth:
         return RedirectResponse(_with(redirect_uri, {**back, "code": code, "scope": scope}), 302)
 
     async def token(self, request: Request) -> Response:
-        """Codes and refresh tokens in, access tokens out."""
+        """Exchange a code or a refresh token for an access token."""
         asked = (await read_form(request)).fields
         try:
             client_id = self.check_client(asked)
@@ -109,7 +109,7 @@ class OAuth:
             return self.refused(refusal)
 
     def check_client(self, asked: Mapping[str, str]) -> str:
-        """The client that these fields name; refuses an unknown one, or a wrong secret."""
+        """The id of the client in these fields; refuses an unknown client or a wrong secret."""
         client_id = asked.get("client_id", "")
         if client_id not in self._clients:
             raise OAuthRefused("invalid_client", "client_id")
@@ -150,7 +150,7 @@ def bearer(request: Request) -> str:
 
 
 def _with(url: str, more: Mapping[str, str]) -> str:
-    """The address with more in its query."""
+    """The address with more parameters in its query."""
     parts = urlsplit(url)
     query = [*parse_qsl(parts.query, keep_blank_values=True), *more.items()]
     return urlunsplit(parts._replace(query=urlencode(query)))

@@ -1,4 +1,4 @@
-"""Calls that a provider makes: to a client's callback. They are injected, so tests stay offline."""
+"""This module sends a provider's own calls, such as webhooks. Tests replace it and stay offline."""
 
 import asyncio
 from http.client import HTTPConnection, HTTPException
@@ -13,14 +13,14 @@ BODY_BYTES_MAX = 65_536
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What the other side answered."""
+    """The answer of the called server."""
 
     status: int
     body: bytes = b""
 
 
 class Outbound(Protocol):
-    """Sends one request out; raises OSError where nobody answers."""
+    """Sends one request out; raises OSError if nobody answers."""
 
     async def __call__(self, method: str, url: str, body: bytes | None) -> Reply:
         """Send `body`, which is JSON, and wait for the answer."""
@@ -28,12 +28,12 @@ class Outbound(Protocol):
 
 
 async def nowhere(method: str, url: str, body: bytes | None) -> Reply:
-    """The default: nobody is there."""
+    """Refuse every call; this is the default."""
     raise ConnectionRefusedError(f"this sandbox makes no calls: {method} {url}")
 
 
 async def loopback(method: str, url: str, body: bytes | None) -> Reply:
-    """Plain HTTP to this machine alone: a sandbox never calls out into the world."""
+    """Send plain HTTP to this machine only: a sandbox never calls another host."""
     return await asyncio.to_thread(_send, method, url, body)
 
 

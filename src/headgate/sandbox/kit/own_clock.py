@@ -1,8 +1,8 @@
-"""The provider's own time: it starts with the injected clock and then runs by itself.
+"""This module keeps the provider's own time: it starts at the injected clock's, then runs alone.
 
 An in-process call runs inside the caller's simulated host, whose wall clock may be wrong on
-purpose. Only the monotonic seconds are read after the start, and no skew reaches those: a client
-with a bad clock cannot bend the provider's windows.
+purpose. After the start only the monotonic seconds are read, and no skew affects those. A client
+with a wrong clock therefore cannot shift the provider's rate windows.
 """
 
 from datetime import datetime, timedelta
@@ -11,10 +11,10 @@ from headgate.base.clock import Clock
 
 
 class OwnClock:
-    """A Clock whose wall time is its start plus the seconds that truly passed."""
+    """A Clock whose wall time is its start plus the seconds that really passed."""
 
     def __init__(self, clock: Clock) -> None:
-        """Take the time from `clock` once; build it outside of any skewed host."""
+        """Take the wall time from `clock` once; create this outside of any skewed host."""
         self._clock = clock
         self._start = clock.now()
         self._start_s = clock.monotonic()

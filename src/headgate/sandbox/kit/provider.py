@@ -1,8 +1,8 @@
-"""An emulated provider: an ASGI application, and the way of a request through it.
+"""`Provider` is the base class of all sandboxes: an ASGI application that handles each request.
 
-A request is logged, struck by faults, counted and admitted, answered, and given the provider's
-headers. A subclass says what its provider does at each step; tests reach into `faults`, `meter` and
-`requests` directly, and other processes do through `/_sandbox/`.
+A request is logged, matched with faults, counted, admitted or refused, answered, and given the
+provider's headers. A subclass says what its provider does at each step. Tests use `faults`, `meter`
+and `requests` directly; other processes use `/_sandbox/`.
 """
 
 from abc import ABC, abstractmethod
@@ -30,11 +30,11 @@ from headgate.sandbox.kit.windows import Window
 class Provider(ABC):
     """The common part of every sandbox."""
 
-    #: What `headgate sandbox` calls it.
+    #: Its name in the command `headgate sandbox`.
     name: str
 
     def __init__(self, clock: Clock, *, seed: int, windows: Sequence[Window]) -> None:
-        """Keep time by `clock`, draw everything from `seed`, and limit by `windows`."""
+        """Keep time by `clock`, draw all data from `seed`, and limit requests by `windows`."""
         self.seed = seed
         self.clock: Clock = OwnClock(clock)
         self.faults = Faults(self.clock, seed)
@@ -44,17 +44,17 @@ class Provider(ABC):
         self._control = Control(self)
         self._routes: Sequence[Route] | None = None
 
-    # What a provider must say.
+    # What every provider must define.
 
     @abstractmethod
     def routes(self) -> Sequence[Route]:
-        """Its paths and their endpoints; asked once, and again after a reset of the data."""
+        """The provider's paths and endpoints; called once, and again after a reset of the data."""
 
     @abstractmethod
     def admit(self, request: Request, pattern: str) -> Response | None:
-        """Count the request against the limits; an answer if it is not let in.
+        """Count the request against the limits; returns an answer if the request is refused.
 
-        The pattern is empty where no route has the path.
+        The pattern is empty if no route has the path.
         """
 
     @abstractmethod
@@ -63,12 +63,12 @@ class Provider(ABC):
 
     @abstractmethod
     def greeting(self, base_url: str) -> list[str]:
-        """Lines for whoever started it alone: a ready token, and a command that works."""
+        """The lines printed at the start: a ready token, and commands that work."""
 
-    # What a provider may say.
+    # What a provider may define.
 
     def user_of(self, request: Request) -> str | None:
-        """Whose request it is, for the log."""
+        """The user who sent the request, for the log."""
         return None
 
     def expire_token(self, request: Request) -> None:
@@ -84,15 +84,15 @@ class Provider(ABC):
         return ()
 
     def reset_data(self) -> None:
-        """Forget what happened at run time, and be as newly made."""
+        """Forget every change made at run time, as if the sandbox were new."""
         return None
 
     def data_stats(self) -> JsonObject:
-        """What only this provider counts, for `GET /_sandbox/stats`."""
+        """The provider's own counts, for `GET /_sandbox/stats`."""
         return {}
 
     def reset(self, *, faults: bool = True, counts: bool = True, data: bool = True) -> None:
-        """Go back to the beginning, in all of it or in parts."""
+        """Reset the faults, the counts and the data, or some of these."""
         if faults:
             self.faults.clear()
         if counts:
@@ -102,7 +102,7 @@ class Provider(ABC):
             self.reset_data()
             self._routes = None
 
-    # The way of a request.
+    # How a request is handled.
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -140,10 +140,10 @@ class Provider(ABC):
     async def _respond(
         self, request: Request, receive: Receive, found: Found, faults: Sequence[Fault]
     ) -> Response | None:
-        """The answer with all its faults, or None if the client left before it came."""
+        """The answer with all its faults, or None if the client left before the answer."""
         if injection.has(faults, FaultKind.TOKEN_EXPIRED):
             self.expire_token(request)
-        # Counted on arrival: a slow answer belongs to the window that its request came in.
+        # Counted on arrival: a slow answer belongs to the window in which its request arrived.
         refusal = self.admit(request, found.pattern)
         if delay_s := injection.delay_s(faults):
             await self.clock.sleep(delay_s)
@@ -192,7 +192,7 @@ def _is_of_gateway(fault: Fault | None) -> bool:
 
 
 async def _live(receive: Receive, send: Send) -> None:
-    """Nothing needs starting or stopping, but a server wants to hear so."""
+    """Answer the server's lifespan messages; nothing needs to be started or stopped."""
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})

@@ -1,4 +1,4 @@
-"""A compact log of what arrived, for tests to assert on and for `GET /_sandbox/stats`."""
+"""This module logs the requests that arrived, for tests and for `GET /_sandbox/stats`."""
 
 from collections import Counter, deque
 from datetime import datetime
@@ -7,20 +7,20 @@ import msgspec
 
 from headgate.base.encoding import JsonObject
 
-#: The latest requests that are kept; the totals go on.
+#: How many of the latest requests are kept; the total counts all of them.
 KEPT_MAX = 100_000
 
 
 class Seen(msgspec.Struct, kw_only=True, gc=False):
-    """One request, in the order of arrival."""
+    """One request that arrived."""
 
     at: datetime
     method: str
-    #: The pattern, such as `/api/v3/activities/{id}`; empty where no route matched.
+    #: The pattern, such as `/api/v3/activities/{id}`; empty if no route matched.
     path: str
-    #: Whose credentials it carried, if anyone's.
+    #: The user whose credentials the request carried, if any.
     user: str | None = None
-    #: Zero while it has no answer, and for ever if the client left.
+    #: Zero until the request is answered; stays zero if the client left.
     status: int = 0
 
 
@@ -33,7 +33,7 @@ class RequestLog:
         self.total = 0
 
     def add(self, seen: Seen) -> Seen:
-        """Enter a request on its arrival; its status follows."""
+        """Log a request when it arrives; its status is set later."""
         self.entries.append(seen)
         self.total += 1
         return seen
@@ -46,7 +46,7 @@ class RequestLog:
         user: str | None = None,
         status: int | None = None,
     ) -> list[Seen]:
-        """The kept requests that match everything given."""
+        """The kept requests that match every given value."""
         return [
             seen
             for seen in self.entries
@@ -64,11 +64,11 @@ class RequestLog:
         user: str | None = None,
         status: int | None = None,
     ) -> int:
-        """How many of the kept requests match everything given."""
+        """How many of the kept requests match every given value."""
         return len(self.matching(method=method, path=path, user=user, status=status))
 
     def stats(self) -> JsonObject:
-        """Totals by what was asked and what was answered."""
+        """The total, and counts by method, path and status."""
         counts = Counter(
             f"{seen.method} {seen.path or '(no such path)'} {seen.status or '(no answer)'}"
             for seen in self.entries

@@ -1,4 +1,4 @@
-"""Finding the route of a request, and with it the pattern that the log and the rules go by."""
+"""This module finds the route of a request, and its pattern for the log and the limits."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -11,7 +11,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Where a request leads."""
+    """The route that was found for a request."""
 
     #: Such as `/api/v3/activities/{id}`; empty if no route has this path.
     pattern: str
@@ -20,22 +20,22 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def get(path: str, endpoint: Endpoint) -> Route:
-    """A route for reading."""
+    """A route for GET."""
     return Route(path, endpoint, methods=["GET"])
 
 
 def post(path: str, endpoint: Endpoint) -> Route:
-    """A route for writing."""
+    """A route for POST."""
     return Route(path, endpoint, methods=["POST"])
 
 
 def delete(path: str, endpoint: Endpoint) -> Route:
-    """A route for removing."""
+    """A route for DELETE."""
     return Route(path, endpoint, methods=["DELETE"])
 
 
 def find(routes: Sequence[Route], request: Request) -> Found:
-    """The first route that fits; its path parameters go into the request."""
+    """Find the first route that matches, and put its path parameters into the request."""
     pattern = ""
     for route in routes:
         match, scope = route.matches(request.scope)

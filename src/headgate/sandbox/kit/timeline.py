@@ -1,7 +1,8 @@
-"""Things in the order of time: most of them never built, some added later.
+"""This module keeps one user's records in time order without building most of them.
 
-A drawn thing is a function of its index, and so is its moment, which rises with it. A page of a
-hundred thousand therefore costs a binary search and the things on the page.
+A drawn record and its moment are both functions of its index, and the moment rises with the index.
+A page out of a hundred thousand records therefore costs a binary search and the records on that
+page. Records can be added at run time.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,7 +15,7 @@ T = TypeVar("T")
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """A stretch of a timeline: drawn and added things between two moments."""
+    """The drawn and added records of a timeline between two moments."""
 
     first: int
     last: int
@@ -23,42 +24,42 @@ class Slice(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many things are in it."""
+        """How many records the slice has."""
         return self.last - self.first + self.last_added - self.first_added
 
 
 class _Added(msgspec.Struct, Generic[T], frozen=True):
     moment_s: int
     thing: T
-    #: How many drawn things are older.
+    #: How many drawn records are not newer.
     older: int
 
 
 class Timeline(Generic[T]):
-    """The things of one user."""
+    """The records of one user."""
 
     def __init__(
         self, drawn: int, *, moment_of: Callable[[int], int], build: Callable[[int], T]
     ) -> None:
-        """Hold `drawn` things; `moment_of` an index must rise with it."""
+        """Hold `drawn` records; `moment_of(index)` must rise with the index."""
         self.drawn = drawn
         self._moment_of = moment_of
         self._build = build
-        #: By moment; equal moments in the order they were added.
+        #: Sorted by moment; records of equal moments stay in the order they were added.
         self._added: list[_Added[T]] = []
 
     @property
     def size(self) -> int:
-        """How many things there are."""
+        """How many records there are, drawn and added."""
         return self.drawn + len(self._added)
 
     def add(self, moment_s: int, thing: T) -> None:
-        """Put in one that was made at run time."""
+        """Add a record that was made at run time."""
         place = bisect_right(self._added, moment_s, key=_moment_of_added)
         self._added.insert(place, _Added(moment_s, thing, self._drawn_until(moment_s)))
 
     def between(self, after_s: int | None, before_s: int | None) -> Slice:
-        """Those after the one moment and before the other."""
+        """The records after `after_s` and before `before_s`."""
         first = 0 if after_s is None else self._drawn_until(after_s)
         last = self.drawn if before_s is None else self._drawn_before(before_s)
         added, of = self._added, _moment_of_added
@@ -67,8 +68,8 @@ class Timeline(Generic[T]):
         return Slice(first, max(first, last), first_added, max(first_added, last_added))
 
     def at(self, part: Slice, place: int) -> T:
-        """The thing at that place of a slice, oldest first."""
-        # An added one's place is the number of drawn and of added ones before it.
+        """The record at that place of a slice, oldest first."""
+        # An added record's place is the number of drawn and added records before it.
         added = range(part.first_added, part.last_added)
         nearest = bisect_left(added, place, key=lambda each: self._place(part, each))
         if nearest < len(added) and self._place(part, added[nearest]) == place:
@@ -79,18 +80,18 @@ class Timeline(Generic[T]):
         return self._added[added].older - part.first + added - part.first_added
 
     def _drawn_until(self, moment_s: int) -> int:
-        """How many drawn ones are of that moment or before."""
+        """How many drawn records are at that moment or before."""
         return bisect_right(range(self.drawn), moment_s, key=self._moment_of)
 
     def _drawn_before(self, moment_s: int) -> int:
-        """How many drawn ones are before that moment."""
+        """How many drawn records are before that moment."""
         return bisect_left(range(self.drawn), moment_s, key=self._moment_of)
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """Moments of drawn things: a step apart, shaken a little, the last one just before `newest_s`.
+    """Moments for drawn records: about a step apart, the last one just before `newest_s`.
 
-    The step is a day, or less where the things would go back further than ten years.
+    The step is a day, or less if the records would otherwise go back more than ten years.
     """
 
     drawn: int
@@ -101,7 +102,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     def moment_s(self, index: int, jitter: float) -> int:
         """The moment of that index; `jitter` is from 0 up to 1."""
         step_s = min(self.step_s_max, self.span_s_max // max(1, self.drawn))
-        # Less than a step of jitter, so moments rise with the index.
+        # The jitter is less than a step, so moments rise with the index.
         return self.newest_s - int((self.drawn - index - 0.9 * jitter) * step_s)
 
 

@@ -1,4 +1,7 @@
-"""A provider whose users let a client in by OAuth2: tokens by hand, and the same after a reset."""
+"""`TokenProvider` is the base class of sandboxes whose users grant access by OAuth2.
+
+It issues tokens to tests directly, and issues the same ones again after a reset.
+"""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -17,27 +20,27 @@ class TokenProvider(Provider):
     """The common part of every sandbox with access tokens; a subclass sets `tokens`."""
 
     tokens: Tokens
-    #: The one client that it knows.
+    #: The only client that the sandbox knows.
     client_id: str
-    #: What it calls a user, where one is not there.
+    #: The field that an error names if a user does not exist.
     user_field = "user"
 
     def __init__(self, clock: Clock, *, seed: int, windows: Sequence[Window]) -> None:
-        """Begin with no tokens given out."""
+        """Begin without tokens."""
         super().__init__(clock, seed=seed, windows=windows)
-        #: The users that were given tokens by hand, by the name they were asked for.
+        #: The users and scopes that `issue` was called with, to repeat after a reset.
         self._ready: list[tuple[str | None, tuple[str, ...]]] = []
 
     @abstractmethod
     def find_user(self, name: str | None) -> str | None:
-        """The user of that name, or the first one; None if there is none."""
+        """The user of that name, or the first user if `name` is None; None if there is none."""
 
     def token_of(self, request: Request) -> str:
         """The access token that a request carries, or an empty text."""
         return bearer(request)
 
     def user_of(self, request: Request) -> str | None:
-        """Whose request it is, even by a token that has expired."""
+        """The user who sent the request, even if the token has expired."""
         grant = self.tokens.owner(self.token_of(request))
         return grant.user if grant else None
 
@@ -46,7 +49,7 @@ class TokenProvider(Provider):
         self.tokens.expire(self.token_of(request))
 
     def issue(self, name: str | None, scopes: tuple[str, ...]) -> Grant:
-        """Tokens for that user, or for the first one, without going through the pages."""
+        """Issue tokens for that user, or for the first one, without the approval page."""
         user = self.find_user(name)
         if user is None:
             raise InvalidInput(self.user_field, f"there is no {name}")
@@ -54,7 +57,7 @@ class TokenProvider(Provider):
         return self.tokens.issue(user, self.client_id, scopes)
 
     def issue_again(self) -> None:
-        """After a reset: the same tokens in the same order, for whoever is still there."""
+        """Issue the same tokens in the same order after a reset, for users who still exist."""
         ready, self._ready = self._ready, []
         for name, scopes in ready:
             if self.find_user(name) is not None:

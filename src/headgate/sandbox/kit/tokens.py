@@ -1,7 +1,7 @@
-"""OAuth2 codes and tokens: who may do what, for how long, and what a refresh gives.
+"""This module stores OAuth2 codes and tokens, and applies the rules of refreshing.
 
-Owns the store and the rules of refreshing, which differ between providers and are knobs. The
-endpoints are in `oauth.py`.
+The rules differ between providers, so they are settings (`TokenRules`). The endpoints are in
+`oauth.py`.
 """
 
 from base64 import urlsafe_b64encode
@@ -15,41 +15,41 @@ from headgate.sandbox.kit.seeded import token
 
 
 class OAuthRefused(Exception):
-    """The authorization server says no: an error code of RFC 6749, and the field at fault."""
+    """The authorization server refuses: an error code of RFC 6749, and the field at fault."""
 
     def __init__(self, error: str, field: str) -> None:
-        """Such as `invalid_grant` for the field `refresh_token`."""
+        """Refuse with `error`, such as `invalid_grant`, because of `field`."""
         super().__init__(f"{error}: {field}")
         self.error = error
         self.field = field
 
 
 class TokenRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How a provider's tokens live. The defaults are the plainest: refresh gives a new pair."""
+    """How long a provider's tokens last, and what a refresh gives; by default, a new pair."""
 
-    #: Seconds that an access token lives; None: for ever.
+    #: Seconds that an access token lasts; None means for ever.
     access_s: int | None = 3_600
-    #: Seconds that a code can be exchanged, once.
+    #: Seconds in which a code can be exchanged; it can be exchanged once.
     code_s: int = 600
     #: Whether there are refresh tokens at all.
     refreshable: bool = True
     #: Whether a refresh that gives a new access token gives a new refresh token too.
     rotates: bool = True
-    #: A refresh returns the present pair while its access token has more seconds left than this.
+    #: A refresh returns the current pair while its access token has more seconds left than this.
     keep_above_s: int | None = None
-    #: The old refresh token returns the new pair again until that pair is used, so that a client
-    #: that lost the answer can ask again; else the old one is dead at once.
+    #: If True, the old refresh token returns the new pair again until that pair is used, so that
+    #: a client that lost the answer can ask again. If False, it stops working at once.
     old_lives_until_used: bool = False
 
 
 class Grant(msgspec.Struct, kw_only=True):
-    """What one user allowed one client, with the present pair of tokens."""
+    """What one user allowed one client to do, with the current pair of tokens."""
 
     user: str
     client_id: str
     scopes: tuple[str, ...]
     access_token: str
-    #: None: never.
+    #: None means never.
     expires_at: datetime | None
     refresh_token: str | None
     #: The refresh token before this one, while it still works.
@@ -71,10 +71,10 @@ class _Code(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tokens:
-    """Every code and token that this provider gave out."""
+    """Holds every code and token that this provider gave out."""
 
     def __init__(self, clock: Clock, rules: TokenRules, seed: int) -> None:
-        """Begin with none; equal seeds give equal tokens."""
+        """Begin without tokens; equal seeds give equal tokens."""
         self.rules = rules
         self._clock = clock
         self._seed = seed
@@ -86,7 +86,7 @@ class Tokens:
     def issue(
         self, user: str, client_id: str, scopes: tuple[str, ...], *, refreshable: bool = True
     ) -> Grant:
-        """A new grant with its first pair of tokens, or without a refresh token."""
+        """Make a new grant with its first tokens; `refreshable` adds a refresh token."""
         grant = Grant(
             user=user,
             client_id=client_id,
@@ -109,7 +109,7 @@ class Tokens:
         *,
         refreshable: bool = True,
     ) -> str:
-        """A code for one exchange; with a PKCE challenge, only its verifier opens it."""
+        """Make a code for one exchange; after a PKCE challenge the exchange needs its verifier."""
         code = self._make("code")
         expires_at = self._clock.now() + timedelta(seconds=self.rules.code_s)
         self._codes[code] = _Code(
@@ -123,7 +123,7 @@ class Tokens:
         return code
 
     def exchange(self, code: str, client_id: str, verifier: str | None = None) -> Grant:
-        """The grant that a code stands for; the code is spent, whatever comes of it."""
+        """Exchange a code for a grant; the code is spent even if the exchange is refused."""
         made = self._codes.pop(code, None)
         if made is None or made.client_id != client_id or self._clock.now() >= made.expires_at:
             raise OAuthRefused("invalid_grant", "code")
@@ -132,7 +132,7 @@ class Tokens:
         return self.issue(made.user, client_id, made.scopes, refreshable=made.refreshable)
 
     def refresh(self, refresh_token: str, client_id: str) -> Grant:
-        """The grant with the pair that is good from now on, by the provider's rules."""
+        """Refresh by the provider's rules; returns the grant with the pair that is valid now."""
         grant = self._refresh.get(refresh_token)
         if grant is None or grant.client_id != client_id:
             raise OAuthRefused("invalid_grant", "refresh_token")
@@ -148,7 +148,7 @@ class Tokens:
         return grant
 
     def find(self, access_token: str) -> Grant | None:
-        """The grant of a token that is good now; using it ends the life of the pair before."""
+        """Find the grant of a valid access token; its first use ends the previous refresh token."""
         access = self._access.get(access_token)
         if access is None or self._is_over(access.expires_at):
             return None
@@ -166,14 +166,14 @@ class Tokens:
         return self._refresh.get(refresh_token)
 
     def expire(self, access_token: str) -> None:
-        """End this access token's life now; its refresh token stays good."""
+        """Let this access token expire now; its refresh token stays valid."""
         if access := self._access.get(access_token):
             access.expires_at = self._clock.now()
             if access.grant.access_token == access_token:
                 access.grant.expires_at = access.expires_at
 
     def revoke(self, user: str, client_id: str) -> None:
-        """The user takes back what the client was allowed: all its tokens die."""
+        """Revoke all tokens that the user gave the client."""
         self._access = {
             name: access
             for name, access in self._access.items()
@@ -191,7 +191,7 @@ class Tokens:
         return grant.expires_at - self._clock.now() > timedelta(seconds=self.rules.keep_above_s)
 
     def _renew_access(self, grant: Grant) -> None:
-        # Older access tokens stay good until they expire, as they do at every provider here.
+        # Older access tokens stay valid until they expire, as at every provider here.
         grant.access_token = self._make("access")
         grant.expires_at = None
         if self.rules.access_s is not None:
@@ -216,5 +216,5 @@ class Tokens:
 
 
 def challenge_of(verifier: str) -> str:
-    """The PKCE challenge of a verifier, by S256."""
+    """The PKCE challenge of a verifier, by the method S256."""
     return urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()

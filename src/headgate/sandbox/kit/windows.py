@@ -1,7 +1,6 @@
-"""Rate-limit windows and how each kind counts: in fixed pieces of time, or over the last seconds.
+"""This module counts the requests of one key in one rate-limit window, fixed or rolling.
 
-Owns the counting of one window for one key. Which windows a request counts against, and who is
-refused, is for `meter.py`.
+`meter.py` decides which windows a request counts against, and which requests are refused.
 """
 
 from collections import deque
@@ -10,40 +9,41 @@ from typing import Protocol
 
 import msgspec
 
-#: Past windows that are kept for the tests to look at: more than a year of quarter-hours.
+#: How many past windows are kept for tests: more than a year of quarter-hours.
 HISTORY_MAX = 50_000
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """So many requests in so many seconds."""
+    """A rate limit: at most `limit` requests in `seconds`."""
 
     name: str
     limit: int
     seconds: int
-    #: Over the last `seconds`, instead of in pieces that begin at whole multiples of them in UTC.
+    #: True counts over the last `seconds`; False counts in periods that begin at whole multiples
+    #: of `seconds` in UTC.
     rolling: bool = False
-    #: Whether a request that is refused is counted all the same.
+    #: Whether a refused request counts too.
     counts_refused: bool = True
 
 
 class Tally(msgspec.Struct, kw_only=True):
-    """What arrived in one window; a rolling window has one tally for all time."""
+    """The requests that arrived in one window; a rolling window has one tally for all time."""
 
     starts_at: datetime
     limit: int
-    #: Counted against the limit; in a rolling window, by the last request.
+    #: Requests counted against the limit; in a rolling window, as of the last request.
     used: int = 0
-    #: Answered, though perhaps with an error.
+    #: Requests that were let in, even if the answer was an error.
     allowed: int = 0
-    #: Turned away, by this window or by another one of the same meter.
+    #: Requests that were refused, by this window or by another one of the same meter.
     refused: int = 0
-    #: Arrived when this very window was spent.
+    #: Requests that arrived when this window itself was spent.
     beyond: int = 0
-    #: The highest that `used` ever was.
+    #: The highest value of `used` so far.
     peak: int = 0
 
     def count(self, *, used: int, refused: bool, beyond: bool) -> None:
-        """Enter one request."""
+        """Count one request."""
         self.used = used
         self.allowed += not refused
         self.refused += refused
@@ -52,29 +52,29 @@ class Tally(msgspec.Struct, kw_only=True):
 
 
 class Gauge(Protocol):
-    """One window's count for one key."""
+    """Counts one window for one key."""
 
     window: Window
-    #: Oldest first; the last one is the present.
+    #: Oldest first; the last tally is the current one.
     history: deque[Tally]
-    #: Requests beyond the limit since the beginning, in windows long forgotten too.
+    #: Requests beyond the limit since the beginning, also in windows no longer in `history`.
     beyond: int
 
     def used(self, now: datetime) -> int:
-        """How much of the limit is spent."""
+        """How many requests count against the limit now."""
         ...
 
     def resets_at(self, now: datetime) -> datetime:
-        """When something, or in an aligned window everything, becomes free again."""
+        """When requests become free again: all in an aligned window, one in a rolling window."""
         ...
 
     def count(self, now: datetime, *, refused: bool, beyond: bool) -> None:
-        """Enter one request."""
+        """Count one request."""
         ...
 
 
 class AlignedGauge:
-    """Counts in pieces of time that begin at whole multiples of the window's seconds in UTC."""
+    """Counts in periods that begin at whole multiples of the window's seconds in UTC."""
 
     def __init__(self, window: Window) -> None:
         """Begin with nothing counted."""
@@ -83,17 +83,17 @@ class AlignedGauge:
         self.beyond = 0
 
     def used(self, now: datetime) -> int:
-        """The count of the piece that `now` is in."""
+        """The count of the period that `now` is in."""
         if self.history and self.history[-1].starts_at == self._start(now):
             return self.history[-1].used
         return 0
 
     def resets_at(self, now: datetime) -> datetime:
-        """The start of the next piece."""
+        """The start of the next period."""
         return self._start(now) + timedelta(seconds=self.window.seconds)
 
     def count(self, now: datetime, *, refused: bool, beyond: bool) -> None:
-        """Enter one request into the piece that `now` is in."""
+        """Count one request in the period that `now` is in."""
         start = self._start(now)
         if not self.history or self.history[-1].starts_at != start:
             self.history.append(Tally(starts_at=start, limit=self.window.limit))
@@ -108,7 +108,7 @@ class AlignedGauge:
 
 
 class RollingGauge:
-    """Counts over the last seconds, whatever the hour."""
+    """Counts over the window's last seconds, at any moment."""
 
     def __init__(self, window: Window) -> None:
         """Begin with nothing counted."""
@@ -118,7 +118,7 @@ class RollingGauge:
         self._times: deque[datetime] = deque()
 
     def used(self, now: datetime) -> int:
-        """The count of the last seconds."""
+        """The count of the window's last seconds."""
         horizon = now - timedelta(seconds=self.window.seconds)
         while self._times and self._times[0] <= horizon:
             self._times.popleft()
@@ -131,7 +131,7 @@ class RollingGauge:
         return self._times[0] + timedelta(seconds=self.window.seconds)
 
     def count(self, now: datetime, *, refused: bool, beyond: bool) -> None:
-        """Enter one request."""
+        """Count one request."""
         if not self.history:
             self.history.append(Tally(starts_at=now, limit=self.window.limit))
         if self.window.counts_refused or not refused:

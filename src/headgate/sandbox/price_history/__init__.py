@@ -1,1 +1,1 @@
-"""The batch ingest of a price history, emulated: `sandbox.PriceHistory` is the ASGI application."""
+"""This package emulates a price history's batch ingest; `sandbox.PriceHistory` is the app."""

@@ -1,7 +1,7 @@
-"""One environment of the backend: what it accepted, and how often it was told.
+"""This module holds one environment of the backend: its snapshots, and how often each arrived.
 
-This is the oracle for effects that are accepted once: a snapshot is known by its run, product,
-source and time, and the second of two equal ones changes nothing but a counter.
+Tests use it to check that effects happen once. A snapshot is identified by its run, product, source
+and time; an equal second one changes nothing but a counter.
 """
 
 from collections import Counter
@@ -19,47 +19,47 @@ KEYS_MAX = 1_000_000
 
 
 class Batch(msgspec.Struct, frozen=True, rename="camel"):
-    """What a scraper sends: the snapshots of a run, or of a part of it."""
+    """The body that a scraper sends: the snapshots of a run, or of a part of it."""
 
     normalized: list[Json]
     run_id: str | None = None
 
 
 class _Conflict(InvalidInput):
-    """The snapshot was accepted before, and it was another one."""
+    """A snapshot with the same identity and other content was accepted before."""
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    #: Of the batch that was answered.
+    #: The hash of the batch that was answered.
     digest: str
     body: JsonObject
 
 
 class Environment:
-    """Local, staging or production."""
+    """One environment, such as local, staging or production."""
 
     def __init__(self, name: str) -> None:
         """Begin with nothing accepted."""
         self.name = name
-        #: What was accepted, each once, in the order it came.
+        #: The accepted snapshots, each once, in the order of arrival.
         self.snapshots: dict[Identity, Snapshot] = {}
         #: How often each snapshot arrived, the first time included.
         self.arrivals: Counter[Identity] = Counter()
-        #: Items that were an accepted snapshot with other content.
+        #: Items with the identity of an accepted snapshot and other content.
         self.conflicts = 0
-        #: Items that were no snapshot at all.
+        #: Items that were not valid snapshots.
         self.rejected = 0
-        #: The next batch is lost after so many items, with those kept.
+        #: If set, the next batch fails after this many items, and those items are kept.
         self.crash_after: int | None = None
         self._answers: dict[str, _Answer] = {}
 
     @property
     def repeated(self) -> int:
-        """How many arrivals changed nothing."""
+        """How many arrivals were repeats that changed nothing."""
         return self.arrivals.total() - len(self.snapshots)
 
     def ingest(self, batch: Batch, key: str | None) -> JsonObject:
-        """Accept a batch; with a key that was used before, say again what was said then."""
+        """Accept a batch; a key that was used before gets the same answer again."""
         digest = content_hash(batch)
         if key is not None and (known := self._answers.get(key)):
             return self._again(known, digest, batch)
@@ -83,7 +83,7 @@ class Environment:
         return body
 
     def stats(self) -> JsonObject:
-        """The counts."""
+        """The counts of accepted, repeated, conflicting and rejected items."""
         return {
             "accepted": len(self.snapshots),
             "repeated": self.repeated,

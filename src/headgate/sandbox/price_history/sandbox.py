@@ -1,7 +1,7 @@
-"""The price history sandbox: its environments put together, and what a test does with them.
+"""`PriceHistory` is the sandbox: it joins the environments and offers actions for tests and demos.
 
-Each environment is an address of its own, `/local`, `/staging` or `/production`, with a key of its
-own; without any of these, a request is for the local one.
+Each environment has its own path, `/local`, `/staging` or `/production`, and its own key. A request
+without such a path goes to the first environment, which is the local one by default.
 """
 
 from collections.abc import Sequence
@@ -27,22 +27,22 @@ BATCH = "/v1/price-history/batch"
 LOCAL = "local"
 ENVIRONMENTS = (LOCAL, "staging", "production")
 MINUTE = "minute"
-#: Nobody says how many requests the backend takes; enough not to be in the way.
+#: The backend's limit is not documented; this one is high enough not to disturb.
 LIMIT = 600
 LISTED_MAX = 10_000
 KEY_CHARS_MAX = 255
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A batch to be lost half-way."""
+    """A request to fail the next batch after `after` items."""
 
     after: int
-    #: None: the first one.
+    #: None means the first environment.
     environment: str | None = None
 
 
 class PriceHistory(Provider):
-    """The backend that a scraper delivers to, three times over."""
+    """The backend that a scraper delivers to, with three environments by default."""
 
     name = "price-history"
 
@@ -54,7 +54,7 @@ class PriceHistory(Provider):
         environments: Sequence[str] = ENVIRONMENTS,
         limit: int = LIMIT,
     ) -> None:
-        """Serve these environments; each may be asked `limit` times a minute."""
+        """Serve these environments; each takes `limit` requests a minute."""
         if not environments or any(not name.isidentifier() for name in environments):
             raise InvalidInput("environments", "must be one name or more")
         super().__init__(clock, seed=seed, windows=[Window(name=MINUTE, limit=limit, seconds=60)])
@@ -65,7 +65,7 @@ class PriceHistory(Provider):
         self.environments = {name: Environment(name) for name in self._names}
         self._revoked: set[str] = set()
 
-    # What a test or a demonstration does.
+    # Actions for tests and demonstrations.
 
     def environment(self, name: str | None = None) -> Environment:
         """The environment of that name, or the first one."""
@@ -79,19 +79,19 @@ class PriceHistory(Provider):
         return token(self.seed, "api key", self.environment(name).name)
 
     def crash_next(self, *, after: int, environment: str | None = None) -> None:
-        """Lose the next batch in the middle: `after` items are kept, and the answer is a 500."""
+        """Let the next batch fail half-way: `after` items are kept, and the answer is a 500."""
         if not 0 <= after < ITEMS_MAX:
             raise InvalidInput("after", f"must be between 0 and {ITEMS_MAX - 1}")
         self.environment(environment).crash_after = after
 
-    # What the kit asks of a provider.
+    # What the kit requires of a provider.
 
     def routes(self) -> Sequence[Route]:
-        """The one path, at every address."""
+        """The path of the batch ingest, with and without an environment."""
         return [post(BATCH, self._ingest), post(f"/{{environment}}{BATCH}", self._ingest)]
 
     def admit(self, request: Request, pattern: str) -> Response | None:
-        """See whether there is such an environment, whose key it is, and then count it."""
+        """Check that the environment exists, check the key, then count the request."""
         name = self.user_of(request)
         if name is None:
             return None
@@ -103,30 +103,30 @@ class PriceHistory(Provider):
         return error(429) if self.meter.arrive(name).beyond else None
 
     def refusal(self, status: int) -> Response:
-        """The backend's body for a status."""
+        """The backend's error for a status."""
         return error(status)
 
     def user_of(self, request: Request) -> str | None:
-        """The environment that it is for; None where no route takes the request."""
+        """The environment of the request; None if no route takes the request."""
         if "path_params" not in request.scope:
             return None
         name: str = request.path_params.get("environment", self._names[0])
         return name
 
     def expire_token(self, request: Request) -> None:
-        """The key that the request carries is taken back."""
+        """Revoke the key that the request carries."""
         self._revoked.add(request.headers.get("x-api-key", ""))
 
     def reset_data(self) -> None:
-        """Nothing was ever accepted."""
+        """Forget all snapshots, answers and revoked keys."""
         self._begin()
 
     def data_stats(self) -> JsonObject:
-        """What each environment accepted."""
+        """The counts of each environment."""
         return {name: each.stats() for name, each in self.environments.items()}
 
     def control_routes(self) -> Sequence[Route]:
-        """What was accepted, and a batch that is lost half-way."""
+        """The control paths that list accepted snapshots, and let a batch fail half-way."""
         return [
             get("/_sandbox/accepted/{environment}", self._control_accepted),
             post("/_sandbox/crashes", self._control_crash),
@@ -148,10 +148,10 @@ class PriceHistory(Provider):
             f"look           curl {base_url}/_sandbox/accepted/{first}",
         ]
 
-    # The rest of it.
+    # Endpoints and helpers.
 
     async def _ingest(self, request: Request) -> Response:
-        """Accept a batch; the same one again is accepted no more, and answered alike."""
+        """Accept a batch; the same batch again gets the same answer and changes no snapshot."""
         try:
             batch = await read_json(request, Batch)
         except InvalidInput as problem:
@@ -162,7 +162,7 @@ class PriceHistory(Provider):
         return json_answer(self.environments[self.user_of(request) or ""].ingest(batch, key), 201)
 
     async def _control_accepted(self, request: Request) -> Response:
-        """The first snapshots that were accepted, each with how often it came."""
+        """Show the first accepted snapshots, each with the number of its arrivals."""
         environment = self.environment(request.path_params["environment"])
         listed = list(environment.snapshots.values())[:LISTED_MAX]
         shown = [
@@ -172,7 +172,7 @@ class PriceHistory(Provider):
         return json_answer({**environment.stats(), "snapshots": shown})
 
     async def _control_crash(self, request: Request) -> Response:
-        """`{"after": 2, "environment": "staging"}` loses the next batch after two items."""
+        """Let a batch fail: `{"after": 2, "environment": "staging"}` keeps two of its items."""
         crash = await read_json(request, Crash)
         self.crash_next(after=crash.after, environment=crash.environment)
         return json_answer(crash, 201)

@@ -1,4 +1,4 @@
-"""One price as it was seen: what must be in it, and what makes two of them the same."""
+"""This module reads a snapshot of a price: it checks the fields, and computes the identity."""
 
 import math
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ YEAR_END = 2_100
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """The unique key of a snapshot."""
+    """The unique key of a snapshot: two snapshots with the same key are the same."""
 
     run_id: str
     product_id: str
@@ -27,12 +27,12 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     identity: Identity
     content: JsonObject
-    #: Equal content, equal hash.
+    #: The hash of the content; equal content has an equal hash.
     digest: str
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an item must have; whatever else it has is kept and not looked at."""
+    """The fields that an item must have; other fields are kept and not checked."""
 
     run_id: str
     product_id: str | int
@@ -42,9 +42,9 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def read_snapshot(item: object, run_id: str | None) -> Snapshot:
-    """The snapshot that an item stands for; raises InvalidInput with the field that is wrong.
+    """Read an item as a snapshot; raises InvalidInput that names the wrong field.
 
-    An item without a run of its own belongs to the run of its batch.
+    An item without a run id belongs to the run of its batch.
     """
     if not isinstance(item, dict):
         raise InvalidInput("item", "must be an object")

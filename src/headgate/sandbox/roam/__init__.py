@@ -1,1 +1,1 @@
-"""Roam's backend API, as far as reading goes: `sandbox.Roam` is the ASGI application."""
+"""This package emulates reading from Roam's backend API; `sandbox.Roam` is the application."""

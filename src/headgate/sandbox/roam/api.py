@@ -1,4 +1,7 @@
-"""The paths of a graph: `q`, `pull` and `pull-many`. Errors are a message, and nothing more."""
+"""This module serves the paths of a graph: `q`, `pull` and `pull-many`.
+
+The body of an error is a message and nothing more.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -33,7 +36,7 @@ _MESSAGES = {
 
 
 class Query(msgspec.Struct, frozen=True):
-    """The body of `q`; more keys do no harm."""
+    """The body of `q`; other keys are ignored."""
 
     query: str
     args: list[Json] = []
@@ -54,18 +57,18 @@ class PullMany(msgspec.Struct, frozen=True):
 
 
 class Api:
-    """Endpoints over the graphs."""
+    """The endpoints of the graphs."""
 
     def __init__(
         self, find_graph: Callable[[Request], Graph], *, seed: int, nodes_max: int
     ) -> None:
-        """Answer for the graph of a request; a request that needs more nodes takes too long."""
+        """Answer from the graph of a request; one that needs over `nodes_max` nodes fails."""
         self._find_graph = find_graph
         self._seed = seed
         self._nodes_max = nodes_max
 
     def routes(self, prefix: str) -> list[Route]:
-        """The paths, below that prefix."""
+        """The paths under that prefix."""
         graph = f"{prefix}/api/graph/{{graph}}"
         return [
             post(f"{graph}/q", self.query),
@@ -74,7 +77,7 @@ class Api:
         ]
 
     async def query(self, request: Request) -> Response:
-        """Rows of a Datalog query."""
+        """Show the rows of a Datalog query."""
         asked = await _body(request, Query)
         graph, puller = self._find_graph(request), self._puller()
         try:
@@ -85,7 +88,7 @@ class Api:
             raise Answered(message(500)) from error
 
     async def pull(self, request: Request) -> Response:
-        """One page or block; null if there is none."""
+        """Show one page or block; null if it does not exist."""
         asked = await _body(request, Pull)
         pulled = self._pulled(request, f"[{asked.eid}]", asked.selector)
         if len(pulled) != 1:
@@ -93,7 +96,7 @@ class Api:
         return _result(pulled[0])
 
     async def pull_many(self, request: Request) -> Response:
-        """Several, in the order they were asked for; null for each that is not there."""
+        """Show pages or blocks in the requested order; null for each that does not exist."""
         asked = await _body(request, PullMany)
         return _result(self._pulled(request, asked.eids, asked.selector))
 
@@ -113,12 +116,12 @@ class Api:
 
 
 def message(status: int, text: str | None = None) -> Response:
-    """An error in Roam's words."""
+    """An error with Roam's message for its status, or with `text`."""
     return json_answer({"message": text or _MESSAGES.get(status, "Server error.")}, status)
 
 
 def bad_request(text: str) -> Answered:
-    """The input is wrong."""
+    """The error for wrong input."""
     return Answered(message(400, text))
 
 
@@ -134,7 +137,7 @@ async def _body(request: Request, kind: type[T]) -> T:
 
 
 def _uids(form: Edn) -> list[str]:
-    """The uids in a vector of `[:block/uid "..."]`, the only way here to name a node."""
+    """The uids in a vector of `[:block/uid "..."]`; the sandbox knows no other lookup."""
     if not isinstance(form, list):
         raise BadEdn("eids is a vector of lookup refs")
     return [_uid(each) for each in form]

@@ -1,4 +1,4 @@
-"""Reading EDN, the notation of Clojure, in the part that queries and selectors are written in."""
+"""This module reads EDN, Clojure's notation, as far as queries and selectors need it."""
 
 import re
 
@@ -20,27 +20,27 @@ class BadEdn(Exception):
 
 
 class Keyword(msgspec.Struct, frozen=True):
-    """Such as `:block/uid`, here without its colon."""
+    """A keyword such as `:block/uid`, stored without its colon."""
 
     name: str
 
 
 class Symbol(msgspec.Struct, frozen=True):
-    """Such as `?uid`, `pull` or `...`."""
+    """A symbol such as `?uid`, `pull` or `...`."""
 
     name: str
 
 
-#: A vector is a list, a list is a tuple, and a map is a dict.
+#: An EDN vector becomes a list, an EDN list a tuple, and an EDN map a dict.
 Edn = object
 
 
 def read(text: str) -> Edn:
-    """The one value that the text holds; raises BadEdn."""
+    """Read the one value in the text; raises BadEdn."""
     if len(text) > TEXT_CHARS_MAX:
         raise BadEdn("the text is too long")
-    # One list for each bracket that is open, and one for the whole; no recursion, so no limit to
-    # reach but our own.
+    # One list for each open bracket, and one for the whole text. Without recursion, DEPTH_MAX is
+    # the only limit.
     open_lists: list[list[Edn]] = [[]]
     brackets: list[str] = []
     for bracket, value in _tokens(text):
@@ -64,7 +64,7 @@ def read(text: str) -> Edn:
 
 
 def _tokens(text: str) -> list[tuple[str, Edn]]:
-    """Brackets, or values with an empty bracket."""
+    """Pairs of a bracket and a value: one of the two is empty."""
     found: list[tuple[str, Edn]] = []
     place = 0
     while place < len(text):

@@ -1,6 +1,6 @@
-"""One graph: pages that are drawn when they are asked for, and those that were edited since.
+"""This module holds one graph: its pages, and the edits made at run time.
 
-A page that is touched is drawn once more and kept; all the others are never built.
+A page is drawn each time it is asked for. Only pages that were edited, added or deleted are kept.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from headgate.sandbox.roam.page import BLOCK, Block, Head, Node, Page, draw_page
 PAGES_MAX = 1_000_000
 ADDED_MAX = 100_000
 DEPTH_MAX = 20
-#: Every so many pages, one is a daily note.
+#: One in this many pages is a daily note.
 _DAILY = 3
-#: Numbers of what is added at run time begin here.
+#: The numbers of pages and blocks added at run time begin here.
 _FIRST_ADDED = PAGES_MAX * BLOCK * 2
 
 
 class NewBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A bullet to be made, with those below it."""
+    """A block to be made, with its children."""
 
     string: str
     children: "list[NewBlock]" = []
@@ -32,46 +32,47 @@ class NewBlock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class NewPage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A page to be made at run time."""
 
-    #: None: the first graph.
+    #: None means the first graph.
     graph: str | None = None
     title: str
     blocks: list[NewBlock] = []
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A change to a page. Without any of these its edit time moves and nothing else does."""
+    """A change to a page. If only `page` is given, nothing but its edit time changes."""
 
     graph: str | None = None
     page: str
     title: str | None = None
-    #: A new block at the end of the page.
+    #: The text of a new block at the end of the page.
     append: str | None = None
-    #: The block that `string` is for.
+    #: The uid of the block whose text becomes `string`.
     block: str | None = None
     string: str | None = None
-    #: A block that goes, with all below it.
+    #: The uid of a block to remove, with all its descendants.
     remove: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse half of a pair, by the name of the field."""
+        """Refuse `block` without `string`, or the reverse."""
         if (self.block is None) != (self.string is None):
             raise InvalidInput("block", "goes with string")
 
 
 class Graph:
-    """Pages by uid."""
+    """One graph with its pages."""
 
     def __init__(self, clock: Clock, name: str, *, seed: int, pages: int) -> None:
-        """Draw so many pages, when they are asked for."""
+        """Offer that many pages; they are drawn when they are asked for."""
         if not 0 <= pages <= PAGES_MAX:
             raise InvalidInput("pages", f"must be between 0 and {PAGES_MAX}")
         self.name = name
         self._clock = clock
         self._seed = seed
         self._drawn = pages
-        # Blocks are edited until a day after their page was made, and all of that has happened.
+        # Drawn blocks are edited up to a day after their page was made; two days back, all drawn
+        # edits are in the past.
         self._newest = clock.now().date() - timedelta(days=2)
-        #: Edited or added pages; None where a drawn one was deleted.
+        #: Edited and added pages by uid; None for a deleted page.
         self._changed: dict[str, Page | None] = {}
         self._made = 0
 
@@ -117,7 +118,7 @@ class Graph:
     # Edits.
 
     def add(self, new: NewPage) -> Page:
-        """A new page, as of now."""
+        """Add a page, made now."""
         if not new.title:
             raise InvalidInput("title", "must not be empty")
         if self._made >= ADDED_MAX:
@@ -134,7 +135,7 @@ class Graph:
         return page
 
     def edit(self, edit: Edit) -> Page:
-        """Change a page; only the edit time of what was changed moves, as in Roam."""
+        """Change a page; as in Roam, only the changed page or block gets a new edit time."""
         page = self.page(edit.page)
         if page is None:
             raise InvalidInput("page", f"there is no page {edit.page}")
@@ -161,12 +162,12 @@ class Graph:
         return page
 
     def delete(self, uid: str) -> None:
-        """The page goes, with all its blocks."""
+        """Delete a page with all its blocks."""
         if self.page(uid) is None:
             raise InvalidInput("page", f"there is no page {uid}")
         self._changed[uid] = None
 
-    # The rest of it.
+    # Helpers.
 
     def _head(self, index: int) -> Head:
         number = index * BLOCK
@@ -187,7 +188,7 @@ class Graph:
         )
 
     def _index(self, uid: str) -> int | None:
-        """Which drawn page has that uid."""
+        """The index of the drawn page with that uid; None if there is none."""
         day = uids.day_of(uid)
         if day is not None:
             index = (self._newest - day).days * _DAILY
@@ -199,7 +200,7 @@ class Graph:
         return index if index < self._drawn and index % _DAILY else None
 
     def _pages_around(self, uid: str) -> Iterator[Page]:
-        """The pages that can have a block of that uid."""
+        """The pages that can contain a block of that uid."""
         number = uids.number_of(uid)
         if number is not None and number // BLOCK < self._drawn:
             page = self.page(self._head(number // BLOCK).uid)

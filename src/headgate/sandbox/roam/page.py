@@ -1,4 +1,4 @@
-"""Pages and blocks, and how they are drawn from the seed."""
+"""This module defines pages and blocks, and draws them from the seed."""
 
 from collections.abc import Iterator
 from random import Random
@@ -8,7 +8,7 @@ import msgspec
 from headgate.sandbox.kit.seeded import draw, fraction
 from headgate.sandbox.roam.uids import uid_of
 
-#: A page and its blocks have consecutive numbers; this many of them.
+#: A page and its blocks have consecutive numbers; each page has this many of them.
 BLOCK = 1_000
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -19,37 +19,37 @@ _ADJECTIVES = ("amber", "brisk", "calm", "distant", "early", "faint", "gentle", 
 
 
 class Node(msgspec.Struct, kw_only=True):
-    """A page or a block: what both have."""
+    """What a page and a block have in common."""
 
     uid: str
-    #: Milliseconds since the epoch; of this node alone, whatever happens below it.
+    #: Milliseconds since the epoch; edits of its children do not change it.
     edit_ms: int
     create_ms: int
-    #: In order.
+    #: In their order on the page.
     children: "list[Block]" = []
 
     def everything(self) -> "Iterator[Node]":
-        """This node and all below it."""
+        """This node and all its descendants."""
         yield self
         for child in self.children:
             yield from child.everything()
 
 
 class Block(Node, kw_only=True):
-    """One bullet."""
+    """One block, shown as a bullet in Roam."""
 
     string: str
 
 
 class Page(Node, kw_only=True):
-    """A page; of a daily note, `log_id` is its midnight."""
+    """A page; for a daily note, `log_id` is its midnight."""
 
     title: str
     log_id: int | None = None
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be told of a page without its blocks."""
+    """What is known of a page without drawing its blocks."""
 
     number: int
     uid: str
@@ -59,7 +59,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_page(seed: int, graph: str, head: Head) -> Page:
-    """The page with all its blocks; some have none."""
+    """Draw the page with all its blocks; some pages have none."""
     rng = draw(seed, "page", graph, head.number)
     numbers = iter(range(head.number + 1, head.number + BLOCK))
     count = 0 if rng.random() < 0.05 else rng.randint(2, 10)
@@ -74,7 +74,7 @@ def draw_page(seed: int, graph: str, head: Head) -> Page:
 
 
 def draw_title(seed: int, graph: str, number: int) -> str:
-    """Different for every number; drawn without a generator, since a query asks for all of them."""
+    """Draw a page's unique title, without a generator, since a query may ask for every title."""
     adjective = _ADJECTIVES[int(fraction(seed, graph, number, "a") * len(_ADJECTIVES))]
     noun = _NOUNS[int(fraction(seed, graph, number, "n") * len(_NOUNS))]
     return f"{adjective.capitalize()} {noun} {number // BLOCK}"

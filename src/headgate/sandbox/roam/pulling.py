@@ -1,6 +1,6 @@
-"""Pulls: a selector, and what of a page or block it selects.
+"""This module parses selectors, and pulls what they select from a page or block.
 
-Children come in no particular order, as they do from Roam: only `:block/order` tells it.
+As at Roam, children come in no particular order; only `:block/order` tells it.
 """
 
 import msgspec
@@ -12,23 +12,23 @@ from headgate.sandbox.roam.page import Block, Node, Page
 from headgate.sandbox.roam.uids import day_of, number_of
 
 CHILDREN = "block/children"
-#: What `...` stands for: as deep as it goes.
+#: The depth of `...`: deeper than any page.
 _ENDLESS = 1_000
 
 
 class TookTooLong(Exception):
-    """The pull asks for more than Roam can give in its twenty seconds."""
+    """The request asks for more than Roam can answer within its limit of twenty seconds."""
 
 
 class Selector(msgspec.Struct, frozen=True):
-    """Which attributes, and what of the children."""
+    """The attributes to pull, and what to pull from the children."""
 
     attributes: tuple[str, ...]
-    #: `[*]`
+    #: The selector contains `*`, for all attributes.
     everything: bool = False
-    #: None: nothing below, or below as above where `levels` says so.
+    #: The selector for the children. If None, `levels` decides whether this same one applies.
     children: "Selector | None" = None
-    #: How many levels down this same selector is applied.
+    #: How many levels of descendants this same selector applies to.
     levels: int = 0
 
 
@@ -41,7 +41,7 @@ class Puller:
         self._left = nodes_max
 
     def pull(self, node: Node, selector: Selector, order: int | None = None) -> JsonObject:
-        """What the selector finds in the node and below it."""
+        """Pull what the selector selects from the node and its descendants."""
         return self._pull(node, selector, selector.levels, order)
 
     def _pull(self, node: Node, selector: Selector, levels: int, order: int | None) -> JsonObject:
@@ -52,7 +52,7 @@ class Puller:
         names = known if selector.everything else selector.attributes
         pulled = {f":{name}": known[name] for name in names if name in known}
         below = self._children(node, selector, levels)
-        # Datomic shows nothing for what is not there: no children, no key.
+        # Like Datomic, leave out the key if there are no children.
         return {**pulled, f":{CHILDREN}": below} if below else pulled
 
     def _children(self, node: Node, selector: Selector, levels: int) -> list[JsonObject]:
@@ -75,7 +75,7 @@ class Puller:
 
 
 def selector_of(form: Edn) -> Selector:
-    """The selector that an EDN vector stands for; raises BadEdn."""
+    """Parse a selector from an EDN vector; raises BadEdn."""
     if not isinstance(form, list) or not form:
         raise BadEdn("a selector is a vector of attributes")
     attributes: list[str] = []
@@ -95,7 +95,7 @@ def selector_of(form: Edn) -> Selector:
 
 
 def _nested(form: dict[Edn, Edn]) -> tuple[Selector | None, int]:
-    """What a map in a selector says about the children; of other attributes there are none here."""
+    """The children's selector and levels in a map; the sandbox nests no other attribute."""
     below, levels = None, 0
     for name, value in form.items():
         if not isinstance(name, Keyword):
@@ -113,7 +113,7 @@ def _nested(form: dict[Edn, Edn]) -> tuple[Selector | None, int]:
 
 
 def db_id(uid: str) -> int:
-    """The number that the database knows a node by."""
+    """The number of a node in the database."""
     day = day_of(uid)
     return day.toordinal() if day is not None else number_of(uid) or 0
 

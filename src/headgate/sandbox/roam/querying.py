@@ -1,7 +1,8 @@
-"""Queries: the small part of Datalog that asks about pages.
+"""This module parses and runs queries: the small part of Datalog that asks about pages.
 
-One entity, which has a title; attributes of it that are bound to variables or compared; and what to
-find of it. That lists the pages of a graph; anything more is refused, not guessed.
+A query has one entity, which must have a title. Attributes of the entity are bound to variables or
+compared, and some are returned. That is enough to list the pages of a graph; the sandbox refuses
+any other query.
 """
 
 import operator
@@ -23,12 +24,12 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "<=": operator.le,
 }
 _TITLE = "node/title"
-#: These are told without drawing a page's blocks.
+#: These attributes are known without drawing a page's blocks.
 _OF_HEAD = frozenset({_TITLE, "block/uid", "create/time", "log/id"})
 
 
 class BadQuery(Exception):
-    """The query is not one, or more than a sandbox knows."""
+    """The query is not valid, or uses more than the sandbox supports."""
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -39,13 +40,13 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked, taken apart."""
+    """A parsed query."""
 
     find: list[_Found]
-    #: `[?uid ...]` gives values, not rows.
+    #: True for `[?uid ...]`, which returns values instead of rows.
     flat: bool
     entity: str
-    #: Attribute, and what it must be: a variable, a constant, or None for anything.
+    #: Each attribute with what it must equal: a variable, a constant, or None for any value.
     attributes: list[tuple[str, Edn]]
     comparisons: list[tuple[str, Edn, Edn]]
     #: The variables of `:in`, with their arguments.
@@ -53,7 +54,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(form: Edn, args: Sequence[Json]) -> Query:
-    """The query that an EDN vector stands for; raises BadQuery."""
+    """Parse a query from an EDN vector; raises BadQuery."""
     parts = _parts(form)
     if "find" not in parts or "where" not in parts:
         raise BadQuery("a query needs :find and :where")
@@ -78,7 +79,7 @@ def parse(form: Edn, args: Sequence[Json]) -> Query:
 
 
 def run(query: Query, graph: Graph, puller: Puller, seed: int) -> list[Json]:
-    """The rows, without doubles and in no particular order."""
+    """Run a query; returns the rows without duplicates, in no particular order."""
     rows: dict[str, list[Json]] = {}
     for head in graph.heads():
         bound = _bind(query, head, graph)
@@ -91,7 +92,7 @@ def run(query: Query, graph: Graph, puller: Puller, seed: int) -> list[Json]:
 
 
 def _bind(query: Query, head: Head, graph: Graph) -> dict[str, Json] | None:
-    """The variables as this page binds them; None if it does not match."""
+    """The variables as this page binds them; None if the page does not match."""
     bound: dict[str, Json] = {**query.given, query.entity: db_id(head.uid)}
     page = None
     if any(name not in _OF_HEAD for name, _ in query.attributes):

@@ -1,7 +1,7 @@
-"""The Roam sandbox: its parts put together, and what a test or a demonstration does with it.
+"""`Roam` is the Roam sandbox: it joins the parts and offers actions for tests and demos.
 
-The address that clients know answers nothing itself: it sends every request on to a peer. The peer
-is this same application, below a prefix or, where `peer` is a whole address, on another host.
+The address that clients know redirects every request to a peer. The peer is this same application,
+under a path prefix or, if `peer` is a whole address, on another host.
 """
 
 from collections.abc import Sequence
@@ -27,14 +27,14 @@ from headgate.sandbox.roam.page import Page
 PEER = "/peer-7"
 TOKEN = "roam-graph-token-"
 GRAPHS_MAX = 1_000
-#: What one graph may be asked. Whether the minute moves, and whether a refused request counts, is
-#: not documented; here it begins on the minute, and does not.
+#: Each graph has its own limit. Roam does not document whether the minute is rolling or whether a
+#: refused request counts; here a minute begins on the minute, and a refused request does not count.
 MINUTE = "minute"
 LIMIT = 50
 
 
 class Roam(Provider):
-    """Roam's backend API with any number of graphs, and pages to match."""
+    """Roam's backend API with any number of graphs and pages."""
 
     name = "roam"
 
@@ -50,16 +50,16 @@ class Roam(Provider):
         cold_requests: int = 1,
         nodes_max: int = 20_000,
     ) -> None:
-        """Draw everything from `seed`; `pages` is for each graph.
+        """Draw all data from `seed`; `pages` is the number for each graph.
 
-        The first `cold_requests` of a graph find it not ready. A request for more than `nodes_max`
-        pages and blocks takes too long.
+        The first `cold_requests` requests to a graph get a 503, as if it were not ready. A request
+        for more than `nodes_max` pages and blocks gets a 500, as if it took too long.
         """
         if not 1 <= graphs <= GRAPHS_MAX:
             raise InvalidInput("graphs", f"must be between 1 and {GRAPHS_MAX}")
         window = Window(name=MINUTE, limit=limit, seconds=60, counts_refused=False)
         super().__init__(clock, seed=seed, windows=[window])
-        #: Where requests are sent on to: a path here, or an address such as `http://127.0.0.1:3001`.
+        #: Where requests are redirected: a path here, or an address like `http://127.0.0.1:3001`.
         self.peer = peer
         self._graphs = graphs
         self._pages = pages
@@ -75,7 +75,7 @@ class Roam(Provider):
         self._cold = dict.fromkeys(names, self._cold_requests)
         self._revoked: set[str] = set()
 
-    # What a test or a demonstration does.
+    # Actions for tests and demonstrations.
 
     def graph(self, name: str | None = None) -> Graph:
         """The graph of that name, or the first one."""
@@ -89,21 +89,21 @@ class Roam(Provider):
         return TOKEN + token(self.seed, "graph token", self.graph(name).name)
 
     def add_page(self, new: NewPage) -> Page:
-        """A new page, as of now."""
+        """Add a page, made now."""
         return self.graph(new.graph).add(new)
 
     def edit_page(self, edit: Edit) -> Page:
-        """A change to a page, as of now."""
+        """Change a page now."""
         return self.graph(edit.graph).edit(edit)
 
     def delete_page(self, uid: str, graph: str | None = None) -> None:
-        """A page goes."""
+        """Delete a page."""
         self.graph(graph).delete(uid)
 
-    # What the kit asks of a provider.
+    # What the kit requires of a provider.
 
     def routes(self) -> Sequence[Route]:
-        """The same paths twice: where clients knock, and where they are sent on to."""
+        """The same paths twice: at the address that clients know, and at the peer."""
         api = Api(
             lambda request: self.graph(request.path_params["graph"]),
             seed=self.seed,
@@ -113,9 +113,9 @@ class Roam(Provider):
         return [*api.routes(""), *(api.routes(prefix) if prefix else [])]
 
     def admit(self, request: Request, pattern: str) -> Response | None:
-        """Send it on, or see whose token it is, count it, and wake the graph."""
+        """Redirect to the peer; at the peer, check the token, count the request, wake the graph."""
         if "graph" not in request.path_params:
-            # No such path, or no such method on it.
+            # The path does not exist, or does not take this method.
             return None
         if not self._is_peer(request):
             return RedirectResponse(self._peer_address(request) + request.scope["path"], 308)
@@ -135,20 +135,20 @@ class Roam(Provider):
         return None
 
     def refusal(self, status: int) -> Response:
-        """Roam's body for a status; a 500 is a request that took too long."""
+        """Roam's error for a status; a 500 means that the request took too long."""
         return message(status)
 
     def user_of(self, request: Request) -> str | None:
-        """The graph that it is about."""
+        """The graph in the request's path."""
         graph: str | None = request.path_params.get("graph")
         return graph
 
     def expire_token(self, request: Request) -> None:
-        """The owner of the graph takes the token back."""
+        """Revoke the request's token, as the owner of the graph could."""
         self._revoked.add(_token(request))
 
     def reset_data(self) -> None:
-        """The first pages and tokens again, on graphs that are cold."""
+        """Go back to the first pages and tokens, with graphs that are cold again."""
         self._begin()
 
     def data_stats(self) -> JsonObject:
@@ -156,7 +156,7 @@ class Roam(Provider):
         return {"pages": {name: graph.size for name, graph in self.graphs.items()}}
 
     def control_routes(self) -> Sequence[Route]:
-        """Live edits by hand."""
+        """The control paths that add, edit and delete pages."""
         return [
             post("/_sandbox/pages", self._control_add),
             post("/_sandbox/edits", self._control_edit),
@@ -164,7 +164,7 @@ class Roam(Provider):
         ]
 
     def greeting(self, base_url: str) -> list[str]:
-        """A ready token and commands that work; a graph is cold at first, so curl tries again."""
+        """A ready token and commands that work; curl retries, since a graph is cold at first."""
         graph = self.graph().name
         header = f"-H 'X-Authorization: Bearer {self.token()}'"
         query = '{"query": "[:find ?uid :where [?p :node/title] [?p :block/uid ?uid]]"}'
@@ -178,7 +178,7 @@ class Roam(Provider):
             f"look           curl {base_url}/_sandbox/stats",
         ]
 
-    # The rest of it.
+    # Endpoints and helpers.
 
     def _is_peer(self, request: Request) -> bool:
         if _is_address(self.peer):
@@ -192,11 +192,11 @@ class Roam(Provider):
         return str(request.base_url).rstrip("/") + self.peer
 
     async def _control_add(self, request: Request) -> Response:
-        """Adds a page: a title, and blocks with blocks in them."""
+        """Add a page from a title and nested blocks."""
         return json_answer({"uid": self.add_page(await read_json(request, NewPage)).uid}, 201)
 
     async def _control_edit(self, request: Request) -> Response:
-        """Changes a page; see `Edit` for how."""
+        """Change a page; `Edit` has the fields."""
         return json_answer({"uid": self.edit_page(await read_json(request, Edit)).uid})
 
     async def _control_delete(self, request: Request) -> Response:
@@ -209,7 +209,7 @@ def _is_address(peer: str) -> bool:
 
 
 def _token(request: Request) -> str:
-    """The token in either header; the one of Roam's own survives a redirect."""
+    """The token in either header; clients keep Roam's own X-Authorization after a redirect."""
     header = request.headers.get("x-authorization") or request.headers.get("authorization", "")
     scheme, _, given = header.partition(" ")
     return given.strip() if scheme.lower() == "bearer" else ""

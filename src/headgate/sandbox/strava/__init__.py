@@ -1,1 +1,1 @@
-"""Strava's API v3, emulated: `sandbox.Strava` is the ASGI application."""
+"""This package emulates Strava's API v3; `sandbox.Strava` is the ASGI application."""

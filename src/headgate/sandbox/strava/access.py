@@ -1,4 +1,4 @@
-"""Who is asking, what they may see, and the OAuth endpoints in Strava's words."""
+"""This module checks what a token may do, and serves the OAuth endpoints with Strava's bodies."""
 
 from collections.abc import Callable
 
@@ -19,20 +19,20 @@ READ, READ_ALL, WRITE = "activity:read", "activity:read_all", "activity:write"
 PROFILE = "profile:read_all"
 SCOPES = ("read", "read_all", PROFILE, "profile:write", READ, READ_ALL, WRITE)
 
-#: Six hours; a refresh gives the same pair again while more than one of them is left. Once it gives
-#: a new pair, the old refresh token is dead.
+#: An access token lasts six hours. A refresh returns the same pair while more than one hour is
+#: left; once a refresh gives a new pair, the old refresh token stops working.
 RULES = TokenRules(access_s=21_600, keep_above_s=3_600)
 
-#: Which resource an error names for the field that is wrong.
+#: The resource that an error names for each wrong field.
 _RESOURCES = {"code": "RequestToken", "refresh_token": "RefreshToken", "scope": "Authorize"}
 
 
 class StravaOAuth(OAuth):
-    """The endpoints with Strava's bodies."""
+    """The OAuth endpoints with Strava's bodies."""
 
     scope_separator = ","
     scopes_known = frozenset(SCOPES)
-    #: The athlete that comes with the first pair of tokens.
+    #: Gives the JSON of the athlete that comes with the first pair of tokens.
     show_athlete: Callable[[int], JsonObject]
 
     def token_body(self, grant: Grant, *, first: bool) -> JsonObject:
@@ -50,18 +50,18 @@ class StravaOAuth(OAuth):
         return body
 
     def refused(self, refusal: OAuthRefused) -> Response:
-        """Always a 400."""
+        """The answer to a refused request; its status is always 400."""
         return fault(400, _RESOURCES.get(refusal.field, "Application"), refusal.field, "invalid")
 
 
 def grant_of(request: Request) -> Grant:
-    """The grant that the request was let in by."""
+    """The grant of the token that the request was admitted with."""
     grant: Grant = request.state.grant
     return grant
 
 
 def reader(request: Request) -> Grant:
-    """The grant, if it allows to read activities."""
+    """The request's grant, which must allow reading activities; answers with a 401 otherwise."""
     grant = grant_of(request)
     if READ not in grant.scopes and READ_ALL not in grant.scopes:
         raise Answered(fault(401, "AccessToken", f"{READ}_permission", "missing"))
@@ -69,7 +69,7 @@ def reader(request: Request) -> Grant:
 
 
 def writer(request: Request) -> Grant:
-    """The grant, if it allows to create activities."""
+    """The request's grant, which must allow creating activities; answers with a 401 otherwise."""
     grant = grant_of(request)
     if WRITE not in grant.scopes:
         raise Answered(fault(401, "AccessToken", f"{WRITE}_permission", "missing"))
@@ -77,7 +77,7 @@ def writer(request: Request) -> Grant:
 
 
 def may_see(grant: Grant, activity: Activity) -> bool:
-    """Whether it is the athlete's own, and not for their eyes only unless all may be read."""
+    """Whether the activity is the athlete's own; a private one also needs `activity:read_all`."""
     if activity.athlete_id != int(grant.user):
         return False
     return not activity.private or READ_ALL in grant.scopes

@@ -1,6 +1,6 @@
-"""One activity as the sandbox knows it, and how it is drawn from the seed.
+"""This module defines an activity, and draws activities from the seed.
 
-What the API shows of it is in `shapes.py`; its points are in `streams.py`.
+The JSON of an activity is in `shapes.py`; its points are in `streams.py`.
 """
 
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ import msgspec
 
 from headgate.sandbox.kit.seeded import draw
 
-#: Sport, the older type it falls under, its share, metres a second, and what people call it.
+#: Sport, its older type, its share, its speed in metres a second, and its word in activity names.
 _SPORTS = (
     ("Run", "Run", 0.45, 2.9, "Run"),
     ("Ride", "Ride", 0.25, 7.2, "Ride"),
@@ -26,7 +26,7 @@ ELAPSED_S = (1_500, 7_200)
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """Something an athlete did."""
+    """One activity of an athlete."""
 
     id: int
     athlete_id: int
@@ -41,11 +41,11 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     moving_s: int
     distance_m: float
     climb_m: float
-    #: Entered by hand: it has no streams.
+    #: Entered by hand; such an activity has no streams.
     manual: bool = False
     trainer: bool = False
     commute: bool = False
-    #: For the athlete's eyes only.
+    #: Visible to the athlete only.
     private: bool = False
     average_heartrate: float | None = None
     average_watts: float | None = None
@@ -56,16 +56,16 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
 
     def start_date(self, after_s: int = 0) -> str:
-        """When it began, or a moment within it, as Strava writes it."""
+        """The start plus `after_s` seconds, as Strava writes it."""
         return moment_text(self.start_s + after_s)
 
     def start_date_local(self, after_s: int = 0) -> str:
-        """The same on the athlete's wall clock, with a Z that it does not deserve."""
+        """The same moment on the athlete's wall clock; Strava adds a Z, though it is not UTC."""
         return moment_text(self.start_s + after_s + self.utc_offset_s)
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where and when an activity stands among the others."""
+    """What is known of an activity before it is drawn: its id, athlete, start and place."""
 
     id: int
     athlete_id: int
@@ -76,7 +76,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a drawn activity is something special; between 0 and 1."""
+    """The shares of drawn activities with special traits; each is between 0 and 1."""
 
     manual: float = 0.08
     private: float = 0.03
@@ -84,10 +84,10 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_activity(seed: int, place: Place, shares: Shares, points: int) -> Activity:
-    """The activity of this place: the same for the same seed, whatever was drawn before."""
+    """Draw the activity of this place; it depends on the seed and the place's id alone."""
     rng = draw(seed, "activity", place.id)
     sport, kind, _, speed, noun = rng.choices(_SPORTS, [each[2] for each in _SPORTS])[0]
-    # Long enough to have that many points a second apart.
+    # At least long enough for that many points, one a second.
     elapsed_s = max(rng.randint(*ELAPSED_S), points - 1)
     moving_s = int(elapsed_s * rng.uniform(0.9, 1.0))
     manual = rng.random() < shares.manual
@@ -128,7 +128,7 @@ def type_of(sport_type: str) -> str:
 
 
 def part_of_day(local_s: int) -> str:
-    """What Strava would call the hour."""
+    """Strava's word for this time of day."""
     hour = local_s // 3_600 % 24
     for until, word in ((4, "Night"), (11, "Morning"), (14, "Lunch"), (17, "Afternoon")):
         if hour < until:

@@ -1,4 +1,4 @@
-"""Strava's error bodies: a message, and a list of what is wrong."""
+"""This module builds Strava's error bodies: a message, and a list of what is wrong."""
 
 from starlette.responses import Response
 
@@ -17,39 +17,39 @@ _MESSAGES = {
 def fault(
     status: int, resource: str | None = None, field: str = "", code: str = "invalid"
 ) -> Response:
-    """One fault, with the standing message of its status; no resource, no details."""
+    """An error with the usual message of its status; without a resource it has no details."""
     message = _MESSAGES.get(status, "Internal Server Error" if status == 500 else "Server Error")
     details = [] if resource is None else [{"resource": resource, "field": field, "code": code}]
     return json_answer({"message": message, "errors": details}, status)
 
 
 def unauthorized() -> Response:
-    """The token is unknown, expired or missing."""
+    """The error for a token that is unknown, expired or missing."""
     return fault(401, "Application", "", "invalid")
 
 
 def inactive_application() -> Response:
-    """The owner does not pay, or the application has too many athletes; refreshing still works."""
+    """The error for an unpaid application or too many athletes; refreshing still works."""
     return fault(403, "Application", "Status", "Inactive")
 
 
 def rate_limited(field: str = "overall rate limit") -> Response:
-    """There is no Retry-After: the client knows the quarter-hours itself."""
+    """The error for a spent limit; it has no Retry-After, since clients know the quarter-hours."""
     return fault(429, "Application", field, "exceeded")
 
 
 def not_found(resource: str) -> Answered:
-    """No such thing, or not yours."""
+    """The error for a resource that does not exist or belongs to another athlete."""
     return Answered(fault(404, resource, "", "not found"))
 
 
 def bad_request(resource: str, field: str, code: str = "invalid") -> Answered:
-    """A field is wrong."""
+    """The error for a wrong field."""
     return Answered(fault(400, resource, field, code))
 
 
 def refusal(status: int) -> Response:
-    """The body that goes with a status, where nothing more is known."""
+    """The error for a status when nothing more is known."""
     match status:
         case 401:
             return unauthorized()

@@ -1,4 +1,4 @@
-"""The paths about athletes and activities."""
+"""This module serves the paths of Strava's API for athletes and activities."""
 
 import math
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from headgate.sandbox.strava.world import NewActivity, World
 
 PER_PAGE = 30
 PER_PAGE_MAX = 200
-#: Far beyond any date, and still a moment that a database can hold.
+#: The end of the year 9999: beyond any date here, and a moment that a database can hold.
 EPOCH_S_MAX = 253_402_300_799
 
 CREATE_ACTIVITY = "/api/v3/activities"
 
-#: What Strava calls the fields of a new activity.
+#: Strava's names for the fields of a new activity.
 _FIELDS = {
     "elapsed_s": "elapsed_time",
     "distance_m": "distance",
@@ -37,10 +37,10 @@ Made = Callable[[NewActivity], Activity]
 
 
 class Api:
-    """Endpoints over the world."""
+    """The endpoints for athletes and activities."""
 
     def __init__(self, world: World, add_activity: Made) -> None:
-        """Show `world`; `add_activity` makes one and tells the subscribers."""
+        """Serve `world`; `add_activity` makes an activity and notifies the subscribers."""
         self._world = world
         self._add_activity = add_activity
 
@@ -56,7 +56,7 @@ class Api:
         ]
 
     async def athlete(self, request: Request) -> Response:
-        """Whoever the token belongs to."""
+        """Show the athlete that the token belongs to."""
         grant = grant_of(request)
         athlete = self._world.archive(int(grant.user)).athlete
         detailed = PROFILE in grant.scopes
@@ -65,10 +65,10 @@ class Api:
         )
 
     async def activities(self, request: Request) -> Response:
-        """A page of the athlete's activities: newest first, but oldest first for `after` alone.
+        """List a page of activities, newest first; with `after` and no `before`, oldest first.
 
-        What the token may not see is left out of a page after it was cut, so a page can be short
-        before the end; only `[]` is the end.
+        Activities that the token may not see are removed after the page is cut, so a short page
+        is not the end; only `[]` is.
         """
         grant = reader(request)
         after_s = _whole(request, "after", None, low=-EPOCH_S_MAX, high=EPOCH_S_MAX)
@@ -85,17 +85,17 @@ class Api:
         return json_answer([shapes.summary(seed, each) for each in found if may_see(grant, each)])
 
     async def activity(self, request: Request) -> Response:
-        """One activity in full."""
+        """Show one activity in full."""
         activity = self._visible(request)
         every = request.query_params.get("include_all_efforts", "").lower() in ("true", "1")
         return json_answer(self._detail(activity, all_efforts=every))
 
     async def laps(self, request: Request) -> Response:
-        """The laps of one activity."""
+        """Show the laps of one activity."""
         return json_answer(shapes.laps(self._visible(request), self._world.points))
 
     async def streams(self, request: Request) -> Response:
-        """The points of one activity: an object by type, or without `key_by_type` a list."""
+        """Show the points of one activity: a list, or with `key_by_type` an object by type."""
         activity = self._visible(request)
         if activity.manual:
             raise Answered(fault(404))
@@ -106,7 +106,7 @@ class Api:
         return json_answer([{"type": name, **stream} for name, stream in made.items()])
 
     async def create(self, request: Request) -> Response:
-        """An activity entered by hand. There is no idempotency key: the same twice is two."""
+        """Create an activity entered by hand; sent twice, it makes two, since there is no key."""
         grant = writer(request)
         fields = (await read_form(request)).fields
         athlete = self._world.archive(int(grant.user)).athlete
@@ -162,7 +162,7 @@ def _whole(
 
 
 def _local(text: str, offset_s: int) -> datetime:
-    """A moment on the athlete's wall clock; whatever zone the text claims is not believed."""
+    """The moment of a text on the athlete's wall clock; a zone in the text is ignored."""
     try:
         wall = datetime.fromisoformat(text).replace(tzinfo=UTC)
         return wall - timedelta(seconds=offset_s)

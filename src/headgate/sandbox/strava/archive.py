@@ -1,4 +1,4 @@
-"""An athlete's activities in the order of time, under ids that tell whose they are."""
+"""This module holds one athlete's activities in time order; their ids tell the athlete."""
 
 from collections.abc import Callable
 
@@ -8,16 +8,16 @@ from headgate.sandbox.kit.seeded import draw, fraction
 from headgate.sandbox.kit.timeline import Pace, Slice, Timeline
 from headgate.sandbox.strava.activity import Activity, Place
 
-#: Ids of one athlete's activities are a block of this size.
+#: The activities of each athlete have a block of this many ids.
 BLOCK = 10_000_000
 FIRST_ACTIVITY_ID = 10_000_000_000
 FIRST_ATHLETE_ID = 1_000_001
 
-#: Drawn activities are a day apart, or closer where they would go back further than this.
+#: Drawn activities are a day apart, or closer if they would go back further than this span.
 STEP_S_MAX = 86_400
 SPAN_S_MAX = 10 * 365 * 86_400
 
-#: Zones without summer time, so that an offset is one number.
+#: Zones without summer time, so that each has one offset.
 _ZONES = (
     ("(GMT-07:00) America/Phoenix", -25_200, (33.45, -112.07)),
     ("(GMT+00:00) Africa/Accra", 0, (5.6, -0.19)),
@@ -29,7 +29,7 @@ _LAST_NAMES = ("Alder", "Brook", "Cliff", "Dale", "Fen", "Glen", "Heath", "Lake"
 
 
 class Athlete(msgspec.Struct, frozen=True, kw_only=True):
-    """Someone with activities."""
+    """One athlete."""
 
     id: int
     firstname: str
@@ -42,12 +42,12 @@ class Athlete(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ordinal(self) -> int:
-        """Which athlete of this sandbox it is, from zero."""
+        """The athlete's number in this sandbox, from zero."""
         return self.id - FIRST_ATHLETE_ID
 
 
 def draw_athlete(seed: int, ordinal: int, now_s: int) -> Athlete:
-    """The athlete of this place."""
+    """Draw the athlete with this number."""
     rng = draw(seed, "athlete", ordinal)
     timezone, offset_s, home = rng.choice(_ZONES)
     return Athlete(
@@ -74,7 +74,7 @@ class Archive:
         newest_s: int,
         draw_one: Callable[[Place], Activity],
     ) -> None:
-        """Hold `drawn` activities that end before `newest_s`; `draw_one` builds one of them."""
+        """Hold `drawn` activities that begin before `newest_s`; `draw_one` builds one of them."""
         self.athlete = athlete
         self._seed = seed
         self._draw_one = draw_one
@@ -94,20 +94,20 @@ class Archive:
         return self._id(self.size)
 
     def add(self, activity: Activity) -> None:
-        """Put in one that was made at run time, under `next_id`."""
+        """Add an activity that was made at run time, with the id `next_id`."""
         assert activity.id == self.next_id(), "ids are handed out in order"
         self._by_index[self.size] = activity
         self._timeline.add(activity.start_s, activity)
 
     def find(self, activity_id: int) -> Activity | None:
-        """The activity of that id, if it is this athlete's."""
+        """The activity of that id, if it belongs to this athlete."""
         index = activity_id - self._id(0)
         if 0 <= index < self._timeline.drawn:
             return self._drawn(index)
         return self._by_index.get(index)
 
     def between(self, after_s: int | None, before_s: int | None) -> Slice:
-        """Those that began after the one moment and before the other."""
+        """The activities that began after `after_s` and before `before_s`."""
         return self._timeline.between(after_s, before_s)
 
     def at(self, part: Slice, place: int) -> Activity:

@@ -1,7 +1,7 @@
-"""Strava's rate limits: overall and for reading, each by the quarter-hour and by the UTC day.
+"""This module applies Strava's rate limits: overall and read, each per quarter-hour and UTC day.
 
-Reading is everything but creating activities and uploads. A refused request counts in every window:
-Strava says so of the day, and its recorded usage runs past the limit in the quarter-hour too.
+Every request is a read except creating an activity or an upload. A refused request counts in every
+window: Strava documents this for the day, and recorded usage exceeds the quarter-hour's limit too.
 """
 
 import msgspec
@@ -18,7 +18,7 @@ READ = ("read_15min", "read_day")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What an application may do; the defaults are a new application's."""
+    """The limits of an application; the defaults are those of a new one."""
 
     overall_15min: int = 200
     overall_day: int = 2_000
@@ -41,17 +41,17 @@ def windows_of(*, writes: bool) -> tuple[str, ...]:
 
 
 def refused_field(reading: Reading) -> str:
-    """What the 429 names. The words for the read limit are a guess: none was ever recorded."""
+    """The field that a 429 names; for the read limit it is a guess, since none was recorded."""
     overall = any(window in reading.beyond for window in OVERALL)
     return "overall rate limit" if overall else "read rate limit"
 
 
 def add_headers(headers: MutableHeaders, reading: Reading, *, creates_activity: bool) -> None:
-    """Both families of headers; usage includes the request itself."""
+    """Add the headers of the overall and the read limits; usage includes this request."""
     headers["X-RateLimit-Limit"] = _pair(reading.limits, OVERALL)
     headers["X-RateLimit-Usage"] = _pair(reading.used, OVERALL)
     headers["X-ReadRateLimit-Limit"] = _pair(reading.limits, READ)
-    # Recorded from the real thing: on POST /activities there are no numbers, only the comma.
+    # Recorded from Strava: on POST /activities there are no numbers, only the comma.
     headers["X-ReadRateLimit-Usage"] = "," if creates_activity else _pair(reading.used, READ)
 
 

@@ -1,4 +1,4 @@
-"""The paths about push subscriptions: they take the application's id and secret, not a token."""
+"""This module serves the paths of push subscriptions, which take a client's id and secret."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ _UNPROVEN = "GET to callback URL does not return 200"
 
 
 class PushApi:
-    """Endpoints over the subscriptions."""
+    """The endpoints for subscriptions."""
 
     def __init__(self, oauth: StravaOAuth, webhooks: Webhooks) -> None:
         """Check clients by `oauth`; keep subscriptions in `webhooks`."""
@@ -36,13 +36,13 @@ class PushApi:
         ]
 
     async def view(self, request: Request) -> Response:
-        """A list of one, or of none."""
+        """List the application's subscription: one, or none."""
         client_id = self._client(request.query_params)
         found = self._webhooks.subscriptions.get(client_id)
         return json_answer([found.shape()] if found else [])
 
     async def create(self, request: Request) -> Response:
-        """Subscribe, once the callback has proved itself."""
+        """Subscribe a callback, after it has echoed a challenge."""
         fields = (await read_form(request)).fields
         client_id = self._client(fields)
         callback_url = fields.get("callback_url", "")

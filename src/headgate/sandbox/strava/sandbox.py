@@ -1,4 +1,4 @@
-"""The Strava sandbox: its parts put together, and what a test or a demonstration does with it."""
+"""`Strava` is the Strava sandbox: it joins the parts and offers actions for tests and demos."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -30,16 +30,16 @@ from headgate.sandbox.strava.uploads import Upload, Uploads
 from headgate.sandbox.strava.webhooks import Event, Webhooks
 from headgate.sandbox.strava.world import NewActivity, World
 
-#: Neither counted nor given rate headers.
+#: These paths are not counted and have no rate headers.
 _FREE = frozenset({"/oauth/authorize", "/oauth/token", "/api/v3/oauth/token"})
-#: Counted, but they check who is asking by themselves.
+#: These paths and those of subscriptions are counted, but check the caller themselves.
 _DEAUTHORIZE = frozenset({"/oauth/deauthorize", "/api/v3/oauth/deauthorize"})
 _OWN_CHECK = _DEAUTHORIZE | {push_api.SUBSCRIPTIONS, push_api.SUBSCRIPTION}
 _WRITES = frozenset({("POST", CREATE_ACTIVITY), ("POST", CREATE_UPLOAD)})
 
 
 class Strava(TokenProvider):
-    """Strava's API v3 with one application, any number of athletes, and activities to match."""
+    """Strava's API v3 with one application, and any number of athletes and activities."""
 
     name = "strava"
     client_id = access.CLIENT_ID
@@ -58,7 +58,7 @@ class Strava(TokenProvider):
         shares: Shares | None = None,
         outbound: Outbound = nowhere,
     ) -> None:
-        """Draw everything from `seed`; `activities` is for each athlete."""
+        """Draw all data from `seed`; `activities` is the number for each athlete."""
         if stream_points < 2:
             raise InvalidInput("stream_points", "must be 2 or more")
         super().__init__(clock, seed=seed, windows=(limits or Limits()).windows())
@@ -92,20 +92,20 @@ class Strava(TokenProvider):
         )
         self.webhooks = Webhooks(self.clock, self.background, self._outbound, self.seed)
 
-    # What a test or a demonstration does.
+    # Actions for tests and demonstrations.
 
     def grant(
         self, athlete_id: int | None = None, scopes: tuple[str, ...] = access.SCOPES
     ) -> Grant:
-        """Tokens for an athlete, or for the first one, without going through the pages."""
+        """Issue tokens for an athlete, or for the first one, without the approval page."""
         return self.issue(None if athlete_id is None else str(athlete_id), scopes)
 
     def add_athlete(self, activities: int = 0) -> Athlete:
-        """One more athlete."""
+        """Add an athlete."""
         return self.world.add_athlete(activities)
 
     def add_activity(self, new: NewActivity | None = None) -> Activity:
-        """An activity that just happened; subscribers hear of it."""
+        """Add an activity, by default one that just ended, and notify the subscribers."""
         activity = self.world.add(new or NewActivity())
         self.emit(
             Event(
@@ -121,7 +121,7 @@ class Strava(TokenProvider):
         """Deliver an event to the subscriber, in the background; see `background.settle`."""
         self.webhooks.emit(event)
 
-    # What the kit asks of a provider.
+    # What the kit requires of a provider.
 
     def routes(self) -> Sequence[Route]:
         """Every path of the API."""
@@ -135,7 +135,7 @@ class Strava(TokenProvider):
         ]
 
     def admit(self, request: Request, pattern: str) -> Response | None:
-        """Count it, then see who is asking, then whether there is room."""
+        """Count the request, then check its token, then its limits."""
         self.uploads.process()
         if pattern in _FREE:
             return None
@@ -152,29 +152,29 @@ class Strava(TokenProvider):
         return None
 
     def refusal(self, status: int) -> Response:
-        """Strava's body for a status."""
+        """Strava's error for a status."""
         return answers.refusal(status)
 
     def find_user(self, name: str | None) -> str | None:
-        """The athlete of that id, or the first one."""
+        """The athlete of that id, or the first athlete."""
         if name is None:
             return str(self.world.athlete_ids[0])
         return name if digits(name) in self.world.athlete_ids else None
 
     def decorate(self, request: Request, response: Response) -> None:
-        """Both families of rate headers, on everything that was counted."""
+        """Add the overall and the read rate headers to every counted request's answer."""
         reading = getattr(request.state, "reading", None)
         if reading is not None:
             creates = request.method == "POST" and request.scope["path"] == CREATE_ACTIVITY
             limits.add_headers(response.headers, reading, creates_activity=creates)
 
     def reset_data(self) -> None:
-        """The first athletes, activities and tokens again, and nothing else."""
+        """Go back to the first athletes, activities and tokens."""
         self._begin()
         self.issue_again()
 
     def data_stats(self) -> JsonObject:
-        """How many athletes there are, and what was delivered."""
+        """The numbers of athletes, subscriptions and deliveries."""
         return {
             "athletes": len(self.world.athlete_ids),
             "subscriptions": len(self.webhooks.subscriptions),
@@ -182,7 +182,7 @@ class Strava(TokenProvider):
         }
 
     def control_routes(self) -> Sequence[Route]:
-        """Live traffic by hand: new athletes, activities and events."""
+        """The control paths that add athletes, activities and events."""
         return [
             post("/_sandbox/athletes", self._control_athlete),
             post("/_sandbox/activities", self._control_activity),
@@ -204,7 +204,7 @@ class Strava(TokenProvider):
             f"look           curl {base_url}/_sandbox/stats",
         ]
 
-    # The rest of it.
+    # Endpoints and helpers.
 
     async def _deauthorize(self, request: Request) -> Response:
         given = bearer(request) or (await read_form(request)).fields.get("access_token", "")
@@ -224,7 +224,7 @@ class Strava(TokenProvider):
         return json_answer({"access_token": given})
 
     async def _control_athlete(self, request: Request) -> Response:
-        """`{"activities": 10}` adds an athlete, and gives a token for them."""
+        """Add an athlete and issue a token for them; the body is `{"activities": 10}`."""
         given = await read_json(request, dict[str, int])
         if unknown := given.keys() - {"activities"}:
             raise InvalidInput(min(unknown), "unknown field")
@@ -233,12 +233,12 @@ class Strava(TokenProvider):
         return json_answer({"athlete_id": athlete.id, "access_token": grant.access_token}, 201)
 
     async def _control_activity(self, request: Request) -> Response:
-        """Adds an activity; every field of `NewActivity` is optional."""
+        """Add an activity; every field of `NewActivity` is optional."""
         activity = self.add_activity(await read_json(request, NewActivity))
         return json_answer(shapes.summary(self.seed, activity), 201)
 
     async def _control_event(self, request: Request) -> Response:
-        """Emits an event of the caller's own making."""
+        """Emit the event in the body."""
         self.emit(await read_json(request, Event))
         return json_answer({"subscriptions": len(self.webhooks.subscriptions)}, 202)
 
@@ -264,8 +264,8 @@ class Strava(TokenProvider):
         return activity.id
 
     def _upload_added(self) -> None:
-        # Without a subscriber nobody can tell when the processing ended: the next request looks.
-        # With one, the event must come by itself.
+        # A subscriber must get the event without asking, so processing needs a task. Without a
+        # subscriber, the next request finishes the upload, and nobody can see the difference.
         if self.webhooks.subscriptions:
             self.background.spawn(self._process_later)
 

@@ -1,4 +1,4 @@
-"""What the API shows of athletes and activities: the JSON, field by field."""
+"""This module builds the JSON of athletes and activities as the API shows them."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from headgate.sandbox.strava.activity import Activity, moment_text
 from headgate.sandbox.strava.archive import Athlete
 from headgate.sandbox.strava.streams import Points
 
-#: Points of the line on the map, in a list and in full.
+#: How many points the line on the map has, in a list and in full.
 SUMMARY_LINE_POINTS = 20
 LINE_POINTS = 100
 EFFORTS = 2
@@ -121,7 +121,7 @@ def summary(seed: int, activity: Activity) -> dict[str, object]:
 
 
 def detail(seed: int, activity: Activity, *, points: int, all_efforts: bool) -> dict[str, object]:
-    """An activity by itself."""
+    """An activity in full."""
     line = _line(seed, activity, LINE_POINTS)
     shown = summary(seed, activity)
     shown["resource_state"] = 3
@@ -146,7 +146,7 @@ def detail(seed: int, activity: Activity, *, points: int, all_efforts: bool) -> 
 
 
 def laps(activity: Activity, points: int) -> list[JsonObject]:
-    """Even laps of some kilometres; an activity entered by hand has none."""
+    """The laps of an activity, all equal; an activity entered by hand has none."""
     if activity.manual:
         return []
     count = max(1, min(20, int(activity.distance_m / LAP_M)))
@@ -182,7 +182,7 @@ def polyline(line: Sequence[tuple[float, float]]) -> str:
 
 
 def _encoded(number: int) -> str:
-    """One signed number: five bits a letter, lowest first, the sign in the last bit."""
+    """One signed number: five bits a letter, lowest bits first, the sign in the lowest bit."""
     rest = ~(number << 1) if number < 0 else number << 1
     letters = ""
     while rest >= 0x20:
@@ -199,7 +199,7 @@ def _line(seed: int, activity: Activity, points: int) -> list[tuple[float, float
 
 
 def _effort(activity: Activity) -> dict[str, object]:
-    """The heart and the legs, where they were measured."""
+    """Heart rate and power, if they were measured."""
     shown: dict[str, object] = {"has_heartrate": activity.average_heartrate is not None}
     if activity.average_heartrate is not None:
         shown["average_heartrate"] = activity.average_heartrate

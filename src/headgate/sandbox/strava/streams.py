@@ -1,7 +1,7 @@
-"""The points of an activity: plausible, the same for the same seed, and quick to make.
+"""This module makes the points of an activity: plausible, equal for equal seeds, quick to make.
 
-Every series is a walk along one table of smooth noise, from a start and at a pace of its own. Only
-the series that are asked for are made.
+Every series reads one table of smooth noise, from a start of its own. Only the series that are
+asked for are made.
 """
 
 import math
@@ -36,7 +36,7 @@ _TABLE_SIZE = 4_096
 
 
 def _smooth_noise() -> tuple[float, ...]:
-    """Between -1 and 1, periodic over the table: a few slow waves laid over each other."""
+    """A table of numbers between -1 and 1: a few slow waves added up, periodic over the table."""
     rng = draw(0, "smooth noise")
     waves = [(beats, rng.uniform(0, math.tau), 1 / beats**0.5) for beats in (3, 7, 13, 29, 61)]
     weight = sum(strength for _, _, strength in waves)
@@ -57,7 +57,7 @@ class Points:
     """The series of one activity."""
 
     def __init__(self, seed: int, activity: Activity, points: int) -> None:
-        """At most `points` of them, and never more than one a second."""
+        """Make at most `points` points, and never more than one a second."""
         self._seed = seed
         self._activity = activity
         self.size = max(2, min(points, activity.elapsed_s + 1))
@@ -79,9 +79,9 @@ class Points:
             self._makers["watts"] = self._watts
 
     def make(self, types: Iterable[str]) -> dict[str, JsonObject]:
-        """Those of `types` that this activity has, keyed, in the order of `TYPES`.
+        """The series of `types` that this activity has, by type, in the order of `TYPES`.
 
-        Distance always comes, asked for or not; a type that nobody knows is passed over.
+        Distance is always included. Unknown types are ignored.
         """
         wanted = {*types, "distance"} & self._makers.keys()
         return {
@@ -108,7 +108,7 @@ class Points:
         return [0.0, *(round(metres * scale, 1) for metres in accumulate(speeds))]
 
     def latlng(self) -> list[list[float]]:
-        """A path from the origin that winds as long as the distance."""
+        """A winding path from the origin, as long as the activity's distance."""
         assert self._activity.origin is not None
         lat, lng = self._activity.origin
         step = self._activity.distance_m / (self.size - 1) / METRES_PER_DEGREE
@@ -157,6 +157,6 @@ class Points:
     def _noise(self, name: str) -> list[float]:
         """One number between -1 and 1 for each point."""
         start = int(fraction(self._seed, name, self._activity.id) * _TABLE_SIZE)
-        # The table laid end to end and cut: an index for each point would take far longer.
+        # Repeating the table and slicing it is far faster than an index for each point.
         laid = _NOISE * (self.size // _TABLE_SIZE + 2)
         return list(laid[start : start + self.size])

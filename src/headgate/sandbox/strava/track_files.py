@@ -1,7 +1,7 @@
-"""Reading just enough of an uploaded file to know what activity it holds, or that it holds none.
+"""This module reads just enough of an uploaded file to make an activity of it, or to refuse it.
 
-TCX and GPX are read for their start, duration, distance and sport; of FIT only the header is
-checked, since the rest needs a decoder that a sandbox has no use for.
+It reads start, duration, distance and sport from TCX and GPX. Of FIT it checks only the header,
+since the rest needs a decoder that a sandbox has no other use for.
 """
 
 import gzip
@@ -26,7 +26,7 @@ class MalformedFile(Exception):
 
 
 class Track(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file says about its activity; None where it says nothing."""
+    """What a file says about its activity; a field is None if the file does not say."""
 
     start_s: int | None = None
     elapsed_s: int | None = None
@@ -35,7 +35,7 @@ class Track(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_track(content: bytes, data_type: str) -> Track:
-    """What the file holds; raises MalformedFile."""
+    """Read the track in the file; raises MalformedFile."""
     kind, _, packed = data_type.partition(".")
     if packed:
         content = _unpacked(content)
@@ -94,7 +94,7 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _tag(element: ElementTree.Element) -> str:
-    """The name without its namespace."""
+    """The element's name without its namespace."""
     return element.tag.rpartition("}")[2]
 
 

@@ -1,4 +1,4 @@
-"""The paths about uploads."""
+"""This module serves the paths of Strava's API that create and show uploads."""
 
 from collections.abc import Callable
 
@@ -18,10 +18,10 @@ CREATE_UPLOAD = "/api/v3/uploads"
 
 
 class UploadApi:
-    """Endpoints over the uploads."""
+    """The endpoints for uploads."""
 
     def __init__(self, uploads: Uploads, added: Callable[[], None]) -> None:
-        """Show `uploads`; call `added` once a new one is under way."""
+        """Serve `uploads`; call `added` after each new upload."""
         self._uploads = uploads
         self._added = added
 
@@ -30,7 +30,7 @@ class UploadApi:
         return [post(CREATE_UPLOAD, self.create), get("/api/v3/uploads/{id:int}", self.show)]
 
     async def create(self, request: Request) -> Response:
-        """Take a file; the fields may come in the form or in the query, as clients do both."""
+        """Accept a file; its fields may come in the form or in the query, since clients do both."""
         grant = writer(request)
         form = await read_form(request)
         fields = form.fields
@@ -58,7 +58,7 @@ class UploadApi:
         return json_answer(shown, 201)
 
     async def show(self, request: Request) -> Response:
-        """How an upload is doing; one that failed is a 200 with an error in it."""
+        """Show the state of an upload; a failed upload is a 200 with an error in the body."""
         grant = writer(request)
         upload = self._uploads.find(request.path_params["id"], int(grant.user))
         if upload is None:

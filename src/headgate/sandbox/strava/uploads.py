@@ -1,7 +1,7 @@
-"""Uploads: taken at once, processed a little later by the clock, then an activity or an error.
+"""This module accepts uploads at once, and turns each into an activity or an error a bit later.
 
-A file is a duplicate if the athlete uploaded the same content, or used the same external id, for an
-activity that exists. The error names that activity: a careful client takes it for success.
+A file is a duplicate if the athlete already uploaded the same content, or used the same external
+id, for an activity. The error names that activity, so a careful client treats it as success.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ FAILED = "There was an error processing your activity."
 
 
 class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
-    """What an athlete sends."""
+    """A file as an athlete sends it."""
 
     athlete_id: int
     data_type: str
@@ -38,7 +38,7 @@ class NewUpload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Upload(msgspec.Struct, kw_only=True):
-    """One upload and what became of it."""
+    """One upload and its result."""
 
     id: int
     sent: NewUpload
@@ -48,11 +48,11 @@ class Upload(msgspec.Struct, kw_only=True):
 
     @property
     def file_name(self) -> str:
-        """What Strava calls the file in its errors."""
+        """The file's name in Strava's errors."""
         return self.sent.external_id or f"{self.id}.{self.sent.data_type}"
 
     def shape(self) -> JsonObject:
-        """What the API shows."""
+        """The upload as the API shows it."""
         status = READY if self.activity_id else FAILED if self.error else PROCESSING
         return {
             "id": self.id,
@@ -65,22 +65,22 @@ class Upload(msgspec.Struct, kw_only=True):
 
 
 class Uploads:
-    """Every upload, and the queue of those under way."""
+    """Holds every upload, and the queue of those in progress."""
 
     def __init__(
         self, clock: Clock, *, processing_s: float, create: Callable[[Upload, Track], int]
     ) -> None:
-        """Process for `processing_s`; `create` makes the activity and gives its id."""
+        """Finish an upload after `processing_s`; `create` makes the activity and returns its id."""
         self._clock = clock
         self._processing = timedelta(seconds=processing_s)
         self._create = create
         self._uploads: dict[int, Upload] = {}
-        #: All take equally long, so the first in is the first out.
+        #: Every upload takes equally long, so the first in is the first out.
         self._under_way: deque[Upload] = deque()
         self._activities: dict[tuple[int, str, str], int] = {}
 
     def add(self, sent: NewUpload) -> Upload:
-        """Take a file in."""
+        """Accept a file."""
         upload = Upload(
             id=FIRST_UPLOAD_ID + len(self._uploads),
             sent=sent,
@@ -92,16 +92,16 @@ class Uploads:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another one."""
+        """Whether there is no room for another upload."""
         return len(self._uploads) >= UPLOADS_MAX
 
     def find(self, upload_id: int, athlete_id: int) -> Upload | None:
-        """The upload of that id, if it is this athlete's."""
+        """The upload of that id, if it belongs to this athlete."""
         upload = self._uploads.get(upload_id)
         return upload if upload and upload.sent.athlete_id == athlete_id else None
 
     def process(self) -> None:
-        """Finish what is due by now."""
+        """Finish the uploads that are due by now."""
         now = self._clock.now()
         while self._under_way and self._under_way[0].done_at <= now:
             self._finish(self._under_way.popleft())
@@ -122,7 +122,7 @@ class Uploads:
 
 
 def _identities(sent: NewUpload) -> list[tuple[int, str, str]]:
-    """What makes two uploads the same."""
+    """The keys of an upload; two uploads that share a key are the same."""
     digest = blake2b(sent.content, digest_size=16).hexdigest()
     keys = [(sent.athlete_id, "content", digest)]
     if sent.external_id:

@@ -1,7 +1,7 @@
-"""Push subscriptions: the handshake with a callback, and the delivery of events to it.
+"""This module handles push subscriptions: the handshake with a callback, and sending events to it.
 
 There is one subscription per application. An event is tried three times in all; a callback has two
-seconds to say 200.
+seconds to answer with a 200.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     event: Event
     attempt: int
-    #: None: nobody answered in time.
+    #: None means that nobody answered in time.
     status: int | None
 
 
@@ -56,7 +56,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     created_s: int
 
     def shape(self) -> JsonObject:
-        """What the API shows."""
+        """The subscription as the API shows it."""
         return {
             "id": self.id,
             "resource_state": 2,
@@ -68,10 +68,10 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Webhooks:
-    """The subscriptions, by application, and the events under way."""
+    """Holds the subscriptions by application, and delivers events to them."""
 
     def __init__(self, clock: Clock, background: Background, outbound: Outbound, seed: int) -> None:
-        """Send through `outbound`, on tasks of `background`."""
+        """Send events through `outbound`, in tasks of `background`."""
         self.subscriptions: dict[str, Subscription] = {}
         #: The latest attempts, oldest first.
         self.deliveries: deque[Delivery] = deque(maxlen=DELIVERIES_KEPT)
@@ -84,7 +84,7 @@ class Webhooks:
     async def subscribe(
         self, application_id: str, callback_url: str, verify_token: str
     ) -> Subscription | None:
-        """Ask the callback to prove itself; None if it did not."""
+        """Subscribe a callback that echoes a challenge; None if it does not."""
         self._made += 1
         challenge = token(self._seed, "challenge", self._made)[:16]
         query = urlencode(
@@ -108,7 +108,7 @@ class Webhooks:
         return subscription
 
     def unsubscribe(self, application_id: str, subscription_id: int) -> bool:
-        """Drop the subscription of that id; False if there is none."""
+        """Remove the subscription of that id; False if there is none."""
         subscription = self.subscriptions.get(application_id)
         if subscription is None or subscription.id != subscription_id:
             return False
@@ -142,7 +142,7 @@ class Webhooks:
         try:
             async with asyncio.timeout(ANSWER_S):
                 reply = await self._outbound(method, url, body)
-        except (OSError, ValueError):  # nobody there, too late, or not an address at all
+        except (OSError, ValueError):  # no answer, too late, or not an address at all
             return None, b""
         return reply.status, reply.body
 

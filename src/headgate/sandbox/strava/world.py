@@ -1,4 +1,4 @@
-"""The athletes and their activities: what the sandbox knows, without any HTTP."""
+"""This module holds the athletes and their activities; it knows nothing of HTTP."""
 
 from datetime import datetime
 
@@ -35,11 +35,11 @@ YEAR_END = 2_100
 class NewActivity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An activity to be made at run time."""
 
-    #: None: the first athlete.
+    #: None means the first athlete.
     athlete_id: int | None = None
     name: str | None = None
     sport_type: str = "Run"
-    #: None: it has just ended.
+    #: None means that the activity has just ended.
     start: datetime | None = None
     elapsed_s: int = 1_800
     distance_m: float = 5_000.0
@@ -52,7 +52,7 @@ class NewActivity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     upload_id: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, by the name of the field."""
+        """Refuse impossible values; the error names the field."""
         if not 1 <= self.elapsed_s <= ELAPSED_S_MAX:
             raise InvalidInput("elapsed_s", f"must be between 1 and {ELAPSED_S_MAX}")
         if not 0 <= self.distance_m <= DISTANCE_M_MAX:
@@ -65,7 +65,7 @@ class NewActivity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class World:
-    """Athletes and activities."""
+    """All athletes and their activities."""
 
     def __init__(
         self,
@@ -77,14 +77,14 @@ class World:
         points: int,
         shares: Shares,
     ) -> None:
-        """Draw so many athletes with so many activities each, when they are asked for."""
+        """Offer that many athletes, with that many activities each; all drawn when asked for."""
         if not 1 <= athletes <= ATHLETES_MAX:
             raise InvalidInput("athletes", f"must be between 1 and {ATHLETES_MAX}")
         self.seed = seed
         self.points = points
         self._clock = clock
         self._shares = shares
-        # A whole day, so that equal seeds give equal dates all day long; and yesterday, so that
+        # A midnight, so that equal seeds give equal dates all day long; and yesterday's, so that
         # every drawn activity is over.
         self._newest_s = (self._now_s() // DAY_S - 1) * DAY_S
         self._sizes = [_checked(activities)] * athletes
@@ -92,11 +92,11 @@ class World:
 
     @property
     def athlete_ids(self) -> range:
-        """Everyone there is."""
+        """The ids of all athletes."""
         return range(FIRST_ATHLETE_ID, FIRST_ATHLETE_ID + len(self._sizes))
 
     def add_athlete(self, activities: int) -> Athlete:
-        """One more athlete, with so many activities."""
+        """Add an athlete with that many activities."""
         if len(self._sizes) >= ATHLETES_MAX:
             raise InvalidInput("athletes", f"there are {ATHLETES_MAX} already")
         self._sizes.append(_checked(activities))
@@ -117,7 +117,7 @@ class World:
         return archive
 
     def find(self, activity_id: int) -> Activity | None:
-        """The activity of that id, whoever's it is."""
+        """The activity of that id, of any athlete."""
         athlete_id = FIRST_ATHLETE_ID + (activity_id - FIRST_ACTIVITY_ID) // BLOCK
         if athlete_id not in self.athlete_ids:
             return None
