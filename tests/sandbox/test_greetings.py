@@ -55,7 +55,8 @@ def fetch(url: str, headers: dict[str, str], body: bytes | None) -> tuple[int, s
         connection.request("GET" if body is None else "POST", path, body, headers)
         response = connection.getresponse()
         content = response.read()
-        found = msgspec.json.decode(content) if content.startswith((b"{", b"[")) else None
+        # Anything but JSON is a page, or the body of a fault.
+        found = msgspec.json.decode(content) if content.startswith((b"{", b"[")) else content
         return response.status, response.headers.get("location", ""), found
     finally:
         connection.close()

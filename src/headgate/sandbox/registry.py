@@ -18,7 +18,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     #: How many athletes, users or graphs there are.
     users: int = 1
-    #: How many activities, days, check-ins or pages each of them has.
+    #: How many activities, days, check-ins or pages each of them has, or products a shop has.
     records: int = 700
 
 
@@ -60,12 +60,20 @@ def _price_history(clock: Clock, options: Options) -> "Provider":
     return PriceHistory(clock, seed=options.seed)
 
 
+def _shop(clock: Clock, options: Options) -> "Provider":
+    from headgate.sandbox.shop.sandbox import Shop
+
+    # A shop has visitors and no accounts, so `users` does not apply.
+    return Shop(clock, seed=options.seed, products=options.records)
+
+
 #: A new sandbox needs a line here.
 SANDBOXES: dict[str, Callable[[Clock, Options], "Provider"]] = {
     "foursquare": _foursquare,
     "google-health": _google_health,
     "price-history": _price_history,
     "roam": _roam,
+    "shop": _shop,
     "strava": _strava,
 }
 

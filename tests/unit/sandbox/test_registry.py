@@ -12,6 +12,7 @@ from headgate.sandbox.google_health.sandbox import GoogleHealth
 from headgate.sandbox.price_history.sandbox import PriceHistory
 from headgate.sandbox.registry import Options, build
 from headgate.sandbox.roam.sandbox import Roam
+from headgate.sandbox.shop.sandbox import Shop
 from headgate.sandbox.strava.sandbox import Strava
 
 CLOCK = ManualClock(datetime(2026, 1, 5, tzinfo=UTC))
@@ -32,6 +33,7 @@ def test_users_and_records_mean_what_each_provider_has() -> None:
     foursquare = build("foursquare", CLOCK, options)
     roam = build("roam", CLOCK, options)
     prices = build("price-history", CLOCK, options)
+    shop = build("shop", CLOCK, options)
 
     assert isinstance(google, GoogleHealth)
     assert len(google.world.user_ids) == 3
@@ -40,7 +42,9 @@ def test_users_and_records_mean_what_each_provider_has() -> None:
     assert isinstance(roam, Roam)
     assert [graph.size for graph in roam.graphs.values()] == [12, 12, 12]
     assert isinstance(prices, PriceHistory)
-    assert {sandbox.seed for sandbox in (google, foursquare, roam, prices)} == {9}
+    assert isinstance(shop, Shop)
+    assert shop.catalogue.size == 12
+    assert {sandbox.seed for sandbox in (google, foursquare, roam, prices, shop)} == {9}
 
 
 @pytest.mark.parametrize("name", sorted(registry.SANDBOXES))

@@ -1,0 +1,1 @@
+"""This package emulates a small web shop with HTML pages; `sandbox.Shop` is the app."""
