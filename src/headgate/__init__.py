@@ -51,18 +51,22 @@ from headgate.flow.api_keys import ApiKeys
 from headgate.flow.backfill import BackfillRequest, Backfills
 from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections
+from headgate.flow.drain import DrainResult, DrainScope
 from headgate.flow.explain import explain_item, format_time
 from headgate.flow.items import Items, ItemStats
 from headgate.flow.job_view import JobStatus, JobView
 from headgate.flow.jobs import Jobs
+from headgate.flow.outbox import Outbox, OutboxSettings
 from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Sync
 from headgate.flow.submit import JobRequest
+from headgate.flow.targets import Targets
 from headgate.flow.users import Users
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
 from headgate.model.connection import Connection, ConnectionReason
+from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.forecast import DayCost, Forecast
 from headgate.model.item import Document, Item
 from headgate.model.job import (
@@ -77,8 +81,10 @@ from headgate.model.job import (
     Reprocess,
     Summary,
 )
-from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record
-from headgate.model.states import ConnectionState, DayStatus, ItemState, JobState
+from headgate.model.record import ChunkEvent, ChunkMessage, Coverage, CoverageRow, Record
+from headgate.model.states import ConnectionState, DayStatus, DeliveryState, ItemState, JobState
+from headgate.model.target import Target, Topic
+from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
@@ -99,6 +105,7 @@ from headgate.ports.connector import (
     WriteResult,
 )
 from headgate.ports.items import FetchAttempt, FetchedItems, NewItem, StoredDocument
+from headgate.ports.outbox import DeliveryFilter
 from headgate.ports.store import SubmitResult
 from headgate.ports.transport import Headers, Response, Timeouts, Transport
 from headgate.system import Command, System
@@ -124,6 +131,7 @@ __all__ = [
     "Budgets",
     "Chunk",
     "ChunkEvent",
+    "ChunkMessage",
     "ClientOptions",
     "Clock",
     "Collection",
@@ -141,8 +149,14 @@ __all__ = [
     "DayCost",
     "DayStatus",
     "Deferred",
+    "Delivery",
+    "DeliveryFilter",
+    "DeliveryRetryPolicy",
+    "DeliveryState",
     "Destination",
     "Document",
+    "DrainResult",
+    "DrainScope",
     "Entitlement",
     "EventKind",
     "FastClock",
@@ -183,6 +197,7 @@ __all__ = [
     "LimiterUnreachable",
     "LinkHeader",
     "Malformed",
+    "Message",
     "Mode",
     "NewItem",
     "NextBy",
@@ -191,6 +206,8 @@ __all__ = [
     "NotConnected",
     "NotFound",
     "OAuth2",
+    "Outbox",
+    "OutboxSettings",
     "PageNumber",
     "Permit",
     "PlanRequired",
@@ -223,9 +240,13 @@ __all__ = [
     "Sync",
     "System",
     "SystemClock",
+    "Target",
+    "TargetStop",
+    "Targets",
     "Terminal",
     "Throttled",
     "Timeouts",
+    "Topic",
     "Transient",
     "Transport",
     "UnknownSync",

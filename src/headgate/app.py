@@ -20,6 +20,7 @@ from headgate.backends import (
     open_database,
     open_limiter,
     open_signal,
+    open_target_transport,
     open_transport,
     open_vault,
     vault_from,
@@ -33,19 +34,23 @@ from headgate.flow.backfill import Backfills
 from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
+from headgate.flow.drain import Drainer
 from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.items import Items
 from headgate.flow.jobs import Jobs
 from headgate.flow.measurements import Measurements
+from headgate.flow.outbox import Outbox
 from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Registry, Sync
 from headgate.flow.rekey import Progress, RekeyResult, rekey
 from headgate.flow.runtime import Runtime
+from headgate.flow.targets import Targets
 from headgate.flow.users import Users
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.job import Lane
+from headgate.model.target import Target, Topic
 from headgate.model.worker import Worker
 from headgate.policy.entitlement import Entitlement
 from headgate.ports.auth import AuthContext, Vault
@@ -74,6 +79,8 @@ class App:
         *,
         systems: Iterable[System] = (),
         syncs: Iterable[Sync] = (),
+        topics: Iterable[Topic] = (),
+        targets: Iterable[Target] = (),
         worker: WorkerSettings | None = None,
         redis: str | None = None,
         entitlement: Entitlement | None = None,
@@ -85,7 +92,8 @@ class App:
     ) -> None:
         """Use the database at that address: `sqlite:///file.db` or `postgresql://…`.
 
-        `systems` bring syncs, tables, routes and commands; `syncs` are further syncs, of no system.
+        `systems` bring syncs, tables, routes and commands; `syncs`, `topics` and `targets` are
+        further ones, of no system.
         Budgets are counted in the database, or in the Redis at the address `redis`. `entitlement`
         decides what a user's plan includes, such as `headgate.paid_history`. `vault` encrypts the
         credentials of users; by default the keys in the settings do. A test or a simulation passes
@@ -95,6 +103,8 @@ class App:
         from headgate.store.sql.connect_attempts import SqlConnectAttempts
         from headgate.store.sql.connections import SqlConnections
         from headgate.store.sql.item_store import SqlItems
+        from headgate.store.sql.outbox import SqlOutbox
+        from headgate.store.sql.outbox_writer import SqlOutboxWriter
         from headgate.store.sql.store import SqlStore
 
         self.clock = clock or SystemClock()
@@ -116,18 +126,32 @@ class App:
         self._attempts = SqlConnectAttempts(self._database)
         self._api_keys = SqlApiKeys(self._database)
         self._limiter = open_limiter(self._database, redis, self.clock, self._ids)
+        self._outbox_store = SqlOutbox(self._database, self.clock)
+        self._targets = _build_targets(self.systems.values(), topics, targets)
         #: Why the application cannot be opened, if it cannot.
         self._unready: InvalidInput | None = None
-        #: The transport, if this object opened it and has to close it.
-        self._own_transport: Transport | None = None
+        #: The transports that this object opened and has to close.
+        self._own_transports: list[Transport] = []
+        sending = transport
         try:
             vault = vault or open_vault(registry)
-            transport = transport or self._open_transport(registry)
+            transport = transport or self._own(open_transport(registry))
+            sending = sending or self._own(open_target_transport(self._targets))
         except InvalidInput as error:
             self._unready = error
         #: What this process has measured of its own work.
         self.measurements = Measurements(registry)
-        self._runtime = self._build_runtime(signal, vault, transport, entitlement)
+        drainer = None if sending is None or not len(self._targets) else self._drainer(sending)
+        self._runtime = self._build_runtime(signal, vault, transport, entitlement, drainer)
+        #: Messages to other systems, enqueued in an application's own transactions.
+        self.outbox = Outbox(
+            store=self._outbox_store,
+            writer=SqlOutboxWriter(self.clock),
+            targets=self._targets,
+            signal=self._runtime.signal,
+            ids=self._ids,
+            drainer=drainer,
+        )
 
     def _build_runtime(
         self,
@@ -135,6 +159,7 @@ class App:
         vault: Vault | None,
         transport: Transport | None,
         entitlement: Entitlement | None,
+        drainer: Drainer | None,
     ) -> Runtime:
         return Runtime(
             store=self._store,
@@ -145,6 +170,8 @@ class App:
             registry=self.registry,
             gates=BudgetGate(self._limiter, MemoryLimiter(self.clock), self.clock, self._ids),
             fetching=self._item_fetcher(),
+            targets=self._targets,
+            drainer=drainer,
             measurements=self.measurements,
             transport=transport,
             credentials=self._credentials(vault, transport),
@@ -161,9 +188,25 @@ class App:
             measurements=self.measurements,
         )
 
-    def _open_transport(self, registry: Registry) -> Transport | None:
-        self._own_transport = open_transport(registry)
-        return self._own_transport
+    def _drainer(self, transport: Transport) -> Drainer:
+        from headgate.connectors.http_sender import HttpSender
+
+        return Drainer(
+            store=self._outbox_store,
+            sender=HttpSender(transport, self.clock),
+            targets=self._targets,
+            clock=self.clock,
+            rng=self.rng,
+            worker=self.name,
+            lease=timedelta(seconds=self._worker_settings.lease_s),
+            retry=self._worker_settings.outbox.retry,
+            measurements=self.measurements,
+        )
+
+    def _own(self, transport: Transport | None) -> Transport | None:
+        if transport is not None:
+            self._own_transports.append(transport)
+        return transport
 
     def _credentials(self, vault: Vault | None, transport: Transport | None) -> Credentials | None:
         if vault is None or transport is None:
@@ -212,8 +255,8 @@ class App:
         await self._runtime.signal.stop()
         if self._runtime.credentials is not None:
             await self._runtime.credentials.close()
-        if self._own_transport is not None:
-            await self._own_transport.close()
+        for transport in self._own_transports:
+            await transport.close()
         await self._limiter.close()
         await self._database.close()
 
@@ -301,7 +344,9 @@ class App:
         The operation may run again after a failure, and on SQLite it shares its commit with
         others, so it must do nothing but talk to the database.
         """
-        return await self._database.write(operation)
+        written = await self._database.write(operation)
+        await self.outbox.announce()
+        return written
 
     async def erase_from_systems(self, user_id: str) -> None:
         """Let every system erase a user from its own tables; safe to repeat."""
@@ -334,10 +379,9 @@ def _configure_systems(systems: Iterable[System]) -> Mapping[str, System]:
     for each in systems:
         if each.name in by_name:
             raise InvalidInput("systems", f"two systems are called {each.name!r}")
-        if isinstance(each.syncs, str):
-            each = each.with_settings(public_url=load_settings().site_url)
-        elif each.settings is not None and each.configuration is None:
-            each = each.with_settings()
+        if not each.is_configured:
+            needs_url = isinstance(each.syncs, str)
+            each = each.with_settings(public_url=load_settings().site_url if needs_url else "")
         by_name[each.name] = each
     return by_name
 
@@ -349,3 +393,14 @@ def _build_registry(systems: Iterable[System], syncs: Iterable[Sync]) -> Registr
         declared += system.syncs
         collections += system.collections
     return Registry(declared, collections)
+
+
+def _build_targets(
+    systems: Iterable[System], topics: Iterable[Topic], targets: Iterable[Target]
+) -> Targets:
+    declared, places = list(topics), list(targets)
+    for system in systems:
+        assert not isinstance(system.topics, str) and not isinstance(system.targets, str)
+        declared += system.topics
+        places += system.targets
+    return Targets(declared, places)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import Ids
-from headgate.connectors.addresses import HTTPS_PORT, AddressRules
+from headgate.connectors.addresses import HTTPS_PORT, LOOPBACK, AddressRules, is_loopback
+from headgate.connectors.urls import origin_of
 from headgate.flow.registry import Registry
+from headgate.flow.targets import Targets
 from headgate.ports.auth import Vault
 from headgate.ports.connector import Provider
 from headgate.ports.limiter import Limiter
@@ -87,6 +89,24 @@ def open_transport(registry: Registry) -> Transport | None:
     ports = frozenset(port for each in providers for port in each.ports)
     rules = AddressRules(private=load_settings().networks(), ports=ports | {HTTPS_PORT})
     with needs_extra("syncs", "http"):
+        from headgate.connectors.aiohttp_transport import AiohttpTransport
+    return AiohttpTransport(rules)
+
+
+def open_target_transport(targets: Targets) -> Transport | None:
+    """Return a transport over the network to the targets, if there are any.
+
+    An operator configures targets, so one on this machine may be called without further ado.
+    """
+    if not len(targets):
+        return None
+    origins = [origin_of(each.url) for each in targets]
+    local = LOOPBACK if any(is_loopback(each.host) for each in origins) else ()
+    rules = AddressRules(
+        private=(*load_settings().networks(), *local),
+        ports=frozenset(each.port for each in origins) | {HTTPS_PORT},
+    )
+    with needs_extra("targets", "http"):
         from headgate.connectors.aiohttp_transport import AiohttpTransport
     return AiohttpTransport(rules)
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -22,12 +22,50 @@ from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
 from headgate.connectors.addresses import Network, parse_networks
 from headgate.connectors.keys import KeyRing
+from headgate.connectors.private_files import read_api_key
+from headgate.flow.outbox import BATCH_MAX, OutboxSettings
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import HOT_AND_COLD, WorkerSettings
 from headgate.model.job import Lane
+from headgate.model.target import CONCURRENCY, CONCURRENCY_MAX, Target, is_protected
+from headgate.policy.deliveries import BACKOFF_S_MAX, DeliveryRetryPolicy
 
 _HOT, _COLD = HOT_AND_COLD[Lane.HOT], HOT_AND_COLD[Lane.COLD]
 _WORKER = WorkerSettings()
+_OUTBOX = _WORKER.outbox
+
+
+class TargetSettings(BaseModel):
+    """A target in the settings: its URL and its key are one thing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str
+    #: The key itself, or a file that only its owner can read.
+    key: SecretStr | None = None
+    key_file: Path | None = None
+    #: By default a target called production is protected.
+    protected: bool | None = None
+    concurrency: int = Field(default=CONCURRENCY, ge=1, le=CONCURRENCY_MAX)
+    key_header: str = "x-api-key"
+
+    def target(self, name: str) -> Target:
+        """Return the target of that name; raises InvalidInput if it cannot work."""
+        if (self.key is None) == (self.key_file is None):
+            raise InvalidInput(f"targets.{name}", "set either key or key_file")
+        key = (
+            read_api_key(f"targets.{name}.key_file", self.key_file)
+            if self.key_file is not None
+            else Secret((self.key or SecretStr("")).get_secret_value())
+        )
+        return Target(
+            name=name,
+            url=self.url,
+            key=key,
+            protected=is_protected(name) if self.protected is None else self.protected,
+            concurrency=self.concurrency,
+            key_header=self.key_header,
+        )
 
 
 class Settings(BaseSettings):
@@ -71,6 +109,16 @@ class Settings(BaseSettings):
     lease_s: float = Field(default=_WORKER.lease_s, gt=0)
     grace_s: float = Field(default=_WORKER.grace_s, ge=0)
     keep_events_days: float = Field(default=_WORKER.keep_events.days, gt=0)
+    #: Where messages go, by name; see docs/how-to/outbox.md.
+    targets: dict[str, TargetSettings] = {}
+    #: How often the outbox is looked at without a signal, and how much is claimed at once.
+    outbox_interval_s: float = Field(default=_OUTBOX.interval_s, gt=0)
+    outbox_batch_limit: int = Field(default=_OUTBOX.batch_limit, ge=1, le=BATCH_MAX)
+    #: A failed delivery is sent again after `min(2^attempts * base, max)`.
+    outbox_backoff_s: float = Field(default=_OUTBOX.retry.base_s, gt=0, le=BACKOFF_S_MAX)
+    outbox_backoff_s_max: float = Field(default=_OUTBOX.retry.max_s, gt=0, le=BACKOFF_S_MAX)
+    #: How long a message is kept that every target has accepted.
+    keep_sent_days: float = Field(default=_OUTBOX.keep_sent.days, gt=0)
 
     def worker(self) -> WorkerSettings:
         """Return the settings of a worker."""
@@ -82,7 +130,19 @@ class Settings(BaseSettings):
             lease_s=self.lease_s,
             grace_s=self.grace_s,
             keep_events=timedelta(days=self.keep_events_days),
+            outbox=OutboxSettings(
+                interval_s=self.outbox_interval_s,
+                batch_limit=self.outbox_batch_limit,
+                retry=DeliveryRetryPolicy(
+                    base_s=self.outbox_backoff_s, max_s=self.outbox_backoff_s_max
+                ),
+                keep_sent=timedelta(days=self.keep_sent_days),
+            ),
         )
+
+    def target_list(self) -> Sequence[Target]:
+        """Return the targets; raises InvalidInput if one is not valid or its key cannot be read."""
+        return [each.target(name) for name, each in self.targets.items()]
 
     def key_ring(self) -> KeyRing:
         """Return the encryption keys; raises InvalidInput if they are missing or not valid."""

@@ -13,6 +13,7 @@ import msgspec
 from headgate.base.errors import InvalidInput
 from headgate.base.lazy import load
 from headgate.flow.registry import Collection, Sync
+from headgate.model.target import Target, Topic
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 #: The name is part of the names of the system's tables.
@@ -40,6 +41,10 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     syncs: Sequence[Sync] | str = ()
     #: Collections of items besides those that its syncs declare.
     collections: Sequence[Collection] = ()
+    #: What its messages are about, and where they go; each, or the address of a function
+    #: `(settings) -> Sequence`.
+    topics: Sequence[Topic] | str = ()
+    targets: Sequence[Target] | str = ()
     #: The address of the `MetaData` of its tables; the migrations are next to that module.
     tables: str | None = None
     #: The address of an `APIRouter`; see `headgate.toolkit.api`.
@@ -83,7 +88,12 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     def with_syncs(self, syncs: Sequence[Sync], configuration: Any = None) -> "System":
         """The same with syncs that are made elsewhere: no settings are read for it."""
         return msgspec.structs.replace(
-            self, syncs=tuple(syncs), settings=None, configuration=configuration
+            self,
+            syncs=tuple(syncs),
+            topics=() if isinstance(self.topics, str) else self.topics,
+            targets=() if isinstance(self.targets, str) else self.targets,
+            settings=None,
+            configuration=configuration,
         )
 
     def with_settings(self, configuration: Any = None, *, public_url: str = "") -> "System":
@@ -99,7 +109,26 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
         syncs = self.syncs
         if isinstance(syncs, str):
             syncs = load(syncs, field=f"{self.name}.syncs")(configuration, public_url)
-        return msgspec.structs.replace(self, syncs=tuple(syncs), configuration=configuration)
+        return msgspec.structs.replace(
+            self,
+            syncs=tuple(syncs),
+            topics=self._resolve("topics", configuration),
+            targets=self._resolve("targets", configuration),
+            configuration=configuration,
+        )
+
+    def _resolve(self, field: str, configuration: Any) -> tuple[Any, ...]:
+        given = getattr(self, field)
+        if isinstance(given, str):
+            given = load(given, field=f"{self.name}.{field}")(configuration)
+        return tuple(given)
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether nothing is left to be made from its settings."""
+        made = (self.syncs, self.topics, self.targets)
+        has_settings = self.settings is None or self.configuration is not None
+        return has_settings and not any(isinstance(each, str) for each in made)
 
 
 def load_settings(system: System) -> Any:

@@ -34,7 +34,16 @@ def from_json(text: str | bytes) -> Json:
 
 def content_hash(value: Json) -> str:
     """A 128-bit hash of the canonical JSON, the same for equal content."""
-    return blake2b(_encoder.encode(value), digest_size=16).hexdigest()
+    return _hash(_encoder.encode(value))
+
+
+def hash_text(text: str) -> str:
+    """A 128-bit hash of a text."""
+    return _hash(text.encode())
+
+
+def _hash(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 def json_problem(value: Json, *, bytes_max: int) -> str | None:

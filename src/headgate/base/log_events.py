@@ -18,8 +18,20 @@ class LogEvent(StrEnum):
     ITEMS_NOT_RETURNED = "items_not_returned"
     #: Other workers have them by now: this one was too slow to extend its leases.
     CLAIMS_LOST = "claims_lost"
+    CLAIMS_NOT_EXTENDED = "claims_not_extended"
     SLICE_FAILED = "slice_failed"
     PROVIDER_RECOVERED = "provider_recovered"
+
+    # The outbox.
+    #: A drain, whoever asked for it, began or ended.
+    DRAIN_BEGAN = "drain_began"
+    DRAIN_ENDED = "drain_ended"
+    #: A delivery was not accepted; its state says what happens next.
+    NOT_DELIVERED = "not_delivered"
+    DELIVERIES_NOT_RELEASED = "deliveries_not_released"
+    #: Nothing more is sent to the target until its URL or its key is corrected.
+    TARGET_STOPPED = "target_stopped"
+    TARGET_RESUMED = "target_resumed"
 
     # The worker process.
     #: What was due was put right: leases that had run out, cool-downs that were over.

@@ -59,6 +59,20 @@ _DENIED_6 = {
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
+#: The networks of this machine itself.
+LOOPBACK: tuple[Network, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a URL's host is this machine, by its usual name or by its address."""
+    if host == "localhost":
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return any(address in network for network in LOOPBACK)
+
 
 def _table(denied: dict[str, str]) -> list[tuple[Network, str]]:
     return [(ip_network(network), what) for network, what in denied.items()]

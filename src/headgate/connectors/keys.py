@@ -6,7 +6,6 @@ keys decrypt what was written before, until `headgate keys rotate` has run.
 
 import binascii
 import re
-import stat
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -16,6 +15,7 @@ from random import Random
 
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
+from headgate.connectors.private_files import read_private_file
 
 #: The length of an AES-256 key.
 KEY_BYTES = 32
@@ -97,19 +97,7 @@ def new_entry(rng: Random, now: datetime, key_id: str | None = None) -> tuple[st
 
 def read_key_file(path: Path) -> Secret:
     """Return the content of a key file; refuse one that others can read."""
-    try:
-        with path.open("rb") as file:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            if mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise InvalidInput(
-                    "key_file", f"{path} can be read by others ({mode:04o}): chmod 600 {path}"
-                )
-            return Secret(file.read(FILE_BYTES_MAX).decode("ascii"))
-    except OSError as error:
-        problem = f"{path} cannot be read: {error.strerror}; {_HOW} --file {path}"
-        raise InvalidInput("key_file", problem) from None
-    except UnicodeDecodeError:
-        raise InvalidInput("key_file", f"{path} has no id:base64 lines; {_HOW}") from None
+    return read_private_file("key_file", path, hint=f"; {_HOW} --file {path}")
 
 
 def _entries(text: str) -> Iterable[str]:

@@ -1,6 +1,6 @@
 """Building of the change that commits a chunk. It is pure, so that it is easy to test."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 import msgspec
@@ -14,6 +14,7 @@ from headgate.model.record import Coverage
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import day_after, history_progress
 from headgate.ports.connector import Chunk, WriteResult
+from headgate.ports.outbox import NewMessage
 from headgate.ports.store import ChunkWork
 
 #: The longest text about the records that a destination refused.
@@ -21,11 +22,17 @@ REFUSED_LENGTH_MAX = 500
 
 
 def commit_chunk(
-    job: Job, chunk: Chunk, written: WriteResult | None = None, *, slice_over: bool
+    job: Job,
+    chunk: Chunk,
+    written: WriteResult | None = None,
+    *,
+    slice_over: bool,
+    messages: Sequence[NewMessage] = (),
 ) -> tuple[JobChange, ChunkWork]:
     """The change of the job after `chunk`, and the work to store with it.
 
     `written` is the destination's result; without a destination the records are stored here.
+    `messages` are the chunk's, ready to be enqueued.
     """
     day = job.cursor_date
     summary = _add_counts(job.summary, chunk, written)
@@ -52,7 +59,12 @@ def commit_chunk(
     if written is not None and written.refused:
         data["refused"] = len(written.refused)
     kept_here = chunk.records if written is None else written.receipts
-    work = ChunkWork(records=(*kept_here, *chunk.kept), coverage=coverage, events=chunk.events)
+    work = ChunkWork(
+        records=(*kept_here, *chunk.kept),
+        coverage=coverage,
+        events=chunk.events,
+        messages=messages,
+    )
     if done:
         return change.succeed(job, result, data), work
     if chunk.error is not None:

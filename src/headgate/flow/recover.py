@@ -1,27 +1,20 @@
 """Recovery: rescues rows of lost workers, ends late cancels, and thaws jobs after a cool-down."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from headgate.flow.claims import ActiveClaims, LeasedWork
 from headgate.flow.fetch_item import NO_COLLECTIONS, Collections, ItemFetcher
+from headgate.flow.rescue import BATCH_MAX, rescue_expired, settle_in_rounds
 from headgate.flow.runtime import Runtime
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.item import Item, ItemChange
 from headgate.model.job import Job, Lane, Reason
-from headgate.model.lease import AnyChange, Row
 from headgate.model.states import ITEM, JOB
 from headgate.policy import items as item_policy
 from headgate.policy import retry
 from headgate.ports.items import ItemStore
-from headgate.ports.leases import Leases
 from headgate.ports.signal import lane_topic
-
-#: The most rows in one transaction.
-BATCH_MAX = 200
-#: The most rounds in one sweep; then other work gets a turn.
-ROUNDS_MAX = 50
 
 
 def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
@@ -30,7 +23,8 @@ def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
     async def sweep_jobs() -> int:
         return await rescue_jobs(rt) + await thaw_paused(rt)
 
-    return (LeasedWork(jobs, sweep_jobs), item_work(rt.fetching), *rt.leased)
+    deliveries = [] if rt.drainer is None else [LeasedWork(rt.drainer.claims, rt.drainer.rescue)]
+    return (LeasedWork(jobs, sweep_jobs), item_work(rt.fetching), *deliveries, *rt.leased)
 
 
 def item_work(fetching: ItemFetcher) -> LeasedWork:
@@ -54,29 +48,6 @@ async def rescue_items(items: ItemStore, collections: Collections = NO_COLLECTIO
     return await rescue_expired(items, rescue)
 
 
-async def rescue_expired(
-    leases: Leases[Row, AnyChange, Any], rescue: Callable[[Row], AnyChange]
-) -> int:
-    """Rescue rows of lost workers with the change that `rescue` makes; returns how many."""
-    return await _settle_in_rounds(leases, lambda: leases.list_expired(limit=BATCH_MAX), rescue)
-
-
-async def _settle_in_rounds(
-    leases: Leases[Row, AnyChange, Any],
-    find_rows: Callable[[], Awaitable[Sequence[Row]]],
-    make_change: Callable[[Row], AnyChange],
-) -> int:
-    total = 0
-    for _ in range(ROUNDS_MAX):
-        found = await find_rows()
-        if found:
-            changed = await leases.settle_many([(make_change(row), None) for row in found])
-            total += sum(row is not None for row in changed)
-        if len(found) < BATCH_MAX:
-            break
-    return total
-
-
 # ---- jobs --------------------------------------------------------------------------------------
 
 
@@ -89,7 +60,7 @@ async def rescue_jobs(rt: Runtime) -> int:
 
 async def thaw_paused(rt: Runtime) -> int:
     """Thaw the jobs whose cool-down is over; returns how many."""
-    thawed = await _settle_in_rounds(
+    thawed = await settle_in_rounds(
         rt.store,
         lambda: rt.store.list_thawable(limit=BATCH_MAX),
         lambda job: change.thaw(job, probe=job.reason is Reason.BREAKER),

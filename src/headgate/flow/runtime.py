@@ -9,10 +9,12 @@ from headgate.base.clock import Clock
 from headgate.base.ids import Ids
 from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
+from headgate.flow.drain import Drainer
 from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry
+from headgate.flow.targets import Targets
 from headgate.policy.entitlement import Entitlement
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
@@ -32,7 +34,11 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     fetching: ItemFetcher
     #: The measurements of this process; the default knows no sync, and so measures none.
     measurements: Measurements = msgspec.field(default_factory=Measurements)
-    #: Leased types besides jobs and items.
+    #: The topics and targets of messages.
+    targets: Targets = msgspec.field(default_factory=Targets)
+    #: Sends the deliveries of the outbox; None if no target is configured.
+    drainer: Drainer | None = None
+    #: Leased types besides jobs, items and deliveries.
     leased: Sequence[LeasedWork] = ()
     #: The HTTP transport and the credentials of connections; None if no source has an API.
     transport: Transport | None = None

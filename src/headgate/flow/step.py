@@ -18,6 +18,7 @@ from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
 from headgate.flow.deliver import deliver, open_destination
 from headgate.flow.extract import extract
 from headgate.flow.measurements import ChunkOutcome, outcome_of
+from headgate.flow.messages import chunk_messages
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.settle import settle_surely
@@ -26,7 +27,7 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JobState
 from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
-from headgate.ports.signal import SWEEP
+from headgate.ports.signal import OUTBOX, SWEEP
 from headgate.ports.store import ChunkWork
 
 #: The most jobs of a recovered provider that one probe resumes; the next probe resumes more.
@@ -119,12 +120,14 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
             if destination is not None:
                 provider = destination.destination.name
                 written = await deliver(rt, job, chunk, destination)
+            messages = chunk_messages(rt.targets, rt.ids, job, chunk.messages)
     except Interrupted as interrupted:
         return _handle_interrupt(rt, sync, job, interrupted.reason, provider)
     except Exception as error:
         return _handle_error(rt, sync, job, error)
     slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
-    return Outcome(*commit_chunk(job, chunk, written, slice_over=slice_over), chunk.error)
+    made, work = commit_chunk(job, chunk, written, messages=messages, slice_over=slice_over)
+    return Outcome(made, work, chunk.error)
 
 
 def _handle_interrupt(
@@ -182,6 +185,8 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     if after is not None:
         _measure(rt, after)
+        if outcome.work is not None and outcome.work.messages:
+            await rt.signal.announce(OUTBOX)
     return SettleResult(outcome.change, after)
 
 

@@ -18,8 +18,10 @@ from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.claims import ActiveClaims
+from headgate.flow.outbox import OutboxSettings
 from headgate.flow.recover import leased_work
 from headgate.flow.runtime import Runtime
+from headgate.loops.drainer import target_workers
 from headgate.loops.heartbeat import Heartbeat, Presence
 from headgate.loops.lanes import LaneSize, LaneWorkers
 from headgate.loops.sweeper import Sweeper
@@ -49,6 +51,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: How long running chunks have to finish after the first signal to stop.
     grace_s: float = 20.0
     keep_events: timedelta = timedelta(days=30)
+    outbox: OutboxSettings = OutboxSettings()
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work, naming the field."""
@@ -89,13 +92,22 @@ class Supervisor:
             LaneWorkers(rt, lane, size, self._jobs, worker=worker)
             for lane, size in settings.lanes.items()
         ]
-        self._sweeper = Sweeper(rt, leased, lease_s=lease_s, keep_events=settings.keep_events)
+        self._senders = (
+            [] if rt.drainer is None else target_workers(rt, rt.drainer, settings.outbox)
+        )
+        self._sweeper = Sweeper(
+            rt,
+            leased,
+            lease_s=lease_s,
+            keep_events=settings.keep_events,
+            keep_sent=settings.outbox.keep_sent,
+        )
         self._stop_requested = asyncio.Event()
         self._stop_now = asyncio.Event()
 
     async def start(self) -> None:
         """Start all services."""
-        for service in (self._heartbeat, self._sweeper, *self._lanes):
+        for service in (self._heartbeat, self._sweeper, *self._lanes, *self._senders):
             await service.start()
 
     def request_stop(self) -> None:
@@ -149,7 +161,11 @@ class Supervisor:
 
     async def _wait_for_slices(self, seconds: float) -> bool:
         """Wait for the slices to end, or for a second stop; whether all have ended."""
-        joined = asyncio.ensure_future(asyncio.gather(*(lane.join() for lane in self._lanes)))
+        joined = asyncio.ensure_future(
+            asyncio.gather(
+                *(lane.join() for lane in self._lanes), *(each.stop() for each in self._senders)
+            )
+        )
         stop_now = asyncio.ensure_future(self._stop_now.wait())
         try:
             await asyncio.wait(

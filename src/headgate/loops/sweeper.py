@@ -23,6 +23,7 @@ SWEEP_LEASES = 2 / 3
 SWEEP_S_MIN = 0.1
 PRUNE_EVERY_S = 3600.0
 PRUNE_MAX = 5000
+PURGE_MAX = 500
 
 _log = get_logger(__name__)
 
@@ -39,13 +40,19 @@ class Sweeper(Service):
         *,
         lease_s: float,
         keep_events: timedelta,
+        keep_sent: timedelta,
     ) -> None:
-        """Sweep `leased`, whose leases last `lease_s`; delete events older than `keep_events`."""
+        """Sweep `leased`, whose leases last `lease_s`.
+
+        Events older than `keep_events` are deleted, and messages that all targets accepted so long
+        ago as `keep_sent`.
+        """
         super().__init__(rt.clock)
         self._leased = leased
         self._sweep_s_max = lease_s * SWEEP_LEASES
         self._rt = rt
         self._keep_events = keep_events
+        self._keep_sent = keep_sent
         self._prune_at = rt.clock.monotonic()
         # A cancel sets a deadline and a recovered provider resumes jobs: both are due soon.
         for topic in (CONTROL, SWEEP):
@@ -62,7 +69,7 @@ class Sweeper(Service):
         return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN if known_s else self._sweep_s_max
 
     async def _prune(self) -> bool:
-        """Delete a batch of old events and of items of removed connections, if it is time.
+        """Delete a batch of old events, sent messages and items of removed connections, if due.
 
         Returns False if there are more.
         """
@@ -70,11 +77,18 @@ class Sweeper(Service):
             return True
         pruned = await self._rt.store.prune_events(older_than=self._keep_events, limit=PRUNE_MAX)
         forgotten = await self._rt.fetching.items.forget_removed(limit=FORGET_MAX)
-        if pruned == PRUNE_MAX or forgotten:
+        purged = await self._purge_sent()
+        if pruned == PRUNE_MAX or forgotten or purged:
             return False
         await self._rt.store.prune_workers()
         self._prune_at = self._rt.clock.monotonic() + PRUNE_EVERY_S
         return True
+
+    async def _purge_sent(self) -> int:
+        if self._rt.drainer is None:
+            return 0
+        store = self._rt.drainer.store
+        return await store.purge_sent(older_than=self._keep_sent, limit=PURGE_MAX)
 
 
 async def sweep_due(leased: LeasedWork) -> float | None:

@@ -1,10 +1,11 @@
-"""The contents of a chunk: records, events of the source, and the coverage of a day."""
+"""The contents of a chunk: records, events, messages, and the coverage of a day."""
 
+from collections.abc import Sequence
 from datetime import date, datetime
 
 import msgspec
 
-from headgate.base.encoding import JsonObject
+from headgate.base.encoding import Json, JsonObject
 from headgate.model.states import DayStatus
 
 
@@ -25,6 +26,17 @@ class ChunkEvent(msgspec.Struct, frozen=True):
     #: In lower snake case, such as `batch_complete`, and not one of the engine's own (EventKind).
     kind: str
     data: JsonObject = {}
+
+
+class ChunkMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that the source enqueues with a chunk; see `Outbox.enqueue`."""
+
+    topic: str
+    payload: Json
+    #: By default the job, the chunk's number and the message's place in it.
+    key: str | None = None
+    #: The names of its targets; None: those of the topic.
+    targets: Sequence[str] | None = None
 
 
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The state machines of jobs, connections and items.
+"""The state machines of jobs, connections, items and deliveries.
 
 The diagrams in the docs, the CHECK constraints in the database and the property tests are derived
 from these tables. No other module lists states or says which state may follow which.
@@ -50,6 +50,16 @@ class ItemState(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+class DeliveryState(StrEnum):
+    """The state of a delivery: one message on its way to one target."""
+
+    PENDING = "pending"
+    SENDING = "sending"
+    SENT = "sent"
+    FAILED = "failed"
+    DEAD = "dead"
+
+
 class JobEdge(StrEnum):
     """The names of a job's transitions."""
 
@@ -89,6 +99,18 @@ class ItemEdge(StrEnum):
     RESCUE = "rescue"
     APPEAR = "appear"
     RESET = "reset"
+
+
+class DeliveryEdge(StrEnum):
+    """The names of a delivery's transitions."""
+
+    CLAIM = "claim"
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    REJECT = "reject"
+    RELEASE = "release"
+    RESCUE = "rescue"
+    RETRY = "retry"
 
 
 State = TypeVar("State", bound=StrEnum)
@@ -240,8 +262,40 @@ ITEM = Machine(
     ),
 )
 
+_DUE, _SEND = DeliveryState.PENDING, DeliveryState.SENDING
+
+DELIVERY = Machine(
+    name="delivery",
+    states=DeliveryState,
+    begins="enqueue",
+    initial=_DUE,
+    active=(_DUE, _SEND, DeliveryState.FAILED),
+    claimed=(_SEND,),
+    edges=(
+        Edge(
+            DeliveryEdge.CLAIM, (_DUE, DeliveryState.FAILED), _SEND, "a worker takes it; it is due"
+        ),
+        Edge(DeliveryEdge.SUCCEED, (_SEND,), DeliveryState.SENT, "the target has accepted it"),
+        Edge(
+            DeliveryEdge.FAIL,
+            (_SEND,),
+            DeliveryState.FAILED,
+            "the target did not accept it this time; it is sent again",
+        ),
+        Edge(DeliveryEdge.REJECT, (_SEND,), DeliveryState.DEAD, "the target can never accept it"),
+        Edge(DeliveryEdge.RELEASE, (_SEND,), _DUE, "given back unsent; the target has stopped"),
+        Edge(DeliveryEdge.RESCUE, (_SEND,), _DUE, "its worker was lost"),
+        Edge(
+            DeliveryEdge.RETRY,
+            (DeliveryState.FAILED, DeliveryState.DEAD),
+            _DUE,
+            "an operator sends it again",
+        ),
+    ),
+)
+
 #: Any, because each machine has its own type of states.
-MACHINES: tuple[Machine[Any, Any], ...] = (JOB, CONNECTION, ITEM)
+MACHINES: tuple[Machine[Any, Any], ...] = (JOB, CONNECTION, ITEM, DELIVERY)
 
 
 def words(states: Iterable[StrEnum]) -> tuple[str, ...]:

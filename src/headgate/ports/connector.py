@@ -18,7 +18,7 @@ from headgate.base.errors import RateLimited, SourceError, Terminal
 from headgate.model.budget import Budget
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode, Progress
-from headgate.model.record import ITEMS_FAILED, ChunkEvent, Record
+from headgate.model.record import ITEMS_FAILED, ChunkEvent, ChunkMessage, Record
 from headgate.ports.auth import Auth, TokenPlacement
 from headgate.ports.items import FetchedItems, NewItem, RegisterResult
 from headgate.ports.transport import Response, Transport
@@ -279,6 +279,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     records: Sequence[Record] = ()
     #: Records that stay in Headgate's database, even if the others go to a destination.
     kept: Sequence[Record] = ()
+    #: Messages to enqueue in the outbox, in the transaction that commits the chunk.
+    messages: Sequence[ChunkMessage] = ()
     #: The source's own events, written before the engine's event for the chunk.
     events: Sequence[ChunkEvent] = ()
     #: The source's own counts, which are added up over the job's life.

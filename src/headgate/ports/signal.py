@@ -13,6 +13,9 @@ CONTROL = "control"
 #: A provider has recovered: the sweeper has jobs to resume.
 SWEEP = "sweep"
 
+#: A message was enqueued, or a target goes on: there may be deliveries to send.
+OUTBOX = "outbox"
+
 
 def lane_topic(lane: Lane) -> str:
     """The topic that announces work for `lane`."""

@@ -16,6 +16,7 @@ from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record, Sto
 from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
+from headgate.ports.outbox import NewMessage
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +58,13 @@ class JobClaimResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChunkWork(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """The records, coverage and events of a chunk, stored with the change that ends it."""
+    """What a chunk brings: records, coverage, events, messages; stored with the job's change."""
 
     records: Sequence[Record] = ()
     coverage: Coverage | None = None
     #: Written in this order, before the event of the change.
     events: Sequence[ChunkEvent] = ()
+    messages: Sequence[NewMessage] = ()
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,8 @@ from headgate.model.change import JOBS, JobChange, LockedJob, count
 from headgate.model.job import Job
 from headgate.model.states import JobEdge, JobState
 from headgate.ports.store import ChunkWork
-from headgate.store.sql import coverage, events, high_water, queue, records
+from headgate.store.sql import coverage, events, high_water, outbox_writer, queue, records
+from headgate.store.sql.callers import caller_transaction
 from headgate.store.sql.leases import LeaseTable, RowUpdate
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import ACTIVE, jobs
@@ -44,7 +45,14 @@ def _store(tx: Connection, settled: list[_RowUpdate], *, syncs: Sequence[str]) -
     TABLE.write(tx, settled)
     coverage.store(tx, work, at)
     high_water.store(tx, [each.row for each in settled], at)
+    _enqueue(tx, settled)
     events.append(tx, [event for each in settled for event in _events_of(each)])
+
+
+def _enqueue(tx: Connection, settled: Sequence[_RowUpdate]) -> None:
+    for each in settled:
+        for new in () if each.payload is None else each.payload.messages:
+            outbox_writer.write(caller_transaction(tx), new, each.now)
 
 
 def _events_of(each: _RowUpdate) -> Iterator[events.NewEvent]:

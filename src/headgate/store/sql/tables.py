@@ -26,6 +26,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    UniqueConstraint,
     and_,
     literal_column,
 )
@@ -36,10 +37,12 @@ from headgate.model.budget import Ledger
 from headgate.model.connection import ConnectionReason
 from headgate.model.job import JobParams, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import (
+    DELIVERY,
     ITEM,
     JOB,
     ConnectionState,
     DayStatus,
+    DeliveryState,
     ItemState,
     JobState,
     Machine,
@@ -536,3 +539,89 @@ __all__ = [
     "users",
     "workers",
 ]
+
+
+messages = Table(
+    "headgate_messages",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("topic", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    # A text, not a JSON value: a database would write a JSON value in other bytes.
+    Column("payload", Text, nullable=False),
+    Column("payload_hash", Text, nullable=False),
+    Column("run_id", Text),
+    Column("user_id", Text),
+    Column("created_at", UtcTime, nullable=False),
+    UniqueConstraint("topic", "key"),
+    Index("ix_headgate_messages_created", "topic", "created_at", "id"),
+)
+
+deliveries = Table(
+    "headgate_deliveries",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("message_id", Text, nullable=False),
+    Column("topic", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("run_id", Text),
+    Column("user_id", Text),
+    Column("state", OneOf(DeliveryState), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("crashes", Integer, nullable=False),
+    # When it may be claimed. NULL if nothing happens by itself: claimed, sent or dead.
+    Column("next_attempt_at", UtcTime),
+    Column("attempted_at", UtcTime),
+    Column("sent_at", UtcTime),
+    Column("error", Text),
+    Column("token", BigInteger, nullable=False),
+    Column("lease_until", UtcTime),
+    Column("worker", Text),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    UniqueConstraint("message_id", "target"),
+    _one_of("state", DeliveryState),
+    _leased(DELIVERY),
+    CheckConstraint(
+        f"(next_attempt_at IS NOT NULL) = (state IN ({_listed(DELIVERY.claim.sources)}))",
+        name="wakes",
+    ),
+    CheckConstraint("(sent_at IS NOT NULL) = (state = 'sent')", name="sent"),
+)
+
+#: Waiting for a worker or for its time.
+UNSENT = in_states(deliveries, *DELIVERY.claim.sources)
+SENDING = in_states(deliveries, *DELIVERY.claimed)
+SENT = in_states(deliveries, DeliveryState.SENT)
+
+_index(
+    "ix_headgate_deliveries_unsent",
+    deliveries.c.target,
+    deliveries.c.next_attempt_at,
+    deliveries.c.id,
+    where=UNSENT,
+)
+_index("ix_headgate_deliveries_sending", deliveries.c.lease_until, where=SENDING)
+_index("ix_headgate_deliveries_sent", deliveries.c.sent_at, where=SENT)
+Index("ix_headgate_deliveries_state", deliveries.c.target, deliveries.c.state, deliveries.c.id)
+_index(
+    "ix_headgate_deliveries_run",
+    deliveries.c.run_id,
+    deliveries.c.id,
+    where=deliveries.c.run_id.is_not(None),
+)
+_index(
+    "ix_headgate_deliveries_user",
+    deliveries.c.user_id,
+    deliveries.c.id,
+    where=deliveries.c.user_id.is_not(None),
+)
+
+#: Targets that get nothing until somebody has corrected their URL or key.
+target_stops = Table(
+    "headgate_target_stops",
+    metadata,
+    Column("target", Text, primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("stopped_at", UtcTime, nullable=False),
+)

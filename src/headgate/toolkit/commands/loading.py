@@ -97,6 +97,7 @@ def load_app(
         return App(
             database or settings.database,
             systems=systems,
+            targets=settings.target_list(),
             redis=settings.redis,
             worker=settings.worker(),
             entitlement=paid_history if settings.paid_history else None,

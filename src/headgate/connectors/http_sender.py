@@ -1,0 +1,126 @@
+"""Sends messages to targets over HTTP: one POST with the message's payload for each attempt."""
+
+import msgspec
+
+from headgate.base.clock import Clock
+from headgate.base.errors import AddressRefused, HeadgateError
+from headgate.base.redact import MASK, describe_error, redact
+from headgate.connectors.answers import retry_after_s
+from headgate.connectors.urls import join_url
+from headgate.model.delivery import (
+    Acceptance,
+    Message,
+    Rejection,
+    SendFailure,
+    SendOutcome,
+    TargetRefusal,
+)
+from headgate.model.target import Target, Topic
+from headgate.ports.transport import Headers, Request, Response, Timeouts, Transport
+
+#: The largest answer that is read: it says which rows were accepted, and no more.
+ANSWER_BYTES_MAX = 1024 * 1024
+_TIMEOUTS = Timeouts(bytes_max=ANSWER_BYTES_MAX)
+
+#: Statuses by which a target says that this message can never be accepted.
+REJECTIONS = {
+    400: "the message is not valid",
+    413: "the message is too large",
+    414: "the address is too long",
+    415: "it takes no JSON",
+    422: "the message is not valid",
+}
+#: Statuses by which a target says that it takes no message from us.
+REFUSALS = {
+    401: "the API key is missing or wrong",
+    403: "the API key may not do this",
+    410: "it is gone",
+}
+
+
+class HttpSender:
+    """The `Sender` port over HTTP."""
+
+    def __init__(self, transport: Transport, clock: Clock) -> None:
+        """Send over `transport`."""
+        self._transport = transport
+        self._clock = clock
+
+    async def send(self, target: Target, topic: Topic, message: Message) -> SendOutcome:
+        """Send the message once."""
+        problem = _payload_problem(message)
+        if problem is not None:
+            return Rejection(problem)
+        request = Request(
+            method="POST",
+            url=join_url(target.url, topic.path),
+            headers=Headers(
+                [
+                    ("content-type", "application/json"),
+                    (target.key_header, target.key.reveal()),
+                    ("idempotency-key", message.key),
+                ]
+            ),
+            body=message.payload.encode(),
+            timeouts=_TIMEOUTS,
+        )
+        try:
+            response = await self._transport.send(request)
+        except AddressRefused as error:
+            return TargetRefusal(describe_error(error))
+        except HeadgateError as error:
+            return SendFailure(describe_error(error))
+        return self._outcome_of(response, target, topic)
+
+    def _outcome_of(self, response: Response, target: Target, topic: Topic) -> SendOutcome:
+        status = response.status
+        if 200 <= status < 300:
+            return _accepted(response, topic)
+        said = f"it answered {status}"
+        if status in REJECTIONS:
+            return Rejection(f"{said}: {REJECTIONS[status]}{_detail(response, target)}")
+        if status in REFUSALS:
+            return TargetRefusal(f"{said}: {REFUSALS[status]}")
+        return SendFailure(said, retry_after_s(response.headers, self._clock.now()))
+
+
+def _payload_problem(message: Message) -> str | None:
+    """Why a message cannot be sent; it may have been written or changed by other programs."""
+    try:
+        msgspec.json.decode(message.payload)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return "the payload is not valid JSON"
+    return None if message.intact else "the payload was changed after it was enqueued"
+
+
+def _accepted(response: Response, topic: Topic) -> SendOutcome:
+    if topic.find_rejection is None:
+        return Acceptance()
+    try:
+        rejected = topic.find_rejection(response.body)
+    except Exception as error:
+        # Perhaps a proxy answered. To send it again is safe: the target knows the message's key.
+        return SendFailure(f"its answer cannot be read: {type(error).__name__}")
+    return Acceptance() if rejected is None else Rejection(rejected)
+
+
+#: The longest text of an answer that is kept.
+_DETAIL_LENGTH_MAX = 200
+
+
+def _detail(response: Response, target: Target) -> str:
+    """What the answer says about it: the message of a problem document, or nothing.
+
+    A target may quote what it was sent, so our key is taken out.
+    """
+    try:
+        said = msgspec.json.decode(response.body)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return ""
+    if not isinstance(said, dict):
+        return ""
+    found = next((said[name] for name in ("detail", "message", "error") if said.get(name)), None)
+    if not isinstance(found, str):
+        return ""
+    shown = redact(found.replace(target.key.reveal(), MASK))
+    return f": {shown[:_DETAIL_LENGTH_MAX]}"

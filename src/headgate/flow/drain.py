@@ -1,0 +1,413 @@
+"""The drain: the one function that sends what waits in the outbox to a target.
+
+The send right after a commit, the background worker and the manual command all use it. Deliveries
+are claimed in batches, sent by a few senders at once, and settled together, while the next batch is
+claimed. A crash at any point repeats an attempt at most: the message's key is always the same.
+"""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from headgate.base.clock import Clock
+from headgate.base.errors import StoreUnavailable
+from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
+from headgate.base.redact import describe_error
+from headgate.flow.claims import BEATS_PER_LEASE, LEASE, ActiveClaim, ActiveClaims
+from headgate.flow.measurements import Measurements
+from headgate.flow.rescue import rescue_expired
+from headgate.flow.settle import settle_surely
+from headgate.flow.targets import Targets
+from headgate.model import delivery as change
+from headgate.model.delivery import (
+    Delivery,
+    DeliveryChange,
+    SendFailure,
+    SendOutcome,
+    TargetRefusal,
+)
+from headgate.model.states import DELIVERY, DeliveryState
+from headgate.model.target import Target
+from headgate.policy import deliveries as policy
+from headgate.policy.deliveries import RETRY_AFTER_S_MAX, DeliveryRetryPolicy
+from headgate.ports.outbox import OutboxStore, OutgoingMessage
+from headgate.ports.sender import Sender
+
+#: How many deliveries are claimed at once.
+BATCH = 50
+#: After so many failures in a row, or as many as are sent at once, the target is down.
+FAILURES_MAX = 5
+
+_log = get_logger(__name__)
+
+
+class DrainScope(msgspec.Struct, frozen=True, kw_only=True):
+    """What a drain sends; by default everything that is due."""
+
+    #: At most so many deliveries; None: all.
+    limit: int | None = None
+    batch: int = BATCH
+    run_id: str | None = None
+    message_id: str | None = None
+    #: Whether to try one delivery even if the target has stopped; if it is accepted, all go on.
+    probe: bool = False
+    #: Whether the target's URL and key were given by hand, and are not the configured ones: then
+    #: its stop is neither heeded nor noted.
+    by_hand: bool = False
+
+
+class DrainResult(msgspec.Struct, kw_only=True):
+    """What a drain did."""
+
+    target: str
+    sent: int = 0
+    failed: int = 0
+    dead: int = 0
+    #: Given back unsent.
+    released: int = 0
+    #: Why the target gets nothing more until somebody corrects it.
+    stopped: str | None = None
+    #: For how long the target should be left alone: it is down, or asked for it.
+    rest_s: float | None = None
+    #: Whether there may be more: the limit was reached.
+    more: bool = False
+
+    @property
+    def processed(self) -> int:
+        """How many deliveries were attempted."""
+        return self.sent + self.failed + self.dead
+
+
+#: Is told the counts so far, whenever they have changed.
+Progress = Callable[[DrainResult], None]
+
+
+class Drainer:
+    """Sends deliveries in this process."""
+
+    def __init__(
+        self,
+        *,
+        store: OutboxStore,
+        sender: Sender,
+        targets: Targets,
+        clock: Clock,
+        rng: random.Random,
+        worker: str,
+        lease: timedelta = LEASE,
+        retry: DeliveryRetryPolicy | None = None,
+        measurements: Measurements | None = None,
+    ) -> None:
+        """Send as the worker called `worker`, which no other process is."""
+        self.store = store
+        self.sender = sender
+        self.targets = targets
+        self.clock = clock
+        self.rng = rng
+        self.worker = worker
+        self.retry = retry or DeliveryRetryPolicy()
+        self.measurements = measurements or Measurements()
+        self.claims = ActiveClaims[Delivery](
+            store, clock, lease=lease, measurements=self.measurements
+        )
+
+    async def drain(
+        self,
+        target: Target,
+        scope: DrainScope | None = None,
+        *,
+        progress: Progress = lambda result: None,
+        stop: asyncio.Event | None = None,
+    ) -> DrainResult:
+        """Send what is due to the target; returns what happened.
+
+        When `stop` is set, what is being sent is finished, and the rest is given back.
+        """
+        scope, result = scope or DrainScope(), DrainResult(target=target.name)
+        await self.rescue()
+        stops = {} if scope.by_hand else await self.store.stopped_targets()
+        if target.name in stops:
+            if scope.probe:
+                one = msgspec.structs.replace(scope, limit=1)
+                await _Run(self, target, one, result, progress, stop).work()
+            # A rejected message shows as well that the target takes our key.
+            if not (result.sent or result.dead):
+                result.stopped = result.stopped or stops[target.name].reason
+                return result
+            await self.store.resume_target(target.name)
+            _log.info(LogEvent.TARGET_RESUMED, target=target.name)
+            if scope.limit is not None:
+                scope = msgspec.structs.replace(scope, limit=scope.limit - 1)
+        await _Run(self, target, scope, result, progress, stop).work()
+        return result
+
+    async def rescue(self) -> int:
+        """Take back the deliveries of lost workers; returns how many."""
+        rescued = await rescue_expired(
+            self.store,
+            lambda each: policy.rescue(each, self.retry, draw=self.rng.random()),
+        )
+        self.measurements.rescues.add(DELIVERY.name, rescued)
+        return rescued
+
+
+class _Run:
+    """One drain of one target."""
+
+    def __init__(
+        self,
+        drainer: Drainer,
+        target: Target,
+        scope: DrainScope,
+        result: DrainResult,
+        progress: Progress,
+        stop: asyncio.Event | None,
+    ) -> None:
+        self._stop = stop or asyncio.Event()
+        self._drainer = drainer
+        self._target = target
+        self._scope = scope
+        self._progress = progress
+        self._result = result
+        self._left = scope.limit
+        self._ready: deque[OutgoingMessage] = deque()
+        #: The claim of the next batch, while it is under way.
+        self._claiming: asyncio.Task[None] | None = None
+        #: Whether nothing more is claimed: nothing is due, or the limit is reached.
+        self._exhausted = False
+        #: Whether nothing more is sent.
+        self._ended = False
+        self._failures = 0
+        #: Attempts that are not settled yet, the signal that there are some, and whether no more
+        #: will come.
+        self._attempts: list[tuple[Delivery, SendOutcome]] = []
+        self._attempted = asyncio.Event()
+        self._done = False
+        #: Whether there was anything to send.
+        self._began = False
+        #: Why the store could not be used.
+        self._error: Exception | None = None
+
+    async def work(self) -> None:
+        """Send until nothing is due, the limit is reached, or the target has to be left alone."""
+        settling = asyncio.create_task(self._settle_attempts(), name="settle deliveries")
+        beating = asyncio.create_task(self._extend_claims(), name="extend deliveries")
+        senders = [
+            asyncio.create_task(self._send_all(), name=f"send to {self._target.name}")
+            for _ in range(self._target.concurrency)
+        ]
+        try:
+            await asyncio.gather(*senders)
+        finally:
+            for task in senders:
+                task.cancel()
+            await asyncio.gather(*senders, *self._claims_under_way(), return_exceptions=True)
+            self._done = True
+            self._attempted.set()
+            await asyncio.gather(settling, return_exceptions=True)
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+            await self._release([each.delivery for each in self._ready])
+        if self._began:
+            self._log_end()
+        if self._error is not None:
+            raise self._error
+
+    def _log_end(self) -> None:
+        result = self._result
+        _log.info(
+            LogEvent.DRAIN_ENDED,
+            target=result.target,
+            processed=result.processed,
+            sent=result.sent,
+            failed=result.failed,
+            dead=result.dead,
+            released=result.released,
+        )
+
+    def _claims_under_way(self) -> Sequence[asyncio.Task[None]]:
+        return [] if self._claiming is None else [self._claiming]
+
+    # ---- claiming ------------------------------------------------------------------------------
+
+    async def _next(self) -> OutgoingMessage | None:
+        """The next delivery to send; None if there is none. Claims ahead of the senders."""
+        while not (self._ended or self._stop.is_set()):
+            if len(self._ready) * 2 <= self._scope.batch and not self._exhausted:
+                if self._claiming is None:
+                    self._claiming = asyncio.create_task(self._claim(), name="claim deliveries")
+                if not self._ready:
+                    await asyncio.shield(self._claiming)
+                    continue
+            if not self._ready:
+                return None
+            return self._ready.popleft()
+        return None
+
+    async def _claim(self) -> None:
+        try:
+            claimed, wanted = await self._claim_batch()
+            if claimed and not self._began:
+                self._began = True
+                _log.info(LogEvent.DRAIN_BEGAN, target=self._target.name)
+            self._ready.extend(claimed)
+            self._exhausted = len(claimed) < wanted
+            if self._left is not None:
+                self._left -= len(claimed)
+                self._exhausted = self._exhausted or not self._left
+                self._result.more = not self._left
+        except Exception as error:
+            self._error, self._exhausted = error, True
+        finally:
+            self._claiming = None
+
+    async def _claim_batch(self) -> tuple[Sequence[OutgoingMessage], int]:
+        drainer, scope = self._drainer, self._scope
+        wanted = scope.batch if self._left is None else min(scope.batch, self._left)
+        if not wanted:
+            return (), 0
+        began_s = drainer.clock.monotonic()
+        claimed = await drainer.store.claim(
+            self._target.name,
+            list(drainer.targets.topics),
+            limit=wanted,
+            lease=drainer.claims.lease,
+            worker=drainer.worker,
+            run_id=scope.run_id,
+            message_id=scope.message_id,
+        )
+        drainer.claims.add((ActiveClaim(each.delivery) for each in claimed), seen_s=began_s)
+        return claimed, wanted
+
+    async def _extend_claims(self) -> None:
+        """Extend the claims while this drain runs: a batch may take longer than a lease."""
+        drainer = self._drainer
+        while True:
+            await drainer.clock.sleep(drainer.claims.lease.total_seconds() / BEATS_PER_LEASE)
+            try:
+                await drainer.claims.extend()
+            except StoreUnavailable as error:
+                _log.warning(LogEvent.CLAIMS_NOT_EXTENDED, error=describe_error(error))
+
+    # ---- sending -------------------------------------------------------------------------------
+
+    async def _send_all(self) -> None:
+        while (outgoing := await self._next()) is not None:
+            claims, delivery = self._drainer.claims, outgoing.delivery
+            try:
+                if claims.may_have_expired:
+                    await claims.extend()
+                if not claims.has(delivery):
+                    continue
+                outcome = await self._send(outgoing)
+            except BaseException:
+                # Whether it was sent is unknown: let the lease expire, and it is sent again.
+                claims.drop(delivery)
+                raise
+            self._attempts.append((delivery, outcome))
+            self._attempted.set()
+            await self._learn_from(outcome)
+
+    async def _send(self, outgoing: OutgoingMessage) -> SendOutcome:
+        drainer = self._drainer
+        topic = drainer.targets.topic(outgoing.delivery.topic)
+        return await drainer.sender.send(self._target, topic, outgoing.message)
+
+    async def _learn_from(self, outcome: SendOutcome) -> None:
+        """Decide by one attempt whether the target gets more."""
+        if not isinstance(outcome, SendFailure):
+            self._failures = 0
+        if isinstance(outcome, TargetRefusal) and self._result.stopped is None:
+            self._ended = True
+            self._result.stopped = outcome.reason
+            if not self._scope.by_hand:
+                await self._drainer.store.stop_target(self._target.name, outcome.reason)
+            _log.error(LogEvent.TARGET_STOPPED, target=self._target.name, reason=outcome.reason)
+        elif isinstance(outcome, SendFailure):
+            self._failures += 1
+            down = self._failures >= max(FAILURES_MAX, self._target.concurrency)
+            if outcome.retry_after_s is not None or down:
+                self._ended = True
+                asked_s = min(outcome.retry_after_s or 0.0, RETRY_AFTER_S_MAX)
+                self._result.rest_s = max(self._result.rest_s or 0.0, asked_s)
+
+    # ---- settling ------------------------------------------------------------------------------
+
+    async def _settle_attempts(self) -> None:
+        """Settle attempts as they come, as many together as there are."""
+        while self._attempts or not self._done:
+            await self._attempted.wait()
+            self._attempted.clear()
+            attempts, self._attempts = self._attempts, []
+            try:
+                await self._settle(attempts)
+            except Exception as error:
+                # They were sent, but nobody knows: their leases expire, and they are sent again.
+                self._error, self._ended = error, True
+                for delivery, _ in attempts:
+                    self._drainer.claims.drop(delivery)
+
+    async def _settle(self, attempts: list[tuple[Delivery, SendOutcome]]) -> None:
+        drainer = self._drainer
+        made = [
+            policy.settle_attempt(delivery, outcome, drainer.retry, draw=drainer.rng.random())
+            for delivery, outcome in attempts
+        ]
+        try:
+            settled = await drainer.store.settle_many([(each, None) for each in made])
+        except StoreUnavailable:
+            settled = await asyncio.gather(
+                *(settle_surely(drainer.store, drainer.clock, each) for each in made)
+            )
+        for each, after in zip(made, settled, strict=True):
+            self._count(each, after)
+        self._progress(self._result)
+
+    def _count(self, made: DeliveryChange, after: Delivery | None) -> None:
+        claims, result = self._drainer.claims, self._result
+        if after is None:
+            claims.lose(made.before)
+            return
+        claims.drop(made.before)
+        match after.state:
+            case DeliveryState.SENT:
+                result.sent += 1
+            case DeliveryState.FAILED:
+                result.failed += 1
+            case DeliveryState.DEAD:
+                result.dead += 1
+            case _:
+                result.released += 1
+        if after.state is not DeliveryState.SENT:
+            _log.warning(
+                LogEvent.NOT_DELIVERED,
+                delivery=after.id,
+                target=after.target,
+                state=after.state.value,
+                attempts=after.attempts,
+                error=after.error,
+            )
+
+    async def _release(self, unsent: Sequence[Delivery]) -> None:
+        """Give back what was claimed and not sent; if that fails, the leases expire."""
+        claims = self._drainer.claims
+        waiting = [each for each in unsent if claims.has(each)]
+        self._ready.clear()
+        for each in waiting:
+            claims.drop(each)
+        if not waiting:
+            return
+        self._result.released += len(waiting)
+        try:
+            await self._drainer.store.settle_many(
+                [(change.release(each), None) for each in waiting]
+            )
+        except StoreUnavailable as error:
+            _log.warning(
+                LogEvent.DELIVERIES_NOT_RELEASED, count=len(waiting), error=describe_error(error)
+            )

@@ -1,0 +1,94 @@
+"""The topics and targets of an application, and who may choose which target."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from headgate.base.errors import InvalidInput
+from headgate.model.target import Target, Topic
+
+Named = TypeVar("Named", Topic, Target)
+
+
+class Targets:
+    """The declared topics and targets; their names are unique."""
+
+    def __init__(self, topics: Iterable[Topic] = (), targets: Iterable[Target] = ()) -> None:
+        """Check what is declared; InvalidInput names what is wrong."""
+        self.topics: Mapping[str, Topic] = _by_name("topic", topics)
+        self._targets: Mapping[str, Target] = _by_name("target", targets)
+        _check_protection(self._targets.values())
+
+    def __iter__(self) -> Iterator[Target]:
+        return iter(self._targets.values())
+
+    def __len__(self) -> int:
+        return len(self._targets)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of all targets."""
+        return list(self._targets)
+
+    def get(self, name: str) -> Target:
+        """The target of that name; InvalidInput lists those that there are."""
+        found = self._targets.get(name)
+        if found is None:
+            known = ", ".join(self._targets) or "none"
+            raise InvalidInput("target", f"no target is called {name!r}; configured: {known}")
+        return found
+
+    def choose(self, name: str, *, confirm: str | None = None) -> Target:
+        """The target of that name, to send to; a protected one has to be confirmed by its name."""
+        target = self.get(name)
+        if target.protected and confirm != name:
+            raise InvalidInput(
+                "confirm",
+                f"{name} is protected: nothing is sent there unless you name it twice, "
+                f"--env {name} --confirm {name}",
+            )
+        return target
+
+    def open_targets(self) -> Sequence[Target]:
+        """The targets that need no confirmation."""
+        return [each for each in self._targets.values() if not each.protected]
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name; InvalidInput lists those that there are."""
+        found = self.topics.get(name)
+        if found is None:
+            known = ", ".join(self.topics) or "none"
+            raise InvalidInput("topic", f"no topic is called {name!r}; declared: {known}")
+        return found
+
+    def of_message(self, topic: str, named: Sequence[str] | None) -> Sequence[str]:
+        """The targets that a message goes to: those it names, or else the topic's."""
+        declared = self.topic(topic)
+        names = list(dict.fromkeys(declared.targets if named is None else named))
+        if not names:
+            raise InvalidInput(
+                "targets", f"the topic {topic!r} has none: name one, or configure it"
+            )
+        for name in names:
+            self.get(name)
+        return names
+
+
+def _by_name(kind: str, declared: Iterable[Named]) -> dict[str, Named]:
+    found: dict[str, Named] = {}
+    for each in declared:
+        if each.name in found:
+            raise InvalidInput(kind, f"two are called {each.name!r}")
+        found[each.name] = each
+    return found
+
+
+def _check_protection(targets: Iterable[Target]) -> None:
+    """Refuse a second, unprotected name for the place of a protected target."""
+    protected = {each.origin: each.name for each in targets if each.protected}
+    for each in targets:
+        if not each.protected and each.origin in protected:
+            raise InvalidInput(
+                f"target {each.name}",
+                f"its URL is that of {protected[each.origin]}, which is protected; "
+                f"use --env {protected[each.origin]} instead, or protect it too",
+            )

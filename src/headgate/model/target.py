@@ -1,0 +1,89 @@
+"""Topics and targets: what messages are about, and where they go."""
+
+import re
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from headgate.base.errors import InvalidInput
+from headgate.base.secret import Secret
+
+#: How many requests a target gets at once.
+CONCURRENCY = 4
+CONCURRENCY_MAX = 100
+NAME_LENGTH_MAX = 50
+
+_NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*", re.ASCII)
+_PATH = re.compile(r"/[!-~]*")
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A place that messages go to. Its URL and its key belong together and are never mixed."""
+
+    #: Such as `local`, `staging` or `production`.
+    name: str
+    #: Where its API begins: `https://api.example.com`.
+    url: str
+    key: Secret
+    #: Whether somebody has to confirm by name that messages go there.
+    protected: bool = False
+    concurrency: int = CONCURRENCY
+    #: The header that carries the key.
+    key_header: str = "x-api-key"
+
+    def __post_init__(self) -> None:
+        """Refuse a target that cannot work, naming the field."""
+        check_name("target", self.name)
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query:
+            raise InvalidInput(
+                f"target {self.name}", "url: write one such as https://api.example.com"
+            )
+        if not self.key:
+            raise InvalidInput(f"target {self.name}", "key: is empty")
+        if not 1 <= self.concurrency <= CONCURRENCY_MAX:
+            raise InvalidInput(
+                f"target {self.name}", f"concurrency: must be between 1 and {CONCURRENCY_MAX}"
+            )
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The scheme and the host with its port: targets with the same one are the same place."""
+        parts = urlsplit(self.url)
+        return parts.scheme, parts.netloc.lower()
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """What messages are about: it says how they are sent, and where to by default."""
+
+    #: Such as `price-history`.
+    name: str
+    #: The path of the target's API that takes them.
+    path: str
+    #: The names of the targets that a message goes to unless it names others.
+    targets: tuple[str, ...] = ()
+    #: Reads the body of an answer with a 2xx status: returns why the target can never accept the
+    #: message, or None if it has accepted all of it.
+    find_rejection: Callable[[bytes], str | None] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a topic that cannot work, naming the field."""
+        check_name("topic", self.name)
+        if not _PATH.fullmatch(self.path):
+            raise InvalidInput(f"topic {self.name}", "path: write one such as /v1/orders")
+
+
+def is_protected(name: str) -> bool:
+    """Whether a target of that name is protected unless it says otherwise."""
+    return name == "production"
+
+
+def check_name(field: str, name: str) -> None:
+    """Raise InvalidInput if `name` is not the name of a topic or of a target."""
+    if not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+        raise InvalidInput(
+            field,
+            f"{name!r} must be lower-case words such as production, "
+            f"of at most {NAME_LENGTH_MAX} characters",
+        )

@@ -1,0 +1,122 @@
+"""The store of messages and deliveries, under the promises of `ports/leases.py`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from headgate.model.delivery import Delivery, DeliveryChange, Message, TargetStop
+from headgate.model.states import DeliveryState
+from headgate.ports.leases import Leases
+
+
+class NewMessage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A message to enqueue, with the names of all its targets."""
+
+    id: str
+    topic: str
+    key: str
+    payload: str
+    payload_hash: str
+    run_id: str | None = None
+    user_id: str | None = None
+    targets: Sequence[str]
+
+
+class OutgoingMessage(msgspec.Struct, frozen=True, gc=False):
+    """A claimed delivery with its message."""
+
+    delivery: Delivery
+    message: Message
+
+
+class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which deliveries are meant; a field that is None or empty matches any delivery."""
+
+    target: str | None = None
+    topic: str | None = None
+    run_id: str | None = None
+    message_id: str | None = None
+    user_id: str | None = None
+    states: tuple[DeliveryState, ...] = ()
+
+
+class OutboxWriter(Protocol):
+    """Writes messages in a transaction that somebody else began."""
+
+    def enqueue(self, tx: Any, new: NewMessage, *, wake: bool) -> str:
+        """Write a message and its deliveries; returns the id of the message under its key.
+
+        `tx` is the caller's connection to the database. Raises Conflict if the key was used before
+        for another payload. With `wake`, workers learn of it when the transaction is committed.
+        """
+        ...
+
+
+class OutboxStore(Leases[Delivery, DeliveryChange, None], Protocol):
+    """Messages, their deliveries, and which targets have stopped."""
+
+    async def claim(
+        self,
+        target: str,
+        topics: Sequence[str],
+        *,
+        limit: int,
+        lease: timedelta,
+        worker: str,
+        run_id: str | None = None,
+        message_id: str | None = None,
+    ) -> Sequence[OutgoingMessage]:
+        """Claim deliveries that are due, the one that has waited longest first."""
+        ...
+
+    async def next_due_s(self, target: str, topics: Sequence[str]) -> float | None:
+        """Seconds until a delivery to the target is due; None if none waits."""
+        ...
+
+    async def add_messages(self, new: Sequence[NewMessage]) -> Sequence[str]:
+        """Enqueue messages in a transaction of their own; returns their ids."""
+        ...
+
+    async def get_message(self, message_id: str, *, user_id: str | None = None) -> Message:
+        """The message; NotFound if it does not exist or belongs to another user."""
+        ...
+
+    async def list_deliveries(
+        self, which: DeliveryFilter, *, limit: int, after: str | None = None
+    ) -> Sequence[Delivery]:
+        """Deliveries in the order of their ids."""
+        ...
+
+    async def count_deliveries(
+        self, which: DeliveryFilter
+    ) -> Mapping[str, Mapping[DeliveryState, int]]:
+        """How many deliveries there are, by target and state."""
+        ...
+
+    async def count_replayable(self, topics: Sequence[str], target: str, since: datetime) -> int:
+        """How many messages since then have no delivery to the target yet."""
+        ...
+
+    async def replay(
+        self, topics: Sequence[str], target: str, since: datetime, *, limit: int
+    ) -> int:
+        """Add deliveries to the target for some messages that have none; returns how many."""
+        ...
+
+    async def purge_sent(self, *, older_than: timedelta, limit: int) -> int:
+        """Delete some messages that every target accepted so long ago; returns how many."""
+        ...
+
+    async def stop_target(self, target: str, reason: str) -> None:
+        """Note that a target has stopped."""
+        ...
+
+    async def resume_target(self, target: str) -> bool:
+        """Note that a target goes on; whether it had stopped."""
+        ...
+
+    async def stopped_targets(self) -> Mapping[str, TargetStop]:
+        """The targets that have stopped, by name."""
+        ...

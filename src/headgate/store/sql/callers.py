@@ -1,0 +1,136 @@
+"""Statements on a connection that belongs to the caller: SQLAlchemy's, sqlite3's or psycopg's.
+
+The caller has begun a transaction with its own tables and commits it itself, so nothing here
+begins, commits or rolls back. A statement is compiled once for each driver.
+"""
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import ClauseElement, Connection, Dialect
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.orm import Session, scoped_session
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from headgate.base.errors import InvalidInput
+
+_SQLITE: Dialect = SQLiteDialect_pysqlite()
+_PSYCOPG: Dialect = PGDialect_psycopg()  # type: ignore[no-untyped-call]
+
+Rows = Sequence[Sequence[Any]]
+
+
+class CallerTransaction(Protocol):
+    """A transaction of the caller, as far as a statement needs it."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """The database and its driver."""
+        ...
+
+    def execute(self, sql: str, values: Any) -> Rows:
+        """Run a statement with its driver's own parameters; returns its rows."""
+        ...
+
+
+class _OfSqlAlchemy:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.dialect = connection.dialect
+
+    def execute(self, sql: str, values: Any) -> Rows:
+        result = self._connection.exec_driver_sql(sql, values)
+        return result.all() if result.returns_rows else ()
+
+
+class _OfDriver:
+    def __init__(self, connection: Any, dialect: Dialect) -> None:
+        self._connection = connection
+        self.dialect = dialect
+
+    def execute(self, sql: str, values: Any) -> Rows:
+        cursor = self._connection.cursor()
+        try:
+            cursor.execute(sql, values)
+            rows: Rows = () if cursor.description is None else cursor.fetchall()
+        finally:
+            cursor.close()
+        return rows
+
+
+def caller_transaction(tx: Any) -> CallerTransaction:
+    """Return the caller's transaction; raises InvalidInput if there is none on `tx`.
+
+    `tx` is a SQLAlchemy connection or session, or a connection of sqlite3 or psycopg.
+    """
+    match tx:
+        case Connection():
+            return _OfSqlAlchemy(tx)
+        case Session() | scoped_session():
+            return _OfSqlAlchemy(tx.connection())
+        case sqlite3.Connection():
+            if tx.isolation_level is None and not tx.in_transaction:
+                raise _no_transaction()
+            return _OfDriver(tx, _SQLITE)
+        case AsyncConnection() | AsyncSession():
+            raise InvalidInput(
+                "tx", "it is asynchronous: await tx.run_sync(lambda tx: outbox.enqueue(tx, …))"
+            )
+    driver = type(tx).__module__.partition(".")[0]
+    if driver not in ("psycopg", "psycopg2"):
+        raise InvalidInput(
+            "tx",
+            f"{type(tx).__name__} is not a connection: pass one of SQLAlchemy, sqlite3 or psycopg, "
+            "or a SQLAlchemy session",
+        )
+    if "Async" in type(tx).__name__:
+        raise InvalidInput("tx", "psycopg's asynchronous connection is not supported")
+    if tx.autocommit and tx.info.transaction_status == 0:
+        raise _no_transaction()
+    return _OfDriver(tx, _PSYCOPG)
+
+
+def _no_transaction() -> InvalidInput:
+    return InvalidInput(
+        "tx",
+        "the connection commits every statement by itself, so your rows and the message would not "
+        "be written together: begin a transaction first",
+    )
+
+
+class CallerStatement:
+    """A statement with named parameters, for a caller's transaction."""
+
+    def __init__(self, build: Callable[[Dialect], ClauseElement]) -> None:
+        """Run the statement that `build` makes for a database."""
+        self._build = build
+        self._run_on: dict[type[Dialect], Callable[[CallerTransaction, Any], Rows]] = {}
+
+    def run(self, tx: CallerTransaction, values: Mapping[str, Any]) -> Rows:
+        """Run it; returns its rows, if it has any."""
+        kind = type(tx.dialect)
+        if kind not in self._run_on:
+            self._run_on[kind] = self._compile(tx.dialect)
+        return self._run_on[kind](tx, values)
+
+    def _compile(self, dialect: Dialect) -> Callable[[CallerTransaction, Any], Rows]:
+        compiled = self._build(dialect).compile(dialect=dialect)
+        assert isinstance(compiled, SQLCompiler)
+        sql, names = str(compiled), tuple(compiled.positiontup or compiled.binds)
+        converts = {
+            name: compiled.binds[name].type.dialect_impl(dialect).bind_processor(dialect)
+            for name in names
+        }
+
+        def run(tx: CallerTransaction, values: Mapping[str, Any]) -> Rows:
+            given = {
+                name: values[name] if convert is None else convert(values[name])
+                for name, convert in converts.items()
+            }
+            return tx.execute(sql, tuple(given[name] for name in names) if positional else given)
+
+        positional = compiled.positional
+        return run

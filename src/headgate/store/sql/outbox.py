@@ -1,0 +1,289 @@
+"""The `OutboxStore` port on a SQL database: messages, their deliveries, and stopped targets.
+
+A claim is one statement on one partial index, which has only the deliveries that wait. It is by
+state, never by the last id seen: a transaction that commits late is not skipped.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+)
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from headgate.base.clock import Clock
+from headgate.base.errors import NotFound
+from headgate.model.delivery import DELIVERIES, Delivery, DeliveryChange, Message, TargetStop
+from headgate.model.lease import LockedRow
+from headgate.model.states import DELIVERY, DeliveryState
+from headgate.ports.outbox import DeliveryFilter, NewMessage, OutgoingMessage
+from headgate.store.sql.database import Database
+from headgate.store.sql.lease_port import SqlLeases
+from headgate.store.sql.leases import LeaseTable, seconds_until_first
+from headgate.store.sql.moment import Moment, instant
+from headgate.store.sql.outbox_writer import SqlOutboxWriter, delivery_id
+from headgate.store.sql.port import reads, reads_timed, writes, writes_timed
+from headgate.store.sql.statements import ROWS_MAX, insert_into
+from headgate.store.sql.tables import SENT, UNSENT, deliveries, in_states, messages, target_stops
+
+TABLE = LeaseTable[Delivery, DeliveryChange, LockedRow, None](DELIVERIES, deliveries)
+
+_MESSAGE_COLUMNS = tuple(messages.c[name] for name in Message.__struct_fields__)
+_ORDER = (deliveries.c.next_attempt_at, deliveries.c.id)
+
+
+def _to_message(row: Any) -> Message:
+    return Message(**row._mapping)
+
+
+# ---- claiming ----------------------------------------------------------------------------------
+
+
+def claim(
+    tx: Connection,
+    now: Moment,
+    target: str,
+    topics: Sequence[str],
+    *,
+    limit: int,
+    lease: timedelta,
+    worker: str,
+    run_id: str | None = None,
+    message_id: str | None = None,
+) -> list[OutgoingMessage]:
+    """Claim deliveries that are due, and read their messages."""
+    binds = {
+        "to_target": target,
+        "about": list(topics),
+        "most": limit,
+        "by_worker": worker,
+        **now.binds(lease=lease),
+        **({} if run_id is None else {"of_run": run_id}),
+        **({} if message_id is None else {"of_message": message_id}),
+    }
+    statement = _claim(
+        server=now.server, of_run=run_id is not None, of_message=message_id is not None
+    )
+    # UPDATE … RETURNING has no order; ids are by time.
+    claimed = sorted(TABLE.find(tx, statement, binds), key=lambda each: each.id)
+    found = _messages_by_id(tx, {each.message_id for each in claimed})
+    return [OutgoingMessage(each, found[each.message_id]) for each in claimed]
+
+
+@cache
+def _claim(*, server: bool, of_run: bool, of_message: bool) -> ReturningUpdate[Any]:
+    query = select(deliveries.c.id).where(
+        UNSENT,
+        deliveries.c.target == bindparam("to_target"),
+        deliveries.c.next_attempt_at <= instant(server=server),
+        deliveries.c.topic.in_(bindparam("about", expanding=True)),
+    )
+    if of_run:
+        query = query.where(deliveries.c.run_id == bindparam("of_run"))
+    if of_message:
+        query = query.where(deliveries.c.message_id == bindparam("of_message"))
+    # Skip deliveries that another worker is claiming.
+    due = query.order_by(*_ORDER).limit(bindparam("most", type_=Integer))
+    return TABLE.claim(due.with_for_update(skip_locked=True), server=server)
+
+
+def _messages_by_id(tx: Connection, ids: set[str]) -> dict[str, Message]:
+    if not ids:
+        return {}
+    query = select(*_MESSAGE_COLUMNS).where(messages.c.id.in_(sorted(ids)))
+    return {row.id: _to_message(row) for row in tx.execute(query)}
+
+
+def next_due_s(tx: Connection, now: Moment, target: str, topics: Sequence[str]) -> float | None:
+    """Seconds until a delivery to the target is due; None if none waits."""
+    first = (
+        select(deliveries.c.next_attempt_at)
+        .where(UNSENT, deliveries.c.target == target, deliveries.c.topic.in_(topics))
+        .order_by(*_ORDER)
+        .limit(1)
+    )
+    return seconds_until_first(tx, select(now.at(), first.scalar_subquery()), {})
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+
+def get_message(tx: Connection, message_id: str, *, user_id: str | None = None) -> Message:
+    """The message; NotFound if it does not exist or belongs to another user."""
+    query = select(*_MESSAGE_COLUMNS).where(messages.c.id == message_id)
+    if user_id is not None:
+        query = query.where(messages.c.user_id == user_id)
+    row = tx.execute(query).one_or_none()
+    if row is None:
+        raise NotFound(f"there is no message {message_id!r}")
+    return _to_message(row)
+
+
+def find(
+    tx: Connection, which: DeliveryFilter, *, limit: int, after: str | None = None
+) -> list[Delivery]:
+    """Deliveries in the order of their ids."""
+    query = select(*TABLE.columns).where(*_conditions(which))
+    if after is not None:
+        query = query.where(deliveries.c.id > after)
+    return TABLE.find(tx, query.order_by(deliveries.c.id).limit(limit))
+
+
+def count(tx: Connection, which: DeliveryFilter) -> dict[str, dict[DeliveryState, int]]:
+    """How many deliveries there are, by target and state, zero included."""
+    query = select(deliveries.c.target, deliveries.c.state, func.count()).where(*_conditions(which))
+    counts: dict[str, dict[DeliveryState, int]] = {}
+    for target, state, number in tx.execute(
+        query.group_by(deliveries.c.target, deliveries.c.state)
+    ):
+        counts.setdefault(target, dict.fromkeys(DeliveryState, 0))[state] = number
+    return counts
+
+
+def _conditions(which: DeliveryFilter) -> list[ColumnElement[bool]]:
+    equal = ("target", "topic", "run_id", "message_id", "user_id")
+    conditions = [
+        deliveries.c[name] == getattr(which, name)
+        for name in equal
+        if getattr(which, name) is not None
+    ]
+    if which.states:
+        conditions.append(in_states(deliveries, *which.states))
+    return conditions or [literal_column("1") == literal_column("1")]
+
+
+# ---- replaying and purging ---------------------------------------------------------------------
+
+
+def _missing(topics: Sequence[str], target: str, since: datetime) -> list[ColumnElement[bool]]:
+    there = exists().where(deliveries.c.message_id == messages.c.id, deliveries.c.target == target)
+    return [messages.c.topic.in_(topics), messages.c.created_at >= since, ~there]
+
+
+def count_replayable(tx: Connection, topics: Sequence[str], target: str, since: datetime) -> int:
+    """How many messages since then have no delivery to the target yet."""
+    query = select(func.count()).select_from(messages).where(*_missing(topics, target, since))
+    return tx.execute(query).scalar_one()
+
+
+def replay(
+    tx: Connection,
+    now: Moment,
+    topics: Sequence[str],
+    target: str,
+    since: datetime,
+    *,
+    limit: int,
+) -> int:
+    """Add deliveries to the target for some messages that have none; returns how many."""
+    at = now.read(tx)
+    query = (
+        select(messages.c.id, messages.c.topic, messages.c.run_id, messages.c.user_id)
+        .where(*_missing(topics, target, since))
+        .order_by(messages.c.created_at, messages.c.id)
+        .limit(limit)
+    )
+    rows = [
+        {
+            "id": delivery_id(row.id, target),
+            "message_id": row.id,
+            "topic": row.topic,
+            "target": target,
+            "run_id": row.run_id,
+            "user_id": row.user_id,
+            "state": DELIVERY.initial,
+            "attempts": 0,
+            "crashes": 0,
+            "token": 0,
+            "next_attempt_at": at,
+            "created_at": at,
+            "updated_at": at,
+        }
+        for row in tx.execute(query)
+    ]
+    if rows:
+        tx.execute(insert_into(tx.dialect, deliveries).on_conflict_do_nothing(), rows)
+    return len(rows)
+
+
+def purge_sent(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> int:
+    """Delete some messages that every target accepted so long ago; returns how many."""
+    others = deliveries.alias()
+    before = now.at(-older_than)
+    unfinished = exists().where(
+        others.c.message_id == deliveries.c.message_id,
+        or_(~in_states(others, DeliveryState.SENT), others.c.sent_at >= before),
+    )
+    query = (
+        select(deliveries.c.message_id)
+        .where(SENT, deliveries.c.sent_at < before, ~unfinished)
+        .order_by(deliveries.c.sent_at)
+        .limit(min(limit, ROWS_MAX))
+    )
+    ids = sorted(set(tx.execute(query).scalars()))
+    if ids:
+        tx.execute(delete(deliveries).where(deliveries.c.message_id.in_(ids)))
+        tx.execute(delete(messages).where(messages.c.id.in_(ids)))
+    return len(ids)
+
+
+# ---- stopped targets ---------------------------------------------------------------------------
+
+
+def stop_target(tx: Connection, now: Moment, target: str, reason: str) -> None:
+    """Note that a target has stopped; the first reason is kept."""
+    row = {"target": target, "reason": reason, "stopped_at": now.read(tx)}
+    tx.execute(insert_into(tx.dialect, target_stops).on_conflict_do_nothing(), row)
+
+
+def resume_target(tx: Connection, target: str) -> bool:
+    """Note that a target goes on; whether it had stopped."""
+    gone = tx.execute(delete(target_stops).where(target_stops.c.target == target))
+    return gone.rowcount > 0
+
+
+def stopped_targets(tx: Connection) -> dict[str, TargetStop]:
+    """The targets that have stopped, by name."""
+    rows = tx.execute(select(target_stops).order_by(target_stops.c.target))
+    return {row.target: TargetStop(row.target, row.reason, row.stopped_at) for row in rows}
+
+
+class SqlOutbox(SqlLeases[Delivery, DeliveryChange, None]):
+    """Messages and deliveries in SQLite or Postgres."""
+
+    table = TABLE
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        """Use `database`, which must be open and migrated; a writer takes its time from `clock`."""
+        super().__init__(database)
+        self._writer = SqlOutboxWriter(clock)
+
+    async def add_messages(self, new: Sequence[NewMessage]) -> Sequence[str]:
+        """Enqueue messages in a transaction of their own."""
+        return await self.database.write(
+            lambda tx: [self._writer.enqueue(tx, each, wake=False) for each in new]
+        )
+
+    claim = writes_timed(claim)
+    next_due_s = reads_timed(next_due_s)
+    get_message = reads(get_message)
+    list_deliveries = reads(find)
+    count_deliveries = reads(count)
+    count_replayable = reads(count_replayable)
+    replay = writes_timed(replay)
+    purge_sent = writes_timed(purge_sent)
+    stop_target = writes_timed(stop_target)
+    resume_target = writes(resume_target)
+    stopped_targets = reads(stopped_targets)
