@@ -18,7 +18,7 @@ from headgate.store.sql.callers import CallerStatement, CallerTransaction, calle
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import deliveries, messages
 
-#: The channel of `signals/postgres.py`, and a hint of nobody: no process ignores it as its own.
+#: As `signals/postgres.py` notifies, but from nobody: so no process ignores it as its own.
 _NOTIFY: Select[Any] = select(literal_column(f"pg_notify('headgate', '- {OUTBOX}')"))
 
 
