@@ -6,6 +6,7 @@ another one is judged by the inner one.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -106,6 +107,8 @@ class AddressRules(msgspec.Struct, frozen=True, kw_only=True):
     #: The ports that may be called on the public network.
     ports: frozenset[int] = frozenset({HTTPS_PORT})
 
+    # Cached, because a literal address is judged for every request.
+    @lru_cache(maxsize=1024)  # noqa: B019: rules are few, and live as long as the process
     def refusal(self, scheme: str, address: str, port: int) -> str | None:
         """Return why an address must not be called; None if it may."""
         try:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from urllib.parse import urlencode, urljoin, urlsplit
 
@@ -40,6 +41,8 @@ class Origin(msgspec.Struct, frozen=True):
         return f"{self.scheme}://{host}" + ("" if self.is_default_port else f":{self.port}")
 
 
+# Cached, because a client calls few addresses many times, and to read one takes a while.
+@lru_cache(maxsize=1024)
 def origin_of(url: str) -> Origin:
     """Return the origin of an absolute URL; raises AddressRefused if it is ambiguous."""
     if len(url) > URL_LENGTH_MAX:

@@ -42,6 +42,8 @@ from headgate.ports.sender import Sender
 BATCH = 50
 #: After so many failures in a row, or as many as are sent at once, the target is down.
 FAILURES_MAX = 5
+#: Attempts that end within this time are settled together.
+SETTLE_EVERY_S = 0.02
 
 _log = get_logger(__name__)
 
@@ -183,10 +185,11 @@ class _Run:
         #: Whether nothing more is sent.
         self._ended = False
         self._failures = 0
-        #: Attempts that are not settled yet, the signal that there are some, and whether no more
-        #: will come.
+        #: Attempts that are not settled yet, the signals that there are some and that there are
+        #: enough to settle them now, and whether no more will come.
         self._attempts: list[tuple[Delivery, SendOutcome]] = []
         self._attempted = asyncio.Event()
+        self._enough = asyncio.Event()
         self._done = False
         #: Whether there was anything to send.
         self._began = False
@@ -209,6 +212,7 @@ class _Run:
             await asyncio.gather(*senders, *self._claims_under_way(), return_exceptions=True)
             self._done = True
             self._attempted.set()
+            self._enough.set()
             await asyncio.gather(settling, return_exceptions=True)
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
@@ -311,6 +315,8 @@ class _Run:
                 raise
             self._attempts.append((delivery, outcome))
             self._attempted.set()
+            if len(self._attempts) >= self._scope.batch:
+                self._enough.set()
             await self._learn_from(outcome)
 
     async def _send(self, outgoing: OutgoingMessage) -> SendOutcome:
@@ -342,6 +348,7 @@ class _Run:
         """Settle attempts as they come, as many together as there are."""
         while self._attempts or not self._done:
             await self._attempted.wait()
+            await self._wait_for_more()
             self._attempted.clear()
             attempts, self._attempts = self._attempts, []
             try:
@@ -352,10 +359,24 @@ class _Run:
                 for delivery, _ in attempts:
                     self._drainer.claims.drop(delivery)
 
+    async def _wait_for_more(self) -> None:
+        """Wait a moment for more attempts: one write costs as much for one as for many."""
+        waits = [
+            asyncio.create_task(self._drainer.clock.sleep(SETTLE_EVERY_S)),
+            asyncio.create_task(self._enough.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+        if not self._done:
+            self._enough.clear()
+
     async def _settle(self, attempts: list[tuple[Delivery, SendOutcome]]) -> None:
         drainer = self._drainer
         made = [
-            policy.settle_attempt(delivery, outcome, drainer.retry, draw=drainer.rng.random())
+            policy.settle_attempt(delivery, outcome, drainer.retry, draw=self._draw(outcome))
             for delivery, outcome in attempts
         ]
         try:
@@ -367,6 +388,10 @@ class _Run:
         for each, after in zip(made, settled, strict=True):
             self._count(each, after)
         self._progress(self._result)
+
+    def _draw(self, outcome: SendOutcome) -> float:
+        """A random number where one is needed: the system's randomness takes its time."""
+        return self._drainer.rng.random() if isinstance(outcome, SendFailure) else 0.0
 
     def _count(self, made: DeliveryChange, after: Delivery | None) -> None:
         claims, result = self._drainer.claims, self._result

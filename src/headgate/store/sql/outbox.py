@@ -45,7 +45,7 @@ _ORDER = (deliveries.c.next_attempt_at, deliveries.c.id)
 
 
 def _to_message(row: Any) -> Message:
-    return Message(**row._mapping)
+    return Message(**dict(zip(Message.__struct_fields__, row, strict=True)))
 
 
 # ---- claiming ----------------------------------------------------------------------------------
