@@ -124,13 +124,22 @@ def _examine(
         lacks = settings_problems(each.system)
         if lacks:
             return msgspec.structs.replace(each, lacks=lacks)
-        system = each.system.with_settings(public_url=settings.site_url)
-        lacks = _missing_keys(system, settings)
+        system, lacks = _configure(each.system, settings)
     # Foreign code again: one system that fails must not keep the others from starting.
     except Exception as error:
         lacks = {each.name: f"cannot be started: {_error_text(error)}"}
         return msgspec.structs.replace(each, system=None, lacks=lacks)
     return msgspec.structs.replace(each, system=system, lacks=lacks)
+
+
+def _configure(system: System, settings: "Settings") -> tuple[System | None, dict[str, str]]:
+    """Return the system with its settings, and what it lacks to be started."""
+    try:
+        configured = system.with_settings(public_url=settings.site_url)
+    except InvalidInput as error:
+        # Two settings that do not go together: the error names them.
+        return None, {error.field: error.problem}
+    return configured, _missing_keys(configured, settings)
 
 
 def _error_text(error: BaseException) -> str:

@@ -76,6 +76,8 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     def addresses(self) -> dict[str, str]:
         """What is imported later, by the name of the field that says where it is."""
         named = {
+            "topics": self.topics if isinstance(self.topics, str) else None,
+            "targets": self.targets if isinstance(self.targets, str) else None,
             "tables": self.tables,
             "routes": self.routes,
             "pages": self.pages,
@@ -152,10 +154,12 @@ def settings_problems(system: System) -> dict[str, str]:
         settings()
     except ValidationError as error:
         prefix = str(settings.model_config.get("env_prefix", ""))
-        return {
-            f"{prefix}{'_'.join(str(part) for part in each['loc'])}".upper(): (
-                "is not set" if each["type"] == "missing" else str(each["msg"])
-            )
-            for each in error.errors()
-        }
+        # A field with an alias is a variable of just that name.
+        aliases = {each.validation_alias for each in settings.model_fields.values()}
+        problems = {}
+        for each in error.errors():
+            name = "_".join(str(part) for part in each["loc"])
+            told = "is not set" if each["type"] == "missing" else str(each["msg"])
+            problems[name if name in aliases else f"{prefix}{name}".upper()] = told
+        return problems
     return {}
