@@ -107,23 +107,27 @@ class AddressRules(msgspec.Struct, frozen=True, kw_only=True):
     #: The ports that may be called on the public network.
     ports: frozenset[int] = frozenset({HTTPS_PORT})
 
-    # Cached, because a literal address is judged for every request.
-    @lru_cache(maxsize=1024)  # noqa: B019: rules are few, and live as long as the process
     def refusal(self, scheme: str, address: str, port: int) -> str | None:
         """Return why an address must not be called; None if it may."""
-        try:
-            number = unwrap(ip_address(address))
-        except ValueError:
-            return "it is not an IP address"
-        if any(number in network for network in self.private):
-            return None
-        if (what := denied_reason(number)) is not None:
-            return f"its address is {what}"
-        if scheme != "https":
-            return "only https goes over the public network"
-        if port not in self.ports:
-            return f"port {port} is not one of the declared ports"
+        return _refusal(self, scheme, address, port)
+
+
+# Cached, because an address in a URL is judged for every request.
+@lru_cache(maxsize=1024)
+def _refusal(rules: AddressRules, scheme: str, address: str, port: int) -> str | None:
+    try:
+        number = unwrap(ip_address(address))
+    except ValueError:
+        return "it is not an IP address"
+    if any(number in network for network in rules.private):
         return None
+    if (what := denied_reason(number)) is not None:
+        return f"its address is {what}"
+    if scheme != "https":
+        return "only https goes over the public network"
+    if port not in rules.ports:
+        return f"port {port} is not one of the declared ports"
+    return None
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:

@@ -6,6 +6,7 @@ pair, and no pair lends its half to another: a production key never goes to anot
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, SecretStr, model_validator
@@ -36,8 +37,8 @@ class PriceHistorySettings(ProviderSettings):
     backend_api_url: ProviderUrl | None = Field(default=None, validation_alias="BACKEND_API_URL")
     backend_api_key: SecretStr | None = Field(default=None, validation_alias="API_KEY")
     #: `SCRAPER_API_URL_<ENV>` and `SCRAPER_API_KEY_<ENV>`, by the name of the target.
-    scraper_api_urls: dict[str, ProviderUrl] = {}
-    scraper_api_keys: dict[str, SecretStr] = {}
+    scraper_api_urls: Mapping[str, ProviderUrl] = Field(default_factory=dict)
+    scraper_api_keys: Mapping[str, SecretStr] = Field(default_factory=dict)
 
     sync_worker_interval_ms: int = Field(
         default=60_000, ge=1, validation_alias="SYNC_WORKER_INTERVAL_MS"
@@ -88,7 +89,7 @@ class PriceHistorySettings(ProviderSettings):
         if of_key != own_key:
             raise InvalidInput(
                 of_key,
-                f"does not belong to {of_url}: {of_url} goes with {own_key}, so that a key is never "
+                f"does not belong to {of_url}: {of_url} goes with {own_key}, so that no key is "
                 "sent to another host; set both of one pair",
             )
         return self._target(DEFAULT, url, secret(key))
