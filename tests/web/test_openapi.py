@@ -81,7 +81,7 @@ def test_every_operation_is_documented_whole(document: dict[str, Any]) -> None:
     for method, operation in operations(document):
         name = operation["operationId"]
         assert operation["summary"] and operation["description"], name
-        assert operation["security"] == [{"ApiKey": []}], name
+        assert operation["security"] == [{"ApiKey": []}, {"ApiKeyHeader": []}], name
         if "requestBody" in operation:
             assert operation["requestBody"]["content"]["application/json"]["examples"], name
         good = [code for code in operation["responses"] if code.startswith("2")]
@@ -102,6 +102,15 @@ def test_every_operation_is_documented_whole(document: dict[str, Any]) -> None:
                 assert problem["schema"] == {"$ref": "#/components/schemas/Problem"}
                 for each, example in problem["examples"].items():
                     assert example["value"]["status"] == int(code) == KINDS[each].status
+
+
+def test_a_key_is_sent_in_either_of_two_headers(document: dict[str, Any]) -> None:
+    bearer, plain = (
+        document["components"]["securitySchemes"][name] for name in ("ApiKey", "ApiKeyHeader")
+    )
+
+    assert (bearer["type"], bearer["scheme"]) == ("http", "bearer")
+    assert (plain["type"], plain["in"], plain["name"]) == ("apiKey", "header", "x-api-key")
 
 
 def test_no_model_is_left_out_and_none_is_of_the_framework(document: dict[str, Any]) -> None:

@@ -121,6 +121,23 @@ def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(tmp_path: Path) -> 
             [("Authorization", f"Bearer {'hg_' * 5000}")],
             [("Authorization", f"Bearer {good}"), ("Authorization", f"Bearer {good}")],
             [("Authorization", f"Bearer {good}"), ("authorization", "Bearer other")],
+            [("x-api-key", "")],
+            [("x-api-key", f"Bearer {good}")],
+            [("x-api-key", good[:-1])],
+            [("x-api-key", f"{good}0")],
+            [("x-api-key", f"hg_{unknown}_{secret}")],
+            [("x-api-key", revoked)],
+            [("x-api-key", f"{good}, {good}")],
+            [("x-api-key", "hg_é_ü".encode())],
+            [("x-api-key", b"hg_\xff\xfe")],
+            [("x-api-key", "hg_" * 5000)],
+            [("x-api-key", good), ("X-Api-Key", good)],
+            [("x-api-key", good), ("x-api-key", "other")],
+            [("Authorization", f"Bearer {good}"), ("x-api-key", revoked)],
+            [("Authorization", f"Bearer {good}"), ("x-api-key", "")],
+            [("Authorization", f"Basic {good}"), ("x-api-key", good)],
+            [("Authorization", ""), ("x-api-key", good)],
+            [("Authorization", f"Bearer {revoked}"), ("x-api-key", revoked)],
         ]
 
         answers = [await served.with_headers(each).get("/v1/jobs") for each in wrong]
@@ -129,8 +146,12 @@ def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(tmp_path: Path) -> 
             problem(answer, 401, "unauthorized")
             assert answer.headers["www-authenticate"].startswith("Bearer")
         assert len({(each.content, str(each.headers)) for each in answers}) == 1
-        fine = served.with_headers({"Authorization": f"bEaReR {good}"})
-        assert (await fine.get("/v1/jobs")).status_code == 200
+        for right in (
+            {"Authorization": f"bEaReR {good}"},
+            {"x-api-key": good},
+            {"X-API-KEY": good, "Authorization": f"Bearer {good}"},
+        ):
+            assert (await served.with_headers(right).get("/v1/jobs")).status_code == 200
 
     serving(tmp_path, main)
 

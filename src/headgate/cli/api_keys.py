@@ -41,7 +41,7 @@ def new(
     # On one line, whatever the width, so that it can be copied.
     out.print(token.reveal(), markup=False, soft_wrap=True)
     messages.print(
-        f"next: send it as `Authorization: Bearer …`; revoke it with "
+        f"next: send it as `Authorization: Bearer …` or `x-api-key: …`; revoke it with "
         f"headgate api-key revoke {key.id}",
         markup=False,
     )

@@ -1,6 +1,16 @@
-"""Column types and inserts for a system's own tables; they behave alike on both databases."""
+"""Column types and statements for a system's own tables; they behave alike on both databases."""
 
+from headgate.store.sql.many import BatchStatement, by_key, insert_many
 from headgate.store.sql.statements import Insert, insert_into
 from headgate.store.sql.types import JsonOf, OneOf, UtcTime
 
-__all__ = ["Insert", "JsonOf", "OneOf", "UtcTime", "insert_into"]
+__all__ = [
+    "BatchStatement",
+    "Insert",
+    "JsonOf",
+    "OneOf",
+    "UtcTime",
+    "by_key",
+    "insert_into",
+    "insert_many",
+]

@@ -26,7 +26,7 @@ from headgate.toolkit.site import Site
 from headgate.web import metrics
 from headgate.web.api import administration, connections, description, items, jobs, syncs
 from headgate.web.pages.router import pages_router
-from headgate.web.systems import add_systems
+from headgate.web.systems import add_systems, all_routes
 
 #: A database that takes longer to respond counts as unavailable.
 HEALTH_S_MAX = 5.0
@@ -72,7 +72,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     web.add_api_route("/healthz", _health(app), include_in_schema=False)
     problems.install_handlers(web)
     https = public_url.startswith("https://")
-    web.add_middleware(BodyLimit)
+    web.add_middleware(BodyLimit, routes=all_routes(web))
     web.add_middleware(SecurityMiddleware, headers={**_HEADERS, **(_HSTS if https else {})})
     return web
 

@@ -19,10 +19,10 @@ def add_systems(web: FastAPI, site: Site) -> None:
     Raises InvalidInput, naming the system, where its router cannot be loaded, where it describes a
     route that asks for no API key, or where a path or an operation is there already.
     """
-    owners = {key: "Headgate" for route in _routes(web) for key in _keys(route)}
+    owners = {key: "Headgate" for route in all_routes(web) for key in _keys(route)}
     for system in site.app.systems.values():
         for field, router in _routers(system, site):
-            for route in _routes(router):
+            for route in all_routes(router):
                 _check(route, owners, system, field)
             web.include_router(router)
 
@@ -61,13 +61,13 @@ def _keys(route: APIRoute) -> list[Key]:
     return [*keys, ("operation", route.operation_id)] if route.operation_id else keys
 
 
-def _routes(of: FastAPI | APIRouter) -> list[APIRoute]:
-    """Every route, those of included routers too."""
+def all_routes(of: FastAPI | APIRouter) -> list[APIRoute]:
+    """Return every route, those of included routers too."""
     found: list[APIRoute] = []
     for each in of.routes:
         inside = getattr(each, "original_router", None)
         if isinstance(each, APIRoute):
             found.append(each)
         elif inside is not None:
-            found += _routes(inside)
+            found += all_routes(inside)
     return found

@@ -180,7 +180,7 @@ def test_a_wrong_setting_is_named(headgate: Run, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("app", "said"),
     [
-        ("", "no system can be started"),
+        ("", "no system with syncs can be started"),
         ("nothing", "is not module:attribute"),
         ("no_such_module:app", "No module named"),
         ("json:dumps", "not a headgate.App"),

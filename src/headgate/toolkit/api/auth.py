@@ -15,6 +15,8 @@ from headgate.flow.api_keys import ApiKeys
 from headgate.model.api_key import ApiKey, Role
 from headgate.toolkit.api.problems import ProblemError
 
+#: The header for callers that cannot send `Authorization`.
+KEY_HEADER = "x-api-key"
 _SCHEME = "bearer "
 #: Longer than any header that holds one of our API keys.
 _HEADER_LENGTH_MAX = 200
@@ -61,7 +63,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 async def authenticate(request: Request, keys: ApiKeys) -> Caller:
     """Return the caller; whoever has no valid API key gets the same refusal."""
-    key = await keys.verify(bearer_key(request))
+    key = await keys.verify(presented_key(request))
     if key is None:
         client = request.client.host if request.client is not None else None
         _log.warning(LogEvent.AUTHENTICATION_FAILED, client=client, method=request.method)
@@ -73,10 +75,27 @@ async def authenticate(request: Request, keys: ApiKeys) -> Caller:
     return Caller(key)
 
 
-def bearer_key(request: Request) -> Secret:
-    """Return the API key of the only Authorization header; empty if it is not a bearer token."""
-    values = request.headers.getlist("authorization")
-    if len(values) != 1 or len(values[0]) > _HEADER_LENGTH_MAX:
-        return Secret("")
-    scheme, key = values[0][: len(_SCHEME)], values[0][len(_SCHEME) :]
+def presented_key(request: Request) -> Secret:
+    """Return the API key of a request: of `Authorization`, of `x-api-key`, or of both if equal.
+
+    It is empty, which is no key, where a header is repeated or too long, or where the two differ.
+    """
+    found = [
+        read(values[0]) if len(values) == 1 and len(values[0]) <= _HEADER_LENGTH_MAX else Secret("")
+        for name, read in _HEADERS.items()
+        if (values := request.headers.getlist(name))
+    ]
+    return found[0] if found and all(each == found[0] for each in found) else Secret("")
+
+
+def _bearer_key(value: str) -> Secret:
+    scheme, key = value[: len(_SCHEME)], value[len(_SCHEME) :]
     return Secret(key.strip(" ") if scheme.lower() == _SCHEME else "")
+
+
+def _plain_key(value: str) -> Secret:
+    return Secret(value.strip(" "))
+
+
+#: The headers that may hold an API key, each with how to read it.
+_HEADERS = {"authorization": _bearer_key, KEY_HEADER: _plain_key}

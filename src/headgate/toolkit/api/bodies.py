@@ -79,5 +79,7 @@ def _walk(value: object) -> None:
 def _text(value: str) -> None:
     if "\0" in value:
         raise ValueError("a string contains the character NUL")
-    if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise ValueError("a string is not valid Unicode")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a string is not valid Unicode") from None

@@ -65,7 +65,12 @@ class Kind(msgspec.Struct, frozen=True):
 _KINDS = (
     Kind("bad_request", 400, "The request cannot be read", "Correct the request."),
     Kind("malformed_json", 400, "The body is not valid JSON", "Send one JSON object."),
-    Kind("unauthorized", 401, "A valid API key is needed", "Send `Authorization: Bearer hg_…`."),
+    Kind(
+        "unauthorized",
+        401,
+        "A valid API key is needed",
+        "Send `Authorization: Bearer hg_…`, or `x-api-key: hg_…`.",
+    ),
     Kind(
         "plan_required",
         402,

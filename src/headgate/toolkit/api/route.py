@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Depends, Header, Request, Security
 from fastapi.routing import APIRoute
-from fastapi.security import HTTPBearer
+from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.responses import Response
 
 from headgate.app import App
 from headgate.flow.api_keys import ApiKeys
 from headgate.model.api_key import Role
 from headgate.toolkit.api import bodies, idempotency, problems
-from headgate.toolkit.api.auth import Caller, authenticate
+from headgate.toolkit.api.auth import KEY_HEADER, Caller, authenticate
 from headgate.toolkit.api.idempotency import IdempotentRequests
 from headgate.toolkit.api.limits import Limits
 from headgate.toolkit.api.problems import ProblemError
@@ -127,6 +127,12 @@ JobKey = Annotated[str | None, Depends(_job_key)]
 _bearer = HTTPBearer(
     scheme_name="ApiKey", description="A key made by `headgate api-key new`.", auto_error=False
 )
+_key_header = APIKeyHeader(
+    name=KEY_HEADER,
+    scheme_name="ApiKeyHeader",
+    description="The same key, for callers that cannot send `Authorization`.",
+    auto_error=False,
+)
 
 
 async def _idempotency_header(
@@ -171,5 +177,8 @@ def post_problems(*codes: str) -> dict[int | str, dict[str, Any]]:
 def router(prefix: str, tag: str) -> APIRouter:
     """Return a router whose routes need an API key."""
     return APIRouter(
-        prefix=prefix, tags=[tag], route_class=ApiRoute, dependencies=[Security(_bearer)]
+        prefix=prefix,
+        tags=[tag],
+        route_class=ApiRoute,
+        dependencies=[Security(_bearer), Security(_key_header)],
     )

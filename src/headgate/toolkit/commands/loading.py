@@ -86,10 +86,11 @@ def load_app(
     if named:
         return _import(named, json=json)
     systems = _ready_systems(settings, tell=(needs_syncs or tell) and not json, json=json)
-    if needs_syncs and not systems:
+    # A system that only receives has no syncs.
+    if needs_syncs and not any(each.syncs for each in systems):
         fail(
-            "no system can be started: `headgate systems` says what each lacks. Or name the app "
-            "with your own syncs: --app my_syncs:app, or HEADGATE_APP",
+            "no system with syncs can be started: `headgate systems` says what each lacks. Or name "
+            "the app with your own syncs: --app my_syncs:app, or HEADGATE_APP",
             code=CONFIG,
             json=json,
         )

@@ -6,7 +6,7 @@ import pytest
 
 from headgate import InvalidInput
 from headgate.model.api_key import ApiKey, Role
-from headgate.toolkit.api.auth import Caller, bearer_key
+from headgate.toolkit.api.auth import Caller, presented_key
 from headgate.toolkit.api.problems import ProblemError
 from tests.unit.toolkit.requests import request
 
@@ -50,7 +50,19 @@ def test_an_admins_key_looks_at_all_and_acts_for_whom_it_names() -> None:
         ([], ""),
         ([("Authorization", "Bearer a"), ("Authorization", "Bearer b")], ""),
         ([("Authorization", "Bearer " + "x" * 300)], ""),
+        ([("x-api-key", "hg_1")], "hg_1"),
+        ([("X-Api-Key", " hg_1 ")], "hg_1"),
+        ([("x-api-key", "Bearer hg_1")], "Bearer hg_1"),
+        ([("x-api-key", "")], ""),
+        ([("x-api-key", "x" * 300)], ""),
+        ([("x-api-key", "hg_1"), ("x-api-key", "hg_1")], ""),
+        ([("Authorization", "Bearer hg_1"), ("x-api-key", "hg_1")], "hg_1"),
+        ([("Authorization", "Bearer hg_1"), ("x-api-key", "hg_2")], ""),
+        ([("Authorization", "Bearer hg_1"), ("x-api-key", "")], ""),
+        ([("Authorization", "Basic hg_1"), ("x-api-key", "hg_1")], ""),
     ],
 )
-def test_only_one_short_bearers_header_counts(headers: list[tuple[str, str]], found: str) -> None:
-    assert bearer_key(request(headers=headers)).reveal() == found
+def test_one_short_key_counts_and_two_only_if_they_are_the_same(
+    headers: list[tuple[str, str]], found: str
+) -> None:
+    assert presented_key(request(headers=headers)).reveal() == found

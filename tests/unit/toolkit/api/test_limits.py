@@ -3,11 +3,14 @@
 from datetime import UTC, datetime
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from headgate.base.clock import ManualClock
 from headgate.toolkit.api import limits
-from headgate.toolkit.api.limits import BodyLimit, Limits
+from headgate.toolkit.api.limits import BodyLimit, Limits, large_body
 from headgate.toolkit.api.problems import ProblemError
 
 
@@ -122,3 +125,55 @@ async def test_a_body_that_is_too_large_is_refused(
     with pytest.raises(ProblemError) as refused:
         await sent(parts, headers)
     assert refused.value.kind.code == "payload_too_large"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "bytes_max"),
+    [
+        ("POST", "/batches", 100),
+        ("POST", "/users/ada/batches", 200),
+        # Another method, another path, or more of it: the default.
+        ("PUT", "/batches", 10),
+        ("POST", "/batches/", 10),
+        ("POST", "/batches/1", 10),
+        ("POST", "/users/batches", 10),
+        ("POST", "/plain", 10),
+    ],
+)
+async def test_a_route_may_take_larger_bodies_and_no_other_does(
+    method: str, path: str, bytes_max: int
+) -> None:
+    @large_body(100)
+    async def take(request: Request) -> Response:
+        return Response()
+
+    @large_body(200)
+    async def take_for(request: Request) -> Response:
+        return Response()
+
+    async def plain(request: Request) -> Response:
+        return Response()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+
+    async def sent(size: int) -> None:
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"x" * size, "more_body": False}
+
+        async def send(message: Message) -> None:
+            raise AssertionError("nothing is sent here")
+
+        await limited({**scope, "headers": []}, receive, send)
+
+    routes = [
+        Route("/batches", take, methods=["POST"]),
+        Route("/users/{user}/batches", take_for, methods=["POST"]),
+        Route("/plain", plain, methods=["POST"]),
+    ]
+    limited = BodyLimit(app, bytes_max=10, routes=routes)
+    scope = {"type": "http", "method": method, "path": path, "root_path": ""}
+
+    await sent(bytes_max)
+    with pytest.raises(ProblemError, match=f"at most {bytes_max} bytes"):
+        await sent(bytes_max + 1)

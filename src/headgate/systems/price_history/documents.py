@@ -1,0 +1,86 @@
+"""The API's documents about prices: the batch, the response to it, and what is listed."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from headgate.systems.price_history.prices import ITEMS_MAX
+from headgate.systems.price_history.receiving import BatchResult
+from headgate.toolkit.api.documents import Page, response_config
+from headgate.toolkit.api.models import model_of
+
+_ITEM: dict[str, Any] = {
+    "productId": "p-1",
+    "sourceId": "shop-1",
+    "scrapedAt": "2026-01-01T12:00:00Z",
+    "price": 9.99,
+    "currency": "EUR",
+}
+_BATCH: dict[str, Any] = {"runId": "run-1", "normalized": [_ITEM]}
+_RESULT: dict[str, Any] = {
+    "accepted": 1,
+    "errors": [{"index": 1, "field": "price", "message": "must not be negative"}],
+}
+_PRICE: dict[str, Any] = {
+    "runId": "run-1",
+    "productId": "p-1",
+    "sourceId": "shop-1",
+    "scrapedAt": "2026-01-01T12:00:00Z",
+    "price": "9.99",
+    "receivedAt": "2026-01-01T12:00:03.141592Z",
+    "content": _ITEM,
+}
+
+#: The body of the request in the API's description. It is read from its bytes, to keep the numbers
+#: as they are written. An item is described by words alone: a wrong one is no wrong request.
+BATCH_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {
+                "title": "PriceBatch",
+                "type": "object",
+                "required": ["normalized"],
+                "properties": {
+                    "normalized": {
+                        "type": "array",
+                        "minItems": 1,
+                        "maxItems": ITEMS_MAX,
+                        "items": {},
+                        "description": "The prices: objects with `runId` (or that of the batch), "
+                        "`productId`, `sourceId`, `scrapedAt` (with a time zone), `price` (a "
+                        "number, not negative) and any other fields, such as `currency`, which are "
+                        "kept. Each is checked by itself: a wrong one is told in `errors`.",
+                    },
+                    "runId": {
+                        "type": ["string", "null"],
+                        "description": "The run of those items that name none.",
+                    },
+                },
+            },
+            "examples": {"PriceBatch": {"value": _BATCH}},
+        }
+    },
+}
+BatchResultModel = model_of(BatchResult, _RESULT)
+
+
+class PriceDocument(BaseModel):
+    """A price that was received."""
+
+    model_config = response_config(_PRICE)
+
+    runId: str
+    productId: str
+    sourceId: str
+    scrapedAt: datetime = Field(description="In UTC.")
+    price: str = Field(description="The exact number, as a decimal text.")
+    receivedAt: datetime
+    content: dict[str, Any] = Field(description="The item, exactly as it was sent.")
+
+
+class PricePage(Page[PriceDocument]):
+    """Prices in the order of product, source, time and run."""
+
+    model_config = response_config({"data": [_PRICE], "next_cursor": None})

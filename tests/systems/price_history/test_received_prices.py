@@ -1,0 +1,215 @@
+"""What arrived: whose it is, how it is listed, and how it is erased."""
+
+import base64
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, event
+
+from headgate.model.api_key import Role
+from headgate.systems.price_history import tables
+from tests.systems.price_history.receivers import (
+    BATCH,
+    PRICES,
+    Receiver,
+    batch,
+    item,
+    listed,
+    receiving,
+)
+from tests.web.callers import problem
+
+
+@pytest.fixture
+async def receiver(address: str) -> AsyncIterator[Receiver]:
+    """A server on each database in turn."""
+    async with receiving(address) as receiver:
+        yield receiver
+
+
+# ---- whose it is -------------------------------------------------------------------------------
+
+
+async def test_each_user_has_prices_of_their_own(receiver: Receiver) -> None:
+    ada, bob = await receiver.scraper(), await receiver.scraper("bob")
+
+    first = await ada.post(BATCH, json=batch(item(price=1)))
+    # The same identity with other content: of another user it is another price.
+    second = await bob.post(BATCH, json=batch(item(price=2)))
+
+    assert first.json() == second.json() == {"accepted": 1, "errors": []}
+    assert [row["price"] for row in await listed(ada)] == ["1"]
+    assert [row["price"] for row in await listed(bob)] == ["2"]
+
+
+async def test_a_users_key_names_nobody_else(receiver: Receiver) -> None:
+    ada, bob = await receiver.scraper(), await receiver.scraper("bob")
+    await bob.post(BATCH, json=batch(item()))
+
+    for user in ("bob", "nobody"):
+        asked = {"user_id": user}
+        problem(await ada.post(BATCH, json=batch(item(2)), params=asked), 403, "forbidden")
+        problem(await ada.get(PRICES, params=asked), 403, "forbidden")
+
+    assert await receiver.count() == 1
+    own = await ada.post(BATCH, json=batch(item()), params={"user_id": "ada"})
+    assert own.json()["accepted"] == 1
+
+
+async def test_an_admins_key_names_the_user(receiver: Receiver) -> None:
+    admin, ada = await receiver.scraper(role=Role.ADMIN), await receiver.scraper()
+
+    for answer in (await admin.post(BATCH, json=batch(item())), await admin.get(PRICES)):
+        assert problem(answer, 422, "invalid_input")["field"] == "user_id"
+    named = await admin.post(BATCH, json=batch(item()), params={"user_id": "ada"})
+    empty = await admin.post(BATCH, json=batch(item()), params={"user_id": ""})
+
+    assert named.json() == {"accepted": 1, "errors": []}
+    problem(empty, 422, "invalid_input")
+    assert await listed(ada) == await listed(admin, user_id="ada") != []
+    assert await listed(admin, user_id="bob") == []
+
+
+async def test_a_key_is_taken_from_either_header(receiver: Receiver) -> None:
+    token = await receiver.token()
+
+    for headers in ({"x-api-key": token}, {"Authorization": f"Bearer {token}"}):
+        client = receiver.with_headers(headers)
+        assert (await client.post(BATCH, json=batch(item()))).status_code == 201
+    problem(await receiver.with_headers().post(BATCH, json=batch(item())), 401, "unauthorized")
+
+
+# ---- lists -------------------------------------------------------------------------------------
+
+
+async def test_pages_and_selections_lead_through_all_of_them_once(receiver: Receiver) -> None:
+    ada = await receiver.scraper()
+    times = ["2026-01-05T10:00:00Z", "2026-01-05T10:00:00.000001Z", "2025-12-31T23:59:59Z"]
+    sent = [
+        item(product, sourceId=source, scrapedAt=time, runId=run)
+        for product in ("a", "a b", "%", "é", "z\u007f")
+        for source in ("s/1", "s/2")
+        for time in times
+        for run in ("r1", "r2")
+    ]
+    await ada.post(BATCH, json=batch(*sent))
+
+    def keys(rows: list[dict[str, object]]) -> list[tuple[object, ...]]:
+        return [(row["productId"], row["sourceId"], row["scrapedAt"], row["runId"]) for row in rows]
+
+    whole = keys(await listed(ada, limit=200))
+    assert len(whole) == len(sent) == len(set(whole))
+    for limit in (1, 7, 60):
+        assert keys(await listed(ada, limit=limit)) == whole
+    for asked in ({"productId": "a b"}, {"sourceId": "s/2"}, {"productId": "é", "sourceId": "s/1"}):
+        chosen = [
+            key
+            for key in whole
+            if key[0] == asked.get("productId", key[0]) and key[1] == asked.get("sourceId", key[1])
+        ]
+        assert chosen and keys(await listed(ada, limit=4, **asked)) == chosen
+    # Of one product at one source, the oldest first.
+    chosen_rows = await listed(ada, productId="a", sourceId="s/1")
+    times_of = [datetime.fromisoformat(row["scrapedAt"]) for row in chosen_rows]
+    assert times_of == sorted(times_of) and len(times_of) == 6
+    assert await listed(ada, productId="none") == []
+
+
+def coded(*parts: str) -> str:
+    return base64.urlsafe_b64encode("\0".join(parts).encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        "x",
+        "é",
+        "====",
+        "a" * 3001,
+        coded("p", "s", "1"),
+        coded("p", "s", "1", "r", "more"),
+        coded("p", "s", "-1", "r"),
+        coded("p", "s", "1" * 18, "r"),
+        coded("p", "s", "\u0661", "r"),
+        base64.urlsafe_b64encode(b"p\0s\0" + b"1\0\xff").decode(),
+    ],
+)
+async def test_what_is_no_cursor_is_refused(receiver: Receiver, after: str) -> None:
+    ada = await receiver.scraper()
+
+    answer = await ada.get(PRICES, params={"after": after})
+
+    assert problem(answer, 422, "invalid_input")["field"] == "after"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"productId": ""},
+        {"productId": "a\0"},
+        {"sourceId": "x" * 501},
+        {"limit": 0},
+        {"limit": 201},
+    ],
+    ids=str,
+)
+async def test_what_cannot_be_asked_for_is_refused(
+    receiver: Receiver, asked: dict[str, str | int]
+) -> None:
+    answer = await (await receiver.scraper()).get(PRICES, params=asked)
+
+    assert problem(answer, 422, "invalid_input")["field"] == next(iter(asked))
+
+
+async def test_a_far_cursor_is_the_end_of_the_list(receiver: Receiver) -> None:
+    ada = await receiver.scraper()
+    await ada.post(BATCH, json=batch(item("a")))
+
+    assert await listed(ada, after=coded("\U0010ffff", "s", "9" * 17, "r")) == []
+
+
+@pytest.mark.parametrize("product_id", [None, "p"])
+@pytest.mark.parametrize("source_id", [None, "s"])
+@pytest.mark.parametrize("after", [None, ("p", "s", datetime(2026, 1, 1, tzinfo=UTC), "r")])
+async def test_every_page_is_read_from_an_index_in_its_order(
+    tmp_path: Path,
+    product_id: str | None,
+    source_id: str | None,
+    after: tuple[str, str, datetime, str] | None,
+) -> None:
+    def explain(tx: Connection) -> list[str]:
+        run: list[tuple[str, tuple[object, ...]]] = []
+        event.listen(tx, "before_cursor_execute", lambda *told: run.append((told[2], told[3])))
+        asked = {"product_id": product_id, "source_id": source_id, "after": after}
+        tables.list_prices(tx, "ada", limit=51, **asked)  # type: ignore[arg-type]
+        [(statement, values)] = run
+        return [row[3] for row in tx.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+    async with receiving(f"sqlite:///{tmp_path}/prices.db") as receiver:
+        [step] = await receiver.app.read(explain)
+
+    assert step.startswith("SEARCH price_history_prices USING INDEX")
+    for name, value in {"product_id": product_id, "source_id": source_id}.items():
+        assert (f"{name}=?" in step) == (value is not None)
+    assert (">" in step) == (after is not None)
+
+
+# ---- erasing -----------------------------------------------------------------------------------
+
+
+async def test_erasing_a_user_leaves_the_prices_of_others(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "ERASED_AT_ONCE", 7)
+    ada, bob = await receiver.scraper(), await receiver.scraper("bob")
+    for client in (ada, bob):
+        await client.post(BATCH, json=batch(*[item(number) for number in range(30)]))
+
+    await receiver.app.erase_from_systems("ada")
+    await receiver.app.erase_from_systems("ada")
+
+    assert await listed(ada) == []
+    assert len(await listed(bob)) == await receiver.count() == 30
