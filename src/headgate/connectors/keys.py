@@ -97,7 +97,9 @@ def new_entry(rng: Random, now: datetime, key_id: str | None = None) -> tuple[st
 
 def read_key_file(path: Path) -> Secret:
     """Return the content of a key file; refuse one that others can read."""
-    return read_private_file("key_file", path, hint=f"; {_HOW} --file {path}")
+    return read_private_file(
+        "key_file", path, hint=f": it holds lines of id:base64; {_HOW} --file {path}"
+    )
 
 
 def _entries(text: str) -> Iterable[str]:

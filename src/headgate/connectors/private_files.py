@@ -25,7 +25,7 @@ def read_private_file(field: str, path: Path, *, hint: str = "") -> Secret:
     except OSError as error:
         raise InvalidInput(field, f"{path} cannot be read: {error.strerror}{hint}") from None
     except UnicodeDecodeError:
-        raise InvalidInput(field, f"{path} does not hold a key in plain text{hint}") from None
+        raise InvalidInput(field, f"{path} is not plain text{hint}") from None
 
 
 def read_api_key(field: str, path: Path) -> Secret:

@@ -62,6 +62,8 @@ class Shop(Provider):
         self._begin()
 
     def _begin(self) -> None:
+        #: What robots.txt says.
+        self.robots = pages.ROBOTS
         self.catalogue = Catalogue(
             self.clock, seed=self.seed, products=self._products, page_size=self._page_size
         )
@@ -141,7 +143,7 @@ class Shop(Provider):
         return pages.home(self.catalogue.size)
 
     async def _robots(self, request: Request) -> Response:
-        return PlainTextResponse(pages.ROBOTS)
+        return PlainTextResponse(self.robots)
 
     async def _listing(self, request: Request) -> Response:
         """Show the page that `?page=` names, or the first one."""
