@@ -9,6 +9,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -18,7 +19,7 @@ from headgate.base.errors import AddressRefused, Transient
 from headgate.connectors.addresses import AddressRules
 from headgate.connectors.unpacking import ENCODINGS, Body
 from headgate.connectors.urls import Origin, origin_of
-from headgate.ports.transport import Headers, Request, Response
+from headgate.ports.transport import Headers, Request, Response, Timeouts
 
 CONNECTIONS_MAX = 100
 PIECE_BYTES = 64 * 1024
@@ -80,7 +81,7 @@ class AiohttpTransport:
             headers=headers,
             data=request.body or None,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=timeouts.total_s, sock_connect=timeouts.connect_s),
+            timeout=_client_timeout(timeouts),
         ) as answer:
             try:
                 packed = answer.headers.get("content-encoding", "")
@@ -158,6 +159,11 @@ def _check(rules: AddressRules, scheme: str, address: str, port: int, *, name: s
     refusal = rules.refusal(scheme, address, port)
     if refusal is not None:
         raise AddressRefused(f"{scheme}://{name} must not be called: {refusal}")
+
+
+@lru_cache(maxsize=64)
+def _client_timeout(timeouts: Timeouts) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=timeouts.total_s, sock_connect=timeouts.connect_s)
 
 
 def _is_address(host: str) -> bool:

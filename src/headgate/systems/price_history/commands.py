@@ -1,0 +1,167 @@
+"""`headgate price-history …`: scrape the shop, and deliver what waits, under the known names.
+
+The two sync commands are thin: `headgate outbox` drains the same outbox in the same way.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+from headgate import App, DrainScope, InvalidInput, OutboxSettings
+from headgate.systems.price_history.settings import PriceHistorySettings
+from headgate.systems.price_history.syncs import NAME
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    log_errors_only,
+    report_errors,
+    run,
+)
+from headgate.toolkit.commands.outbox import (
+    ApiKeyFileOption,
+    ApiKeyOption,
+    ApiUrlOption,
+    ConfirmOption,
+    EnvOption,
+    RunOption,
+    choose_target,
+    choose_targets,
+    drain_targets,
+    run_outbox_worker,
+)
+from headgate.toolkit.commands.watching import watch, watch_json
+
+SYSTEM = "price-history"
+#: Whose scraping it is, unless somebody is named.
+USER = "scraper"
+
+commands = typer.Typer(
+    help="Scrape a shop's prices, and deliver them to backends.", no_args_is_help=True
+)
+
+
+@commands.command()
+def scrape(
+    user: Annotated[str, typer.Option("--user", help="Whose prices they are.")] = USER,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Scrape the shop once, and deliver its prices if a backend can be reached.
+
+    If none can, they wait: sync-worker and sync-pending deliver them later.
+    """
+    log_errors_only()
+    loaded = load_app(app, database, needs_syncs=True, json=json)
+    log_errors_only()
+
+    async def work(opened: App) -> int:
+        settings = _settings(opened)
+        if settings.shop_url is None:
+            raise InvalidInput("HEADGATE_SHOP_URL", "is not set: it is the shop to scrape")
+        _default_targets(settings)
+        submitted = await opened.jobs.submit(
+            NAME, user_id=user, connection_id=settings.shop_site_id
+        )
+        supervisor = opened.supervisor()
+        await supervisor.start()
+        try:
+            follow = watch_json if json else watch
+            return await follow(opened, submitted.job.id, user_id=None, timeout_s=None)
+        finally:
+            await supervisor.stop()
+
+    raise typer.Exit(run(loaded, work, json=json))
+
+
+@commands.command("sync-pending")
+def sync_pending(
+    limit: Annotated[int, typer.Option(help="How many batches, at most.", min=1)] = 50,
+    run_id: RunOption = None,
+    env: EnvOption = None,
+    confirm: ConfirmOption = None,
+    api_url: ApiUrlOption = None,
+    api_key_file: ApiKeyFileOption = None,
+    api_key: ApiKeyOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Deliver batches that wait, now and once.
+
+    Without --env they go to the default backend: SYNC_API_URL, BACKEND_API_URL, or else
+    SCRAPER_API_URL_LOCAL. Exits with 1 if anything failed or a backend has stopped.
+    """
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+
+    async def work(opened: App) -> int:
+        settings = _settings(opened)
+        names = [env] if env is not None else _default_targets(settings)
+        targets = [choose_target(opened, each, confirm, api_url, api_key_file) for each in names]
+        scope = DrainScope(limit=limit, run_id=run_id, probe=True)
+        return await drain_targets(opened, targets, scope, json=json)
+
+    with report_errors(json=json):
+        code = run(loaded, work, json=json)
+    raise typer.Exit(code)
+
+
+@commands.command("sync-worker")
+def sync_worker(
+    env: Annotated[
+        list[str] | None, typer.Option("--env", help="Only this backend.", metavar="NAME")
+    ] = None,
+    confirm: Annotated[
+        list[str] | None,
+        typer.Option("--confirm", help="A protected backend's name once more.", metavar="NAME"),
+    ] = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Deliver batches in the background, until Ctrl-C or SIGTERM.
+
+    It looks every SYNC_WORKER_INTERVAL_MS (60000), and when something is enqueued, for at most
+    SYNC_WORKER_BATCH_LIMIT (50) batches at once.
+    """
+    loaded = load_app(app, database, needs_syncs=False)
+
+    async def work(opened: App) -> None:
+        settings = _settings(opened)
+        names = env or _default_targets(settings)
+        targets = choose_targets(opened, names, confirm or [])
+        pace = msgspec.structs.replace(
+            OutboxSettings(),
+            interval_s=settings.sync_worker_interval_ms / 1000,
+            batch_limit=settings.sync_worker_batch_limit,
+        )
+        await run_outbox_worker(opened, targets, pace)
+
+    run(loaded, work)
+
+
+def _settings(app: App) -> PriceHistorySettings:
+    """Return the system's settings; raises InvalidInput if they are wrong or it is not started."""
+    system = app.systems.get(SYSTEM)
+    if system is None:
+        # Says which setting is wrong, if one is.
+        PriceHistorySettings().targets()
+        raise InvalidInput(
+            "systems", f"{SYSTEM} is not started: `headgate systems` says what it lacks"
+        )
+    settings: PriceHistorySettings = system.configuration
+    return settings
+
+
+def _default_targets(settings: PriceHistorySettings) -> Sequence[str]:
+    names = settings.default_targets()
+    if not names:
+        raise InvalidInput(
+            "SYNC_API_URL",
+            "no backend is configured: set BACKEND_API_URL and API_KEY, or SYNC_API_URL and "
+            "SYNC_API_KEY, or SCRAPER_API_URL_LOCAL and SCRAPER_API_KEY_LOCAL",
+        )
+    return names
