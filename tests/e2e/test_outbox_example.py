@@ -1,4 +1,4 @@
-"""The two examples together: orders that a shop enqueues, and the warehouse that takes each once."""
+"""The two examples together: a shop enqueues orders, and a warehouse takes each of them once."""
 
 import asyncio
 import sqlite3
