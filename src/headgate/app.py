@@ -151,6 +151,7 @@ class App:
             signal=self._runtime.signal,
             ids=self._ids,
             drainer=drainer,
+            settings=self._worker_settings.outbox,
         )
 
     def _build_runtime(

@@ -114,16 +114,9 @@ def open_target_transport(targets: Targets) -> Transport | None:
 def load_settings() -> "Settings":
     """Return the settings; InvalidInput, naming the first that is wrong."""
     # Imported here: an app whose sources have no HTTP API needs no settings.
-    from pydantic import ValidationError
+    from headgate import settings
 
-    from headgate.settings import Settings
-
-    try:
-        return Settings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(name, f"{first['msg']}; see HEADGATE_{name.upper()}") from None
+    return settings.load()
 
 
 @contextmanager

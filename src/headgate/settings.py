@@ -4,17 +4,21 @@ In the order of precedence: options of a command, `HEADGATE_*` variables, `headg
 `[tool.headgate]` in `pyproject.toml`.
 """
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
     PydanticBaseSettingsSource,
     PyprojectTomlConfigSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -38,7 +42,7 @@ _OUTBOX = _WORKER.outbox
 class TargetSettings(BaseModel):
     """A target in the settings: its URL and its key are one thing."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     url: str
     #: The key itself, or a file that only its owner can read.
@@ -76,6 +80,7 @@ class Settings(BaseSettings):
         toml_file="headgate.toml",
         pyproject_toml_table_header=("tool", "headgate"),
         extra="forbid",
+        hide_input_in_errors=True,
     )
 
     # These two may contain a password, so they are not printed.
@@ -119,6 +124,17 @@ class Settings(BaseSettings):
     outbox_backoff_s_max: float = Field(default=_OUTBOX.retry.max_s, gt=0, le=BACKOFF_S_MAX)
     #: How long a message is kept that every target has accepted.
     keep_sent_days: float = Field(default=_OUTBOX.keep_sent.days, gt=0)
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _open_targets(cls, given: Any) -> Any:
+        """Undo `_with_whole_targets`."""
+        if not isinstance(given, Mapping):
+            return given
+        return {
+            name: dict(each) if isinstance(each, MappingProxyType) else each
+            for name, each in given.items()
+        }
 
     def worker(self) -> WorkerSettings:
         """Return the settings of a worker."""
@@ -181,7 +197,57 @@ class Settings(BaseSettings):
         """Return the sources of settings, by precedence."""
         return (
             init_settings,
-            env_settings,
-            TomlConfigSettingsSource(settings_cls),
+            _Environment(settings_cls),
+            _TomlFile(settings_cls),
             PyprojectTomlConfigSettingsSource(settings_cls),
         )
+
+
+class _Environment(EnvSettingsSource):
+    def __call__(self) -> dict[str, Any]:
+        return _with_whole_targets(super().__call__())
+
+
+class _TomlFile(TomlConfigSettingsSource):
+    def __call__(self) -> dict[str, Any]:
+        return _with_whole_targets(super().__call__())
+
+
+def _with_whole_targets(found: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a source, with targets that are not merged with those of other sources.
+
+    Dictionaries are merged key by key, other mappings are not. Else a URL in the environment would
+    get the key in a file, and what is sent to one place would carry the key of another.
+    """
+    targets = found.get("targets")
+    if not isinstance(targets, dict):
+        return found
+    whole = {
+        name: MappingProxyType(each) if isinstance(each, dict) else each
+        for name, each in targets.items()
+    }
+    return {**found, "targets": whole}
+
+
+def load() -> Settings:
+    """Return the settings; InvalidInput names the first that is wrong, and never its value."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise _problem([str(part) for part in first["loc"]], first["msg"]) from None
+    except SettingsError:
+        # Raised for a variable that has to be JSON, and this is the only one.
+        raise _problem(
+            ["targets"], 'is not JSON, such as {"local": {"url": "…", "key_file": "…"}}'
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput("headgate.toml or pyproject.toml", f"is not TOML: {error}") from None
+
+
+def _problem(place: Sequence[str], problem: str) -> InvalidInput:
+    name = ".".join(place)
+    variable = f"HEADGATE_{place[0].upper()}"
+    *table, key = place
+    where = f"under [{'.'.join(table)}] in headgate.toml" if table else "in headgate.toml"
+    return InvalidInput(name, f"{problem}; set {variable} or `{key}` {where}")

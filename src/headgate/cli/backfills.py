@@ -1,6 +1,5 @@
 """`headgate backfill …`: forecast, start, follow and control backfills of a user's history."""
 
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Annotated
@@ -27,7 +26,7 @@ from headgate.toolkit.commands.loading import (
     run,
 )
 from headgate.toolkit.commands.output import messages, out, print_json, print_list
-from headgate.toolkit.commands.reading import parse_day
+from headgate.toolkit.commands.reading import parse_day, read_ids
 from headgate.toolkit.commands.watching import print_status, span_text, watch, watch_json
 
 commands = typer.Typer(help="Import a user's history, day by day.", no_args_is_help=True)
@@ -269,7 +268,7 @@ def _control_each(
 ) -> None:
     """Do the same to several jobs, one after another; an error of one does not stop the rest."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    wanted = [one for each in job_ids for one in (_read_lines() if each == "-" else [each])]
+    wanted = read_ids(job_ids)
 
     async def use(opened: App) -> int:
         if not wanted:
@@ -293,10 +292,6 @@ async def _print_acted(opened: App, job: Job, json: bool) -> None:
         print_json(status)
     else:
         out.print(f"{status.id}  {status.message}", markup=False)
-
-
-def _read_lines() -> list[str]:
-    return [line.strip() for line in sys.stdin if line.strip()]
 
 
 def _print_forecast(forecast: Forecast, *, json: bool) -> None:

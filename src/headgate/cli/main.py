@@ -45,6 +45,11 @@ COMMANDS = (
         "Count, list and reset items, which are fetched one by one.",
     ),
     Command(
+        "outbox",
+        "headgate.cli.outbox:commands",
+        "Send messages to targets; look at them, retry and replay them.",
+    ),
+    Command(
         "connection",
         "headgate.cli.connections:commands",
         "Connect users' accounts; list, pause, remove.",

@@ -1,16 +1,19 @@
-"""The JSON documents of connections and items, for the API and for `--json`.
+"""The JSON documents of connections, items and deliveries, for the API and for `--json`.
 
 The fields are listed explicitly, so a new column is not shown until it is added here.
 """
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
 
-from headgate.base.encoding import JsonObject
+from headgate.base.encoding import Json, JsonObject, from_json
 from headgate.flow.explain import explain_connection, explain_item
+from headgate.flow.explain_delivery import explain_delivery
 from headgate.model.connection import Connection
+from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.item import Item
 
 T = TypeVar("T")
@@ -62,6 +65,61 @@ def item_document(item: Item, *, operator: bool = True) -> JsonObject:
             "updated_at": item.updated_at,
         }
     )
+
+
+def delivery_document(
+    delivery: Delivery, *, now: datetime, stop: TargetStop | None = None
+) -> JsonObject:
+    """The document of a delivery, for operators; `stop` is that of its target, if it stopped."""
+    return _plain(
+        {
+            "id": delivery.id,
+            "message_id": delivery.message_id,
+            "topic": delivery.topic,
+            "target": delivery.target,
+            "run_id": delivery.run_id,
+            "user_id": delivery.user_id,
+            "state": delivery.state,
+            "attempts": delivery.attempts,
+            "crashes": delivery.crashes,
+            "next_attempt_at": delivery.next_attempt_at,
+            "attempted_at": delivery.attempted_at,
+            "sent_at": delivery.sent_at,
+            "target_stopped_at": None if stop is None else stop.stopped_at,
+            "message": explain_delivery(delivery, now=now, stop=stop),
+            "error": delivery.error,
+            "created_at": delivery.created_at,
+            "updated_at": delivery.updated_at,
+        }
+    )
+
+
+def message_document(message: Message) -> JsonObject:
+    """The document of a message with its payload, for operators."""
+    return {
+        **_plain(
+            {
+                "id": message.id,
+                "topic": message.topic,
+                "key": message.key,
+                "run_id": message.run_id,
+                "user_id": message.user_id,
+                "payload_hash": message.payload_hash,
+                "payload_bytes": len(message.payload.encode()),
+                "intact": message.intact,
+                "created_at": message.created_at,
+            }
+        ),
+        "payload": _payload(message),
+    }
+
+
+def _payload(message: Message) -> Json:
+    """The payload as JSON; as a text where other programs have spoilt it."""
+    try:
+        return from_json(message.payload)
+    except (msgspec.DecodeError, RecursionError):
+        return message.payload
 
 
 def page_document(

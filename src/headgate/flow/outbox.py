@@ -43,12 +43,15 @@ class Outbox:
         signal: Signal,
         ids: Ids,
         drainer: Drainer | None,
+        settings: "OutboxSettings | None" = None,
     ) -> None:
         """Work on `store`; without a `drainer` nothing can be sent from this process."""
         self._store = store
         self._writer = writer
         self.targets = targets
-        self._signal = signal
+        #: How others learn that something is enqueued.
+        self.signal = signal
+        self.settings = settings or OutboxSettings()
         self._ids = ids
         self._drainer = drainer
         #: Whether a message was enqueued that no worker of this process knows of.
@@ -115,14 +118,14 @@ class Outbox:
             to=targets,
         )
         [message_id] = await self._store.add_messages([new])
-        await self._signal.announce(OUTBOX)
+        await self.signal.announce(OUTBOX)
         return message_id
 
     async def announce(self) -> None:
         """Wake the workers if a message was enqueued since the last call."""
         if self._unannounced:
             self._unannounced = False
-            await self._signal.announce(OUTBOX)
+            await self.signal.announce(OUTBOX)
 
     # ---- sending -------------------------------------------------------------------------------
 
@@ -176,13 +179,18 @@ class Outbox:
         """How many deliveries there are, by target and state."""
         return await self._store.count_deliveries(which or DeliveryFilter())
 
+    async def count_due(self, target: Target, *, run_id: str | None = None) -> int:
+        """How many deliveries a drain of the target would send now."""
+        topics = list(self.targets.topics)
+        return await self._store.count_due(target.name, topics, run_id=run_id)
+
     async def retry(self, delivery_id: str) -> Delivery:
         """Send a failed or dead delivery again, at once."""
         for _ in range(CHANGE_TRIES_MAX):
             delivery = await self._store.get(delivery_id)
             after = await self._store.settle(change.retry(delivery))
             if after is not None:
-                await self._signal.announce(OUTBOX)
+                await self.signal.announce(OUTBOX)
                 return after
         raise Conflict(f"others keep changing the delivery {delivery_id!r}; try again")
 
@@ -200,7 +208,7 @@ class Outbox:
             if len(found) < ROUND:
                 break
             after = found[-1].id
-        await self._signal.announce(OUTBOX)
+        await self.signal.announce(OUTBOX)
         return done
 
     async def count_replayable(self, target: Target, *, since: datetime) -> int:
@@ -223,7 +231,7 @@ class Outbox:
         while added := await self._store.replay(topics, target.name, since, limit=ROUND):
             done += added
             progress(done)
-        await self._signal.announce(OUTBOX)
+        await self.signal.announce(OUTBOX)
         return done
 
     async def purge(
@@ -243,7 +251,7 @@ class Outbox:
     async def resume(self, name: str) -> bool:
         """Let a stopped target go on; whether it had stopped."""
         resumed = await self._store.resume_target(self.targets.get(name).name)
-        await self._signal.announce(OUTBOX)
+        await self.signal.announce(OUTBOX)
         return resumed
 
 

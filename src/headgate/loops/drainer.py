@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from headgate.base.clock import Clock
 from headgate.base.service import Service
-from headgate.flow.drain import Drainer, DrainScope
+from headgate.flow.drain import Drainer, DrainResult, DrainScope
 from headgate.flow.outbox import OutboxSettings
 from headgate.flow.runtime import Runtime
 from headgate.model.target import Target
@@ -30,6 +30,8 @@ class TargetWorker(Service):
         self._drainer = drainer
         self._target = target
         self._settings = settings
+        #: What it has sent since it started.
+        self.totals = DrainResult(target=target.name)
         #: A stopped target is tried once by every new process: its key may have been corrected.
         self._probes = True
         #: No signal makes it send before this time: the target is down, or asked for a rest.
@@ -53,6 +55,7 @@ class TargetWorker(Service):
             DrainScope(limit=batch, batch=batch, probe=self._probes),
             stop=self._ending,
         )
+        self._add(result)
         if result.processed or result.released:
             self._probes = False
         interval_s = self._settings.interval_s
@@ -68,6 +71,14 @@ class TargetWorker(Service):
         if result.stopped is not None or due_s is None:
             return interval_s
         return min(interval_s, due_s)
+
+    def _add(self, result: DrainResult) -> None:
+        totals = self.totals
+        totals.sent += result.sent
+        totals.failed += result.failed
+        totals.dead += result.dead
+        totals.released += result.released
+        totals.stopped = result.stopped
 
 
 def target_workers(

@@ -16,6 +16,8 @@ NAME_LENGTH_MAX = 50
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*", re.ASCII)
 _PATH = re.compile(r"/[!-~]*")
+_URL = re.compile(r"https?://[!-~]+", re.ASCII)
+_USUAL_PORTS = (80, 443)
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,10 +37,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse a target that cannot work, naming the field."""
         check_name("target", self.name)
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query:
+        # The URL itself is not told: somebody may have written a password into it.
+        if not _is_plain_url(self.url):
             raise InvalidInput(
-                f"target {self.name}", "url: write one such as https://api.example.com"
+                f"target {self.name}",
+                "url: write one such as https://api.example.com, without user, password and query",
             )
         if not self.key:
             raise InvalidInput(f"target {self.name}", "key: is empty")
@@ -48,10 +51,15 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     @property
-    def origin(self) -> tuple[str, str]:
-        """The scheme and the host with its port: targets with the same one are the same place."""
+    def origin(self) -> tuple[str, int | None]:
+        """The host and its port: targets with the same one are the same place.
+
+        The port is None for http and https alike if it is the usual one, because one server tends
+        to have both.
+        """
         parts = urlsplit(self.url)
-        return parts.scheme, parts.netloc.lower()
+        port = None if parts.port in _USUAL_PORTS else parts.port
+        return (parts.hostname or "").rstrip("."), port
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +80,17 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
         check_name("topic", self.name)
         if not _PATH.fullmatch(self.path):
             raise InvalidInput(f"topic {self.name}", "path: write one such as /v1/orders")
+
+
+def _is_plain_url(url: str) -> bool:
+    """Whether the URL has a scheme, a host and perhaps a port and a path, and nothing else."""
+    try:
+        parts = urlsplit(url)
+        has_valid_port = parts.port != 0
+    except ValueError:
+        return False
+    extra = "@" in parts.netloc or parts.query or parts.fragment or "\\" in url
+    return bool(_URL.fullmatch(url) and parts.hostname and has_valid_port and not extra)
 
 
 def is_protected(name: str) -> bool:

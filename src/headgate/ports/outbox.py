@@ -75,6 +75,12 @@ class OutboxStore(Leases[Delivery, DeliveryChange, None], Protocol):
         """Seconds until a delivery to the target is due; None if none waits."""
         ...
 
+    async def count_due(
+        self, target: str, topics: Sequence[str], *, run_id: str | None = None
+    ) -> int:
+        """How many deliveries a claim without a limit would claim now."""
+        ...
+
     async def add_messages(self, new: Sequence[NewMessage]) -> Sequence[str]:
         """Enqueue messages in a transaction of their own; returns their ids."""
         ...

@@ -117,6 +117,25 @@ def next_due_s(tx: Connection, now: Moment, target: str, topics: Sequence[str]) 
     return seconds_until_first(tx, select(now.at(), first.scalar_subquery()), {})
 
 
+def count_due(
+    tx: Connection, now: Moment, target: str, topics: Sequence[str], *, run_id: str | None = None
+) -> int:
+    """How many deliveries a claim without a limit would claim now."""
+    query = (
+        select(func.count())
+        .select_from(deliveries)
+        .where(
+            UNSENT,
+            deliveries.c.target == target,
+            deliveries.c.next_attempt_at <= now.at(),
+            deliveries.c.topic.in_(topics),
+        )
+    )
+    if run_id is not None:
+        query = query.where(deliveries.c.run_id == run_id)
+    return tx.execute(query).scalar_one()
+
+
 # ---- reading -----------------------------------------------------------------------------------
 
 
@@ -278,6 +297,7 @@ class SqlOutbox(SqlLeases[Delivery, DeliveryChange, None]):
 
     claim = writes_timed(claim)
     next_due_s = reads_timed(next_due_s)
+    count_due = reads_timed(count_due)
     get_message = reads(get_message)
     list_deliveries = reads(find)
     count_deliveries = reads(count)

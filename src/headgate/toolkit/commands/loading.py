@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+from headgate import backends
 from headgate.app import App
 from headgate.base import event_loop
 from headgate.base.clock import SystemClock
@@ -39,21 +40,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout."
 
 def load_settings(*, json: bool = False) -> "Settings":
     """Return the settings, or end with a message that names the wrong one."""
-    # Imported here: pydantic takes long to load, and `--help` does not need it.
-    from pydantic import ValidationError
-
-    from headgate.settings import Settings
-
     try:
-        return Settings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        fail(
-            f"{name}: {first['msg']}; set HEADGATE_{name.upper()} or `{name}` in headgate.toml",
-            code=CONFIG,
-            json=json,
-        )
+        return backends.load_settings()
+    except InvalidInput as error:
+        fail(str(error), code=CONFIG, json=json)
 
 
 def log_errors_only() -> None:

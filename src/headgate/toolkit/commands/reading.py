@@ -1,5 +1,7 @@
 """Parses values that people type on the command line."""
 
+import sys
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 
 from headgate.base.encoding import from_json
@@ -33,3 +35,12 @@ def parse_json_object(field: str, text: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise InvalidInput(field, 'must be a JSON object, such as {"clear": true}')
     return value
+
+
+def read_ids(given: Iterable[str]) -> list[str]:
+    """Return the ids that were given; `-` stands for those on stdin, one a line."""
+    return [one for each in given for one in (_lines() if each == "-" else [each])]
+
+
+def _lines() -> list[str]:
+    return [line.strip() for line in sys.stdin if line.strip()]

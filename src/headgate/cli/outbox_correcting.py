@@ -1,0 +1,222 @@
+"""`headgate outbox retry`, `replay`, `purge` and `resume`: correct what is under way."""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, timedelta
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from headgate.app import App
+from headgate.base.errors import HeadgateError, InvalidInput
+from headgate.flow.documents import delivery_document
+from headgate.model.states import DeliveryState
+from headgate.ports.outbox import DeliveryFilter
+from headgate.toolkit.commands.loading import (
+    FAILED,
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    fail,
+    load_app,
+    report_error,
+    report_errors,
+    run,
+)
+from headgate.toolkit.commands.outbox import ConfirmOption, RunOption, choose_target
+from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.reading import parse_time, read_ids
+from headgate.toolkit.commands.sending_screen import SendingScreen
+
+#: The exit code when somebody was asked and said no.
+DECLINED = 3
+
+NamedEnvOption = Annotated[str, typer.Option("--env", help="The target.", metavar="NAME")]
+
+
+class RetryState(StrEnum):
+    """The states from which a delivery can be sent again."""
+
+    FAILED = DeliveryState.FAILED.value
+    DEAD = DeliveryState.DEAD.value
+
+
+def retry(
+    delivery_ids: Annotated[
+        list[str] | None,
+        typer.Argument(help="The deliveries' ids; - reads them from stdin.", metavar="DELIVERY"),
+    ] = None,
+    state: Annotated[RetryState | None, typer.Option(help="All in this state, with --env.")] = None,
+    env: Annotated[
+        str | None, typer.Option("--env", help="All to this target, with --state.", metavar="NAME")
+    ] = None,
+    run_id: RunOption = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask whether all that match are meant.")
+    ] = False,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Send failed or dead deliveries again, at once and with their attempts at zero.
+
+    Either name deliveries, or choose all that match: --state dead --env local. Workers send them;
+    to send them from here, run `headgate outbox drain` afterwards.
+    """
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    named = read_ids(delivery_ids or ())
+    code = run(
+        loaded,
+        lambda opened: (
+            _retry_named(opened, named, json=json)
+            if delivery_ids and state is None and env is None and run_id is None
+            else _retry_matching(opened, named, state, env, run_id, yes=yes, json=json)
+        ),
+        json=json,
+    )
+    raise typer.Exit(code)
+
+
+async def _retry_named(app: App, ids: Sequence[str], *, json: bool) -> int:
+    if not ids:
+        raise InvalidInput("delivery", "stdin contained no delivery's id")
+    done, refused = [], {}
+    for one in ids:
+        try:
+            done.append(await app.outbox.retry(one))
+        except HeadgateError as error:
+            refused[one] = error
+    if json:
+        now = app.clock.now()
+        data = [delivery_document(each, now=now) for each in done]
+        print_json({"data": data, "refused": {one: str(why) for one, why in refused.items()}})
+    else:
+        for each in done:
+            out.print(f"{each.id} is {each.state.value} again", markup=False)
+        for why in refused.values():
+            report_error(why, json=False)
+    return FAILED if refused else 0
+
+
+async def _retry_matching(
+    app: App,
+    ids: Sequence[str],
+    state: RetryState | None,
+    env: str | None,
+    run_id: str | None,
+    *,
+    yes: bool,
+    json: bool,
+) -> int:
+    if ids or state is None or env is None:
+        raise InvalidInput(
+            "delivery", "either name deliveries, or choose all that match: --state dead --env local"
+        )
+    which = DeliveryFilter(target=env, run_id=run_id, states=(DeliveryState(state.value),))
+    matching = sum((await app.outbox.count(which)).get(env, {}).values())
+    if matching and not yes:
+        _ask(f"{matching:,} {state.value} deliveries to {env} would be sent again", json=json)
+    with SendingScreen(app.clock, "retrying", matching, quiet=json) as screen:
+        done = await app.outbox.retry_all(which, progress=screen.show) if matching else 0
+    if json:
+        print_json({"target": env, "state": state.value, "retried": done})
+    else:
+        out.print(f"{done:,} {state.value} deliveries to {env} are sent again", markup=False)
+    return 0
+
+
+def _ask(what: str, *, json: bool) -> None:
+    """Ask on a terminal; end if the answer is no, or if there is nobody to ask."""
+    if json or not (sys.stdin.isatty() and messages.is_terminal):
+        raise InvalidInput("--yes", f"{what}; add --yes if you mean all of them")
+    if not typer.confirm(f"{what}; go on?", err=True):
+        fail("nothing was changed", code=DECLINED)
+
+
+def replay(
+    env: NamedEnvOption,
+    since: Annotated[
+        str, typer.Option(help="Messages since this day or time; UTC if it has no zone.")
+    ],
+    confirm: ConfirmOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; add nothing.")] = False,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Send old messages to a target that has not got them, such as a new one.
+
+    It is safe to stop and to repeat: no message goes to a target twice. Messages that were purged
+    are gone. Workers send them; to send them from here, run `headgate outbox drain` afterwards.
+    """
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    with report_errors(json=json):
+        target = choose_target(loaded, env, confirm)
+        given = parse_time("--since", since)
+        begin = given.replace(tzinfo=UTC) if given.tzinfo is None else given
+
+    async def use(opened: App) -> int:
+        missing = await opened.outbox.count_replayable(target, since=begin)
+        if dry_run:
+            return missing
+        with SendingScreen(opened.clock, "replaying", missing, quiet=json) as screen:
+            return await opened.outbox.replay(target, since=begin, progress=screen.show)
+
+    count = run(loaded, use, json=json)
+    if json:
+        print_json({"target": env, "messages": count, "dry_run": dry_run})
+    elif dry_run:
+        out.print(f"{count:,} messages would be sent to {env}", markup=False)
+        messages.print("nothing was added; to add them, run this without --dry-run")
+    else:
+        out.print(f"{count:,} messages are on their way to {env}", markup=False)
+        if count:
+            twice = "" if confirm is None else f" --confirm {confirm}"
+            messages.print(f"next: headgate outbox drain --env {env}{twice}", markup=False)
+
+
+def purge(
+    older_than: Annotated[
+        float | None,
+        typer.Option(
+            help="Days since every target accepted it; default: HEADGATE_KEEP_SENT_DAYS.",
+            metavar="DAYS",
+            min=0,
+        ),
+    ] = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Delete the messages that every target accepted long ago; they cannot be replayed.
+
+    `headgate worker` does this every hour by itself. It is safe to stop and to repeat.
+    """
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    age = loaded.outbox.settings.keep_sent if older_than is None else timedelta(days=older_than)
+
+    async def use(opened: App) -> int:
+        with SendingScreen(opened.clock, "purging", None, quiet=json) as screen:
+            return await opened.outbox.purge(older_than=age, progress=screen.show)
+
+    count, days = run(loaded, use, json=json), age / timedelta(days=1)
+    if json:
+        print_json({"messages": count, "older_than_days": days})
+    else:
+        out.print(f"{count:,} messages purged that all targets accepted over {days:g} days ago")
+
+
+def resume(
+    env: NamedEnvOption,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let a target go on that has stopped, once its URL or its key is corrected."""
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    resumed = run(loaded, lambda opened: opened.outbox.resume(env), json=json)
+    if json:
+        print_json({"target": env, "resumed": resumed})
+    else:
+        out.print(f"{env} goes on" if resumed else f"{env} had not stopped", markup=False)
