@@ -1,35 +1,58 @@
 """Checks that the migrations lead to the tables in the code: same tables, columns, indexes, checks.
 
-Alembic's own comparison does not see CHECK constraints and the conditions of partial indexes, so
-the two schemas are built and compared as SQLite tells them.
+It checks the engine's tables, and those of each installed system. Alembic's own comparison does not
+see CHECK constraints and the conditions of partial indexes, so the two schemas are built and
+compared as SQLite tells them.
 """
 
 import difflib
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, MetaData, create_engine
 
-from headgate.store.sql.schema import upgrade
-from headgate.store.sql.tables import metadata
+from headgate.base.lazy import load
+from headgate.discovery import installed_systems
+from headgate.store.sql.schema import ENGINE, Schema, schema_of, upgrade
 
 
 def main() -> int:
-    """Print how the two schemas differ; 0 if they do not."""
-    migrated, declared = _schema(upgrade), _schema(metadata.create_all)
-    if migrated == declared:
-        return 0
-    print("the migrations do not lead to the tables in store/sql/tables.py; add one:")
-    for line in difflib.unified_diff(
-        declared, migrated, "tables.py", "migrations", lineterm="", n=0
-    ):
+    """Print how the tables and the migrations of each schema differ; 0 if none do."""
+    found = [line for schema in (ENGINE, *_system_schemas()) for line in differences(schema)]
+    for line in found:
         print(line)
-    return 1
+    return 1 if found else 0
 
 
-def _schema(build: object) -> list[str]:
+def _system_schemas() -> list[Schema]:
+    schemas = []
+    for each in installed_systems():
+        if each.system is not None and each.system.tables is not None:
+            tables: MetaData = load(each.system.tables, field=f"{each.name}.tables")
+            module = sys.modules[each.system.tables.partition(":")[0]]
+            folder = Path(str(module.__file__)).parent / "migrations"
+            schemas.append(schema_of(each.name, tables, folder))
+    return schemas
+
+
+def differences(schema: Schema) -> list[str]:
+    """How the migrated schema differs from the declared one; empty if it does not."""
+    declared = _schema(schema.metadata.create_all)
+    migrated = _schema(partial(upgrade, schema=schema))
+    if migrated == declared:
+        return []
+    said = f"the migrations of {schema.name} do not lead to its tables; add one:"
+    return [
+        said,
+        *difflib.unified_diff(declared, migrated, "tables.py", "migrations", lineterm="", n=0),
+    ]
+
+
+def _schema(build: Callable[[Connection], object]) -> list[str]:
     with create_engine("sqlite://").connect() as connection:
-        assert callable(build)
         build(connection)
         return sorted(_statements(connection))
 

@@ -23,7 +23,9 @@ def open_address(address: str) -> Database:
 def run(folder: Path, address: str, *command: str, **more: str) -> processes.Ended:
     # The keys in a file that only we can read: an environment can be read by others.
     keys = str(folder / "keys")
-    environment = {"HEADGATE_DATABASE": address, "HEADGATE_KEY_FILE": keys, **more}
+    # Without systems: this database has the engine's tables alone.
+    own = {"HEADGATE_DATABASE": address, "HEADGATE_KEY_FILE": keys, "HEADGATE_SYSTEMS": ""}
+    environment = {**own, **more}
     return processes.run(*command, environment={**os.environ, **environment})
 
 

@@ -412,6 +412,27 @@ async def test_a_price_that_is_erased_meanwhile_is_not_told_as_accepted(local: R
     assert again.json()["accepted"] == 1
 
 
+async def test_a_batch_that_fails_half_way_stores_nothing_and_may_be_sent_again(
+    local: Receiver,
+) -> None:
+    ada, key = await local.scraper(), {"Idempotency-Key": "outbox-1"}
+    body = batch(*[item(number) for number in range(ITEMS_MAX)])
+    # In one of the later statements of the batch.
+    fails = "CREATE TRIGGER fails BEFORE INSERT ON price_history_prices "
+    fails += "WHEN new.product_id = '900' BEGIN SELECT RAISE(ABORT, 'disk trouble'); END"
+    await local.app.write(lambda tx: tx.execute(text(fails)))
+
+    answer = await ada.post(BATCH, json=body, headers=key)
+    kept = await local.count()
+    await local.app.write(lambda tx: tx.execute(text("DROP TRIGGER fails")))
+    again = await ada.post(BATCH, json=body, headers=key)
+
+    assert "disk trouble" not in answer.text
+    problem(answer, 500, "store_error")
+    assert kept == 0
+    assert again.json() == {"accepted": ITEMS_MAX, "errors": []}
+
+
 async def test_a_batch_takes_few_statements(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,11 @@ import typer
 
 from headgate import App, Chunk, Context, HeadgateError, InvalidInput, NotFound, StoreError, Sync
 from headgate import StoreUnavailable as Unavailable
+from headgate.discovery import examine_systems
+from headgate.settings import Settings
 from headgate.toolkit.commands import loading
 from headgate.toolkit.commands.loading import CONFIG, FAILED, USAGE, exit_code, load_app, run
+from tests.systems.distributions import install
 
 
 class Source:
@@ -62,7 +65,21 @@ def test_a_database_on_the_command_line_goes_before_an_app_in_the_settings(
 
 
 def test_without_a_name_it_is_made_of_the_systems_that_are_ready() -> None:
-    assert dict(load_app(None, None, needs_syncs=False).systems) == {}
+    ready = [each.name for each in examine_systems(Settings()) if each.ready]
+
+    assert list(load_app(None, None, needs_syncs=False).systems) == ready
+
+
+def test_a_system_without_syncs_is_no_reason_to_start_a_worker(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "tiny")
+    monkeypatch.setenv("HEADGATE_SYSTEMS", "tiny")
+
+    assert list(load_app(None, None, needs_syncs=False).systems) == ["tiny"]
+    code, said = failing(capsys)
+    assert code == CONFIG and said.startswith("no system with syncs can be started")
 
 
 @pytest.mark.parametrize(
