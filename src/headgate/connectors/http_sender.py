@@ -4,7 +4,7 @@ import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.errors import AddressRefused, HeadgateError
-from headgate.base.redact import MASK, describe_error, redact
+from headgate.base.redact import MASK, redact
 from headgate.connectors.answers import retry_after_s
 from headgate.connectors.urls import join_url
 from headgate.model.delivery import (
@@ -67,9 +67,9 @@ class HttpSender:
         try:
             response = await self._transport.send(request)
         except AddressRefused as error:
-            return TargetRefusal(describe_error(error))
+            return TargetRefusal(redact(str(error)))
         except HeadgateError as error:
-            return SendFailure(describe_error(error))
+            return SendFailure(redact(str(error)))
         return self._outcome_of(response, target, topic)
 
     def _outcome_of(self, response: Response, target: Target, topic: Topic) -> SendOutcome:

@@ -9,7 +9,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from headgate import App, DrainScope, InvalidInput, OutboxSettings
+from headgate import (
+    App,
+    DeliveryFilter,
+    DeliveryState,
+    DrainScope,
+    InvalidInput,
+    OutboxSettings,
+)
 from headgate.systems.price_history.settings import PriceHistorySettings
 from headgate.systems.price_history.syncs import NAME
 from headgate.toolkit.commands.loading import (
@@ -33,11 +40,13 @@ from headgate.toolkit.commands.outbox import (
     drain_targets,
     run_outbox_worker,
 )
+from headgate.toolkit.commands.output import counts_text, messages, out, print_json
 from headgate.toolkit.commands.watching import watch, watch_json
 
 SYSTEM = "price-history"
 #: Whose scraping it is, unless somebody is named.
 USER = "scraper"
+_WAITING = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.FAILED)
 
 commands = typer.Typer(
     help="Scrape a shop's prices, and deliver them to backends.", no_args_is_help=True
@@ -53,17 +62,17 @@ def scrape(
 ) -> None:
     """Scrape the shop once, and deliver its prices if a backend can be reached.
 
-    If none can, they wait: sync-worker and sync-pending deliver them later.
+    If none can, they wait: sync-worker and sync-pending deliver them later. Exits with 0 if the
+    shop was scraped, whether or not its prices were delivered.
     """
-    log_errors_only()
-    loaded = load_app(app, database, needs_syncs=True, json=json)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
     log_errors_only()
 
     async def work(opened: App) -> int:
         settings = _settings(opened)
         if settings.shop_url is None:
             raise InvalidInput("HEADGATE_SHOP_URL", "is not set: it is the shop to scrape")
-        _default_targets(settings)
+        names = _default_targets(settings)
         submitted = await opened.jobs.submit(
             NAME, user_id=user, connection_id=settings.shop_site_id
         )
@@ -71,9 +80,15 @@ def scrape(
         await supervisor.start()
         try:
             follow = watch_json if json else watch
-            return await follow(opened, submitted.job.id, user_id=None, timeout_s=None)
+            code = await follow(opened, submitted.job.id, user_id=None, timeout_s=None)
         finally:
             await supervisor.stop()
+        # The worker has delivered while it scraped; the last pages may be left.
+        for target in opened.outbox.targets.open_targets():
+            if target.name in names:
+                await opened.outbox.drain(target, DrainScope(run_id=submitted.job.id, probe=True))
+        await _print_delivered(opened, submitted.job.id, json=json)
+        return code
 
     raise typer.Exit(run(loaded, work, json=json))
 
@@ -141,6 +156,26 @@ def sync_worker(
         await run_outbox_worker(opened, targets, pace)
 
     run(loaded, work)
+
+
+async def _print_delivered(app: App, run_id: str, *, json: bool) -> None:
+    """Print how many batches of a run have arrived where."""
+    counted = await app.outbox.count(DeliveryFilter(run_id=run_id))
+    shown = {
+        target: {
+            "sent": states[DeliveryState.SENT],
+            "waiting": sum(states[each] for each in _WAITING),
+            "dead": states[DeliveryState.DEAD],
+        }
+        for target, states in counted.items()
+    }
+    if json:
+        print_json({"run_id": run_id, "delivered": shown})
+        return
+    for target, counts in shown.items():
+        out.print(f"{target}: {counts_text(counts)}", markup=False)
+        if counts["sent"] < sum(counts.values()):
+            messages.print("see why: headgate outbox list", markup=False)
 
 
 def _settings(app: App) -> PriceHistorySettings:
