@@ -40,6 +40,10 @@ async def test_each_user_has_prices_of_their_own(receiver: Receiver) -> None:
     second = await bob.post(BATCH, json=batch(item(price=2)))
 
     assert first.json() == second.json() == {"accepted": 1, "errors": []}
+    # And each is compared with their own.
+    for client, price, accepted in ((ada, 1, 1), (bob, 2, 1), (ada, 2, 0), (bob, 1, 0)):
+        again = await client.post(BATCH, json=batch(item(price=price)))
+        assert again.json()["accepted"] == accepted
     assert [row["price"] for row in await listed(ada)] == ["1"]
     assert [row["price"] for row in await listed(bob)] == ["2"]
 
