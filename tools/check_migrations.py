@@ -59,7 +59,8 @@ def _schema(build: Callable[[Connection], object]) -> list[str]:
 
 def _statements(connection: Connection) -> list[str]:
     found = connection.exec_driver_sql(
-        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'headgate_version%'"
+        "SELECT sql FROM sqlite_master WHERE type IN ('table', 'index') AND sql IS NOT NULL "
+        "AND name NOT LIKE 'headgate_version%'"
     )
     return [part for row in found for part in parts(row.sql)]
 
