@@ -17,6 +17,7 @@ from headgate import (
     InvalidInput,
     OutboxSettings,
 )
+from headgate.systems.price_history import system
 from headgate.systems.price_history.settings import PriceHistorySettings
 from headgate.systems.price_history.syncs import NAME
 from headgate.toolkit.commands.loading import (
@@ -43,7 +44,6 @@ from headgate.toolkit.commands.outbox import (
 from headgate.toolkit.commands.output import counts_text, messages, out, print_json
 from headgate.toolkit.commands.watching import watch, watch_json
 
-SYSTEM = "price-history"
 #: Whose scraping it is, unless somebody is named.
 USER = "scraper"
 _WAITING = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.FAILED)
@@ -180,14 +180,12 @@ async def _print_delivered(app: App, run_id: str, *, json: bool) -> None:
 
 def _settings(app: App) -> PriceHistorySettings:
     """Return the system's settings; raises InvalidInput if they are wrong or it is not started."""
-    system = app.systems.get(SYSTEM)
-    if system is None:
+    started = app.systems.get(system.name)
+    if started is None:
         # Says which setting is wrong, if one is.
-        PriceHistorySettings().targets()
-        raise InvalidInput(
-            "systems", f"{SYSTEM} is not started: `headgate systems` says what it lacks"
-        )
-    settings: PriceHistorySettings = system.configuration
+        system.with_settings()
+        raise InvalidInput("systems", f"{system.name} is not started: see `headgate systems`")
+    settings: PriceHistorySettings = started.configuration
     return settings
 
 

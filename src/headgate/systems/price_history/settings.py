@@ -7,15 +7,18 @@ pair, and no pair lends its half to another: a production key never goes to anot
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, StringConstraints, model_validator
 
 from headgate import InvalidInput, Secret, Target
 from headgate.connectors.settings import ProviderSettings, ProviderUrl, secret
 
 #: The target of `SYNC_API_URL`, or else of `BACKEND_API_URL`.
 DEFAULT = "default"
+
+#: Where a backend's API begins; it may be below a path.
+BackendUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^?#\s]+$")]
 
 _OF_TARGET = re.compile(r"SCRAPER_API_(URL|KEY)_([A-Z][A-Z0-9_]*)", re.ASCII)
 
@@ -32,12 +35,12 @@ class PriceHistorySettings(ProviderSettings):
     #: The names of the targets that have to be confirmed.
     price_history_protected: str = "production"
 
-    sync_api_url: ProviderUrl | None = Field(default=None, validation_alias="SYNC_API_URL")
+    sync_api_url: BackendUrl | None = Field(default=None, validation_alias="SYNC_API_URL")
     sync_api_key: SecretStr | None = Field(default=None, validation_alias="SYNC_API_KEY")
-    backend_api_url: ProviderUrl | None = Field(default=None, validation_alias="BACKEND_API_URL")
+    backend_api_url: BackendUrl | None = Field(default=None, validation_alias="BACKEND_API_URL")
     backend_api_key: SecretStr | None = Field(default=None, validation_alias="API_KEY")
     #: `SCRAPER_API_URL_<ENV>` and `SCRAPER_API_KEY_<ENV>`, by the name of the target.
-    scraper_api_urls: Mapping[str, ProviderUrl] = Field(default_factory=dict)
+    scraper_api_urls: Mapping[str, BackendUrl] = Field(default_factory=dict)
     scraper_api_keys: Mapping[str, SecretStr] = Field(default_factory=dict)
 
     sync_worker_interval_ms: int = Field(

@@ -1,0 +1,179 @@
+"""The commands in processes of their own, against a shop and a backend that are served."""
+
+import json
+import signal
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from headgate import SystemClock
+from headgate.sandbox.price_history.sandbox import PriceHistory
+from headgate.sandbox.serving import serving
+from headgate.sandbox.shop.sandbox import Shop
+from tests import processes
+
+#: Nobody listens there.
+NOWHERE = "http://127.0.0.1:9"
+
+
+class Scraper:
+    """A folder with a scraper's database, a shop to scrape and a backend to deliver to."""
+
+    def __init__(self, folder: Path, shop: str, backend: str, place: PriceHistory) -> None:
+        self.folder = folder
+        self.backend = backend
+        self.place = place
+        self._environment = {
+            "HEADGATE_SYSTEMS": "price-history",
+            "HEADGATE_DATABASE": "sqlite:///scraper.db",
+            "HEADGATE_SHOP_URL": shop,
+            "HEADGATE_PRIVATE_NETWORKS": "127.0.0.0/8",
+            "SYNC_API_URL": f"{backend}/local",
+            "SYNC_API_KEY": place.api_key("local"),
+        }
+
+    def run(self, *arguments: str, **changed: str) -> processes.Ended:
+        """Run a command of the system; what it printed."""
+        return processes.run(
+            "headgate",
+            "price-history",
+            *arguments,
+            environment={**self._environment, **changed},
+            folder=self.folder,
+        )
+
+    def environment(self, **changed: str) -> Mapping[str, str]:
+        """What its commands are run with."""
+        return {**self._environment, **changed}
+
+    def statuses(self) -> dict[str, int]:
+        """How many batches there are, by status."""
+        with sqlite3.connect(self.folder / "scraper.db") as db:
+            query = "SELECT status, count(*) FROM price_history_sync_queue GROUP BY status"
+            return dict(db.execute(query))
+
+    def accepted(self, name: str = "local") -> int:
+        """How many prices a backend has."""
+        return len(self.place.environment(name).snapshots)
+
+
+@pytest.fixture
+def scraper(tmp_path: Path) -> Iterator[Scraper]:
+    """A shop of three pages."""
+    clock = SystemClock()
+    place = PriceHistory(clock)
+    with serving(Shop(clock, products=45)) as shop, serving(place) as backend:
+        yield Scraper(tmp_path, shop, backend, place)
+
+
+def test_a_run_is_scraped_and_delivered(scraper: Scraper) -> None:
+    ended = scraper.run("scrape")
+    assert ended.code == 0, ended.stderr
+    assert ended.stdout == "default: sent 3 · waiting 0 · dead 0\n"
+    assert scraper.statuses() == {"sent": 3}
+    assert scraper.accepted() > 30
+
+
+def test_what_was_scraped_while_the_backend_was_down_is_delivered_later(scraper: Scraper) -> None:
+    ended = scraper.run("scrape", "--json", SYNC_API_URL=NOWHERE)
+    assert ended.code == 0, ended.stderr
+    told = json.loads(ended.stdout.splitlines()[-1])
+    assert told["delivered"] == {"default": {"sent": 0, "waiting": 3, "dead": 0}}
+    assert (scraper.statuses(), scraper.accepted()) == ({"failed": 3}, 0)
+
+    with sqlite3.connect(scraper.folder / "scraper.db") as db:
+        db.execute("UPDATE headgate_deliveries SET next_attempt_at = 0")
+    limited = scraper.run("sync-pending", "--limit", "2", "--run-id", told["run_id"])
+    assert (limited.code, scraper.statuses()) == (0, {"failed": 1, "sent": 2})
+    assert "default: processed 2 · sent 2 · failed 0 · dead 0" in limited.stdout
+    assert "drain_began" in limited.stderr and "processed=2" in limited.stderr
+    assert scraper.run("sync-pending").code == 0
+    assert scraper.statuses() == {"sent": 3}
+    assert scraper.place.environment("local").repeated == 0
+
+
+def test_a_wrong_key_stops_the_backend_and_kills_nothing(scraper: Scraper) -> None:
+    scraper.run("scrape", SYNC_API_KEY="wrong")
+    assert scraper.statuses() == {"pending": 3}
+    ended = scraper.run("sync-pending", SYNC_API_KEY="wrong")
+    assert ended.code == 1
+    assert "default has stopped: it answered 401" in ended.stderr
+    assert "wrong" not in ended.stdout + ended.stderr.replace("missing or wrong", "")
+    assert scraper.run("sync-pending").code == 0
+    assert scraper.statuses() == {"sent": 3}
+
+
+def test_production_gets_nothing_unless_it_is_named_twice(scraper: Scraper) -> None:
+    production = {
+        "SCRAPER_API_URL_PRODUCTION": f"{scraper.backend}/production",
+        "SCRAPER_API_KEY_PRODUCTION": scraper.place.api_key("production"),
+        "HEADGATE_PRICE_HISTORY_TARGETS": "production",
+        "SYNC_API_URL": "",
+        "SYNC_API_KEY": "",
+    }
+    assert scraper.run("scrape", **production).code == 0
+    for refused in (
+        ["sync-pending"],
+        ["sync-pending", "--env", "production"],
+        ["sync-pending", "--env", "production", "--confirm", "staging"],
+        ["sync-worker"],
+        ["sync-worker", "--env", "production"],
+    ):
+        ended = scraper.run(*refused, **production)
+        assert (ended.code, scraper.accepted("production")) == (2, 0), refused
+        assert "--env production --confirm production" in ended.stderr
+    ended = scraper.run(
+        "sync-pending", "--env", "production", "--confirm", "production", **production
+    )
+    assert ended.code == 0, ended.stderr
+    assert scraper.accepted("production") > 30
+
+
+def test_the_worker_delivers_until_it_is_stopped(scraper: Scraper) -> None:
+    scraper.run("scrape", SYNC_API_KEY="wrong")
+    environment = scraper.environment(SYNC_WORKER_INTERVAL_MS="200", SYNC_WORKER_BATCH_LIMIT="2")
+    with processes.started(
+        "headgate", "price-history", "sync-worker", environment=environment, folder=scraper.folder
+    ) as worker:
+        while scraper.statuses() != {"sent": 3}:
+            assert worker.stderr.readline(), "it has ended"
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait() == 0
+        assert "default: processed 3 · sent 3 · failed 0 · dead 0" in worker.stdout.read()
+
+
+def test_prices_can_be_sent_elsewhere_by_hand(scraper: Scraper) -> None:
+    scraper.run("scrape", SYNC_API_URL=NOWHERE)
+    with sqlite3.connect(scraper.folder / "scraper.db") as db:
+        db.execute("UPDATE headgate_deliveries SET next_attempt_at = 0")
+    key = scraper.folder / "staging.key"
+    key.write_text(scraper.place.api_key("staging") + "\n", encoding="utf-8")
+    key.chmod(0o600)
+    elsewhere = ["sync-pending", "--api-url", f"{scraper.backend}/staging"]
+    ended = scraper.run(*elsewhere)
+    assert (ended.code, "--api-key-file" in ended.stderr) == (2, True)
+    ended = scraper.run(*elsewhere, "--api-key-file", "staging.key")
+    assert ended.code == 0, ended.stderr
+    assert (scraper.accepted("staging") > 30, scraper.accepted("local")) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "arguments", "named"),
+    [
+        ({"SYNC_API_KEY": "", "API_KEY": "k"}, ["sync-pending"], ["API_KEY", "SYNC_API_KEY"]),
+        ({"SYNC_API_URL": "", "SYNC_API_KEY": ""}, ["sync-pending"], ["BACKEND_API_URL"]),
+        ({"HEADGATE_SHOP_URL": ""}, ["scrape"], ["HEADGATE_SHOP_URL"]),
+        ({"SYNC_WORKER_BATCH_LIMIT": "0"}, ["sync-worker"], ["SYNC_WORKER_BATCH_LIMIT"]),
+        ({}, ["sync-pending", "--env", "staging"], ["staging", "default"]),
+        ({}, ["sync-pending", "--api-key", "k"], ["--api-key-file"]),
+    ],
+)
+def test_what_is_wrong_is_named(
+    scraper: Scraper, changed: dict[str, str], arguments: list[str], named: list[str]
+) -> None:
+    ended = scraper.run(*arguments, **changed)
+    assert ended.code in (2, 4)
+    assert all(each in ended.stderr for each in named), ended.stderr
+    assert "Traceback" not in ended.stderr
