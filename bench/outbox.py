@@ -1,13 +1,13 @@
 """The outbox: deliveries a second beside a bare client that posts the same bodies, and enqueueing.
 
 The bare client forgets what it has sent; the outbox keeps it durably. Both send to another process:
-a backend that stores each batch (`POST /v1/price-history/batch` on a SQLite file), as receivers do,
-and one that reads the body and answers at once, which shows what the sender itself costs, and
-nothing else.
+`examples/warehouse.py`, which stores each message durably, as a receiver has to; and one that only
+reads the body and answers at once, which shows what the sender itself costs, and nothing else.
 """
 
 import asyncio
 import multiprocessing
+import socket
 import sqlite3
 import tempfile
 import time
@@ -15,31 +15,28 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import count as numbers_from
 from multiprocessing.connection import Connection
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 import aiohttp
-import msgspec
 import uvicorn
 from aiohttp import web
 
 from bench.report import Report, console, is_quick
 from bench.workload import addresses
+from examples.warehouse import warehouse
 from headgate import App, DrainScope, Secret, Target, Topic, to_json
 from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
-from headgate.connectors.keys import KeyRing
-from headgate.systems.price_history import system
-from headgate.toolkit.api.limits import Limits
-from headgate.web.server import build
 
-PATH = "/v1/price-history/batch"
+PATH = "/v1/orders"
 #: Requests at once, of the bare client and of the outbox.
 AT_ONCE = 8
 #: As a worker's that has much to send.
 BATCH = 200
 ROUNDS = 5
-TOPIC = Topic(name="prices", path=PATH, targets=("bench",))
+TOPIC = Topic(name="orders", path=PATH, targets=("bench",))
 
 _runs = numbers_from(1)
 
@@ -100,26 +97,15 @@ def answer_at_once(ready: Connection) -> None:
 
 
 def store_each(ready: Connection) -> None:
-    """Store each batch, as a backend with this system does."""
+    """Store each message once, durably, as the example of a receiver does."""
 
     async def serve() -> None:
         with tempfile.TemporaryDirectory(prefix="headgate-bench-") as folder:
-            app = App(f"sqlite:///{folder}/backend.db", systems=[system.with_syncs(())])
-            async with app:
-                _, key = await app.api_keys.make("bench", role="user", user_id="bench")
-                site = build(app, keys=KeyRing.for_demo())
-                # One key sends more often here than any may.
-                wide = Limits(app.clock, per_min=10**9)
-                site.state.api = msgspec.structs.replace(site.state.api, limits=wide)
-                server = uvicorn.Server(
-                    uvicorn.Config(site, port=0, log_level="critical", access_log=False)
-                )
-                serving = asyncio.ensure_future(server.serve())
-                while not server.started:
-                    await app.clock.sleep(0.01)
-                port = server.servers[0].sockets[0].getsockname()[1]
-                ready.send((f"http://127.0.0.1:{port}", key.reveal()))
-                await serving
+            app = warehouse(Path(folder) / "warehouse.db", "k" * 32)
+            server = uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False))
+            with socket.create_server(("127.0.0.1", 0)) as listening:
+                ready.send((f"http://127.0.0.1:{listening.getsockname()[1]}", "k" * 32))
+                await server.serve(sockets=[listening])
 
     event_loop.run(serve())
 

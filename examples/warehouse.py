@@ -28,6 +28,7 @@ TABLE = """CREATE TABLE IF NOT EXISTS received (
 def warehouse(database: Path, key: str) -> Starlette:
     """Return the application; whoever sends orders has to know `key`."""
     with sqlite3.connect(database) as db:
+        db.execute("PRAGMA journal_mode = WAL")
         db.execute(TABLE)
 
     async def take(request: Request) -> Response:
