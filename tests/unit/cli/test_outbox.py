@@ -186,8 +186,8 @@ def test_deliveries_are_retried_from_a_pipe(outbox: Run, in_app: Use) -> None:
 
 def test_all_that_match_are_retried_only_if_that_is_meant(outbox: Run, in_app: Use) -> None:
     in_app(a_few)
-    for target in ("local", "staging"):
-        in_app(lambda app, target=target: kill(app, target))
+    in_app(lambda app: kill(app, "local"))
+    in_app(lambda app: kill(app, "staging"))
     all_of = ("retry", "--state", "dead", "--env", "local")
 
     # Nobody is asked where there is no terminal.
