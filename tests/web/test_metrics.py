@@ -13,18 +13,31 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from headgate import App, Chunk, Context, RetryPolicy, StoreError, Sync, Transient
+from headgate import (
+    App,
+    Chunk,
+    Context,
+    RetryPolicy,
+    StoreError,
+    Sync,
+    Target,
+    Topic,
+    Transient,
+)
 from headgate.base.errors import LimiterUnreachable
+from headgate.base.secret import Secret
+from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.flow.measurements import ChunkOutcome
 from headgate.model import item as change
 from headgate.model.api_key import Role
-from headgate.model.states import ITEM, JOB, words
+from headgate.model.states import DELIVERY, ITEM, JOB, words
+from headgate.sandbox.price_history.sandbox import BATCH, PriceHistory
 from headgate.toolkit.metrics import Part, gauge
 from headgate.web.metrics import PARTS, PATH, exposition
 from tests.processes import ROOT
-from tests.web.callers import Served, history, problem, serving
+from tests.web.callers import Served, history, problem, served, serving
 from tests.web.library import LIVE, claim, put, serving_library, settle, stuck
-from tests.worlds import ScriptedSource, World
+from tests.worlds import ScriptedSource, World, in_world
 
 #: Two days that have passed when a world begins.
 DAYS: dict[str, Any] = {"mode": "history", "start": date(2025, 12, 1), "end": date(2025, 12, 2)}
@@ -62,9 +75,9 @@ class Told:
         }
 
 
-async def told(served: Served) -> Told:
+async def told(by: Served) -> Told:
     """What an admin is told."""
-    return await asked(await served.admin())
+    return await asked(await by.admin())
 
 
 async def asked(admin: Any) -> Told:
@@ -121,6 +134,55 @@ def test_every_declared_collection_is_measured(tmp_path: Path) -> None:
         assert page.value("headgate_items_failed", **details, retries="1") == 1
 
     serving_library(tmp_path, main)
+
+
+def test_deliveries_are_told_by_declared_target_in_every_state(tmp_path: Path) -> None:
+    async def main(world: World, site: Served) -> None:
+        outbox = site.app.outbox
+        for number in range(3):
+            await outbox.submit("orders", {"number": number})
+        await outbox.submit("orders", {"number": 4}, targets=["production"])
+        # Given a target that refuses our key, and what another application sends elsewhere
+        await outbox.drain(outbox.targets.get("production"))
+        elsewhere = await world.app(
+            topics=[Topic(name="orders", path=BATCH, targets=("elsewhere",))],
+            targets=[target("elsewhere")],
+        )
+        await elsewhere.outbox.submit("orders", {"number": 5})
+
+        page = await told(site)
+
+        zeros = dict.fromkeys(words(DELIVERY.states), 0)
+        states = page.by("state", "headgate_deliveries", target="local")
+        assert states == {**zeros, "pending": 3}
+        states = page.by("state", "headgate_deliveries", target="production")
+        assert states == {**zeros, "pending": 1}
+        stopped = page.by("target", "headgate_target_stopped")
+        assert stopped == {"local": 0, "production": 1}
+        assert set(page.by("target", "headgate_deliveries")) == set(stopped)
+
+        await outbox.resume("production")
+        assert (await told(site)).value("headgate_target_stopped", target="production") == 0
+
+    async def run(world: World) -> None:
+        wire = AsgiTransport({BACKEND: PriceHistory(world.clock)}, world.clock)
+        await main(world, await served(world, **OUTBOX, transport=wire))
+
+    in_world(tmp_path, run)
+
+
+BACKEND = "https://backend.example"
+
+
+def target(name: str) -> Target:
+    return Target(name=name, url=f"{BACKEND}/{name}", key=Secret("wrong"))
+
+
+#: Two targets, for what is told of the outbox.
+OUTBOX: dict[str, Any] = {
+    "topics": [Topic(name="orders", path=BATCH, targets=("local",))],
+    "targets": [target("local"), target("production")],
+}
 
 
 def test_every_window_of_every_budget_is_there(tmp_path: Path) -> None:
@@ -288,7 +350,7 @@ def test_what_the_process_has_measured_is_told_with_the_breakers_that_are_open(
         assert page.by("sync", "headgate_job_retries_total") == {"mail": 1}
         for name in ("lost_claims", "rescues"):
             counted = page.by("leased_type", f"headgate_{name}_total")
-            assert counted == {"job": 0, "item": 0}
+            assert counted == {"job": 0, "item": 0, "delivery": 0}
         outcomes = page.by("outcome", "headgate_chunk_duration_seconds_count", sync="mail")
         assert outcomes == {**dict.fromkeys(words(ChunkOutcome), 0), "failed": 2}
         failed = {"sync": "mail", "outcome": "failed"}
@@ -378,4 +440,4 @@ def test_every_metric_is_in_the_table_of_the_docs(tmp_path: Path) -> None:
         # The parser takes the ending of a counter off.
         assert {name.removesuffix("_total") for name in described} == set(page.names)
 
-    serving_library(tmp_path, main)
+    serving_library(tmp_path, main, **OUTBOX)

@@ -48,6 +48,9 @@ def worker(
 
     The first signal lets running chunks finish, for at most HEADGATE_GRACE_S; a second one gives
     them back at once. Nothing is lost either way.
+
+    It also sends messages to the targets that are not protected; `headgate outbox worker` sends to
+    the others.
     """
     loaded = load_app(app, database, needs_syncs=True)
     page = None if metrics_port is None else metrics_page(loaded)

@@ -25,7 +25,7 @@ from headgate.toolkit.commands.loading import (
     run,
 )
 from headgate.toolkit.commands.outbox import ConfirmOption, RunOption, choose_target
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import amount, messages, out, print_json
 from headgate.toolkit.commands.reading import parse_time, read_ids
 from headgate.toolkit.commands.sending_screen import SendingScreen
 
@@ -116,14 +116,18 @@ async def _retry_matching(
     which = DeliveryFilter(target=env, run_id=run_id, states=(DeliveryState(state.value),))
     matching = sum((await app.outbox.count(which)).get(env, {}).values())
     if matching and not yes:
-        _ask(f"{matching:,} {state.value} deliveries to {env} would be sent again", json=json)
+        _ask(f"{_deliveries(matching, state)} to {env} would be sent again", json=json)
     with SendingScreen(app.clock, "retrying", matching, quiet=json) as screen:
         done = await app.outbox.retry_all(which, progress=screen.show) if matching else 0
     if json:
         print_json({"target": env, "state": state.value, "retried": done})
     else:
-        out.print(f"{done:,} {state.value} deliveries to {env} are sent again", markup=False)
+        out.print(f"to be sent to {env} again: {_deliveries(done, state)}", markup=False)
     return 0
+
+
+def _deliveries(count: int, state: RetryState) -> str:
+    return amount(count, f"{state.value} delivery", f"{state.value} deliveries")
 
 
 def _ask(what: str, *, json: bool) -> None:
@@ -167,10 +171,10 @@ def replay(
     if json:
         print_json({"target": env, "messages": count, "dry_run": dry_run})
     elif dry_run:
-        out.print(f"{count:,} messages would be sent to {env}", markup=False)
+        out.print(f"to be sent to {env}: {_messages(count)}", markup=False)
         messages.print("nothing was added; to add them, run this without --dry-run")
     else:
-        out.print(f"{count:,} messages are on their way to {env}", markup=False)
+        out.print(f"on the way to {env}: {_messages(count)}", markup=False)
         if count:
             twice = "" if confirm is None else f" --confirm {confirm}"
             messages.print(f"next: headgate outbox drain --env {env}{twice}", markup=False)
@@ -204,7 +208,11 @@ def purge(
     if json:
         print_json({"messages": count, "older_than_days": days})
     else:
-        out.print(f"{count:,} messages purged that all targets accepted over {days:g} days ago")
+        out.print(f"purged: {_messages(count)} that all targets accepted over {days:g} days ago")
+
+
+def _messages(count: int) -> str:
+    return amount(count, "message", "messages")
 
 
 def resume(

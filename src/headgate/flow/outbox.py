@@ -17,7 +17,7 @@ from headgate.flow.messages import new_message
 from headgate.flow.targets import Targets
 from headgate.model import delivery as change
 from headgate.model.delivery import Delivery, Message, TargetStop
-from headgate.model.states import DeliveryState
+from headgate.model.states import DELIVERY, DeliveryEdge, DeliveryState
 from headgate.model.target import Target
 from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.ports.outbox import DeliveryFilter, OutboxStore, OutboxWriter
@@ -29,6 +29,8 @@ BATCH_MAX = 1000
 ROUND = 500
 #: How often a command is repeated while others change the same delivery.
 CHANGE_TRIES_MAX = 5
+
+_RETRIED = DELIVERY.edge(DeliveryEdge.RETRY).sources
 
 
 class Outbox:
@@ -198,6 +200,10 @@ class Outbox:
         self, which: DeliveryFilter, *, progress: Callable[[int], None] = lambda done: None
     ) -> int:
         """Send all failed or dead deliveries that match again, at once; returns how many."""
+        states = [each for each in _RETRIED if not which.states or each in which.states]
+        if not states:
+            return 0
+        which = msgspec.structs.replace(which, states=tuple(states))
         done, after = 0, None
         while True:
             found = await self._store.list_deliveries(which, limit=ROUND, after=after)

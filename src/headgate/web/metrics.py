@@ -1,9 +1,9 @@
 """The metrics page for Prometheus, written by the official client.
 
-Every label comes from what the application declares: its syncs, collections, providers and budgets;
-nothing else is shown. Most parts are read from the database on request, so every process shows the
-same numbers. Only the last part is measured by the process that responds. The page needs an admin's
-API key, and no label names a user.
+Every label comes from what the application declares: its syncs, collections, targets, providers and
+budgets; nothing else is shown. Most parts are read from the database on request, so every process
+shows the same numbers. Only the last part is measured by the process that responds. The page needs
+an admin's API key, and no label names a user.
 
 A part that cannot be read is left out, and `headgate_metrics_failed` says so; the rest is shown.
 """
@@ -24,6 +24,7 @@ from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.items import ItemStats
 from headgate.model.budget import BudgetUse
+from headgate.model.states import DeliveryState
 from headgate.toolkit.api.route import TheAdmin, TheApp, router
 from headgate.toolkit.metrics import Part, Samples, gauge
 from headgate.web.process_metrics import Families, process_families
@@ -179,6 +180,28 @@ def _of_items(stats: Sequence[ItemStats]) -> Iterator[Metric]:
     )
 
 
+# ---- the outbox --------------------------------------------------------------------------------
+
+
+async def _outbox(app: App) -> Iterable[Metric]:
+    counted, stops = await app.outbox.count(), await app.outbox.stopped_targets()
+    names = app.outbox.targets.names
+    samples = [
+        ((name, state.value), counted.get(name, {}).get(state, 0))
+        for name in names
+        for state in DeliveryState
+    ]
+    return [
+        gauge("headgate_deliveries", "Deliveries, by state.", ["target", "state"], samples),
+        gauge(
+            "headgate_target_stopped",
+            "1 if a target gets nothing until its URL or its key is corrected.",
+            ["target"],
+            [((name,), float(name in stops)) for name in names],
+        ),
+    ]
+
+
 # ---- budgets -----------------------------------------------------------------------------------
 
 
@@ -250,6 +273,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "workers": _workers,
         "breakers": _breakers,
         "items": _items,
+        "outbox": _outbox,
         "budgets": _budgets,
         "process": _process,
     }

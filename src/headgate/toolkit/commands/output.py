@@ -129,6 +129,11 @@ def counts_text(counts: Mapping[str, int]) -> str:
     return " · ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
+def amount(count: int, one: str, many: str) -> str:
+    """Return a number with the word for one or for many: "1 message", "2,000 messages"."""
+    return f"{count:,} {one if count == 1 else many}"
+
+
 def _time(at: datetime | None) -> str:
     return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 

@@ -1,0 +1,53 @@
+"""What a drain would send is counted as a claim finds it, and nothing is changed by counting."""
+
+from datetime import timedelta
+
+from headgate.base.clock import ManualClock
+from headgate.base.encoding import hash_text
+from headgate.model import delivery as change
+from headgate.ports.outbox import NewMessage
+from headgate.store.sql.database import Database
+from headgate.store.sql.outbox import SqlOutbox
+
+LEASE = timedelta(seconds=60)
+
+
+def new(number: int, *, topic: str = "orders", run_id: str = "run-1") -> NewMessage:
+    text = f'{{"number":{number}}}'
+    return NewMessage(
+        id=f"m{number}",
+        topic=topic,
+        key=f"key-{number}",
+        payload=text,
+        payload_hash=hash_text(text),
+        run_id=run_id,
+        targets=["local", "staging"],
+    )
+
+
+async def test_what_is_due_is_what_a_claim_would_take(
+    database: Database, clock: ManualClock
+) -> None:
+    outbox = SqlOutbox(database, clock)
+    await outbox.add_messages([new(1), new(2, run_id="run-2"), new(3), new(4, topic="others")])
+    # On Postgres the server says when they were enqueued, years after the clock of the tests.
+    clock.advance(timedelta(days=36_500).total_seconds())
+
+    assert await outbox.count_due("local", ["orders"]) == 3
+    assert await outbox.count_due("local", ["orders"], run_id="run-2") == 1
+    assert await outbox.count_due("local", ["orders", "others"]) == 4
+    assert await outbox.count_due("nowhere", ["orders"]) == 0
+    assert await outbox.count_due("local", []) == 0
+
+    # One that is being sent, and one that waits to be sent again, are not due.
+    claimed = await outbox.claim("local", ["orders"], limit=2, lease=LEASE, worker="w")
+    assert await outbox.count_due("local", ["orders"]) == 1
+    failed = change.fail(claimed[0].delivery, error="503", after=timedelta(hours=1))
+    await outbox.settle(failed)
+    assert await outbox.count_due("local", ["orders"]) == 1
+    await outbox.settle(change.release(claimed[1].delivery))
+    assert await outbox.count_due("local", ["orders"]) == 2
+    taken = await outbox.claim("local", ["orders"], limit=10, lease=LEASE, worker="w")
+    assert len(taken) == 2
+    # The other target was never touched.
+    assert await outbox.count_due("staging", ["orders"]) == 3

@@ -1,0 +1,277 @@
+"""`headgate outbox …` without a network: what is listed, shown, retried, replayed and refused."""
+
+import importlib
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headgate import App
+from headgate.base import event_loop, log
+from headgate.base.clock import SystemClock
+from headgate.cli.main import cli
+from headgate.model.delivery import reject
+from headgate.toolkit.commands.loading import CONFIG, FAILED, USAGE
+
+APP = """
+import headgate
+from datetime import timedelta
+from headgate.base.secret import Secret
+
+def target(name, **more):
+    return headgate.Target(name=name, url=f"https://{name}.example", key=Secret("hunter2"), **more)
+
+app = headgate.App(
+    "sqlite:///outbox.db",
+    topics=[headgate.Topic(name="orders", path="/orders", targets=("local",))],
+    targets=[target("local"), target("staging"), target("production", protected=True)],
+    worker=headgate.WorkerSettings(outbox=headgate.OutboxSettings(keep_sent=timedelta(days=7))),
+)
+"""
+
+Run = Callable[..., Result]
+Use = Callable[[Callable[[App], Awaitable[Any]]], Any]
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A folder with an application in it; the module's name."""
+    name = f"orders_app_{abs(hash(tmp_path))}"
+    (tmp_path / f"{name}.py").write_text(APP, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("HEADGATE_TARGETS", raising=False)
+    monkeypatch.setenv("HEADGATE_APP", f"{name}:app")
+    yield name
+    sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def outbox(module: str) -> Run:
+    """Runs `headgate outbox …`; each call is a process of its own, as far as the app can tell."""
+    runner = CliRunner()
+
+    def run(*arguments: str, stdin: str = "") -> Result:
+        sys.modules.pop(module, None)
+        return runner.invoke(cli, ["outbox", *arguments], input=stdin)
+
+    return run
+
+
+@pytest.fixture
+def in_app(module: str) -> Use:
+    """What a test does with the application, opened."""
+
+    def use(do: Callable[[App], Awaitable[Any]]) -> Any:
+        # The last command logged to a stream that is closed by now.
+        log.configure(SystemClock(), json=True, level="critical")
+        sys.modules.pop(module, None)
+        app: App = importlib.import_module(module).app
+
+        async def opened() -> Any:
+            async with app:
+                return await do(app)
+
+        return event_loop.run(opened())
+
+    return use
+
+
+async def a_few(app: App) -> list[str]:
+    """A message of each of two users, to two targets; the ids of their deliveries to local."""
+    made = [
+        await app.outbox.submit(
+            "orders",
+            {"number": number},
+            key=f"order-{number}",
+            run_id=f"run-{number}",
+            user_id=user,
+            targets=["local", "staging"],
+        )
+        for number, user in enumerate(["ada", "bob"])
+    ]
+    return [f"{message_id}.local" for message_id in made]
+
+
+async def kill(app: App, target: str) -> None:
+    """Let the target have refused all that waits for it, for good."""
+    drainer = app.outbox.drainer
+    for each in await drainer.store.claim(
+        target, ["orders"], limit=100, lease=drainer.claims.lease, worker="w"
+    ):
+        await drainer.store.settle(reject(each.delivery, error="it answered 422: no such order"))
+
+
+def test_a_list_is_filtered_and_told_line_by_line(outbox: Run, in_app: Use) -> None:
+    ada, bob = in_app(a_few)
+
+    def listed(*more: str) -> list[str]:
+        return [line.split("\t")[0] for line in outbox("list", *more).stdout.splitlines()]
+
+    assert len(listed()) == 4
+    assert listed("--env", "local") == [ada, bob]
+    assert listed("--env", "local", "--user", "bob") == [bob]
+    assert listed("--env", "local", "--run-id", "run-0") == [ada]
+    assert listed("--state", "dead", "--state", "sent") == []
+    assert listed("--topic", "others") == []
+    assert listed("--env", "local", "--after", ada) == [bob]
+    row = outbox("list", "--env", "local").stdout.splitlines()[0].split("\t")
+    assert row[1:5] == ["local", "pending", "run-0", "0"]
+
+
+def test_a_list_counts_by_target_and_state(outbox: Run, in_app: Use) -> None:
+    in_app(a_few)
+    in_app(lambda app: kill(app, "local"))
+
+    said = outbox("list").stderr
+
+    assert "✘ dead 2" in said and "○ pending 2" in said
+
+
+def test_a_stopped_target_is_told_above_all_that_wait_for_it(outbox: Run, in_app: Use) -> None:
+    in_app(a_few)
+    in_app(lambda app: app.outbox.drainer.store.stop_target("local", "it answered 403: no"))
+
+    listed = outbox("list")
+    assert listed.stderr.count("stopped local gets nothing since") == 1
+    assert "it answered 403: no" in listed.stderr
+    assert "stopped" not in outbox("list", "--env", "staging").stderr
+    page = json.loads(outbox("list", "--env", "local", "--json").stdout)
+    assert {"headgate outbox resume --env local"} == {
+        each["message"].partition("then run: ")[2] for each in page["data"]
+    }
+    planned = json.loads(outbox("drain", "--env", "local", "--dry-run", "--json").stdout)
+    assert planned["data"][0]["stopped"] == "it answered 403: no"
+
+
+def test_one_delivery_is_shown_in_words_and_as_json(outbox: Run, in_app: Use) -> None:
+    ada, _ = in_app(a_few)
+
+    shown = outbox("show", ada)
+
+    assert shown.exit_code == 0
+    for said in (ada, "○ pending", "It is not delivered yet.", "order-0", "run-0", "12 bytes"):
+        assert said in shown.stdout
+    assert '{\n  "number": 0\n}' in shown.stdout
+    told = json.loads(outbox("show", ada, "--json").stdout)
+    [listed] = json.loads(outbox("list", "--env", "local", "--user", "ada", "--json").stdout)[
+        "data"
+    ]
+    assert told["delivery"] == listed
+    assert (told["message"]["key"], told["message"]["payload"]) == ("order-0", {"number": 0})
+
+
+def test_what_is_not_there_is_told(outbox: Run) -> None:
+    for command in ("show", "retry"):
+        told = outbox(command, "nothing")
+        assert (told.exit_code, "there is no delivery 'nothing'" in told.stderr) == (FAILED, True)
+
+
+def test_deliveries_are_retried_from_a_pipe(outbox: Run, in_app: Use) -> None:
+    in_app(a_few)
+    in_app(lambda app: kill(app, "local"))
+    dead = outbox("list", "--state", "dead").stdout
+    ids = [line.split("\t")[0] for line in dead.splitlines()]
+
+    retried = outbox("retry", "-", stdin="\n".join(ids))
+
+    assert retried.stdout.splitlines() == [f"{one} is pending again" for one in ids]
+    empty = outbox("retry", "-")
+    assert (empty.exit_code, "stdin contained no" in empty.stderr) == (USAGE, True)
+
+
+def test_all_that_match_are_retried_only_if_that_is_meant(outbox: Run, in_app: Use) -> None:
+    in_app(a_few)
+    in_app(lambda app: kill(app, "local"))
+    in_app(lambda app: kill(app, "staging"))
+    all_of = ("retry", "--state", "dead", "--env", "local")
+
+    # Nobody is asked where there is no terminal.
+    refused = outbox(*all_of, stdin="y\n")
+    assert refused.exit_code == USAGE
+    assert "2 dead deliveries to local would be sent again; add --yes" in refused.stderr
+    one = outbox(*all_of, "--run-id", "run-1", "--yes")
+    assert one.stdout == "to be sent to local again: 1 dead delivery\n"
+    rest = json.loads(outbox(*all_of, "--yes", "--json").stdout)
+    assert rest == {"target": "local", "state": "dead", "retried": 1}
+    assert json.loads(outbox(*all_of, "--json").stdout)["retried"] == 0
+    assert outbox("list", "--env", "staging").stdout.count("dead") == 2
+
+
+def test_a_replay_begins_at_a_day_or_a_time_with_or_without_a_zone(
+    outbox: Run, in_app: Use
+) -> None:
+    in_app(a_few)
+    named = ("replay", "--env", "production", "--confirm", "production", "--dry-run", "--json")
+
+    def count(since: str) -> int:
+        told: dict[str, int] = json.loads(outbox(*named, "--since", since).stdout)
+        return told["messages"]
+
+    for since in ("2020-01-01", "2020-01-01T10:00", "2020-01-01T10:00:00+02:00"):
+        assert count(since) == 2
+    assert count("2100-01-01T00:00Z") == 0
+
+
+def test_a_purge_goes_by_the_applications_setting(outbox: Run, in_app: Use) -> None:
+    in_app(a_few)
+
+    assert outbox("purge").stdout == (
+        "purged: 0 messages that all targets accepted over 7 days ago\n"
+    )
+    assert json.loads(outbox("purge", "--older-than", "0.5", "--json").stdout) == {
+        "messages": 0,
+        "older_than_days": 0.5,
+    }
+
+
+def test_errors_are_json_where_json_is_asked_for(outbox: Run) -> None:
+    told = outbox("drain", "--env", "production", "--json")
+
+    assert told.exit_code == USAGE
+    error = json.loads(told.stdout)["error"]
+    assert error["type"] == "InvalidInput"
+    assert "--env production --confirm production" in error["message"]
+
+
+# ---- an application that the settings make -----------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["drain", "worker", "replay --env local --since 2026-01-01"])
+def test_without_a_target_a_command_says_how_to_configure_one(
+    outbox: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    monkeypatch.delenv("HEADGATE_APP")
+    monkeypatch.setenv("HEADGATE_SYSTEMS", "")
+
+    told = outbox(*command.split())
+
+    assert told.exit_code == USAGE
+    assert "[targets.local] with url =" in told.stderr and "headgate.toml" in told.stderr
+    # Nothing was opened for it.
+    assert not list(tmp_path.glob("*.db"))
+
+
+def test_a_target_of_the_settings_is_known_and_a_wrong_one_is_refused_by_name(
+    outbox: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HEADGATE_APP")
+    monkeypatch.setenv("HEADGATE_SYSTEMS", "")
+    right = {"url": "https://api.example.com", "key": "hunter2"}
+    monkeypatch.setenv("HEADGATE_TARGETS", json.dumps({"local": right}))
+    assert outbox("resume", "--env", "local").stdout == "local had not stopped\n"
+    assert "topics: this app declares none" in outbox("drain").stderr
+
+    for wrong, told in (
+        ({"url": "https://api.example.com", "api_key": "hunter2"}, "targets.local.api_key: "),
+        ({"key": "hunter2"}, "targets.local.url: "),
+        ({"url": "https://a:hunter2@b.example", "key": "hunter2"}, "target local: url: "),
+    ):
+        monkeypatch.setenv("HEADGATE_TARGETS", json.dumps({"local": wrong}))
+        ended = outbox("list")
+        assert (ended.exit_code, told in ended.stderr) == (CONFIG, True), ended.stderr
+        assert "hunter2" not in ended.output
