@@ -288,7 +288,7 @@ def test_what_the_process_has_measured_is_told_with_the_breakers_that_are_open(
         assert page.by("sync", "headgate_job_retries_total") == {"mail": 1}
         for name in ("lost_claims", "rescues"):
             counted = page.by("leased_type", f"headgate_{name}_total")
-            assert counted == {"job": 0, "item": 0}
+            assert counted == {"job": 0, "item": 0, "delivery": 0}
         outcomes = page.by("outcome", "headgate_chunk_duration_seconds_count", sync="mail")
         assert outcomes == {**dict.fromkeys(words(ChunkOutcome), 0), "failed": 2}
         failed = {"sync": "mail", "outcome": "failed"}
