@@ -16,6 +16,11 @@ NAME_LENGTH_MAX = 50
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*", re.ASCII)
 _PATH = re.compile(r"/[!-~]*")
+_URL = re.compile(r"[!-~]+")
+_KEY = re.compile(r"[!-~]([ -~]*[!-~])?")
+#: The characters of the name of a header (RFC 9110).
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PORTS = {"http": 80, "https": 443}
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,23 +40,30 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse a target that cannot work, naming the field."""
         check_name("target", self.name)
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query:
+        if not _is_base_url(self.url):
             raise InvalidInput(
-                f"target {self.name}", "url: write one such as https://api.example.com"
+                f"target {self.name}",
+                "url: write one such as https://api.example.com, without a user name or a query",
             )
-        if not self.key:
-            raise InvalidInput(f"target {self.name}", "key: is empty")
+        if not _KEY.fullmatch(self.key.reveal()):
+            raise InvalidInput(
+                f"target {self.name}", "key: must be printable ASCII, not empty, without a line end"
+            )
+        if not _HEADER.fullmatch(self.key_header):
+            raise InvalidInput(
+                f"target {self.name}", "key_header: write the name of a header, such as x-api-key"
+            )
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise InvalidInput(
                 f"target {self.name}", f"concurrency: must be between 1 and {CONCURRENCY_MAX}"
             )
 
     @property
-    def origin(self) -> tuple[str, str]:
-        """The scheme and the host with its port: targets with the same one are the same place."""
+    def place(self) -> tuple[str, int | None]:
+        """The host, and its port unless it is the usual one; it is the same by http and https."""
         parts = urlsplit(self.url)
-        return parts.scheme, parts.netloc.lower()
+        host = (parts.hostname or "").rstrip(".")
+        return host, None if parts.port == _PORTS[parts.scheme] else parts.port
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +84,21 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
         check_name("topic", self.name)
         if not _PATH.fullmatch(self.path):
             raise InvalidInput(f"topic {self.name}", "path: write one such as /v1/orders")
+
+
+def _is_base_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    return (
+        _URL.fullmatch(url) is not None
+        and parts.scheme in _PORTS
+        and bool(parts.hostname)
+        and port != 0
+        and not ("@" in parts.netloc or parts.query or parts.fragment)
+    )
 
 
 def is_protected(name: str) -> bool:
