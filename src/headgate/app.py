@@ -351,8 +351,9 @@ class App:
         The operation may run again after a failure, and on SQLite it shares its commit with
         others, so it must do nothing but talk to the database.
         """
-        written = await self._database.write(operation)
-        await self.outbox.announce()
+        written, enqueued = await self._database.write(self.outbox.watched(operation))
+        if enqueued:
+            await self.outbox.announce()
         return written
 
     async def erase_from_systems(self, user_id: str) -> None:

@@ -36,7 +36,8 @@ from headgate.ports.sender import Sender
 
 #: How many deliveries are claimed at once.
 BATCH = 50
-#: After so many failures in a row, or as many as are sent at once, the target is down.
+#: After so many failures in a row, or as many as are sent at once, or a whole batch of them, the
+#: target is down.
 FAILURES_MAX = 5
 
 _log = get_logger(__name__)
@@ -366,7 +367,9 @@ class _Run:
                 await self._drainer.store.stop_target(self._target.name, outcome.reason)
         elif isinstance(outcome, SendFailure):
             self._failures += 1
-            down = self._failures >= max(FAILURES_MAX, self._target.concurrency)
+            most = max(FAILURES_MAX, self._target.concurrency)
+            # A worker with small batches never sees as many in one drain.
+            down = self._failures >= min(most, self._scope.batch)
             if outcome.retry_after_s is not None or down:
                 self._ended = True
                 asked_s = min(outcome.retry_after_s or 0.0, RETRY_AFTER_S_MAX)
