@@ -145,6 +145,26 @@ def test_a_target_gets_as_many_requests_at_once_as_it_takes_and_no_more(
     in_post_office(tmp_path, main, target(concurrency=at_once), seed=seed)
 
 
+def test_several_drains_of_a_target_together_send_no_more_at_once(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        # Given a long drain in the background, and messages that are sent right after their commit
+        await office.enqueue(*names(20), run_id="background")
+        urgent = await office.enqueue("x", "y", "z")
+        office.sender.takes_s["local"] = 1.0
+
+        results = await asyncio.gather(
+            office.drain(run_id="background"),
+            *(office.drain(message_id=each) for each in urgent),
+        )
+
+        assert office.sender.most_under_way == 2
+        assert [each.sent for each in results] == [20, 1, 1, 1]
+        # None waits until the long one is over.
+        assert max(office.sender.keys.index(key) for key in "xyz") < 10
+
+    in_post_office(tmp_path, main, target(concurrency=2))
+
+
 def test_only_what_is_asked_for_is_sent(tmp_path: Path) -> None:
     async def main(office: PostOffice) -> None:
         [first, *_] = await office.enqueue("a", "b", run_id="run_1")
@@ -551,8 +571,12 @@ def test_a_stop_that_cannot_be_noted_ends_the_drain_and_gives_back_the_rest(
     async def main(office: PostOffice) -> None:
         await office.enqueue("a", "b", "c")
         office.sender.answers["a"] = WRONG_KEY
-        office.sender.takes_s["local"] = 1.0
         office.store.fail_before["stop_target"] = 1
+
+        async def take_longer(message: Message) -> None:
+            await office.clock.sleep(5.0 if message.key == "b" else 1.0)
+
+        office.sender.meanwhile = take_longer
 
         with pytest.raises(StoreUnavailable):
             await office.drain()

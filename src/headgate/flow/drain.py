@@ -93,6 +93,8 @@ class Drainer:
         self.claims = ActiveClaims[Delivery](
             store, clock, lease=lease, measurements=self.measurements
         )
+        #: By the name of the target; several drains of one share them.
+        self._slots: dict[str, asyncio.Semaphore] = {}
 
     async def drain(
         self,
@@ -125,6 +127,10 @@ class Drainer:
                 scope = msgspec.structs.replace(scope, limit=scope.limit - 1)
         await _Run(self, target, scope, result, progress, stop).work()
         return result
+
+    def slots_of(self, target: Target) -> asyncio.Semaphore:
+        """As many slots as the target takes requests at once from this process."""
+        return self._slots.setdefault(target.name, asyncio.Semaphore(target.concurrency))
 
     async def rescue(self) -> int:
         """Take back the deliveries of lost workers; returns how many."""
@@ -320,12 +326,16 @@ class _Run:
     # ---- sending -------------------------------------------------------------------------------
 
     async def _send_all(self) -> None:
-        while (outgoing := await self._next()) is not None:
-            try:
-                await self._attempt(outgoing)
-            except Exception as error:
-                # Only the store fails here. What others are sending is finished and settled.
-                self._error, self._ended = self._error or error, True
+        while True:
+            async with self._drainer.slots_of(self._target):
+                outgoing = await self._next()
+                if outgoing is None:
+                    return
+                try:
+                    await self._attempt(outgoing)
+                except Exception as error:
+                    # Only the store fails here. What others are sending is finished and settled.
+                    self._error, self._ended = self._error or error, True
 
     async def _attempt(self, outgoing: OutgoingMessage) -> None:
         claims, delivery = self._drainer.claims, outgoing.delivery

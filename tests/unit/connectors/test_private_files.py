@@ -1,7 +1,7 @@
 """Secrets in files: only those that nobody else can read."""
 
-import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,14 +43,14 @@ def test_the_open_file_is_judged_even_if_another_takes_its_name(
     private = tmp_path / "private"
     private.write_bytes(b"harmless")
     private.chmod(0o600)
-    real = os.fstat
+    real = Path.open
 
-    def swap_first(file: int) -> os.stat_result:
-        if private.exists():
-            private.replace(path)
-        return real(file)
+    def open_and_swap(self: Path, *mode: Any) -> Any:
+        file = real(self, *mode)
+        private.replace(path)
+        return file
 
-    monkeypatch.setattr(os, "fstat", swap_first)
+    monkeypatch.setattr(Path, "open", open_and_swap)
 
     with pytest.raises(InvalidInput, match="can be read by others"):
         read_private_file(FIELD, path)
