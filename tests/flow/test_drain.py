@@ -677,6 +677,27 @@ def test_a_claim_that_cannot_be_checked_is_given_back_unsent(tmp_path: Path) -> 
     in_post_office(tmp_path, main)
 
 
+def test_what_others_took_while_it_was_sent_is_not_settled_but_counted_as_lost(
+    tmp_path: Path,
+) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a")
+
+        async def rescue(message: Message) -> None:
+            row = (await office.deliveries())["a"]
+            await office.real_store.settle(change.rescue(row, after=timedelta(0)))
+
+        office.sender.meanwhile = rescue
+
+        result = await office.drain(limit=1)
+
+        assert (result.processed, result.released) == (0, 0)
+        assert office.measurements.lost_claims[DELIVERY.name] == 1
+        assert await office.states() == {"a": "pending"}
+
+    in_post_office(tmp_path, main)
+
+
 def test_what_others_took_is_not_given_back_but_counted_as_lost(tmp_path: Path) -> None:
     async def main(office: PostOffice) -> None:
         await office.enqueue("a", "b")
