@@ -42,10 +42,9 @@ from headgate.flow.jobs import Jobs
 from headgate.flow.measurements import Measurements
 from headgate.flow.outbox import Outbox
 from headgate.flow.records import Records
-from headgate.flow.registry import Collection, Registry, Sync
+from headgate.flow.registry import Sync
 from headgate.flow.rekey import Progress, RekeyResult, rekey
 from headgate.flow.runtime import Runtime
-from headgate.flow.targets import Targets
 from headgate.flow.users import Users
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
@@ -57,7 +56,7 @@ from headgate.ports.auth import AuthContext, Vault
 from headgate.ports.idempotency import IdempotencyStore
 from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
-from headgate.system import System
+from headgate.system import System, build_registry, build_targets
 
 # SQLAlchemy and the settings take longer to load than all the rest together, so they are imported
 # where they are used.
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from headgate.store.sql.schema import Schema
 
 T = TypeVar("T")
+Opened = TypeVar("Opened", Transport, Transport | None)
 
 
 class App:
@@ -104,7 +104,6 @@ class App:
         from headgate.store.sql.connections import SqlConnections
         from headgate.store.sql.item_store import SqlItems
         from headgate.store.sql.outbox import SqlOutbox
-        from headgate.store.sql.outbox_writer import SqlOutboxWriter
         from headgate.store.sql.store import SqlStore
 
         self.clock = clock or SystemClock()
@@ -119,7 +118,7 @@ class App:
         #: The systems by name.
         self.systems = _configure_systems(systems)
         #: What the application declares: syncs, providers, budgets and collections.
-        self.registry = registry = _build_registry(self.systems.values(), syncs)
+        self.registry = registry = build_registry(self.systems.values(), syncs)
         self._store = SqlStore(self._database, registry.names)
         self._items = SqlItems(self._database)
         self._connections = SqlConnections(self._database)
@@ -127,32 +126,23 @@ class App:
         self._api_keys = SqlApiKeys(self._database)
         self._limiter = open_limiter(self._database, redis, self.clock, self._ids)
         self._outbox_store = SqlOutbox(self._database, self.clock)
-        self._targets = _build_targets(self.systems.values(), topics, targets)
+        self._targets = build_targets(self.systems.values(), topics, targets)
         #: Why the application cannot be opened, if it cannot.
         self._unready: InvalidInput | None = None
         #: The transports that this object opened and has to close.
         self._own_transports: list[Transport] = []
-        sending = transport
-        try:
-            vault = vault or open_vault(registry)
-            transport = transport or self._own(open_transport(registry))
-            sending = sending or self._own(open_target_transport(self._targets))
-        except InvalidInput as error:
-            self._unready = error
         #: What this process has measured of its own work.
         self.measurements = Measurements(registry)
-        drainer = None if sending is None or not len(self._targets) else self._drainer(sending)
+        drainer = None
+        try:
+            drainer = self._open_drainer(transport)
+            vault = vault or open_vault(registry)
+            transport = transport or self._own(open_transport(registry))
+        except InvalidInput as error:
+            self._unready = error
         self._runtime = self._build_runtime(signal, vault, transport, entitlement, drainer)
         #: Messages to other systems, enqueued in an application's own transactions.
-        self.outbox = Outbox(
-            store=self._outbox_store,
-            writer=SqlOutboxWriter(self.clock),
-            targets=self._targets,
-            signal=self._runtime.signal,
-            ids=self._ids,
-            drainer=drainer,
-            settings=self._worker_settings.outbox,
-        )
+        self.outbox = self._build_outbox(drainer)
 
     def _build_runtime(
         self,
@@ -189,9 +179,13 @@ class App:
             measurements=self.measurements,
         )
 
-    def _drainer(self, transport: Transport) -> Drainer:
+    def _open_drainer(self, transport: Transport | None) -> Drainer | None:
+        """What sends messages, over `transport` or one of its own; None if there is no target."""
+        if not len(self._targets):
+            return None
         from headgate.connectors.http_sender import HttpSender
 
+        transport = transport or self._own(open_target_transport(self._targets))
         return Drainer(
             store=self._outbox_store,
             sender=HttpSender(transport, self.clock),
@@ -204,7 +198,20 @@ class App:
             measurements=self.measurements,
         )
 
-    def _own(self, transport: Transport | None) -> Transport | None:
+    def _build_outbox(self, drainer: Drainer | None) -> Outbox:
+        from headgate.store.sql.outbox_writer import SqlOutboxWriter
+
+        return Outbox(
+            store=self._outbox_store,
+            writer=SqlOutboxWriter(self.clock),
+            targets=self._targets,
+            signal=self._runtime.signal,
+            ids=self._ids,
+            drainer=drainer,
+            settings=self._worker_settings.outbox,
+        )
+
+    def _own(self, transport: Opened) -> Opened:
         if transport is not None:
             self._own_transports.append(transport)
         return transport
@@ -345,8 +352,9 @@ class App:
         The operation may run again after a failure, and on SQLite it shares its commit with
         others, so it must do nothing but talk to the database.
         """
-        written = await self._database.write(operation)
-        await self.outbox.announce()
+        written, enqueued = await self._database.write(self.outbox.watched(operation))
+        if enqueued:
+            await self.outbox.announce()
         return written
 
     async def erase_from_systems(self, user_id: str) -> None:
@@ -385,23 +393,3 @@ def _configure_systems(systems: Iterable[System]) -> Mapping[str, System]:
             each = each.with_settings(public_url=load_settings().site_url if needs_url else "")
         by_name[each.name] = each
     return by_name
-
-
-def _build_registry(systems: Iterable[System], syncs: Iterable[Sync]) -> Registry:
-    declared, collections = list(syncs), list[Collection]()
-    for system in systems:
-        assert not isinstance(system.syncs, str), "a system in an application is configured"
-        declared += system.syncs
-        collections += system.collections
-    return Registry(declared, collections)
-
-
-def _build_targets(
-    systems: Iterable[System], topics: Iterable[Topic], targets: Iterable[Target]
-) -> Targets:
-    declared, places = list(topics), list(targets)
-    for system in systems:
-        assert not isinstance(system.topics, str) and not isinstance(system.targets, str)
-        declared += system.topics
-        places += system.targets
-    return Targets(declared, places)

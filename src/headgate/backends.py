@@ -93,13 +93,11 @@ def open_transport(registry: Registry) -> Transport | None:
     return AiohttpTransport(rules)
 
 
-def open_target_transport(targets: Targets) -> Transport | None:
-    """Return a transport over the network to the targets, if there are any.
+def open_target_transport(targets: Targets) -> Transport:
+    """Return a transport over the network to the targets.
 
     An operator configures targets, so one on this machine may be called without further ado.
     """
-    if not len(targets):
-        return None
     origins = [origin_of(each.url) for each in targets]
     local = LOOPBACK if any(is_loopback(each.host) for each in origins) else ()
     rules = AddressRules(

@@ -5,14 +5,15 @@ and imported when they are used, so importing a system stays cheap.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from headgate.base.errors import InvalidInput
 from headgate.base.lazy import load
-from headgate.flow.registry import Collection, Sync
+from headgate.flow.registry import Collection, Registry, Sync
+from headgate.flow.targets import Targets
 from headgate.model.target import Target, Topic
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
@@ -163,3 +164,25 @@ def settings_problems(system: System) -> dict[str, str]:
             problems[name if name in aliases else f"{prefix}{name}".upper()] = told
         return problems
     return {}
+
+
+def build_registry(systems: Iterable[System], syncs: Iterable[Sync]) -> Registry:
+    """Return what configured systems and an application declare: syncs and collections."""
+    declared, collections = list(syncs), list[Collection]()
+    for system in systems:
+        assert not isinstance(system.syncs, str), "a system in an application is configured"
+        declared += system.syncs
+        collections += system.collections
+    return Registry(declared, collections)
+
+
+def build_targets(
+    systems: Iterable[System], topics: Iterable[Topic], targets: Iterable[Target]
+) -> Targets:
+    """Return the topics and targets of configured systems and of an application."""
+    declared, places = list(topics), list(targets)
+    for system in systems:
+        assert not isinstance(system.topics, str) and not isinstance(system.targets, str)
+        declared += system.topics
+        places += system.targets
+    return Targets(declared, places)

@@ -92,6 +92,7 @@ def sweeper_of(database: PostgresDatabase) -> Sweeper:
         leased_work(app._runtime, claims),
         lease_s=60.0,
         keep_events=timedelta(days=30),
+        keep_sent=timedelta(days=30),
     )
 
 

@@ -29,7 +29,7 @@ from headgate.base.errors import (
     Transient,
 )
 from headgate.connectors.source import ApiSource
-from headgate.flow import recover
+from headgate.flow import recover, rescue
 from headgate.flow.fetch_item import (
     ItemFetcher,
     JobItems,
@@ -521,8 +521,8 @@ def test_the_sweeper_takes_the_items_of_a_worker_that_is_gone(tmp_path: Path) ->
 def test_one_sweep_has_an_end_however_many_are_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recover, "BATCH_MAX", 2)
-    monkeypatch.setattr(recover, "ROUNDS_MAX", 2)
+    monkeypatch.setattr(rescue, "BATCH_MAX", 2)
+    monkeypatch.setattr(rescue, "ROUNDS_MAX", 2)
 
     async def main(place: Place) -> None:
         await place.register(*"abcde")

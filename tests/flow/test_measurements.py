@@ -20,7 +20,7 @@ from headgate.flow.measurements import BUCKETS_S, ChunkOutcome, Measurements
 from headgate.flow.registry import Collection
 from headgate.model.item import Document, Item
 from headgate.model.job import Job
-from headgate.model.states import ITEM, JOB
+from headgate.model.states import DELIVERY, ITEM, JOB
 from headgate.ports.items import NewItem
 from tests.worlds import START, ScriptedSource, World, in_world
 
@@ -157,9 +157,9 @@ def test_a_zombie_counts_its_lost_claim_once_and_its_rescuer_the_rescue(tmp_path
 
         # Then both have told what they saw
         assert (chunks(first), chunks(second)) == ({"lost": 1}, {"ok": 1})
-        assert dict(measured(first).lost_claims) == {JOB.name: 1, ITEM.name: 0}
-        assert dict(measured(second).lost_claims) == {JOB.name: 0, ITEM.name: 0}
-        assert dict(measured(second).rescues) == {JOB.name: 1, ITEM.name: 0}
+        assert dict(measured(first).lost_claims) == {JOB.name: 1, ITEM.name: 0, DELIVERY.name: 0}
+        assert dict(measured(second).lost_claims) == {JOB.name: 0, ITEM.name: 0, DELIVERY.name: 0}
+        assert dict(measured(second).rescues) == {JOB.name: 1, ITEM.name: 0, DELIVERY.name: 0}
 
     in_world(tmp_path, main)
 
@@ -231,6 +231,6 @@ def test_items_that_are_taken_from_a_lost_worker_are_counted_as_rescued(tmp_path
         await app.supervisor().start()
         await world.clock.sleep(62)
 
-        assert dict(measured(app).rescues) == {JOB.name: 0, ITEM.name: 1}
+        assert dict(measured(app).rescues) == {JOB.name: 0, ITEM.name: 1, DELIVERY.name: 0}
 
     in_world(tmp_path, main)

@@ -76,7 +76,8 @@ class Place:
     async def sweep(self) -> None:
         """A worker starts, and sweeps until it has nothing to do."""
         work = [item_work(self.fetching)]
-        sweeper = Sweeper(self.app._runtime, work, lease_s=60.0, keep_events=timedelta(days=30))
+        month = timedelta(days=30)
+        sweeper = Sweeper(self.app._runtime, work, lease_s=60.0, keep_events=month, keep_sent=month)
         while await sweeper.run_once() < 1:
             pass
 

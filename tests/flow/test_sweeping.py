@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headgate import App, Chunk, Context, JobState, RetryPolicy, Sync, Transient
-from headgate.flow import recover
+from headgate.flow import recover, rescue
 from tests.worlds import ScriptedSource, World, in_world
 
 CROWD = [f"sync-{number}" for number in range(5)]
@@ -16,8 +16,9 @@ SWEEPS = [[2, 2], [1]]
 
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescue, "BATCH_MAX", 2)
     monkeypatch.setattr(recover, "BATCH_MAX", 2)
-    monkeypatch.setattr(recover, "ROUNDS_MAX", 2)
+    monkeypatch.setattr(rescue, "ROUNDS_MAX", 2)
 
 
 def watched(world: World, app: App, monkeypatch: pytest.MonkeyPatch) -> dict[float, list[int]]:

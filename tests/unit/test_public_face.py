@@ -33,7 +33,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
         default = row.split("|")[3].strip().strip("`")
         told = (
             "none"
-            if field.default in (None, {})
+            if field.default is None or field.default == {}
             else f"{field.default:g}"
             if isinstance(field.default, int | float)
             else field.default

@@ -10,7 +10,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from headgate import Chunk, Collection, Context, InvalidInput, Sync, System
 from headgate.app import App
-from headgate.system import NAME_LENGTH_MAX, load_settings, settings_problems
+from headgate.base.secret import Secret
+from headgate.model.target import Target, Topic
+from headgate.system import NAME_LENGTH_MAX, build_targets, load_settings, settings_problems
 
 HERE = __name__
 
@@ -189,3 +191,50 @@ def test_a_system_is_a_value() -> None:
     with pytest.raises(AttributeError):
         shop().title = "Other"  # type: ignore[misc]
     assert msgspec.structs.replace(shop(), title="Other").title == "Other"
+
+
+# ---- topics and targets ------------------------------------------------------------------------
+
+
+def shop_targets(settings: ShopSettings) -> Sequence[Target]:
+    """Where the messages of the shop go."""
+    return [Target(name="local", url=settings.url, key=Secret(settings.key.get_secret_value()))]
+
+
+def shop_topics(settings: ShopSettings) -> Sequence[Topic]:
+    """What the messages of the shop are about."""
+    return [Topic(name="orders", path="/v1/orders", targets=("local",))]
+
+
+SENDING = {"topics": f"{HERE}:shop_topics", "targets": f"{HERE}:shop_targets"}
+
+
+def test_topics_and_targets_are_made_from_the_settings() -> None:
+    settings = ShopSettings(url="https://shop.example.com", key=SecretStr("k3y"))
+    unconfigured = shop(**SENDING)
+
+    made = unconfigured.with_settings(settings)
+
+    assert not unconfigured.is_configured
+    assert made.is_configured
+    targets = build_targets([made], [], [Target(name="mine", url="http://x", key=Secret("k"))])
+    assert targets.names == ["mine", "local"]
+    assert targets.get("local").key.reveal() == "k3y"
+    assert list(targets.topics) == ["orders"]
+
+
+@pytest.mark.parametrize("field", sorted(SENDING))
+def test_a_system_with_addresses_of_topics_or_targets_is_not_configured(field: str) -> None:
+    named: dict[str, Any] = {field: SENDING[field]}
+    system = System(name="shop", title="Shop", **named)
+
+    assert not system.is_configured
+    assert system.with_syncs([]).is_configured
+
+
+def test_what_systems_and_the_application_declare_is_unique_among_all_of_them() -> None:
+    orders = Topic(name="orders", path="/v1/orders")
+    system = System(name="shop", title="Shop", topics=[orders])
+
+    with pytest.raises(InvalidInput, match="two are called 'orders'"):
+        build_targets([system], [orders], [])

@@ -20,7 +20,10 @@ LARGE_FILES = {
     "store/sql/migrations/versions/0001_first.py",  # the same, one after another
     "store/sql/tables.py",  # every table of the engine
 }
-LARGE_FUNCTIONS = {"store/sql/migrations/versions/0001_first.py:upgrade"}
+LARGE_FUNCTIONS = {
+    "store/sql/migrations/versions/0001_first.py:upgrade",
+    "store/sql/migrations/versions/0002_outbox.py:upgrade",
+}
 #: Where the time, randomness and real processes are made that everything else is handed.
 MAY_CALL_WHAT_IS_BANNED = {
     "src/headgate/base/clock.py",

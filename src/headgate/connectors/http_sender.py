@@ -75,7 +75,7 @@ class HttpSender:
     def _outcome_of(self, response: Response, target: Target, topic: Topic) -> SendOutcome:
         status = response.status
         if 200 <= status < 300:
-            return _accepted(response, topic)
+            return _accepted(response, target, topic)
         said = f"it answered {status}"
         if status in REJECTIONS:
             return Rejection(f"{said}: {REJECTIONS[status]}{_detail(response, target)}")
@@ -93,15 +93,15 @@ def _payload_problem(message: Message) -> str | None:
     return None if message.intact else "the payload was changed after it was enqueued"
 
 
-def _accepted(response: Response, topic: Topic) -> SendOutcome:
+def _accepted(response: Response, target: Target, topic: Topic) -> SendOutcome:
     if topic.find_rejection is None:
         return Acceptance()
     try:
         rejected = topic.find_rejection(response.body)
+        return Acceptance() if rejected is None else Rejection(_clean(rejected, target))
     except Exception as error:
         # Perhaps a proxy answered. To send it again is safe: the target knows the message's key.
         return SendFailure(f"its answer cannot be read: {type(error).__name__}")
-    return Acceptance() if rejected is None else Rejection(rejected)
 
 
 #: The longest text of an answer that is kept.
@@ -109,10 +109,7 @@ _DETAIL_LENGTH_MAX = 200
 
 
 def _detail(response: Response, target: Target) -> str:
-    """What the answer says about it: the message of a problem document, or nothing.
-
-    A target may quote what it was sent, so our key is taken out.
-    """
+    """What the answer says about it: the message of a problem document, or nothing."""
     try:
         said = msgspec.json.decode(response.body)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -122,5 +119,9 @@ def _detail(response: Response, target: Target) -> str:
     found = next((said[name] for name in ("detail", "message", "error") if said.get(name)), None)
     if not isinstance(found, str):
         return ""
-    shown = redact(found.replace(target.key.reveal(), MASK))
-    return f": {shown[:_DETAIL_LENGTH_MAX]}"
+    return f": {_clean(found, target)[:_DETAIL_LENGTH_MAX]}"
+
+
+def _clean(text: str, target: Target) -> str:
+    """A text of an answer, fit to be stored: a target may quote what it was sent, even our key."""
+    return redact(text.replace(target.key.reveal(), MASK))

@@ -22,7 +22,6 @@ KEY_BYTES = 32
 KEYS_MAX = 20
 #: Thirty-two random bytes have about thirty distinct values; fewer than this is a pattern.
 DISTINCT_BYTES_MIN = 16
-FILE_BYTES_MAX = 64 * 1024
 
 #: A public key: only demonstrations and tests may use it.
 DEMO_KEY = "demo:" + b64encode(bytes(byte * 7 % 256 for byte in range(KEY_BYTES))).decode()

@@ -1,5 +1,6 @@
 """Reads secrets from files that only their owner can read."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -16,7 +17,8 @@ def read_private_file(field: str, path: Path, *, hint: str = "") -> Secret:
     """
     try:
         with path.open("rb") as file:
-            mode = stat.S_IMODE(path.stat().st_mode)
+            # Of the open file: the path may be another one by now.
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise InvalidInput(
                     field, f"{path} can be read by others ({mode:04o}): chmod 600 {path}"

@@ -8,30 +8,26 @@ claimed. A crash at any point repeats an attempt at most: the message's key is a
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
 
 from headgate.base.clock import Clock
-from headgate.base.errors import StoreUnavailable
+from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
+from headgate.flow.attempts import AttemptSettler
+from headgate.flow.attempts import DrainResult as DrainResult
+from headgate.flow.attempts import Progress as Progress
 from headgate.flow.claims import BEATS_PER_LEASE, LEASE, ActiveClaim, ActiveClaims
 from headgate.flow.measurements import Measurements
 from headgate.flow.rescue import rescue_expired
-from headgate.flow.settle import settle_surely
 from headgate.flow.targets import Targets
 from headgate.model import delivery as change
-from headgate.model.delivery import (
-    Delivery,
-    DeliveryChange,
-    SendFailure,
-    SendOutcome,
-    TargetRefusal,
-)
-from headgate.model.states import DELIVERY, DeliveryState
+from headgate.model.delivery import Delivery, SendFailure, SendOutcome, TargetRefusal
+from headgate.model.states import DELIVERY
 from headgate.model.target import Target
 from headgate.policy import deliveries as policy
 from headgate.policy.deliveries import RETRY_AFTER_S_MAX, DeliveryRetryPolicy
@@ -40,10 +36,9 @@ from headgate.ports.sender import Sender
 
 #: How many deliveries are claimed at once.
 BATCH = 50
-#: After so many failures in a row, or as many as are sent at once, the target is down.
+#: After so many failures in a row, or as many as are sent at once, or a whole batch of them, the
+#: target is down.
 FAILURES_MAX = 5
-#: Attempts that end within this time are settled together.
-SETTLE_EVERY_S = 0.02
 
 _log = get_logger(__name__)
 
@@ -62,31 +57,12 @@ class DrainScope(msgspec.Struct, frozen=True, kw_only=True):
     #: its stop is neither heeded nor noted.
     by_hand: bool = False
 
-
-class DrainResult(msgspec.Struct, kw_only=True):
-    """What a drain did."""
-
-    target: str
-    sent: int = 0
-    failed: int = 0
-    dead: int = 0
-    #: Given back unsent.
-    released: int = 0
-    #: Why the target gets nothing more until somebody corrects it.
-    stopped: str | None = None
-    #: For how long the target should be left alone: it is down, or asked for it.
-    rest_s: float | None = None
-    #: Whether there may be more: the limit was reached.
-    more: bool = False
-
-    @property
-    def processed(self) -> int:
-        """How many deliveries were attempted."""
-        return self.sent + self.failed + self.dead
-
-
-#: Is told the counts so far, whenever they have changed.
-Progress = Callable[[DrainResult], None]
+    def __post_init__(self) -> None:
+        """Refuse numbers that cannot work, naming the field."""
+        if self.limit is not None and self.limit < 0:
+            raise InvalidInput("limit", "must not be negative")
+        if self.batch < 1:
+            raise InvalidInput("batch", "must be at least 1")
 
 
 class Drainer:
@@ -117,6 +93,8 @@ class Drainer:
         self.claims = ActiveClaims[Delivery](
             store, clock, lease=lease, measurements=self.measurements
         )
+        #: By the name of the target; several drains of one share them.
+        self._slots: dict[str, asyncio.Semaphore] = {}
 
     async def drain(
         self,
@@ -135,8 +113,10 @@ class Drainer:
         stops = {} if scope.by_hand else await self.store.stopped_targets()
         if target.name in stops:
             if scope.probe:
-                one = msgspec.structs.replace(scope, limit=1)
+                limit = 1 if scope.limit is None else min(1, scope.limit)
+                one = msgspec.structs.replace(scope, limit=limit)
                 await _Run(self, target, one, result, progress, stop).work()
+                result.more = False
             # A rejected message shows as well that the target takes our key.
             if not (result.sent or result.dead):
                 result.stopped = result.stopped or stops[target.name].reason
@@ -147,6 +127,10 @@ class Drainer:
                 scope = msgspec.structs.replace(scope, limit=scope.limit - 1)
         await _Run(self, target, scope, result, progress, stop).work()
         return result
+
+    def slots_of(self, target: Target) -> asyncio.Semaphore:
+        """As many slots as the target takes requests at once from this process."""
+        return self._slots.setdefault(target.name, asyncio.Semaphore(target.concurrency))
 
     async def rescue(self) -> int:
         """Take back the deliveries of lost workers; returns how many."""
@@ -174,7 +158,6 @@ class _Run:
         self._drainer = drainer
         self._target = target
         self._scope = scope
-        self._progress = progress
         self._result = result
         self._left = scope.limit
         self._ready: deque[OutgoingMessage] = deque()
@@ -185,12 +168,14 @@ class _Run:
         #: Whether nothing more is sent.
         self._ended = False
         self._failures = 0
-        #: Attempts that are not settled yet, the signals that there are some and that there are
-        #: enough to settle them now, and whether no more will come.
-        self._attempts: list[tuple[Delivery, SendOutcome]] = []
-        self._attempted = asyncio.Event()
-        self._enough = asyncio.Event()
-        self._done = False
+        self._settler = AttemptSettler(
+            drainer.store,
+            drainer.claims,
+            drainer.retry,
+            drainer.rng,
+            result=result,
+            progress=progress,
+        )
         #: Whether there was anything to send.
         self._began = False
         #: Why the store could not be used.
@@ -198,7 +183,7 @@ class _Run:
 
     async def work(self) -> None:
         """Send until nothing is due, the limit is reached, or the target has to be left alone."""
-        settling = asyncio.create_task(self._settle_attempts(), name="settle deliveries")
+        settling = asyncio.create_task(self._settler.run(), name="settle deliveries")
         beating = asyncio.create_task(self._extend_claims(), name="extend deliveries")
         senders = [
             asyncio.create_task(self._send_all(), name=f"send to {self._target.name}")
@@ -207,20 +192,39 @@ class _Run:
         try:
             await asyncio.gather(*senders)
         finally:
-            for task in senders:
-                task.cancel()
-            await asyncio.gather(*senders, *self._claims_under_way(), return_exceptions=True)
-            self._done = True
-            self._attempted.set()
-            self._enough.set()
-            await asyncio.gather(settling, return_exceptions=True)
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
-            await self._release([each.delivery for each in self._ready])
+            try:
+                await self._finish(senders, settling, beating)
+            finally:
+                self._let_go()
+                beating.cancel()
         if self._began:
             self._log_end()
-        if self._error is not None:
-            raise self._error
+        error = self._error or self._settler.error
+        if error is not None:
+            raise error
+
+    async def _finish(
+        self,
+        senders: Sequence[asyncio.Task[None]],
+        settling: asyncio.Task[None],
+        beating: asyncio.Task[None],
+    ) -> None:
+        """Settle what was sent, and give back the rest; this drain may have been cancelled."""
+        for task in senders:
+            task.cancel()
+        claiming = [] if self._claiming is None else [self._claiming]
+        await asyncio.gather(*senders, *claiming, return_exceptions=True)
+        self._settler.end()
+        await settling
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+        await self._release()
+
+    def _let_go(self) -> None:
+        """Leave to their leases the claims that a second cancellation kept from being released."""
+        self._settler.abandon()
+        for each in self._ready:
+            self._drainer.claims.drop(each.delivery)
 
     def _log_end(self) -> None:
         result = self._result
@@ -234,14 +238,11 @@ class _Run:
             released=result.released,
         )
 
-    def _claims_under_way(self) -> Sequence[asyncio.Task[None]]:
-        return [] if self._claiming is None else [self._claiming]
-
     # ---- claiming ------------------------------------------------------------------------------
 
     async def _next(self) -> OutgoingMessage | None:
         """The next delivery to send; None if there is none. Claims ahead of the senders."""
-        while not (self._ended or self._stop.is_set()):
+        while not self._is_over():
             if len(self._ready) * 2 <= self._scope.batch and not self._exhausted:
                 if self._claiming is None:
                     self._claiming = asyncio.create_task(self._claim(), name="claim deliveries")
@@ -252,6 +253,9 @@ class _Run:
                 return None
             return self._ready.popleft()
         return None
+
+    def _is_over(self) -> bool:
+        return self._ended or self._stop.is_set() or self._settler.error is not None
 
     async def _claim(self) -> None:
         try:
@@ -295,34 +299,71 @@ class _Run:
             await drainer.clock.sleep(drainer.claims.lease.total_seconds() / BEATS_PER_LEASE)
             try:
                 await drainer.claims.extend()
-            except StoreUnavailable as error:
+            except Exception as error:
+                # The next beat may succeed, and a sender checks a claim that may have expired.
                 _log.warning(LogEvent.CLAIMS_NOT_EXTENDED, error=describe_error(error))
+
+    async def _release(self) -> None:
+        """Give back what was claimed and not sent; if that fails, the leases expire."""
+        claims = self._drainer.claims
+        unsent = [each.delivery for each in self._ready if claims.has(each.delivery)]
+        self._ready.clear()
+        for each in unsent:
+            claims.drop(each)
+        try:
+            released = await self._drainer.store.settle_many(
+                [(change.release(each), None) for each in unsent]
+            )
+        except Exception as error:
+            _log.warning(
+                LogEvent.DELIVERIES_NOT_RELEASED, count=len(unsent), error=describe_error(error)
+            )
+            return
+        lost = sum(each is None for each in released)
+        claims.count_lost(lost)
+        self._result.released += len(released) - lost
 
     # ---- sending -------------------------------------------------------------------------------
 
     async def _send_all(self) -> None:
-        while (outgoing := await self._next()) is not None:
-            claims, delivery = self._drainer.claims, outgoing.delivery
+        while True:
+            async with self._drainer.slots_of(self._target):
+                outgoing = await self._next()
+                if outgoing is None:
+                    return
+                try:
+                    await self._attempt(outgoing)
+                except Exception as error:
+                    # Only the store fails here. What others are sending is finished and settled.
+                    self._error, self._ended = self._error or error, True
+
+    async def _attempt(self, outgoing: OutgoingMessage) -> None:
+        claims, delivery = self._drainer.claims, outgoing.delivery
+        if claims.may_have_expired:
             try:
-                if claims.may_have_expired:
-                    await claims.extend()
-                if not claims.has(delivery):
-                    continue
-                outcome = await self._send(outgoing)
+                await claims.extend()
             except BaseException:
-                # Whether it was sent is unknown: let the lease expire, and it is sent again.
-                claims.drop(delivery)
+                self._ready.appendleft(outgoing)
                 raise
-            self._attempts.append((delivery, outcome))
-            self._attempted.set()
-            if len(self._attempts) >= self._scope.batch:
-                self._enough.set()
-            await self._learn_from(outcome)
+        if not claims.has(delivery):
+            return
+        try:
+            outcome = await self._send(outgoing)
+        except BaseException:
+            # Whether it was sent is unknown: let the lease expire, and it is sent again.
+            claims.drop(delivery)
+            raise
+        self._settler.add(delivery, outcome)
+        await self._learn_from(outcome)
 
     async def _send(self, outgoing: OutgoingMessage) -> SendOutcome:
         drainer = self._drainer
         topic = drainer.targets.topic(outgoing.delivery.topic)
-        return await drainer.sender.send(self._target, topic, outgoing.message)
+        try:
+            return await drainer.sender.send(self._target, topic, outgoing.message)
+        except Exception as error:
+            # A fault of the sender's. Its text is not kept: it may quote what was sent.
+            return SendFailure(f"the sender failed: {type(error).__name__}")
 
     async def _learn_from(self, outcome: SendOutcome) -> None:
         """Decide by one attempt whether the target gets more."""
@@ -332,107 +373,14 @@ class _Run:
             self._ended = True
             self._result.stopped = outcome.reason
             if not self._scope.by_hand:
+                _log.error(LogEvent.TARGET_STOPPED, target=self._target.name, reason=outcome.reason)
                 await self._drainer.store.stop_target(self._target.name, outcome.reason)
-            _log.error(LogEvent.TARGET_STOPPED, target=self._target.name, reason=outcome.reason)
         elif isinstance(outcome, SendFailure):
             self._failures += 1
-            down = self._failures >= max(FAILURES_MAX, self._target.concurrency)
+            most = max(FAILURES_MAX, self._target.concurrency)
+            # A worker with small batches never sees as many in one drain.
+            down = self._failures >= min(most, self._scope.batch)
             if outcome.retry_after_s is not None or down:
                 self._ended = True
                 asked_s = min(outcome.retry_after_s or 0.0, RETRY_AFTER_S_MAX)
                 self._result.rest_s = max(self._result.rest_s or 0.0, asked_s)
-
-    # ---- settling ------------------------------------------------------------------------------
-
-    async def _settle_attempts(self) -> None:
-        """Settle attempts as they come, as many together as there are."""
-        while self._attempts or not self._done:
-            await self._attempted.wait()
-            await self._wait_for_more()
-            self._attempted.clear()
-            attempts, self._attempts = self._attempts, []
-            try:
-                await self._settle(attempts)
-            except Exception as error:
-                # They were sent, but nobody knows: their leases expire, and they are sent again.
-                self._error, self._ended = error, True
-                for delivery, _ in attempts:
-                    self._drainer.claims.drop(delivery)
-
-    async def _wait_for_more(self) -> None:
-        """Wait a moment for more attempts: one write costs as much for one as for many."""
-        waits = [
-            asyncio.create_task(self._drainer.clock.sleep(SETTLE_EVERY_S)),
-            asyncio.create_task(self._enough.wait()),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
-        if not self._done:
-            self._enough.clear()
-
-    async def _settle(self, attempts: list[tuple[Delivery, SendOutcome]]) -> None:
-        drainer = self._drainer
-        made = [
-            policy.settle_attempt(delivery, outcome, drainer.retry, draw=self._draw(outcome))
-            for delivery, outcome in attempts
-        ]
-        try:
-            settled = await drainer.store.settle_many([(each, None) for each in made])
-        except StoreUnavailable:
-            settled = await asyncio.gather(
-                *(settle_surely(drainer.store, drainer.clock, each) for each in made)
-            )
-        for each, after in zip(made, settled, strict=True):
-            self._count(each, after)
-        self._progress(self._result)
-
-    def _draw(self, outcome: SendOutcome) -> float:
-        """A random number where one is needed: the system's randomness takes its time."""
-        return self._drainer.rng.random() if isinstance(outcome, SendFailure) else 0.0
-
-    def _count(self, made: DeliveryChange, after: Delivery | None) -> None:
-        claims, result = self._drainer.claims, self._result
-        if after is None:
-            claims.lose(made.before)
-            return
-        claims.drop(made.before)
-        match after.state:
-            case DeliveryState.SENT:
-                result.sent += 1
-            case DeliveryState.FAILED:
-                result.failed += 1
-            case DeliveryState.DEAD:
-                result.dead += 1
-            case _:
-                result.released += 1
-        if after.state is not DeliveryState.SENT:
-            _log.warning(
-                LogEvent.NOT_DELIVERED,
-                delivery=after.id,
-                target=after.target,
-                state=after.state.value,
-                attempts=after.attempts,
-                error=after.error,
-            )
-
-    async def _release(self, unsent: Sequence[Delivery]) -> None:
-        """Give back what was claimed and not sent; if that fails, the leases expire."""
-        claims = self._drainer.claims
-        waiting = [each for each in unsent if claims.has(each)]
-        self._ready.clear()
-        for each in waiting:
-            claims.drop(each)
-        if not waiting:
-            return
-        self._result.released += len(waiting)
-        try:
-            await self._drainer.store.settle_many(
-                [(change.release(each), None) for each in waiting]
-            )
-        except StoreUnavailable as error:
-            _log.warning(
-                LogEvent.DELIVERIES_NOT_RELEASED, count=len(waiting), error=describe_error(error)
-            )

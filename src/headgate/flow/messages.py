@@ -69,7 +69,7 @@ def chunk_messages(
                 ids,
                 each.topic,
                 each.payload,
-                key=each.key or f"{job.id}:{job.steps}:{place}",
+                key=f"{job.id}:{job.steps}:{place}" if each.key is None else each.key,
                 run_id=job.id,
                 user_id=job.user_id,
                 to=each.targets,
@@ -80,6 +80,11 @@ def chunk_messages(
     return found
 
 
-def _is_plain(text: str) -> bool:
-    """Whether a text can go into a header and into every database."""
-    return 1 <= len(text) <= KEY_LENGTH_MAX and text.isascii() and text.isprintable()
+def _is_plain(text: object) -> bool:
+    """Whether it is a text that can go into a header and into every database."""
+    return (
+        isinstance(text, str)
+        and 1 <= len(text) <= KEY_LENGTH_MAX
+        and text.isascii()
+        and text.isprintable()
+    )

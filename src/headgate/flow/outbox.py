@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from headgate.flow.messages import new_message
 from headgate.flow.targets import Targets
 from headgate.model import delivery as change
 from headgate.model.delivery import Delivery, Message, TargetStop
-from headgate.model.states import DELIVERY, DeliveryEdge, DeliveryState
+from headgate.model.states import DELIVERY, DeliveryEdge, DeliveryState, words
 from headgate.model.target import Target
 from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.ports.outbox import DeliveryFilter, OutboxStore, OutboxWriter
@@ -31,6 +31,8 @@ ROUND = 500
 CHANGE_TRIES_MAX = 5
 
 _RETRIED = DELIVERY.edge(DeliveryEdge.RETRY).sources
+T = TypeVar("T")
+Tx = TypeVar("Tx")
 
 
 class Outbox:
@@ -56,8 +58,8 @@ class Outbox:
         self.settings = settings or OutboxSettings()
         self._ids = ids
         self._drainer = drainer
-        #: Whether a message was enqueued that no worker of this process knows of.
-        self._unannounced = False
+        #: The message that was enqueued last by `enqueue`; it may be rolled back yet.
+        self._latest: str | None = None
 
     # ---- enqueueing ----------------------------------------------------------------------------
 
@@ -95,8 +97,18 @@ class Outbox:
             to=targets,
         )
         message_id = self._writer.enqueue(tx, new, wake=wake)
-        self._unannounced = True
+        self._latest = new.id
         return message_id
+
+    def watched(self, operation: Callable[[Tx], T]) -> Callable[[Tx], tuple[T, bool]]:
+        """The operation on a transaction, which also returns whether it may have enqueued."""
+
+        def run(tx: Tx) -> tuple[T, bool]:
+            before = self._latest
+            result = operation(tx)
+            return result, self._latest != before
+
+        return run
 
     async def submit(
         self,
@@ -124,21 +136,23 @@ class Outbox:
         return message_id
 
     async def announce(self) -> None:
-        """Wake the workers if a message was enqueued since the last call."""
-        if self._unannounced:
-            self._unannounced = False
-            await self.signal.announce(OUTBOX)
+        """Wake the workers, after a transaction with messages was committed."""
+        await self.signal.announce(OUTBOX)
 
     # ---- sending -------------------------------------------------------------------------------
 
     async def send(self, message_id: str) -> Sequence[DrainResult]:
-        """Send a committed message at once, to each of its targets that needs no confirmation."""
-        found = await self._store.list_deliveries(
-            DeliveryFilter(message_id=message_id), limit=len(self.targets) or 1
-        )
-        scope = DrainScope(message_id=message_id)
-        targets = [each for each in self.targets.open_targets() if _goes_to(found, each)]
-        return [await self.drain(each, scope) for each in targets]
+        """Send a committed message at once, to each of its targets that needs no confirmation.
+
+        Raises NotFound if it is not committed.
+        """
+        await self._store.get_message(message_id)
+        results = []
+        for target in self.targets.open_targets():
+            which = DeliveryFilter(message_id=message_id, target=target.name)
+            if await self._store.list_deliveries(which, limit=1):
+                results.append(await self.drain(target, DrainScope(message_id=message_id)))
+        return results
 
     async def drain(
         self,
@@ -205,6 +219,7 @@ class Outbox:
             return 0
         which = msgspec.structs.replace(which, states=tuple(states))
         done, after = 0, None
+        which = _retryable(which)
         while True:
             found = await self._store.list_deliveries(which, limit=ROUND, after=after)
             changes = [(change.retry(each), None) for each in found]
@@ -261,8 +276,13 @@ class Outbox:
         return resumed
 
 
-def _goes_to(found: Sequence[Delivery], target: Target) -> bool:
-    return any(each.target == target.name for each in found)
+def _retryable(which: DeliveryFilter) -> DeliveryFilter:
+    """Those that match and can be retried."""
+    sources = DELIVERY.edge(DeliveryEdge.RETRY).sources
+    states = tuple(each for each in which.states or sources if each in sources)
+    if not states:
+        raise InvalidInput("states", f"only {' or '.join(words(sources))} ones can be retried")
+    return msgspec.structs.replace(which, states=states)
 
 
 class OutboxSettings(msgspec.Struct, frozen=True, kw_only=True):

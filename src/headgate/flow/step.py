@@ -117,10 +117,10 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
             if destination is not None and job.mode is Mode.HISTORY and chunk.error is not None:
                 # A part of a day is not delivered: the whole day is read again, under the same key.
                 raise chunk.error
+            messages = chunk_messages(rt.targets, rt.ids, job, chunk.messages)
             if destination is not None:
                 provider = destination.destination.name
                 written = await deliver(rt, job, chunk, destination)
-            messages = chunk_messages(rt.targets, rt.ids, job, chunk.messages)
     except Interrupted as interrupted:
         return _handle_interrupt(rt, sync, job, interrupted.reason, provider)
     except Exception as error:

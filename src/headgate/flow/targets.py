@@ -63,6 +63,8 @@ class Targets:
     def of_message(self, topic: str, named: Sequence[str] | None) -> Sequence[str]:
         """The targets that a message goes to: those it names, or else the topic's."""
         declared = self.topic(topic)
+        if isinstance(named, str):
+            raise InvalidInput("targets", f"is a text; write a list: [{named!r}]")
         names = list(dict.fromkeys(declared.targets if named is None else named))
         if not names:
             raise InvalidInput(
@@ -84,11 +86,11 @@ def _by_name(kind: str, declared: Iterable[Named]) -> dict[str, Named]:
 
 def _check_protection(targets: Iterable[Target]) -> None:
     """Refuse a second, unprotected name for the place of a protected target."""
-    protected = {each.origin: each.name for each in targets if each.protected}
+    protected = {each.place: each.name for each in targets if each.protected}
     for each in targets:
-        if not each.protected and each.origin in protected:
+        if not each.protected and each.place in protected:
             raise InvalidInput(
                 f"target {each.name}",
-                f"its URL is that of {protected[each.origin]}, which is protected; "
-                f"use --env {protected[each.origin]} instead, or protect it too",
+                f"its URL is that of {protected[each.place]}, which is protected; "
+                f"use --env {protected[each.place]} instead, or protect it too",
             )

@@ -16,8 +16,11 @@ NAME_LENGTH_MAX = 50
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([._-][a-z0-9]+)*", re.ASCII)
 _PATH = re.compile(r"/[!-~]*")
-_URL = re.compile(r"https?://[!-~]+", re.ASCII)
-_USUAL_PORTS = (80, 443)
+_URL = re.compile(r"[!-~]+")
+_KEY = re.compile(r"[!-~]([ -~]*[!-~])?")
+#: The characters of the name of a header (RFC 9110).
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_PORTS = {"http": 80, "https": 443}
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,28 +40,33 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse a target that cannot work, naming the field."""
         check_name("target", self.name)
-        # The URL itself is not told: somebody may have written a password into it.
-        if not _is_plain_url(self.url):
+        if not _is_base_url(self.url):
             raise InvalidInput(
                 f"target {self.name}",
-                "url: write one such as https://api.example.com, without user, password and query",
+                "url: write one such as https://api.example.com, without a user name or a query",
             )
-        if not self.key:
-            raise InvalidInput(f"target {self.name}", "key: is empty")
+        if not _KEY.fullmatch(self.key.reveal()):
+            raise InvalidInput(
+                f"target {self.name}", "key: must be printable ASCII, not empty, without a line end"
+            )
+        if not _HEADER.fullmatch(self.key_header):
+            raise InvalidInput(
+                f"target {self.name}", "key_header: write the name of a header, such as x-api-key"
+            )
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise InvalidInput(
                 f"target {self.name}", f"concurrency: must be between 1 and {CONCURRENCY_MAX}"
             )
 
     @property
-    def origin(self) -> tuple[str, int | None]:
+    def place(self) -> tuple[str, int | None]:
         """The host and its port: targets with the same one are the same place.
 
         The port is None for http and https alike if it is the usual one, because one server tends
         to have both.
         """
         parts = urlsplit(self.url)
-        port = None if parts.port in _USUAL_PORTS else parts.port
+        port = None if parts.port in _PORTS.values() else parts.port
         return (parts.hostname or "").rstrip("."), port
 
 
@@ -82,7 +90,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"topic {self.name}", "path: write one such as /v1/orders")
 
 
-def _is_plain_url(url: str) -> bool:
+def _is_base_url(url: str) -> bool:
     """Whether the URL has a scheme, a host and perhaps a port and a path, and nothing else."""
     try:
         parts = urlsplit(url)
@@ -90,7 +98,8 @@ def _is_plain_url(url: str) -> bool:
     except ValueError:
         return False
     extra = "@" in parts.netloc or parts.query or parts.fragment or "\\" in url
-    return bool(_URL.fullmatch(url) and parts.hostname and has_valid_port and not extra)
+    known = parts.scheme in _PORTS and bool(parts.hostname)
+    return bool(_URL.fullmatch(url) and known and has_valid_port and not extra)
 
 
 def is_protected(name: str) -> bool:

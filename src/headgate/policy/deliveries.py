@@ -1,6 +1,7 @@
 """What happens after an attempt to send a message, and when."""
 
 from datetime import timedelta
+from typing import assert_never
 
 import msgspec
 
@@ -64,6 +65,8 @@ def settle_attempt(
             wait = policy.wait_after(delivery.attempts + 1, draw=draw)
             asked = timedelta(seconds=min(retry_after_s or 0.0, RETRY_AFTER_S_MAX))
             return change.fail(delivery, error=reason, after=max(wait, asked))
+        case _:
+            assert_never(outcome)
 
 
 def rescue(delivery: Delivery, policy: DeliveryRetryPolicy, *, draw: float) -> DeliveryChange:

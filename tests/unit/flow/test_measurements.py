@@ -17,7 +17,7 @@ from headgate.flow.measurements import (
 from headgate.flow.registry import Collection, Registry, Sync
 from headgate.model.change import JOBS
 from headgate.model.job import EventKind, Job
-from headgate.model.states import ITEM, JOB
+from headgate.model.states import DELIVERY, ITEM, JOB
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.store import Store
 from tests.unit.values import NOW, make_job
@@ -50,7 +50,7 @@ def test_all_that_is_declared_begins_at_zero() -> None:
     assert list(measured.item_retries) == [("shelf.pages", 0)]
     assert list(measured.breaker_openings) == [("shelf", 0)]
     for of_types in (measured.lost_claims, measured.rescues):
-        assert dict(of_types) == {JOB.name: 0, ITEM.name: 0}
+        assert dict(of_types) == {JOB.name: 0, ITEM.name: 0, DELIVERY.name: 0}
 
 
 def test_what_is_not_declared_takes_no_memory() -> None:

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from headgate.model.states import (
     CONNECTION,
+    DELIVERY,
     ITEM,
     JOB,
     MACHINES,
+    DeliveryEdge,
+    DeliveryState,
     Edge,
     ItemEdge,
     JobEdge,
@@ -140,6 +143,10 @@ def test_cancelled_success_and_failed_are_terminal() -> None:
     assert set(JOB.terminal) == {JobState.CANCELLED, JobState.SUCCESS, JobState.FAILED}
 
 
+def test_a_delivery_ends_sent_or_dead_and_a_failed_one_goes_on() -> None:
+    assert set(DELIVERY.terminal) == {DeliveryState.SENT, DeliveryState.DEAD}
+
+
 def test_an_edge_is_found_by_its_name() -> None:
     assert JOB.edge(JobEdge.CLAIM).sources == (JobState.PENDING,)
     assert JOB.edge(JobEdge.CLAIM).target is JobState.RUNNING
@@ -148,6 +155,7 @@ def test_an_edge_is_found_by_its_name() -> None:
 def test_a_worker_takes_a_thing_by_the_edge_into_its_claimed_states() -> None:
     assert JOB.claim is JOB.edge(JobEdge.CLAIM)
     assert ITEM.claim is ITEM.edge(ItemEdge.CLAIM)
+    assert DELIVERY.claim is DELIVERY.edge(DeliveryEdge.CLAIM)
 
 
 def test_a_state_without_a_way_to_it_is_not_reachable() -> None:

@@ -25,7 +25,7 @@ def target(url: str, name: str = "local", *, protected: bool = False) -> Target:
 def test_no_spelling_of_a_protected_targets_url_passes_for_another_place(url: str) -> None:
     production = target("https://api.example.com", "production", protected=True)
 
-    assert target(url).origin == production.origin
+    assert target(url).place == production.place
     with pytest.raises(InvalidInput, match="its URL is that of production"):
         Targets(targets=[production, target(url)])
 

@@ -117,7 +117,7 @@ def choose_target(
     except InvalidInput as error:
         raise InvalidInput("--api-url", error.problem.removeprefix("url: ")) from None
     for other in targets:
-        if other.protected and other.name != env and other.origin == given.origin:
+        if other.protected and other.name != env and other.place == given.place:
             raise InvalidInput(
                 "--api-url",
                 f"it is that of {other.name}, which is protected; "

@@ -1,0 +1,813 @@
+"""The outbox of an application: enqueueing, looking after deliveries, and the targets' workers."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from headgate import App, Chunk, Context, JobState, Record, Sync, WorkerSettings
+from headgate.base.errors import (
+    Conflict,
+    IllegalTransition,
+    InvalidInput,
+    NotFound,
+    Transient,
+)
+from headgate.flow import outbox as flow_outbox
+from headgate.flow.outbox import BATCH_MAX, Outbox, OutboxSettings
+from headgate.loops.drainer import TargetWorker, target_workers
+from headgate.model import delivery as change
+from headgate.model.delivery import Acceptance, Delivery, Rejection, SendFailure
+from headgate.model.record import ChunkMessage
+from headgate.model.states import DeliveryState
+from headgate.policy.deliveries import RETRY_AFTER_S_MAX
+from headgate.ports.outbox import DeliveryFilter
+from headgate.ports.signal import OUTBOX
+from headgate.store.sql.tables import messages
+from tests.flow.test_drain import DOWN, NEVER, WRONG_KEY, names
+from tests.outboxes import TOPIC, PostOffice, ScriptedSender, in_post_office, target
+from tests.unit.connectors.fakes import ScriptedTransport
+from tests.worlds import ScriptedSource, World, in_world
+
+INTERVAL_S = 60.0
+SETTINGS = OutboxSettings(interval_s=INTERVAL_S, batch_limit=3)
+DAY = timedelta(days=1)
+
+
+class Listener:
+    """Counts how often it is woken."""
+
+    def __init__(self) -> None:
+        self.nudges = 0
+
+    def nudge(self) -> None:
+        self.nudges += 1
+
+
+def listening(office: PostOffice) -> Listener:
+    """Somebody who waits for the outbox."""
+    found = Listener()
+    office.signal.subscribe(OUTBOX, found)
+    return found
+
+
+# ---- enqueueing --------------------------------------------------------------------------------
+
+
+def test_a_message_is_enqueued_once_under_its_key(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        listener = listening(office)
+        first = await office.outbox.submit("orders", {"a": 1}, key="k", user_id="ada")
+        again = await office.outbox.submit("orders", {"a": 1}, key="k", user_id="ada")
+
+        assert first == again
+        assert listener.nudges == 2
+        message = await office.outbox.get_message(first, user_id="ada")
+        assert (message.payload, message.key, message.intact) == ('{"a":1}', "k", True)
+        with pytest.raises(NotFound):
+            await office.outbox.get_message(first, user_id="grace")
+        with pytest.raises(Conflict, match=r"^key: it was used before for another payload"):
+            await office.outbox.submit("orders", {"a": 2}, key="k")
+        with pytest.raises(InvalidInput, match="no topic is called"):
+            await office.outbox.submit("order", {})
+
+    in_post_office(tmp_path, main)
+
+
+def test_what_is_rolled_back_was_never_enqueued(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        def enqueue_and_fail(tx: Connection) -> None:
+            office.outbox.enqueue(tx, "orders", {"a": 1})
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await office.real_store.database.write(enqueue_and_fail)
+
+        assert await office.states() == {}
+
+    in_post_office(tmp_path, main)
+
+
+# ---- looking and correcting --------------------------------------------------------------------
+
+
+def test_deliveries_are_found_counted_and_kept_from_other_users(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", user_id="ada")
+        await office.enqueue("c", user_id="grace")
+        office.sender.answers["a"] = DOWN
+        await office.drain()
+
+        found = await office.outbox.list(limit=2)
+        [rest] = await office.outbox.list(limit=2, after=found[-1].id)
+        ours = await office.outbox.list(DeliveryFilter(user_id="grace"), limit=9)
+
+        assert [each.state.value for each in (*found, rest)] == ["failed", "sent", "sent"]
+        assert ours == [rest]
+        counts = (await office.outbox.count())["local"]
+        assert (counts[DeliveryState.SENT], counts[DeliveryState.FAILED]) == (2, 1)
+        failed = await office.outbox.count(DeliveryFilter(states=(DeliveryState.FAILED,)))
+        assert failed["local"][DeliveryState.SENT] == 0
+        assert (await office.outbox.get(rest.id, user_id="grace")) == rest
+        with pytest.raises(NotFound):
+            await office.outbox.get(rest.id, user_id="ada")
+
+    in_post_office(tmp_path, main)
+
+
+@pytest.mark.parametrize("said", [DOWN, NEVER])
+def test_a_delivery_that_failed_or_is_dead_is_sent_again_at_once(
+    tmp_path: Path, said: SendFailure | Rejection
+) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a")
+        office.sender.answers["a"] = [said, Acceptance()]
+        await office.drain()
+        delivery = (await office.deliveries())["a"]
+        listener = listening(office)
+
+        after = await office.outbox.retry(delivery.id)
+
+        assert (after.state, after.attempts, after.error) == (DeliveryState.PENDING, 0, None)
+        assert listener.nudges == 1
+        assert (await office.drain()).sent == 1
+        with pytest.raises(IllegalTransition, match="is sent: no retry from there"):
+            await office.outbox.retry(delivery.id)
+        with pytest.raises(NotFound):
+            await office.outbox.retry("message_0.local")
+
+    in_post_office(tmp_path, main)
+
+
+@pytest.mark.parametrize("times", [1, flow_outbox.CHANGE_TRIES_MAX])
+def test_a_retry_that_others_win_against_is_repeated_a_few_times(
+    tmp_path: Path, times: int
+) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a")
+        office.sender.default = NEVER
+        await office.drain()
+        delivery = (await office.deliveries())["a"]
+        real, left = office.real_store.settle, [times]
+
+        async def beaten(made: Any, *rest: Any) -> Delivery | None:
+            if left[0]:
+                left[0] -= 1
+                return None
+            return await real(made, *rest)
+
+        office.real_store.settle = beaten  # type: ignore[method-assign]
+        if times < flow_outbox.CHANGE_TRIES_MAX:
+            assert (await office.outbox.retry(delivery.id)).state is DeliveryState.PENDING
+        else:
+            with pytest.raises(Conflict, match="others keep changing the delivery"):
+                await office.outbox.retry(delivery.id)
+
+    in_post_office(tmp_path, main)
+
+
+def test_all_that_failed_or_are_dead_are_sent_again_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_outbox, "ROUND", 2)
+
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", "c", "d", "e")
+        office.sender.answers = {"a": DOWN, "b": NEVER, "c": NEVER}
+        await office.drain(limit=4)
+        done: list[int] = []
+        listener = listening(office)
+
+        assert await office.outbox.retry_all(DeliveryFilter(), progress=done.append) == 3
+
+        assert done == [2, 3]
+        assert listener.nudges == 1
+        assert sorted((await office.states()).values()) == ["pending"] * 4 + ["sent"]
+
+    in_post_office(tmp_path, main)
+
+
+def test_only_those_are_retried_that_match_and_can_be(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", "c")
+        office.sender.answers = {"a": DOWN, "b": NEVER}
+        await office.drain()
+        dead = DeliveryFilter(states=(DeliveryState.DEAD, DeliveryState.SENT))
+
+        assert await office.outbox.retry_all(dead) == 1
+
+        assert await office.states() == {"a": "failed", "b": "pending", "c": "sent"}
+        with pytest.raises(InvalidInput, match=r"^states: only failed or dead"):
+            await office.outbox.retry_all(DeliveryFilter(states=(DeliveryState.SENT,)))
+
+    in_post_office(tmp_path, main)
+
+
+def test_one_that_changed_meanwhile_is_not_counted_as_retried(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b")
+        office.sender.default = NEVER
+        await office.drain()
+        real = office.real_store.settle_many
+
+        async def late(batch: Any) -> Any:
+            await office.real_store.settle(change.retry((await office.deliveries())["a"]))
+            return await real(batch)
+
+        office.real_store.settle_many = late  # type: ignore[method-assign]
+
+        assert await office.outbox.retry_all(DeliveryFilter()) == 1
+
+    in_post_office(tmp_path, main)
+
+
+def test_old_messages_are_sent_to_a_new_target_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_outbox, "ROUND", 2)
+
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("old")
+        await office.clock.sleep(10)
+        since = office.clock.now()
+        await office.enqueue("a", "b", "c")
+        await office.drain("local")
+        staging, done = office.targets.get("staging"), list[int]()
+        listener = listening(office)
+
+        assert await office.outbox.count_replayable(staging, since=since) == 3
+        assert await office.outbox.replay(staging, since=since, progress=done.append) == 3
+        assert await office.outbox.replay(staging, since=since) == 0
+
+        assert (done, listener.nudges) == ([2, 3], 2)
+        assert await office.outbox.count_replayable(staging, since=since) == 0
+        assert (await office.drain("staging")).sent == 3
+        assert set(await office.states("staging")) == {"a", "b", "c"}
+
+    in_post_office(tmp_path, main, target(), target("staging"))
+
+
+def test_only_messages_that_every_target_accepted_long_ago_are_purged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_outbox, "ROUND", 2)
+
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", "c")
+        await office.enqueue("elsewhere", targets=["local", "staging"])
+        await office.enqueue("dead")
+        office.sender.answers["dead"] = NEVER
+        await office.drain("local")
+        await office.clock.sleep(DAY.total_seconds())
+        await office.enqueue("new")
+        await office.drain("local")
+        done: list[int] = []
+
+        assert await office.outbox.purge(older_than=2 * DAY) == 0
+        assert await office.outbox.purge(older_than=DAY / 2, progress=done.append) == 3
+
+        assert done == [2, 3]
+        assert set(await office.states("local")) == {"elsewhere", "dead", "new"}
+
+    in_post_office(tmp_path, main, target(), target("staging"))
+
+
+def test_a_target_that_was_corrected_goes_on(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a")
+        office.sender.answers["a"] = [WRONG_KEY, Acceptance()]
+        await office.drain()
+        listener = listening(office)
+
+        assert await office.outbox.resume("local")
+        assert not await office.outbox.resume("local")
+
+        assert listener.nudges == 2
+        assert (await office.drain()).sent == 1
+        with pytest.raises(InvalidInput, match="no target is called"):
+            await office.outbox.resume("elsewhere")
+
+    in_post_office(tmp_path, main)
+
+
+# ---- sending at once ---------------------------------------------------------------------------
+
+
+def test_a_message_is_sent_at_once_to_its_targets_but_never_to_a_protected_one(
+    tmp_path: Path,
+) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("before")
+        [mine] = await office.enqueue("a", targets=["local", "staging", "production"])
+        office.sender.answers["staging"] = DOWN
+
+        results = await office.outbox.send(mine)
+
+        assert [(each.target, each.sent, each.failed) for each in results] == [
+            ("local", 1, 0),
+            ("staging", 0, 1),
+        ]
+        assert office.sender.keys == ["a", "a"]
+        assert await office.states("production") == {"a": "pending"}
+        assert await office.states("local") == {"before": "pending", "a": "sent"}
+
+    targets = target(), target("staging"), target("other"), target("production", protected=True)
+    in_post_office(tmp_path, main, *targets)
+
+
+def test_a_message_is_sent_though_targets_of_old_are_not_configured_any_more(
+    tmp_path: Path,
+) -> None:
+    async def main(office: PostOffice) -> None:
+        [mine] = await office.enqueue("a", targets=["alpha", "beta", "local"])
+        now = PostOffice(office.world, office.real_store.database)
+
+        [result] = await now.outbox.send(mine)
+
+        assert (result.target, result.sent) == ("local", 1)
+
+    in_post_office(tmp_path, main, target("alpha"), target("beta"), target())
+
+
+def test_a_message_that_is_not_there_cannot_be_sent(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        with pytest.raises(NotFound, match="there is no message 'message_0'"):
+            await office.outbox.send("message_0")
+
+    in_post_office(tmp_path, main)
+
+
+def test_without_a_target_nothing_can_be_sent(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(topics=[TOPIC])
+        with pytest.raises(InvalidInput, match=r"^targets: none is configured"):
+            await app.outbox.drain(target())
+        with pytest.raises(InvalidInput, match="no target is called 'local'"):
+            await app.outbox.submit("orders", {})
+
+    in_world(tmp_path, main)
+
+
+# ---- settings ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"interval_s": 0}, "outbox_interval_s"),
+        ({"interval_s": -1}, "outbox_interval_s"),
+        ({"batch_limit": 0}, "outbox_batch_limit"),
+        ({"batch_limit": BATCH_MAX + 1}, "outbox_batch_limit"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_by_name(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{field}: must be"):
+        OutboxSettings(**given)
+
+
+# ---- the worker of a target --------------------------------------------------------------------
+
+
+def worker_of(office: PostOffice, name: str = "local") -> TargetWorker:
+    """The background worker of a target."""
+    chosen = office.targets.get(name)
+    return TargetWorker(office.drainer, chosen, SETTINGS, signal=office.signal, clock=office.clock)
+
+
+def test_a_worker_sends_batch_after_batch_and_rests_when_nothing_is_left(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue(*names(7))
+        worker = worker_of(office)
+
+        rests_s = [await worker.run_once() for _ in range(3)]
+
+        assert rests_s == [0.0, 0.0, INTERVAL_S]
+        assert len(office.sender.begun) == 7
+        assert worker.name == "outbox.local"
+
+    in_post_office(tmp_path, main)
+
+
+def test_a_worker_rests_until_the_next_delivery_is_due(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a")
+        office.sender.default = DOWN
+        worker = worker_of(office)
+
+        first_s = await worker.run_once()
+        assert 7.5 <= first_s <= 10
+        await office.clock.sleep(first_s)
+        assert 15 <= await worker.run_once() <= 20
+        # However long it takes: no rest is longer than the interval
+        rests_s = []
+        for _ in range(3):
+            await office.clock.sleep(1000)
+            rests_s.append(await worker.run_once())
+        assert rests_s[-1] == max(rests_s) == INTERVAL_S
+        assert (await office.deliveries())["a"].state is DeliveryState.FAILED
+
+    in_post_office(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "rest_s"),
+    [(None, INTERVAL_S), (5.0, INTERVAL_S), (900.0, 900.0), (1e9, RETRY_AFTER_S_MAX)],
+)
+def test_a_target_that_is_down_is_left_alone_and_no_signal_shortens_it(
+    tmp_path: Path, asked_s: float | None, rest_s: float
+) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue(*names(9))
+        office.sender.default = SendFailure("it answered 503", asked_s)
+        worker = worker_of(office)
+        assert await worker.run_once() == rest_s
+        before = len(office.sender.begun)
+
+        # When a signal comes before the rest is over
+        await office.clock.sleep(rest_s - 1)
+        assert await worker.run_once() == pytest.approx(1.0)
+        assert len(office.sender.begun) == before
+
+        # Then it is only asked again afterwards
+        await office.clock.sleep(1)
+        office.sender.default = Acceptance()
+        await worker.run_once()
+        assert len(office.sender.begun) > before
+
+    in_post_office(tmp_path, main)
+
+
+def test_a_signal_wakes_a_worker_that_rests(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        worker = worker_of(office)
+        await worker.start()
+        await office.clock.sleep(5)
+
+        await office.enqueue("a")
+        await office.clock.sleep(1)
+
+        assert await office.states() == {"a": "sent"}
+        await worker.stop()
+
+    in_post_office(tmp_path, main)
+
+
+def test_without_a_signal_a_message_is_found_at_the_interval(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        worker = worker_of(office)
+        await worker.start()
+        await office.clock.sleep(5)
+        other = PostOffice(office.world, office.real_store.database)
+
+        await other.enqueue("a")
+        await office.clock.sleep(INTERVAL_S - 10)
+        assert await office.states() == {"a": "pending"}
+        await office.clock.sleep(10)
+
+        assert await office.states() == {"a": "sent"}
+        await worker.stop()
+
+    in_post_office(tmp_path, main)
+
+
+def test_a_stopped_target_is_tried_once_by_each_new_process(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        # Given a target that was stopped by another process, with nothing due yet
+        await office.store.stop_target("local", "it answered 401")
+        office.sender.default = WRONG_KEY
+        worker = worker_of(office)
+        assert await worker.run_once() == INTERVAL_S
+
+        # When there are messages, one of them is tried, and only once
+        await office.enqueue("a", "b")
+        for _ in range(3):
+            assert await worker.run_once() == INTERVAL_S
+        assert len(office.sender.begun) == 1
+
+        # Then a new process, with the right key, sends all
+        office.sender.default = Acceptance()
+        await worker.run_once()
+        assert len(office.sender.begun) == 1
+        await worker_of(office).run_once()
+        assert set((await office.states()).values()) == {"sent"}
+
+    in_post_office(tmp_path, main)
+
+
+def test_one_target_that_is_slow_or_down_does_not_delay_another(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue(*names(9), targets=["local", "slow", "down"])
+        office.sender.takes_s["slow"] = 1000.0
+        office.sender.answers["down"] = DOWN
+        began_s = office.clock.monotonic()
+        workers = [worker_of(office, name) for name in office.targets.names]
+        for worker in workers:
+            await worker.start()
+
+        await office.clock.sleep(1)
+
+        assert set((await office.states("local")).values()) == {"sent"}
+        sent_s = [at for _, name, at in office.sender.begun if name == "local"]
+        assert max(sent_s) - began_s < 1
+        await asyncio.gather(*(worker.stop() for worker in workers))
+        assert "sending" not in (await office.states("slow")).values()
+
+    in_post_office(tmp_path, main, target("slow"), target("down"), target())
+
+
+def test_a_worker_survives_an_outage_of_the_store(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a")
+        office.store.fail_before["claim"] = 2
+        worker = worker_of(office)
+        await worker.start()
+        await office.clock.sleep(10)
+
+        assert await office.states() == {"a": "sent"}
+        await worker.stop()
+        await worker.stop()
+
+    in_post_office(tmp_path, main)
+
+
+# ---- in an application -------------------------------------------------------------------------
+
+
+async def application(world: World, *syncs: Sync, **parts: Any) -> tuple[App, ScriptedSender]:
+    """An application with a topic and a target, and what its messages are sent by."""
+    given: dict[str, Any] = {"targets": [target()], "topics": [TOPIC], **parts}
+    app = await world.app(*syncs, transport=ScriptedTransport(), **given)
+    sender = ScriptedSender(world.clock)
+    app.outbox.drainer.sender = sender
+    return app, sender
+
+
+async def states(outbox: Outbox) -> list[str]:
+    """The states of all deliveries, in order."""
+    return [each.state.value for each in await outbox.list(limit=1000)]
+
+
+def test_a_message_that_is_committed_with_other_rows_wakes_the_worker(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app, _ = await application(world)
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await world.clock.sleep(5)
+
+        await app.write(lambda tx: app.outbox.enqueue(tx, "orders", {"a": 1}))
+        await world.clock.sleep(1)
+
+        assert await states(app.outbox) == ["sent"]
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_only_a_write_with_a_message_wakes_anybody_and_only_after_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a write with a message that is not committed when another write ends
+        app, _ = await application(world)
+        woken: list[tuple[str, list[str]]] = []
+        committing, ended = asyncio.Event(), asyncio.Event()
+        write = app._database.write
+
+        async def slow(operation: Any) -> Any:
+            if committing.is_set():
+                return await write(operation)
+
+            def noted(tx: Connection) -> Any:
+                result = operation(tx)
+                committing.set()
+                return result
+
+            written = await write(noted)
+            await ended.wait()
+            return written
+
+        async def announce(topic: str) -> None:
+            woken.append((topic, await states(app.outbox)))
+
+        monkeypatch.setattr(app._database, "write", slow)
+        monkeypatch.setattr(app._runtime.signal, "announce", announce)
+        first = asyncio.create_task(
+            app.write(lambda tx: app.outbox.enqueue(tx, "orders", {"a": 1}))
+        )
+        await committing.wait()
+
+        # When the other ends, which has no message
+        await app.write(lambda tx: tx.execute(sa.select(1)).scalar())
+        assert woken == []
+
+        # Then the first one wakes the workers when it is committed
+        ended.set()
+        await first
+        assert woken == [(OUTBOX, ["pending"])]
+
+    in_world(tmp_path, main)
+
+
+def test_an_application_that_commits_by_itself_may_wake_the_workers(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        listener = listening(office)
+        await office.outbox.announce()
+        assert listener.nudges == 1
+
+    in_post_office(tmp_path, main)
+
+
+def test_a_supervisor_starts_the_workers_of_unprotected_targets_only(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        production = target("production", protected=True)
+        app, sender = await application(world, targets=[target(), production])
+        assert [
+            each.name for each in target_workers(app._runtime, app.outbox.drainer, SETTINGS)
+        ] == ["outbox.local"]
+        await app.outbox.submit("orders", {}, targets=["local", "production"])
+        supervisor = app.supervisor()
+        await supervisor.start()
+
+        await world.clock.sleep(1000)
+
+        assert [name for _, name, _ in sender.begun] == ["local"]
+        assert sorted(await states(app.outbox)) == ["pending", "sent"]
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_a_worker_process_stops_within_its_grace_period(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a message under way that takes a while, and one behind it
+        app, sender = await application(world, worker=WorkerSettings(grace_s=20))
+        sender.takes_s["local"] = 10.0
+        for number in range(2):
+            await app.outbox.submit("orders", number)
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await world.clock.sleep(3)
+
+        await supervisor.stop()
+
+        # Then it is finished, and the other is free for anybody
+        assert world.clock.monotonic() < 11
+        assert await states(app.outbox) == ["sent", "pending"]
+        assert len(app.outbox.drainer.claims) == 0
+
+    in_world(tmp_path, main)
+
+
+def test_what_takes_longer_than_the_grace_period_is_left_to_its_lease(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app, sender = await application(world, worker=WorkerSettings(grace_s=20))
+        other, _ = await application(world)
+        sender.takes_s["local"] = 1000.0
+        await app.outbox.submit("orders", {})
+        host = world.loop.host("first")
+        supervisor = app.supervisor()
+        await host.spawn(supervisor.start())
+        await world.clock.sleep(3)
+
+        await host.spawn(supervisor.stop())
+        assert world.clock.monotonic() < 30
+        host.crash()
+
+        await other.supervisor().start()
+        await world.clock.sleep(200)
+        [delivery] = await other.outbox.list(limit=9)
+        assert (delivery.state, delivery.crashes) == (DeliveryState.SENT, 1)
+
+    in_world(tmp_path, main)
+
+
+def test_the_sweeper_deletes_messages_that_were_sent_long_ago(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        worker = WorkerSettings(outbox=OutboxSettings(keep_sent=DAY))
+        app, sender = await application(world, worker=worker)
+        sender.answers["dead"] = NEVER
+        for key in ("a", "b", "dead"):
+            await app.outbox.submit("orders", {}, key=key)
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await world.clock.sleep(DAY.total_seconds() / 2)
+        assert await states(app.outbox) == ["sent", "sent", "dead"]
+
+        await world.clock.sleep(DAY.total_seconds())
+
+        assert await states(app.outbox) == ["dead"]
+        left = await app.read(lambda tx: tx.execute(sa.select(messages.c.key)).scalars().all())
+        assert left == ["dead"]
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+# ---- messages of chunks ------------------------------------------------------------------------
+
+
+def two_pages(*bad: Any) -> ScriptedSource:
+    """A source of two chunks with a message each; the second one may have a bad one."""
+
+    async def read(ctx: Context) -> Chunk:
+        page = 1 if ctx.cursor is None else 2
+        found = [ChunkMessage(topic="orders", payload={"page": page}), *(bad if page == 2 else ())]
+        return Chunk(
+            records=[Record(f"page {page}", {})],
+            messages=found,
+            cursor="next" if page == 1 else None,
+        )
+
+    return ScriptedSource(read)
+
+
+async def run_job(world: World, app: App, *wanted: JobState) -> str:
+    """The id of a job that has run until it is in one of these states, or has ended."""
+    job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
+    await world.until(app, job.id, *wanted)
+    return job.id
+
+
+def test_messages_are_enqueued_with_their_chunk_and_sent_at_once(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app, sender = await application(world, Sync(name="pages", source=two_pages()))
+        await app.supervisor().start()
+        await world.clock.sleep(5)
+
+        job_id = await run_job(world, app)
+        await world.clock.sleep(1)
+
+        assert sender.keys == [f"{job_id}:0:0", f"{job_id}:1:0"]
+        assert await states(app.outbox) == ["sent", "sent"]
+        found = await app.outbox.list(DeliveryFilter(run_id=job_id, user_id="ada"), limit=9)
+        assert len(found) == 2
+
+    in_world(tmp_path, main)
+
+
+def test_messages_of_a_chunk_that_fails_are_not_enqueued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a store that refuses the first chunk twice
+        app, sender = await application(world, Sync(name="pages", source=two_pages()))
+        settle, left = app._store.settle_in, [2]
+
+        def refusing(tx: Any, now: Any, batch: Any) -> Any:
+            settled = settle(tx, now, batch)
+            if left[0] and any(work is not None for _, work in batch):
+                raise Transient("the disk is full")
+            return settled
+
+        monkeypatch.setattr(app._store, "settle_in", refusing)
+        await app.supervisor().start()
+        job_id = await run_job(world, app, JobState.PENDING)
+        await world.clock.sleep(0.5)
+        assert await states(app.outbox) == []
+
+        # When it is taken, each message is there once
+        left[0] = 0
+        await world.until(app, job_id)
+        await world.clock.sleep(1)
+        assert sender.keys == [f"{job_id}:0:0", f"{job_id}:1:0"]
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [
+        (ChunkMessage(topic="unknown", payload={}), r"messages[1].topic: no topic is called"),
+        (ChunkMessage(topic="orders", payload=object()), r"messages[1].payload: "),
+        ("a text", r"messages[1]: is a str; write a headgate.ChunkMessage"),
+    ],
+)
+def test_a_bad_message_fails_its_chunk_and_is_named(tmp_path: Path, bad: Any, told: str) -> None:
+    async def main(world: World) -> None:
+        written: list[Any] = []
+
+        class Noting:
+            name = "ledger"
+
+            async def write(self, batch: Any) -> None:
+                written.append(batch)
+
+        sync = Sync(name="pages", source=two_pages(bad), destination=Noting())
+        app, _ = await application(world, sync)
+        await app.supervisor().start()
+
+        job_id = await run_job(world, app, JobState.FAILED, JobState.PAUSED)
+
+        job = await app.jobs.get(job_id)
+        assert job.error is not None
+        assert told in job.error
+        # The first chunk counts; of the second nothing was enqueued or handed on
+        assert job.steps == 1
+        assert len(await states(app.outbox)) == 1
+        assert len(written) == 1
+
+    in_world(tmp_path, main)

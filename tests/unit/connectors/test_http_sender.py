@@ -1,0 +1,333 @@
+"""One attempt to send a message: what goes out, and what every answer means."""
+
+import asyncio
+import gzip
+from collections.abc import Callable
+from datetime import timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import AddressRefused, Malformed, Transient
+from headgate.base.redact import MASK
+from headgate.base.secret import Secret
+from headgate.connectors import http_sender
+from headgate.connectors.addresses import AddressRules
+from headgate.connectors.aiohttp_transport import AiohttpTransport
+from headgate.connectors.http_sender import ANSWER_BYTES_MAX, REFUSALS, REJECTIONS, HttpSender
+from headgate.model.delivery import (
+    Acceptance,
+    Message,
+    Rejection,
+    SendFailure,
+    SendOutcome,
+    TargetRefusal,
+)
+from headgate.model.target import Target, Topic
+from headgate.ports.transport import Timeouts
+from tests.unit.connectors.fakes import START, Answer, ScriptedTransport, answer
+from tests.unit.connectors.test_aiohttp_transport import (
+    LOOPBACK,
+    Serve,
+    answering,
+    endless,
+    serving,
+    silent,
+)
+from tests.unit.model.test_delivery import make_message
+
+KEY = "k3y-0f-0urs"
+TARGET = Target(name="local", url="https://api.example.com/local/", key=Secret(KEY))
+TOPIC = Topic(name="orders", path="/v1/orders")
+MESSAGE = make_message('{"name":"ä"}', key="message-key")
+
+
+async def send(
+    said: Answer, *, topic: Topic = TOPIC, message: Message = MESSAGE
+) -> tuple[SendOutcome, ScriptedTransport]:
+    """The outcome of one attempt, and the transport that it went over."""
+    transport = ScriptedTransport(said)
+    sender = HttpSender(transport, ManualClock(START))
+    return await sender.send(TARGET, topic, message), transport
+
+
+async def outcome(said: Answer, **given: Any) -> SendOutcome:
+    """The outcome of one attempt."""
+    return (await send(said, **given))[0]
+
+
+async def over_sockets(serve: Serve, *, rules: AddressRules = LOOPBACK) -> SendOutcome:
+    """The outcome of one attempt at a real server on loopback, which got one request."""
+    transport = AiohttpTransport(rules)
+    async with serving(serve) as server:
+        target = replace(TARGET, url=f"http://127.0.0.1:{server.port}")
+        try:
+            found = await HttpSender(transport, ManualClock(START)).send(target, TOPIC, MESSAGE)
+        finally:
+            await transport.close()
+        assert len(server.heads) <= 1
+    return found
+
+
+# ---- the request -------------------------------------------------------------------------------
+
+
+async def test_a_message_is_posted_to_the_byte_with_its_key_and_ours() -> None:
+    _, transport = await send(answer(201))
+
+    [request] = transport.requests
+    assert (request.method, request.url) == ("POST", "https://api.example.com/local/v1/orders")
+    assert request.body == '{"name":"ä"}'.encode()
+    assert request.headers.get("content-type") == "application/json"
+    assert request.headers.get("idempotency-key") == "message-key"
+    assert request.headers.get("x-api-key") == KEY
+    assert request.timeouts.bytes_max == ANSWER_BYTES_MAX
+
+
+async def test_the_key_goes_into_the_header_that_the_target_names() -> None:
+    transport = ScriptedTransport(answer())
+    target = replace(TARGET, key_header="authorization", key=Secret("Bearer x"))
+
+    await HttpSender(transport, ManualClock(START)).send(target, TOPIC, MESSAGE)
+
+    assert transport.requests[0].headers.get("authorization") == "Bearer x"
+    assert transport.requests[0].headers.get("x-api-key") is None
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (replace(MESSAGE, payload='{"name":"b"}'), "the payload was changed after it was enqueued"),
+        (make_message('{"name":'), "the payload is not valid JSON"),
+        (make_message("[" * 100_000), "the payload is not valid JSON"),
+        (make_message(""), "the payload is not valid JSON"),
+    ],
+    ids=["changed", "cut", "deep", "empty"],
+)
+async def test_a_payload_that_was_spoiled_in_the_database_is_dead_and_never_sent(
+    message: Message, why: str
+) -> None:
+    found, transport = await send(answer(), message=message)
+
+    assert found == Rejection(why)
+    assert transport.requests == []
+
+
+async def test_a_payload_of_a_lone_surrogate_is_dead_and_never_sent() -> None:
+    found, transport = await send(answer(), message=replace(MESSAGE, payload='"\ud800"'))
+
+    assert found == Rejection("the payload is not valid JSON")
+    assert transport.requests == []
+
+
+# ---- the answer --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+async def test_a_success_is_an_acceptance(status: int) -> None:
+    assert await outcome(answer(status)) == Acceptance()
+
+
+@pytest.mark.parametrize("status", [400, 413, 414, 415, 422])
+async def test_a_message_that_can_never_be_accepted_is_rejected(status: int) -> None:
+    found = await outcome(answer(status, b""))
+
+    assert found == Rejection(f"it answered {status}: {REJECTIONS[status]}")
+
+
+@pytest.mark.parametrize("status", [401, 403, 410])
+async def test_a_target_that_takes_nothing_from_us_is_a_refusal(status: int) -> None:
+    found = await outcome(answer(status, {"detail": f"no such key {KEY}"}))
+
+    assert found == TargetRefusal(f"it answered {status}: {REFUSALS[status]}")
+
+
+@pytest.mark.parametrize(
+    "status", [301, 302, 304, 307, 404, 405, 408, 409, 418, 423, 425, 429, 500, 502, 503, 504, 599]
+)
+async def test_every_other_status_is_tried_again(status: int) -> None:
+    assert await outcome(answer(status, {"detail": "later"})) == SendFailure(
+        f"it answered {status}"
+    )
+
+
+def test_no_status_means_two_things() -> None:
+    assert not REJECTIONS.keys() & REFUSALS.keys()
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("7", 7.0),
+        ("-1", 1.0),
+        ("0", 1.0),
+        ("1000000000", 86_400.0),
+        ("1e999", 86_400.0),
+        (format_datetime(START + timedelta(seconds=90), usegmt=True), 90.0),
+        (format_datetime(START - timedelta(days=9), usegmt=True), 1.0),
+        ("soon", None),
+        ("nan", None),
+        ("", None),
+    ],
+)
+async def test_a_target_may_say_how_long_to_wait_within_bounds(
+    value: str, seconds: float | None
+) -> None:
+    for status in (429, 503):
+        found = await outcome(answer(status, headers={"Retry-After": value}))
+        assert found == SendFailure(f"it answered {status}", seconds)
+
+
+@pytest.mark.parametrize(
+    "error", [Transient("https://api.example.com could not be reached"), Malformed("too large")]
+)
+async def test_a_target_that_cannot_be_reached_is_tried_again(error: Exception) -> None:
+    assert await outcome(error) == SendFailure(f"{type(error).__name__}: {error}")
+
+
+async def test_an_address_that_must_not_be_called_stops_the_target() -> None:
+    found = await outcome(AddressRefused("https://api.example.com must not be called"))
+
+    assert isinstance(found, TargetRefusal)
+    assert "must not be called" in found.reason
+
+
+async def test_a_fault_of_ours_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await outcome(ZeroDivisionError())
+
+
+# ---- what the answer says ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["detail", "message", "error"])
+async def test_the_reason_of_a_rejection_is_told(name: str) -> None:
+    found = await outcome(answer(422, {name: "price must be above 0"}))
+
+    assert found == Rejection("it answered 422: the message is not valid: price must be above 0")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>", b"[" * 100_000, b'"\xed\xa0\x80"', [1], {"detail": {"a": 1}}, {"other": "x"}],
+)
+async def test_an_answer_that_says_nothing_plain_adds_nothing(body: Any) -> None:
+    assert await outcome(answer(400, body)) == Rejection(
+        "it answered 400: the message is not valid"
+    )
+
+
+async def test_a_target_that_quotes_our_key_does_not_get_it_into_our_database() -> None:
+    echo = {"detail": f"got {KEY} and token=abc123 in {KEY}\n" + "x" * 10_000}
+
+    found = await outcome(answer(400, echo))
+
+    assert isinstance(found, Rejection)
+    assert KEY not in found.reason and "abc123" not in found.reason
+    assert f"got {MASK} and" in found.reason
+    assert "\n" not in found.reason
+    assert len(found.reason) < 300
+
+
+Find = Callable[[bytes], Any]
+
+
+def topic(find: Find) -> Topic:
+    """A topic that reads its answers so."""
+    return replace(TOPIC, find_rejection=find)
+
+
+async def test_a_topic_may_find_a_rejection_in_an_answer() -> None:
+    seen: list[bytes] = []
+
+    def find(body: bytes) -> str | None:
+        seen.append(body)
+        return "row 3 was refused" if b"refused" in body else None
+
+    assert await outcome(answer(200, b"all good"), topic=topic(find)) == Acceptance()
+    found = await outcome(answer(207, b"refused: 1"), topic=topic(find))
+    assert found == Rejection("row 3 was refused")
+    assert seen == [b"all good", b"refused: 1"]
+    # What is no success is not read by it.
+    await outcome(answer(500, b"refused"), topic=topic(find))
+    assert len(seen) == 2
+
+
+async def test_an_answer_that_the_topic_cannot_read_is_tried_again() -> None:
+    def broken(body: bytes) -> str | None:
+        raise ValueError(f"bad {KEY}")
+
+    found = await outcome(answer(200, b"<html>login"), topic=topic(broken))
+
+    assert found == SendFailure("its answer cannot be read: ValueError")
+    assert isinstance(await outcome(answer(), topic=topic(lambda body: 7)), SendFailure)
+
+
+async def test_what_a_topic_finds_is_fit_to_be_stored_and_without_our_key() -> None:
+    found = await outcome(answer(200, b""), topic=topic(lambda body: f"row\x00 \ud800 {KEY}"))
+
+    assert found == Rejection(f"row\\x00 \\xd800 {MASK}")
+
+
+# ---- over real sockets -------------------------------------------------------------------------
+
+
+async def test_a_real_server_accepts_a_message() -> None:
+    assert await over_sockets(answering(b"{}", status="201 Made")) == Acceptance()
+
+
+async def test_a_redirect_is_not_followed_so_our_key_goes_nowhere_else() -> None:
+    moved = answering(b"", "Location: http://127.0.0.1:9/elsewhere", status="307 Moved")
+
+    assert await over_sockets(moved) == SendFailure("it answered 307")
+
+
+async def test_a_huge_answer_is_cut_and_tried_again() -> None:
+    found = await over_sockets(endless)
+
+    assert isinstance(found, SendFailure)
+    assert "larger than 1,048,576 bytes" in found.reason
+
+
+async def test_a_packed_bomb_is_cut_and_tried_again() -> None:
+    bomb = answering(gzip.compress(bytes(50_000_000)), "Content-Encoding: gzip")
+
+    found = await over_sockets(bomb)
+
+    assert isinstance(found, SendFailure)
+    assert "larger than" in found.reason
+
+
+async def test_a_target_that_does_not_answer_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_sender, "_TIMEOUTS", Timeouts(total_s=0.05))
+
+    found = await over_sockets(silent)
+
+    assert isinstance(found, SendFailure)
+    assert "did not answer within" in found.reason
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"nonsense", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"]
+)
+async def test_a_connection_that_breaks_is_tried_again_and_tells_no_key(said: bytes) -> None:
+    async def cut(head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(said)
+        writer.close()
+
+    found = await over_sockets(cut)
+
+    assert isinstance(found, SendFailure)
+    assert KEY not in found.reason
+
+
+async def test_a_private_address_that_is_not_allowed_stops_the_target() -> None:
+    found = await over_sockets(silent, rules=AddressRules())
+
+    assert isinstance(found, TargetRefusal)
+    assert "loopback" in found.reason

@@ -1,0 +1,114 @@
+"""The declared topics and targets: unique names, protection, and the choice of a target."""
+
+import pytest
+
+from headgate.base.errors import InvalidInput
+from headgate.base.secret import Secret
+from headgate.flow.targets import Targets
+from headgate.model.target import Target, Topic
+
+ORDERS = Topic(name="orders", path="/v1/orders", targets=("local", "production"))
+NOTES = Topic(name="notes", path="/v1/notes")
+
+
+def target(name: str, url: str | None = None, *, protected: bool = False) -> Target:
+    """A target at a place of its own, but for `url`."""
+    where = url or f"https://{name}.example.com"
+    return Target(name=name, url=where, key=Secret(f"key-of-{name}"), protected=protected)
+
+
+LOCAL, STAGING = target("local"), target("staging")
+PRODUCTION = target("production", protected=True)
+TARGETS = Targets([ORDERS, NOTES], [LOCAL, STAGING, PRODUCTION])
+
+
+def test_targets_are_found_by_their_names() -> None:
+    assert TARGETS.get("staging") is STAGING
+    assert list(TARGETS) == [LOCAL, STAGING, PRODUCTION]
+    assert (len(TARGETS), TARGETS.names) == (3, ["local", "staging", "production"])
+    assert len(Targets()) == 0
+
+
+def test_a_name_that_is_not_declared_is_refused_with_those_that_are() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"^target: no target is called 'prod'; configured: local, staging, prod"
+    ):
+        TARGETS.get("prod")
+    with pytest.raises(
+        InvalidInput, match=r"^topic: no topic is called 'order'; declared: orders, notes"
+    ):
+        TARGETS.topic("order")
+    with pytest.raises(InvalidInput, match="configured: none"):
+        Targets().get("local")
+    with pytest.raises(InvalidInput, match="declared: none"):
+        Targets().topic("orders")
+    assert TARGETS.topic("notes") is NOTES
+
+
+def test_two_of_one_name_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"^target: two are called 'local'"):
+        Targets([], [LOCAL, target("local", "https://elsewhere.example.com")])
+    with pytest.raises(InvalidInput, match=r"^topic: two are called 'orders'"):
+        Targets([ORDERS, ORDERS])
+
+
+def test_an_open_target_needs_no_confirmation() -> None:
+    assert TARGETS.choose("local") is LOCAL
+    assert TARGETS.open_targets() == [LOCAL, STAGING]
+
+
+@pytest.mark.parametrize("confirm", [None, "", "staging", "Production", "yes"])
+def test_a_protected_target_is_not_chosen_unless_it_is_named_twice(confirm: str | None) -> None:
+    with pytest.raises(InvalidInput, match=r"^confirm: .* --env production --confirm production"):
+        TARGETS.choose("production", confirm=confirm)
+    assert TARGETS.choose("production", confirm="production") is PRODUCTION
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://production.example.com",
+        "https://production.example.com:443/v2",
+        "http://PRODUCTION.example.com",
+    ],
+)
+@pytest.mark.parametrize("protected_first", [True, False])
+def test_a_protected_place_has_no_unprotected_name(url: str, protected_first: bool) -> None:
+    declared = [PRODUCTION, target("test", url)]
+
+    with pytest.raises(
+        InvalidInput, match=r"^target test: its URL is that of production.*--env production"
+    ):
+        Targets([], declared if protected_first else reversed(declared))
+
+
+def test_a_place_may_have_two_names_if_both_or_none_is_protected() -> None:
+    both = [PRODUCTION, target("live", PRODUCTION.url, protected=True)]
+    none = [LOCAL, target("mine", LOCAL.url)]
+
+    assert len(Targets([], both + none)) == 4
+
+
+def test_a_message_goes_to_the_targets_that_it_names_or_else_to_its_topics() -> None:
+    assert TARGETS.of_message("orders", None) == ["local", "production"]
+    assert TARGETS.of_message("orders", ["staging", "local", "staging"]) == ["staging", "local"]
+    assert TARGETS.of_message("notes", ["staging"]) == ["staging"]
+
+
+def test_a_message_without_a_target_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"^targets: the topic 'notes' has none"):
+        TARGETS.of_message("notes", None)
+    with pytest.raises(InvalidInput, match=r"^targets: the topic 'orders' has none"):
+        TARGETS.of_message("orders", [])
+
+
+def test_a_message_to_a_target_or_about_a_topic_that_is_not_declared_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no target is called 'prod'"):
+        TARGETS.of_message("orders", ["local", "prod"])
+    with pytest.raises(InvalidInput, match="no topic is called 'order'"):
+        TARGETS.of_message("order", ["local"])
+
+
+def test_a_text_in_place_of_a_list_of_targets_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"^targets: is a text; write a list: \['local'\]"):
+        TARGETS.of_message("orders", "local")

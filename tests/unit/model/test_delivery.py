@@ -1,0 +1,301 @@
+"""Deliveries: every change of the table, from stale reads too, and what a message is."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+from msgspec.structs import replace
+
+from headgate.base.encoding import hash_text
+from headgate.base.errors import IllegalTransition
+from headgate.model import delivery as change
+from headgate.model.delivery import (
+    DELIVERIES,
+    ERROR_LENGTH_MAX,
+    Delivery,
+    DeliveryChange,
+    Message,
+)
+from headgate.model.lease import LockedRow
+from headgate.model.states import DELIVERY, DeliveryState
+from tests.unit.values import NOW
+
+MINUTE = timedelta(minutes=1)
+#: As the design draws them.
+CHANGES = {
+    ("pending", "sending"),
+    ("failed", "sending"),
+    ("sending", "sent"),
+    ("sending", "failed"),
+    ("sending", "dead"),
+    ("sending", "pending"),
+    ("failed", "pending"),
+    ("dead", "pending"),
+}
+CONSTRUCTORS: dict[str, Callable[[Delivery], DeliveryChange]] = {
+    "succeed": change.succeed,
+    "fail": lambda delivery: change.fail(delivery, error="it answered 503", after=MINUTE),
+    "reject": lambda delivery: change.reject(delivery, error="it answered 422"),
+    "release": change.release,
+    "rescue": lambda delivery: change.rescue(delivery, after=MINUTE),
+    "retry": change.retry,
+}
+#: Made by whoever has claimed the delivery, or finds its lease expired.
+OF_WORKERS = sorted(set(CONSTRUCTORS) - {"retry"})
+
+
+def make_delivery(**fields: object) -> Delivery:
+    """A delivery that was just enqueued, but for `fields`."""
+    given = {
+        "id": "message_1.local",
+        "message_id": "message_1",
+        "topic": "orders",
+        "target": "local",
+        "next_attempt_at": NOW,
+        "created_at": NOW,
+        "updated_at": NOW,
+        **fields,
+    }
+    return Delivery(**given)  # type: ignore[arg-type]
+
+
+def make_message(payload: str = '{"a":1}', **fields: object) -> Message:
+    """A message with this payload, but for `fields`."""
+    given = {
+        "id": "message_1",
+        "topic": "orders",
+        "key": "key_1",
+        "payload": payload,
+        "payload_hash": hash_text(payload),
+        "run_id": None,
+        "user_id": None,
+        "created_at": NOW,
+        **fields,
+    }
+    return Message(**given)  # type: ignore[arg-type]
+
+
+def claimed(delivery: Delivery) -> Delivery:
+    """A worker takes the delivery, as the store's claim does."""
+    return replace(
+        delivery,
+        state=DeliveryState.SENDING,
+        token=delivery.token + 1,
+        lease_until=NOW + MINUTE * delivery.token,
+        next_attempt_at=None,
+    )
+
+
+def is_due(delivery: Delivery) -> bool:
+    return delivery.state in DELIVERY.claim.sources
+
+
+def applied(row: Delivery, made: DeliveryChange) -> Delivery | None:
+    """The guarded write without a database."""
+    locked = LockedRow(state=row.state, token=row.token, lease_until=row.lease_until, now=NOW)
+    settled = DELIVERIES.apply(made, locked)
+    return None if settled is None else settled[1]
+
+
+class Walk(RuleBasedStateMachine):
+    """One delivery, workers and operators, each acting on what it read some time ago."""
+
+    reads = Bundle[Delivery]("reads")
+
+    @initialize(target=reads)
+    def enqueue(self) -> Delivery:
+        self.row = make_delivery()
+        self.highest_token = 0
+        return self.row
+
+    @rule(target=reads)
+    def read(self) -> Delivery:
+        return self.row
+
+    @precondition(lambda self: is_due(self.row))
+    @rule(target=reads)
+    def claim(self) -> Delivery:
+        self.row = claimed(self.row)
+        return self.row
+
+    @rule(name=st.sampled_from(sorted(CONSTRUCTORS)))
+    def change_now(self, name: str) -> None:
+        self.row = tried(self.row, name, read=self.row) or self.row
+
+    @rule(name=st.sampled_from(sorted(CONSTRUCTORS)), read=reads)
+    def change_what_was_read(self, name: str, read: Delivery) -> None:
+        self.row = tried(self.row, name, read=read) or self.row
+
+    @invariant()
+    def the_token_never_falls(self) -> None:
+        assert self.row.token >= self.highest_token
+        self.highest_token = self.row.token
+
+    @invariant()
+    def the_row_is_sound(self) -> None:
+        check(self.row)
+
+
+def check(row: Delivery) -> None:
+    """What is true of every delivery, however it came about."""
+    assert min(row.attempts, row.crashes, row.token) >= 0
+    assert (row.lease_until is not None) == (row.state is DeliveryState.SENDING)
+    assert (row.sent_at is not None) == (row.state is DeliveryState.SENT)
+    # Nothing that waits is forgotten, and nothing else happens by itself.
+    assert (row.next_attempt_at is not None) == is_due(row)
+
+
+def tried(before: Delivery, name: str, *, read: Delivery) -> Delivery | None:
+    """The row after a change made from what was read, checked against the table."""
+    try:
+        made = CONSTRUCTORS[name](read)
+    except IllegalTransition:
+        return None
+    after = applied(before, made)
+    if after is None:
+        return None
+    assert before.state in made.edge.sources
+    assert DELIVERY.allows(before.state, after.state)
+    assert after.token == before.token + made.fences
+    # What is given back or taken over shuts out whoever had it.
+    assert (after.token > before.token) == (name in ("release", "rescue", "retry"))
+    return after
+
+
+Walk.TestCase.settings = settings(stateful_step_count=40)
+TestWalk = Walk.TestCase
+
+
+def test_the_constructors_bring_about_every_change_of_the_table_and_no_other() -> None:
+    # Given everything that can become of a delivery, counters and tokens aside
+    seen: set[DeliveryState] = set()
+    changes: set[tuple[str, str]] = set()
+    ahead = [make_delivery()]
+    while ahead:
+        delivery = ahead.pop()
+        if delivery.state in seen:
+            continue
+        seen.add(delivery.state)
+        check(delivery)
+
+        # When every change is tried on it
+        after = [tried(delivery, name, read=delivery) for name in CONSTRUCTORS]
+        if is_due(delivery):
+            after.append(claimed(delivery))
+        possible = [each for each in after if each is not None]
+        changes |= {(delivery.state.value, each.state.value) for each in possible}
+        ahead += possible
+
+    # Then every state was reached, by all the ways of the table and by nothing else
+    assert seen == set(DeliveryState)
+    told = {(each.value, edge.target.value) for edge in DELIVERY.edges for each in edge.sources}
+    assert changes == told == CHANGES
+
+
+@pytest.mark.parametrize("name", OF_WORKERS)
+def test_only_who_has_claimed_it_or_finds_its_lease_expired_changes_a_delivery(name: str) -> None:
+    with pytest.raises(IllegalTransition, match=r"'message_1.local' is pending: no \w+ from there"):
+        CONSTRUCTORS[name](make_delivery())
+
+
+@pytest.mark.parametrize(
+    "state", [DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.SENT]
+)
+def test_only_what_failed_or_is_dead_can_be_retried(state: DeliveryState) -> None:
+    with pytest.raises(IllegalTransition, match=f"is {state.value}: no retry"):
+        change.retry(make_delivery(state=state))
+
+
+def test_an_acceptance_counts_and_clears_the_error() -> None:
+    delivery = claimed(make_delivery(attempts=2, crashes=1, error="it answered 503"))
+
+    after = applied(delivery, change.succeed(delivery))
+
+    assert after is not None
+    assert (after.state, after.attempts, after.crashes) == (DeliveryState.SENT, 3, 1)
+    assert (after.error, after.sent_at, after.next_attempt_at) == (None, NOW, None)
+
+
+def test_a_failure_counts_says_why_and_is_due_again_later() -> None:
+    delivery = claimed(make_delivery(attempts=2))
+
+    after = applied(delivery, change.fail(delivery, error="it answered 503", after=MINUTE))
+
+    assert after is not None
+    assert (after.state, after.attempts, after.crashes) == (DeliveryState.FAILED, 3, 0)
+    assert (after.error, after.next_attempt_at) == ("it answered 503", NOW + MINUTE)
+
+
+def test_a_rejection_counts_says_why_and_nothing_more_happens() -> None:
+    delivery = claimed(make_delivery())
+
+    after = applied(delivery, change.reject(delivery, error="it answered 422"))
+
+    assert after is not None
+    assert (after.state, after.attempts) == (DeliveryState.DEAD, 1)
+    assert (after.error, after.next_attempt_at) == ("it answered 422", None)
+
+
+def test_what_is_given_back_is_as_it_was_and_due_at_once() -> None:
+    delivery = claimed(make_delivery(attempts=3, crashes=1, error="it answered 503"))
+
+    after = applied(delivery, change.release(delivery))
+
+    assert after is not None
+    assert (after.state, after.attempts, after.crashes) == (DeliveryState.PENDING, 3, 1)
+    assert (after.error, after.next_attempt_at) == ("it answered 503", NOW)
+
+
+def test_a_crash_is_counted_as_one_and_not_as_an_attempt() -> None:
+    delivery = claimed(make_delivery(attempts=3, crashes=1))
+    made = change.rescue(delivery, after=MINUTE)
+
+    after = applied(delivery, made)
+
+    assert after is not None
+    assert (after.state, after.attempts, after.crashes) == (DeliveryState.PENDING, 3, 2)
+    assert after.next_attempt_at == NOW + MINUTE
+    # If the lease was extended meanwhile, the worker lives.
+    assert applied(replace(delivery, lease_until=NOW + MINUTE * 9), made) is None
+
+
+def test_a_retry_begins_afresh_at_once_and_shuts_out_whoever_had_it() -> None:
+    fields = {"attempts": 9, "crashes": 3, "error": "x", "next_attempt_at": None, "token": 4}
+    delivery = make_delivery(state=DeliveryState.DEAD, **fields)
+
+    after = applied(delivery, change.retry(delivery))
+
+    assert after is not None
+    assert (after.state, after.next_attempt_at, after.token) == (DeliveryState.PENDING, NOW, 5)
+    assert (after.attempts, after.crashes, after.error) == (0, 0, None)
+
+
+@pytest.mark.parametrize("make", [lambda it, text: change.fail(it, error=text, after=MINUTE), None])
+def test_the_text_of_an_error_is_cut_to_what_is_stored(
+    make: Callable[[Delivery, str], DeliveryChange] | None,
+) -> None:
+    make = make or (lambda it, text: change.reject(it, error=text))
+    delivery = claimed(make_delivery())
+
+    whole = make(delivery, "x" * ERROR_LENGTH_MAX).after.error
+    cut = make(delivery, "x" * (ERROR_LENGTH_MAX + 1)).after.error
+
+    assert whole == "x" * ERROR_LENGTH_MAX
+    assert cut == "x" * (ERROR_LENGTH_MAX - 1) + "…"
+
+
+def test_a_message_knows_whether_its_payload_was_changed() -> None:
+    message = make_message('{"price":100}')
+
+    assert message.intact
+    assert not replace(message, payload='{"price":1}').intact
