@@ -108,7 +108,7 @@ def test_a_file_is_not_mixed_with_the_projects_file(folder: Path) -> None:
         ({"local": SECRET}, r"targets\.local: "),
         ([SECRET], r"targets: Input should be a valid dictionary"),
         ({"local": {"url": f"https://ada:{SECRET}@host", "key": SECRET}}, "target local: url: "),
-        ({"local": {"url": URL, "key": ""}}, "target local: key: is empty"),
+        ({"local": {"url": URL, "key": ""}}, "target local: key: must be printable"),
         ({"local": {"url": URL}}, r"targets\.local: set either key or key_file"),
         ({"local": {"url": URL, "key": SECRET, "key_file": "k"}}, "set either key or key_file"),
         ({"local": {"url": URL, "key_file": "absent"}}, r"targets\.local\.key_file: absent cannot"),

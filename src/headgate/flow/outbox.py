@@ -30,7 +30,6 @@ ROUND = 500
 #: How often a command is repeated while others change the same delivery.
 CHANGE_TRIES_MAX = 5
 
-_RETRIED = DELIVERY.edge(DeliveryEdge.RETRY).sources
 T = TypeVar("T")
 Tx = TypeVar("Tx")
 
@@ -214,10 +213,6 @@ class Outbox:
         self, which: DeliveryFilter, *, progress: Callable[[int], None] = lambda done: None
     ) -> int:
         """Send all failed or dead deliveries that match again, at once; returns how many."""
-        states = [each for each in _RETRIED if not which.states or each in which.states]
-        if not states:
-            return 0
-        which = msgspec.structs.replace(which, states=tuple(states))
         done, after = 0, None
         which = _retryable(which)
         while True:

@@ -185,7 +185,7 @@ async def test_a_target_may_say_how_long_to_wait_within_bounds(
     "error", [Transient("https://api.example.com could not be reached"), Malformed("too large")]
 )
 async def test_a_target_that_cannot_be_reached_is_tried_again(error: Exception) -> None:
-    assert await outcome(error) == SendFailure(f"{type(error).__name__}: {error}")
+    assert await outcome(error) == SendFailure(str(error))
 
 
 async def test_an_address_that_must_not_be_called_stops_the_target() -> None:

@@ -132,7 +132,7 @@ def test_a_place_is_the_same_however_its_address_is_written(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["https://api2.example.com", "https://api.example.com:8443", "http://api.example.com:443"],
+    ["https://api2.example.com", "https://api.example.com:8443", "http://api.example.com:81"],
 )
 def test_another_host_or_port_is_another_place(url: str) -> None:
     assert target(url=url).place != target().place
