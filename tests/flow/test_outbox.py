@@ -20,6 +20,7 @@ from headgate.base.errors import (
 from headgate.flow import outbox as flow_outbox
 from headgate.flow.outbox import BATCH_MAX, Outbox, OutboxSettings
 from headgate.loops.drainer import TargetWorker, target_workers
+from headgate.loops.sweeper import PRUNE_EVERY_S
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Delivery, Rejection, SendFailure
 from headgate.model.record import ChunkMessage
@@ -386,6 +387,8 @@ def test_a_worker_sends_batch_after_batch_and_rests_when_nothing_is_left(tmp_pat
         rests_s = [await worker.run_once() for _ in range(3)]
 
         assert rests_s == [0.0, 0.0, INTERVAL_S]
+        # After a full batch there is surely more: nobody asks when that is due.
+        assert office.store.calls.count("next_due_s") == 1
         assert len(office.sender.begun) == 7
         assert worker.name == "outbox.local"
 
@@ -687,17 +690,18 @@ def test_what_takes_longer_than_the_grace_period_is_left_to_its_lease(tmp_path: 
 
 def test_the_sweeper_deletes_messages_that_were_sent_long_ago(tmp_path: Path) -> None:
     async def main(world: World) -> None:
-        worker = WorkerSettings(outbox=OutboxSettings(keep_sent=DAY))
+        keep = timedelta(seconds=1.5 * PRUNE_EVERY_S)
+        worker = WorkerSettings(outbox=OutboxSettings(keep_sent=keep))
         app, sender = await application(world, worker=worker)
         sender.answers["dead"] = NEVER
         for key in ("a", "b", "dead"):
             await app.outbox.submit("orders", {}, key=key)
         supervisor = app.supervisor()
         await supervisor.start()
-        await world.clock.sleep(DAY.total_seconds() / 2)
+        await world.clock.sleep(1.1 * PRUNE_EVERY_S)
         assert await states(app.outbox) == ["sent", "sent", "dead"]
 
-        await world.clock.sleep(DAY.total_seconds())
+        await world.clock.sleep(PRUNE_EVERY_S)
 
         assert await states(app.outbox) == ["dead"]
         left = await app.read(lambda tx: tx.execute(sa.select(messages.c.key)).scalars().all())
