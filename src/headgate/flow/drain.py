@@ -362,7 +362,10 @@ class _Run:
             settled = await drainer.store.settle_many([(each, None) for each in made])
         except StoreUnavailable:
             settled = await asyncio.gather(
-                *(settle_surely(drainer.store, drainer.clock, each) for each in made)
+                *(
+                    settle_surely(drainer.store, drainer.clock, each, uncertain=True)
+                    for each in made
+                )
             )
         for each, after in zip(made, settled, strict=True):
             self._count(each, after)

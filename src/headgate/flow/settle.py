@@ -18,13 +18,16 @@ async def settle_surely(
     clock: Clock,
     change: AnyChange,
     payload: Payload | None = None,
+    *,
+    uncertain: bool = False,
 ) -> Row | None:
     """Write the change and its payload; None if the claim was lost.
+
+    `uncertain` says that it may have been written already, without an answer.
 
     A write without an answer may have taken effect. Writing again is safe, because it is fenced,
     but then it loses against itself. So the row is read to see whether the first write is there.
     """
-    uncertain = False
     rests_s = iter(SETTLE_RESTS_S)
     while True:
         try:
