@@ -1,4 +1,4 @@
-"""Limiters on every backend, for the tests that hold them all to the same promises."""
+"""Limiters on every backend and the outbox, for tests that hold all to the same promises."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,7 +8,9 @@ from sqlalchemy import delete
 
 from headgate.base.clock import ManualClock
 from headgate.ports.limiter import Limiter
+from headgate.store.sql.database import Database
 from headgate.store.sql.limiter import SqlLimiter
+from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.tables import budgets
 from tests import limiters
 
@@ -49,3 +51,9 @@ async def limiter(bench: limiters.Bench) -> Limiter:
     if isinstance(made, SqlLimiter):
         await made._database.write(lambda tx: tx.execute(delete(budgets)))
     return made
+
+
+@pytest.fixture
+def outbox(database: Database, clock: ManualClock) -> SqlOutbox:
+    """An empty outbox, on each database in turn."""
+    return SqlOutbox(database, clock)

@@ -23,6 +23,8 @@ async def settle_surely(
 ) -> Row | None:
     """Write the change and its payload; None if the claim was lost.
 
+    `uncertain` says that it may have been written already, without an answer.
+
     A write without an answer may have taken effect. Writing again is safe, because it is fenced,
     but then it loses against itself. So the row is read to see whether the first write is there.
     With `uncertain`, the caller has made such a write already.

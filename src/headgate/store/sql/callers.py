@@ -6,6 +6,7 @@ begins, commits or rolls back. A statement is compiled once for each driver.
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Protocol
 
 from sqlalchemy import ClauseElement, Connection, Dialect
@@ -47,12 +48,12 @@ class _OfSqlAlchemy:
 
 
 class _OfDriver:
-    def __init__(self, connection: Any, dialect: Dialect) -> None:
-        self._connection = connection
+    def __init__(self, open_cursor: Callable[[], Any], dialect: Dialect) -> None:
+        self._open_cursor = open_cursor
         self.dialect = dialect
 
     def execute(self, sql: str, values: Any) -> Rows:
-        cursor = self._connection.cursor()
+        cursor = self._open_cursor()
         try:
             cursor.execute(sql, values)
             rows: Rows = () if cursor.description is None else cursor.fetchall()
@@ -68,13 +69,14 @@ def caller_transaction(tx: Any) -> CallerTransaction:
     """
     match tx:
         case Connection():
-            return _OfSqlAlchemy(tx)
+            return _of_sqlalchemy(tx)
         case Session() | scoped_session():
-            return _OfSqlAlchemy(tx.connection())
+            return _of_sqlalchemy(tx.connection())
         case sqlite3.Connection():
-            if tx.isolation_level is None and not tx.in_transaction:
+            if _commits_by_itself(tx) and not tx.in_transaction:
                 raise _no_transaction()
-            return _OfDriver(tx, _SQLITE)
+            # Not the connection's own cursor: that may make anything of a row.
+            return _OfDriver(lambda: sqlite3.Cursor(tx), _SQLITE)
         case AsyncConnection() | AsyncSession():
             raise InvalidInput(
                 "tx", "it is asynchronous: await tx.run_sync(lambda tx: outbox.enqueue(tx, …))"
@@ -90,7 +92,32 @@ def caller_transaction(tx: Any) -> CallerTransaction:
         raise InvalidInput("tx", "psycopg's asynchronous connection is not supported")
     if tx.autocommit and tx.info.transaction_status == 0:
         raise _no_transaction()
-    return _OfDriver(tx, _PSYCOPG)
+    return _OfDriver(lambda: _plain_cursor(tx, driver), _PSYCOPG)
+
+
+def _of_sqlalchemy(connection: Connection) -> CallerTransaction:
+    of_engine = getattr(connection.dialect, "_on_connect_isolation_level", None)
+    level = connection.get_execution_options().get("isolation_level", of_engine)
+    # Somebody may have begun a transaction by hand, as our own SQLite database does.
+    raw = connection.connection.dbapi_connection
+    if level == "AUTOCOMMIT" and not getattr(raw, "in_transaction", False):
+        raise _no_transaction()
+    return _OfSqlAlchemy(connection)
+
+
+def _commits_by_itself(connection: sqlite3.Connection) -> bool:
+    """Whether a connection of sqlite3 begins no transaction by itself."""
+    # Since Python 3.12 either of two attributes may say so; True, False, or -1 for the older one.
+    mode = getattr(connection, "autocommit", -1)
+    return connection.isolation_level is None if mode == -1 else bool(mode)
+
+
+def _plain_cursor(connection: Any, driver: str) -> Any:
+    """A cursor whose rows are tuples, whatever the connection's own make of a row."""
+    if driver == "psycopg2":
+        return connection.cursor(cursor_factory=import_module("psycopg2.extensions").cursor)
+    rows = import_module("psycopg.rows")
+    return import_module("psycopg").Cursor(connection, row_factory=rows.tuple_row)
 
 
 def _no_transaction() -> InvalidInput:

@@ -213,6 +213,8 @@ def replay(
         .where(*_missing(topics, target, since))
         .order_by(messages.c.created_at, messages.c.id)
         .limit(limit)
+        # So that none is purged before its new delivery is there.
+        .with_for_update(read=True, key_share=True)
     )
     rows = [
         {
@@ -241,21 +243,35 @@ def purge_sent(tx: Connection, now: Moment, *, older_than: timedelta, limit: int
     """Delete some messages that every target accepted so long ago; returns how many."""
     others = deliveries.alias()
     before = now.at(-older_than)
-    unfinished = exists().where(
-        others.c.message_id == deliveries.c.message_id,
-        or_(~in_states(others, DeliveryState.SENT), others.c.sent_at >= before),
-    )
+    unfinished = or_(~in_states(others, DeliveryState.SENT), others.c.sent_at >= before)
     query = (
         select(deliveries.c.message_id)
-        .where(SENT, deliveries.c.sent_at < before, ~unfinished)
+        .where(
+            SENT,
+            deliveries.c.sent_at < before,
+            ~exists().where(others.c.message_id == deliveries.c.message_id, unfinished),
+        )
         .order_by(deliveries.c.sent_at)
         .limit(min(limit, ROWS_MAX))
     )
-    ids = sorted(set(tx.execute(query).scalars()))
+    found = sorted(set(tx.execute(query).scalars()))
+    ids = _lock_messages(tx, found)
+    if ids:
+        # Again, under the lock: until then a message may get another delivery.
+        again = select(others.c.message_id).where(others.c.message_id.in_(ids), unfinished)
+        ids = sorted(set(ids) - set(tx.execute(again).scalars()))
     if ids:
         tx.execute(delete(deliveries).where(deliveries.c.message_id.in_(ids)))
         tx.execute(delete(messages).where(messages.c.id.in_(ids)))
     return len(ids)
+
+
+def _lock_messages(tx: Connection, ids: Sequence[str]) -> list[str]:
+    """Lock those of the messages that nobody else has locked; returns their ids."""
+    query = select(messages.c.id).where(messages.c.id.in_(ids))
+    # In the order of their ids, so that two that purge do not wait for each other.
+    locked = query.order_by(messages.c.id).with_for_update(skip_locked=True)
+    return list(tx.execute(locked).scalars()) if ids else []
 
 
 # ---- stopped targets ---------------------------------------------------------------------------

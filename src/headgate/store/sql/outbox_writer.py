@@ -18,6 +18,9 @@ from headgate.store.sql.callers import CallerStatement, CallerTransaction, calle
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import deliveries, messages
 
+#: How often a message is written while others with its key come and go.
+WRITE_TRIES_MAX = 5
+
 #: As `signals/postgres.py` notifies, but from nobody: so no process ignores it as its own.
 _NOTIFY: Select[Any] = select(literal_column(f"pg_notify('headgate', '- {OUTBOX}')"))
 
@@ -43,7 +46,9 @@ def _insert_message(dialect: Dialect) -> ClauseElement:
 
 def _find_message(dialect: Dialect) -> ClauseElement:
     mine = (messages.c.topic == bindparam("topic"), messages.c.key == bindparam("key"))
-    return select(messages.c.id, messages.c.payload_hash).where(*mine)
+    query = select(messages.c.id, messages.c.payload_hash).where(*mine)
+    # So that it is not purged before its new deliveries are there.
+    return query.with_for_update(read=True, key_share=True)
 
 
 def _insert_delivery(dialect: Dialect) -> ClauseElement:
@@ -116,11 +121,14 @@ def _write_message(caller: CallerTransaction, new: NewMessage, now: datetime) ->
         "user_id": new.user_id,
         "now": now,
     }
-    if _INSERT_MESSAGE.run(caller, values):
-        return new.id
-    [(message_id, payload_hash)] = _FIND_MESSAGE.run(caller, values)
-    if payload_hash != new.payload_hash:
-        raise Conflict(
-            f"key: it was used before for another payload (message {message_id}); use a new key"
-        )
-    return str(message_id)
+    for _ in range(WRITE_TRIES_MAX):
+        if _INSERT_MESSAGE.run(caller, values):
+            return new.id
+        # It finds nothing if the other was purged meanwhile: then there is room for this one.
+        for message_id, payload_hash in _FIND_MESSAGE.run(caller, values):
+            if payload_hash == new.payload_hash:
+                return str(message_id)
+            raise Conflict(
+                f"key: it was used before for another payload (message {message_id}); use a new key"
+            )
+    raise Conflict(f"key: messages with the key {new.key!r} come and go; try again")

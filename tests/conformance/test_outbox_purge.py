@@ -1,0 +1,158 @@
+"""Purging of what all targets have, and replaying of old messages to a new target."""
+
+import asyncio
+from datetime import timedelta
+
+import psycopg
+
+from headgate.base.clock import ManualClock
+from headgate.model import delivery as change
+from headgate.ports.outbox import NewMessage
+from headgate.store.sql.outbox import SqlOutbox
+from headgate.store.sql.outbox_writer import SqlOutboxWriter
+from headgate.store.sql.postgres import PostgresDatabase
+from tests import stores
+from tests.conformance.outboxes import (
+    TOPICS,
+    YEARS_S,
+    add,
+    all_deliveries,
+    claim,
+    filled,
+    ids,
+    new_message,
+    send,
+)
+from tests.stores import START
+
+WEEK = timedelta(days=7)
+
+# ---- purging -----------------------------------------------------------------------------------
+
+
+async def test_a_purge_takes_what_all_targets_have_and_is_bounded(
+    outbox: SqlOutbox, clock: ManualClock
+) -> None:
+    # Given ten messages that all their targets have, and one each that waits, failed, is dead, or
+    # is still on its way to the second of its targets
+    await filled(outbox, 10, targets=["local", "staging"])
+    await send(outbox)
+    await send(outbox, "staging")
+    waiting, failed, dead, half = kept = await filled(outbox, 4)
+    await add(outbox, [new_message_for(half, "staging")], at=START)
+    taken = {each.message.id: each.delivery for each in await claim(outbox)}
+    await outbox.settle_many(
+        [
+            (change.release(taken[waiting.id]), None),
+            (change.fail(taken[failed.id], error="x", after=WEEK), None),
+            (change.reject(taken[dead.id], error="x"), None),
+            (change.succeed(taken[half.id]), None),
+        ]
+    )
+
+    # Then nothing is purged before its time
+    assert await outbox.purge_sent(older_than=WEEK, limit=100) == 0
+
+    # When a week is over, then they go in batches, and the others stay
+    clock.advance(WEEK.total_seconds() + 1)
+    purged = []
+    while some := await outbox.purge_sent(older_than=WEEK, limit=4):
+        purged.append(some)
+    assert sum(purged) == 10
+    assert max(purged) <= 4
+    left = await all_deliveries(outbox)
+    assert {each.message_id for each in left} == set(ids(kept))
+    assert len(left) == 5
+    for each in kept:
+        assert (await outbox.get_message(each.id)).id == each.id
+
+
+def new_message_for(message: NewMessage, target: str) -> NewMessage:
+    """The same message to another target."""
+    return NewMessage(
+        id="unused",
+        topic=message.topic,
+        key=message.key,
+        payload=message.payload,
+        payload_hash=message.payload_hash,
+        targets=[target],
+    )
+
+
+async def test_what_was_sent_lately_to_one_target_is_kept_for_all(
+    outbox: SqlOutbox, clock: ManualClock
+) -> None:
+    await filled(outbox, 1, targets=["local", "staging"])
+    await send(outbox)
+    clock.advance(WEEK.total_seconds() + 1)
+    await send(outbox, "staging")
+
+    assert await outbox.purge_sent(older_than=WEEK, limit=100) == 0
+
+
+async def test_a_purge_leaves_what_is_being_enqueued_again(
+    store_url: str, clock: ManualClock
+) -> None:
+    # Given an old message, and a transaction that sends it to another target
+    database = PostgresDatabase(store_url, clock, server_time=False)
+    await database.open()
+    try:
+        await stores.empty(database)
+        outbox = SqlOutbox(database, clock)
+        [old] = await filled(outbox, 1)
+        await send(outbox)
+        clock.advance(WEEK.total_seconds() + 1)
+        with psycopg.connect(store_url) as caller:
+            again = SqlOutboxWriter(clock).enqueue(
+                caller, new_message_for(old, "staging"), wake=False
+            )
+            # When it is purged before that is committed
+            assert await outbox.purge_sent(older_than=WEEK, limit=100) == 0
+            caller.commit()
+        assert again == old.id
+
+        # Then the message is there with both deliveries, and can be claimed
+        clock.advance(YEARS_S)
+        [claimed] = await claim(outbox, "staging")
+        assert claimed.message.id == old.id
+        assert await outbox.purge_sent(older_than=WEEK, limit=100) == 0
+    finally:
+        await database.close()
+
+
+# ---- replaying ---------------------------------------------------------------------------------
+
+
+async def test_a_replay_adds_one_delivery_however_often_it_is_made(
+    outbox: SqlOutbox, clock: ManualClock
+) -> None:
+    # Given messages of two topics, some of them old, one already on its way to the new target
+    await filled(outbox, 2, topic="prices")
+    old = [new_message() for _ in range(2)]
+    await add(outbox, old, at=START)
+    clock.advance(3600)
+    since = START + timedelta(minutes=30)
+    recent = [new_message(run_id="run_1", user_id="user_1") for _ in range(5)]
+    there = new_message(targets=["local", "staging"])
+    await add(outbox, [*recent, there], at=START + timedelta(hours=1))
+    assert await outbox.count_replayable(TOPICS, "staging", since) == 5
+
+    # When those since then are replayed to it, in batches, by two at once, and again
+    async def replay() -> int:
+        done = 0
+        while added := await outbox.replay(TOPICS, "staging", since, limit=2):
+            done += added
+        return done
+
+    await asyncio.gather(replay(), replay())
+    assert await replay() == 0
+    assert await outbox.count_replayable(TOPICS, "staging", since) == 0
+
+    # Then each has one delivery there, due at once
+    claimed = await claim(outbox, "staging")
+    assert [each.message.id for each in claimed] == [*ids(recent), there.id]
+    assert {each.delivery.user_id for each in claimed[:5]} == {"user_1"}
+    # And what was sent is not sent again by another replay
+    await outbox.settle_many([(change.succeed(each.delivery), None) for each in claimed])
+    assert await replay() == 0
+    assert await claim(outbox, "staging") == []
