@@ -49,10 +49,21 @@ def _hash(content: bytes) -> str:
 def json_problem(value: Json, *, bytes_max: int) -> str | None:
     """Why `value` cannot be stored as JSON of at most `bytes_max` bytes; None if it can."""
     try:
-        text = to_json(value)
+        storable_json(value, bytes_max=bytes_max)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def storable_json(value: Json, *, bytes_max: int) -> str:
+    """The canonical JSON text of `value`; ValueError says why it cannot be stored."""
+    try:
+        encoded = _encoder.encode(value)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        return f"cannot be written as JSON: {error}"
-    size = len(text.encode())
-    if size > bytes_max:
-        return f"is {size:,} bytes of JSON; at most {bytes_max:,} are allowed"
-    return "must not contain the character NUL" if _NUL.search(text) else None
+        raise ValueError(f"cannot be written as JSON: {error}") from None
+    if len(encoded) > bytes_max:
+        raise ValueError(f"is {len(encoded):,} bytes of JSON; at most {bytes_max:,} are allowed")
+    text = encoded.decode()
+    if "u0000" in text and _NUL.search(text):
+        raise ValueError("must not contain the character NUL")
+    return text

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headgate.base.encoding import Json, hash_text, json_problem, to_json
+from headgate.base.encoding import Json, hash_text, storable_json
 from headgate.base.errors import InvalidInput, Malformed
 from headgate.base.ids import Ids
 from headgate.flow.targets import Targets
@@ -29,13 +29,14 @@ def new_message(
 ) -> NewMessage:
     """A message about `topic` to the targets `to`; raises InvalidInput if it cannot be sent."""
     names = targets.of_message(topic, to)
-    problem = json_problem(payload, bytes_max=PAYLOAD_BYTES_MAX)
-    if problem is not None:
-        raise InvalidInput("payload", problem)
-    for field, text in (("key", key), ("run_id", run_id), ("user_id", user_id)):
-        if text is not None and not _is_plain(text):
+    try:
+        text = storable_json(payload, bytes_max=PAYLOAD_BYTES_MAX)
+    except ValueError as error:
+        raise InvalidInput("payload", str(error)) from None
+    for field, given in (("key", key), ("run_id", run_id), ("user_id", user_id)):
+        if given is not None and not _is_plain(given):
             raise InvalidInput(field, f"must be 1 to {KEY_LENGTH_MAX} printable ASCII characters")
-    message_id, text = ids.new("message"), to_json(payload)
+    message_id = ids.new("message")
     return NewMessage(
         id=message_id,
         topic=topic,
