@@ -345,7 +345,8 @@ class _Run:
             self._attempted.clear()
             attempts, self._attempts = self._attempts, []
             try:
-                await self._settle(attempts)
+                if attempts:
+                    await self._settle(attempts)
             except Exception as error:
                 # They were sent, but nobody knows: their leases expire, and they are sent again.
                 self._error, self._ended = error, True
