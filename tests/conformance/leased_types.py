@@ -8,24 +8,29 @@ from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy import Connection, Table, select
 
+from headgate.base.clock import ManualClock
 from headgate.model import change as job_changes
+from headgate.model import delivery as delivery_changes
 from headgate.model import item as item_changes
 from headgate.model.item import Document
 from headgate.model.job import Lane
 from headgate.model.lease import Change
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus, JobState
+from headgate.policy import deliveries as delivery_policy
 from headgate.policy import items as item_policy
+from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.items import NewItem
 from headgate.ports.store import ChunkWork
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.lease_port import SqlLeases
+from headgate.store.sql.outbox import SqlOutbox
+from headgate.store.sql.outbox_writer import delivery_id
 from headgate.store.sql.store import SqlStore
-from tests import deliveries
+from tests.conformance import outboxes
 from tests.conformance.changes import CASES
-from tests.deliveries import SqlDeliveries
 from tests.stores import START, SYNCS, contents, new_job, submit_all, tally
 
 MINUTE = timedelta(minutes=1)
@@ -143,29 +148,35 @@ class ItemRows(LeasedRows):
 
 
 class DeliveryRows(LeasedRows):
-    """Deliveries, which only the tests know."""
+    """Deliveries, each of a message of its own."""
 
     changes: ClassVar[Mapping[str, Make]] = {
-        "finish": lambda row: Settlement(deliveries.succeed(row)),
-        "fail": lambda row: Settlement(deliveries.fail(row)),
-        "release": lambda row: Settlement(deliveries.release(row)),
+        "finish": lambda row: Settlement(delivery_changes.succeed(row)),
+        "fail": lambda row: Settlement(delivery_changes.fail(row, error="x", after=MINUTE)),
+        "reject": lambda row: Settlement(delivery_changes.reject(row, error="x")),
+        "release": lambda row: Settlement(delivery_changes.release(row)),
     }
     rescues: ClassVar[Mapping[str, Make]] = {
-        "rescue": lambda row: Settlement(deliveries.rescue(row))
+        "rescue": lambda row: Settlement(
+            delivery_policy.rescue(row, DeliveryRetryPolicy(), draw=0.5)
+        ),
+        "rescue later": lambda row: Settlement(delivery_changes.rescue(row, after=MINUTE)),
     }
 
     def __init__(self, database: Database) -> None:
-        self._port = SqlDeliveries(database)
+        self._port = SqlOutbox(database, ManualClock(START))
         super().__init__(self._port)
 
     async def add(self, count: int) -> list[str]:
-        ids = [f"delivery_{number:06d}" for number in itertools.islice(_numbers, count)]
-        for row_id in ids:
-            await self._port.add(row_id)
-        return ids
+        new = [outboxes.new_message(targets=["local"]) for _ in range(count)]
+        await outboxes.add(self._port, new, at=START)
+        return [delivery_id(each.id, "local") for each in new]
 
     async def claim(self, limit: int, *, worker: str, lease: timedelta) -> Sequence[Any]:
-        return await self._port.claim(limit=limit, lease=lease, worker=worker)
+        claimed = await self._port.claim(
+            "local", [outboxes.TOPIC], limit=limit, lease=lease, worker=worker
+        )
+        return [each.delivery for each in claimed]
 
 
 TYPES = {"job": JobRows, "item": ItemRows, "delivery": DeliveryRows}

@@ -1,10 +1,11 @@
 """Leases: one suite for every leased type, on both databases.
 
-What only one type does is tested beside it: `test_store_*.py` for jobs, `test_items*.py` for items.
+What only one type does is tested beside it: `test_store_*.py` for jobs, `test_items*.py` for items,
+`test_outbox*.py` for deliveries.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,10 +15,9 @@ from sqlalchemy import update
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
-from headgate.flow.recover import BATCH_MAX, rescue_expired
+from headgate.flow.rescue import BATCH_MAX, rescue_expired
 from headgate.model.lease import Claim
 from headgate.store.sql.database import Database, Operation
-from tests import deliveries
 from tests.conformance.leased_types import (
     CHANGES,
     RESCUES,
@@ -37,12 +37,10 @@ def type_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def rows(type_name: str, database: Database) -> AsyncIterator[LeasedRows]:
+def rows(type_name: str, database: Database) -> LeasedRows:
     """The rows of that type; there are none yet."""
-    await database.write(deliveries.metadata.create_all)
     make: Callable[[Database], LeasedRows] = TYPES[type_name]
-    yield make(database)
-    await database.write(deliveries.metadata.drop_all)
+    return make(database)
 
 
 # ---- what the tests do -------------------------------------------------------------------------

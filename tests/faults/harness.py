@@ -64,7 +64,7 @@ class Site:
         for _ in range(100):
             worker.send_signal(signal.SIGSTOP)
             await asyncio.sleep(0.05)
-            if all(map(_can_write, self._files)):
+            if all(map(can_write, self._files)):
                 return
             worker.send_signal(signal.SIGCONT)
             await asyncio.sleep(0.01)
@@ -140,7 +140,8 @@ class Site:
         )
 
 
-def _can_write(file: str) -> bool:
+def can_write(file: str) -> bool:
+    """Whether nobody holds the write lock of a SQLite file."""
     database = sqlite3.connect(file, timeout=0)
     try:
         database.execute("BEGIN IMMEDIATE")

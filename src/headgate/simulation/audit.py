@@ -12,11 +12,11 @@ from sqlalchemy import Connection, text
 
 from headgate.model.lease import Change, LeasedRow
 from headgate.model.states import JOB, words
-from headgate.store.sql import items, settle
+from headgate.store.sql import items, outbox, settle
 from headgate.store.sql.leases import LeaseTable
 
 #: The engine's own leased types.
-TABLES: Sequence[LeaseTable[Any, Any, Any, Any]] = (settle.TABLE, items.TABLE)
+TABLES: Sequence[LeaseTable[Any, Any, Any, Any]] = (settle.TABLE, items.TABLE, outbox.TABLE)
 
 _ACTIVE = ", ".join(f"'{word}'" for word in words(JOB.active))
 

@@ -20,17 +20,21 @@ from headgate.base.ids import Ids, UlidIds
 from headgate.base.service import Service
 from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
+from headgate.flow.drain import Drainer
 from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
+from headgate.flow.targets import Targets
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.ports.auth import AuthContext, Vault
 from headgate.ports.connections import CredentialStore
 from headgate.ports.items import ItemStore
 from headgate.ports.limiter import Limiter
+from headgate.ports.outbox import OutboxStore
+from headgate.ports.sender import Sender
 from headgate.ports.store import Store
 from headgate.ports.transport import Transport
 from headgate.signals.local import LocalSignal
@@ -44,6 +48,7 @@ from headgate.store.sql import schema
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.limiter import SqlLimiter
+from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.store.sql.store import SqlStore
 
@@ -91,11 +96,13 @@ class Process:
     def __init__(self, deployment: "Deployment", host: Host) -> None:
         loop = deployment.loop
         self.host = host
-        self.database = InlineSqliteDatabase(deployment.file, StoreClock(loop, deployment.faults))
+        self.store_clock = StoreClock(loop, deployment.faults)
+        self.database = InlineSqliteDatabase(deployment.file, self.store_clock)
         self.clock = clock = VirtualClock(loop, START)
         registry = Registry(deployment.syncs)
         self._faults = (deployment.faults, clock, deployment.witness)
         self.sql_store = deployment.make_store(self.database, registry.names)
+        self.sql_outbox = SqlOutbox(self.database, self.store_clock)
         items = cast(ItemStore, self.faulty(SqlItems(self.database)))
         connections = cast(CredentialStore, self.faulty(SqlConnections(self.database)))
         self.lease = lease = timedelta(seconds=deployment.worker.lease_s)
@@ -123,11 +130,30 @@ class Process:
                 measurements=measurements,
             ),
             measurements=measurements,
+            targets=deployment.targets,
+            drainer=self._drainer(deployment, rng, measurements),
             transport=deployment.transport,
             credentials=deployment.credentials(connections, clock, rng, ids),
             leased=[work for each in joined for work in each.leased],
         )
         self._supervisor = Supervisor(self.runtime, deployment.worker, worker=str(host))
+
+    def _drainer(
+        self, deployment: "Deployment", rng: Random, measurements: Measurements
+    ) -> Drainer | None:
+        if deployment.sender is None:
+            return None
+        return Drainer(
+            store=cast(OutboxStore, self.faulty(self.sql_outbox)),
+            sender=deployment.sender,
+            targets=deployment.targets,
+            clock=self.clock,
+            rng=rng,
+            worker=str(self.host),
+            lease=self.lease,
+            retry=deployment.worker.outbox.retry,
+            measurements=measurements,
+        )
 
     def faulty(self, store: object) -> FaultyStore:
         """Wrap a store with the faults of the run."""
@@ -180,6 +206,9 @@ class Deployment:
         #: The transport to the providers, and the vault for credentials.
         self.transport: Transport | None = None
         self.vault: Vault | None = None
+        #: The topics and targets of messages, and the way to them.
+        self.targets = Targets()
+        self.sender: Sender | None = None
         self.processes: dict[str, Process] = {}
 
     def migrate(self) -> None:

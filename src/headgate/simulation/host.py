@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import warnings
 from collections.abc import Coroutine, Iterable
 from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -134,11 +135,14 @@ def release_frozen() -> None:
     This runs their `finally` blocks, so call it when the verdict on a run is known. The blocks run
     in their host's context, so a port can refuse them by `current_host().crashed`.
     """
-    for host in [host for host in _FROZEN if host._loop.is_closed()]:
-        for task in [held for held in host._held if isinstance(held, Task)]:
-            for _ in range(CLOSE_TRIES):  # a `finally` that awaits takes another try
-                with contextlib.suppress(BaseException):
-                    task._context.run(task.get_coro().close)
-                    break
-        host._held.clear()
-        _FROZEN.remove(host)
+    with warnings.catch_warnings():
+        # What they would do next, such as to sleep, has no loop any more and is never awaited.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for host in [host for host in _FROZEN if host._loop.is_closed()]:
+            for task in [held for held in host._held if isinstance(held, Task)]:
+                for _ in range(CLOSE_TRIES):  # a `finally` that awaits takes another try
+                    with contextlib.suppress(BaseException):
+                        task._context.run(task.get_coro().close)
+                        break
+            host._held.clear()
+            _FROZEN.remove(host)

@@ -4,12 +4,18 @@ import random
 from datetime import date, timedelta
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from headgate.base.errors import Malformed, NoData, RateLimited, Transient
 from headgate.model.job import Mode
-from headgate.model.record import Record
+from headgate.model.record import ChunkEvent, ChunkMessage, Record
 from headgate.ports.connector import Batch, Chunk, Context
 
 PAGES = 6
+#: The share of chunks that enqueue a message, the topic of that, and the event that says so.
+CHUNK_MESSAGES = 0.3
+CHUNK_TOPIC = "chunks"
+CHUNK_EVENT = "chunk_announced"
 #: A tolerance: times are stored in microseconds, the loop's seconds are finer.
 TICK_S = 0.001
 
@@ -64,10 +70,22 @@ class SimulatedProvider:
             records = records_of(ctx.connection_id, ctx.day)
             if not records and self._draw.random() < 0.5:
                 raise NoData
-            return Chunk(records=records)
+            return self._announced(ctx, Chunk(records=records))
         page = ctx.cursor if isinstance(ctx.cursor, int) else 0
         records = [Record(f"page {page}", {"page": page})]
-        return Chunk(records=records, cursor=page + 1 if page + 1 < PAGES else None)
+        cursor = page + 1 if page + 1 < PAGES else None
+        return self._announced(ctx, Chunk(records=records, cursor=cursor))
+
+    def _announced(self, ctx: Context, chunk: Chunk) -> Chunk:
+        """Return the chunk, now and then with a message and an event of the same mark.
+
+        The mark is new at every read, so both are of the read that was committed, or neither is.
+        """
+        if self._draw.random() >= CHUNK_MESSAGES:
+            return chunk
+        mark = f"{ctx.job_id}-{self._draw.random()}"
+        message = ChunkMessage(topic=CHUNK_TOPIC, payload={"mark": mark})
+        return replace(chunk, messages=[message], events=[ChunkEvent(CHUNK_EVENT, {"mark": mark})])
 
     def _judge_arrival(self, ctx: Context) -> None:
         now = ctx.clock.monotonic()

@@ -15,8 +15,9 @@ from pathlib import Path
 import msgspec
 
 from headgate.model.job import Lane
-from headgate.ports.signal import CONTROL, SWEEP, lane_topic
+from headgate.ports.signal import CONTROL, OUTBOX, SWEEP, lane_topic
 from headgate.simulation import audit
+from headgate.simulation.delivery_work import DeliveryWorkload
 from headgate.simulation.deployment import Deployment, Process
 from headgate.simulation.host import release_frozen
 from headgate.simulation.item_work import ItemWorkload
@@ -31,7 +32,8 @@ from headgate.store.sql.store import SqlStore
 WORKERS = 3
 #: How long the last act may take until everything has ended: LIVE.
 LAST_ACT_S = 3600.0
-#: Each seed has the two syncs and draws one of these besides, so not every seed has everything.
+#: What every seed has. It draws one of `SWARM` besides, so not every seed has everything.
+EVERY_SEED: Sequence[type[Workload]] = (SyncWorkload, DeliveryWorkload)
 SWARM: Sequence[Sequence[type[Workload]]] = (
     (),
     (ItemWorkload,),
@@ -97,7 +99,7 @@ class _Run:
         self._ablation = ablation
         self._stage = Stage(loop)
         drawn = loop.random("workloads").choice(SWARM)
-        makes: Sequence[type[Workload]] = tuple(dict.fromkeys((SyncWorkload, *drawn, *more)))
+        makes: Sequence[type[Workload]] = tuple(dict.fromkeys((*EVERY_SEED, *drawn, *more)))
         self._workloads = [make(self._stage) for make in makes]
         self._deployment = Deployment(
             loop,
@@ -189,7 +191,7 @@ class _Run:
                 self._deployment.launch(name)
             else:
                 # Hints may come twice, or without a reason.
-                topics = (CONTROL, SWEEP, *(lane_topic(lane) for lane in Lane))
+                topics = (CONTROL, SWEEP, OUTBOX, *(lane_topic(lane) for lane in Lane))
                 await self._deployment.signal.announce(draw.choice(topics))
 
     async def _stop(self, process: Process) -> None:

@@ -14,12 +14,14 @@ from sqlalchemy import Connection
 
 from headgate.base.errors import ActiveJobExists, Conflict, StoreError
 from headgate.flow import control
+from headgate.flow.outbox import OutboxSettings
 from headgate.flow.registry import Sync
 from headgate.flow.submit import JobRequest, submit
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.job import Job, Lane
 from headgate.model.states import JOB, JobState
+from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.simulation.deployment import Deployment, Process, ProcessExtras
 from headgate.simulation.loop import SimulationLoop
@@ -40,6 +42,13 @@ WORKER = WorkerSettings(
     },
     lease_s=15.0,
     grace_s=5.0,
+    # Short waits, so that much happens; and what was sent is purged within the run.
+    outbox=OutboxSettings(
+        interval_s=60.0,
+        batch_limit=4,
+        retry=DeliveryRetryPolicy(base_s=2, max_s=30),
+        keep_sent=timedelta(minutes=10),
+    ),
 )
 
 
@@ -65,7 +74,7 @@ class Stage:
 class Workload:
     """Work of one kind. This base does nothing: a workload overrides what it needs."""
 
-    #: Further leased types, besides jobs and items.
+    #: Further leased types, besides jobs, items and deliveries.
     tables: Sequence[LeaseTable[Any, Any, Any, Any]] = ()
 
     def __init__(self, stage: Stage) -> None:

@@ -1,0 +1,308 @@
+"""Plans: among many deliveries, what the outbox asks often is still answered from an index.
+
+The statements are those that the store sends, caught on their way and given to EXPLAIN.
+"""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Connection, Engine, event
+
+from headgate.model import delivery as change
+from headgate.model.lease import Claim
+from headgate.model.states import DeliveryState
+from headgate.ports.outbox import DeliveryFilter
+from headgate.store.sql.database import Database
+from headgate.store.sql.outbox import SqlOutbox
+from headgate.store.sql.postgres import PostgresDatabase
+from tests import servers
+from tests.conformance.crowds import (
+    crowded_database,
+    crowded_server,
+    crowded_sqlite,
+    fill_by,
+    half_hours,
+)
+from tests.conformance.outboxes import TOPICS, claim, new_message
+from tests.conformance.test_plans import Sent, generic_plan, plan
+from tests.stores import LEASE, START
+
+ROWS = 50_000
+#: A message a second.
+_MESSAGES = """
+    INSERT INTO headgate_messages (
+        id, topic, key, payload, payload_hash, run_id, user_id, created_at
+    )
+    SELECT 'filled_' || n, 'orders', 'key_' || n, '{{}}', 'hash', 'run_' || (n / 100),
+        'user_' || (n % 997), {later}
+    FROM {numbers}
+"""
+#: Of a thousand deliveries to either target twenty wait and ten have failed, five are being sent,
+#: five are dead; all others are sent.
+_DELIVERIES = """
+    INSERT INTO headgate_deliveries (
+        id, message_id, topic, target, run_id, user_id, state, attempts, crashes, next_attempt_at,
+        sent_at, token, lease_until, created_at, updated_at
+    )
+    SELECT 'filled_' || n || '.{{target}}', 'filled_' || n, 'orders', '{{target}}',
+        'run_' || (n / 100), 'user_' || (n % 997), state, 0, 0,
+        CASE WHEN state IN ('pending', 'failed') THEN {later} END,
+        CASE WHEN state = 'sent' THEN {later} END, 1,
+        CASE WHEN state = 'sending' THEN {later} END, {later}, {later}
+    FROM (
+        SELECT n, CASE WHEN n % 1000 < 20 THEN 'pending' WHEN n % 1000 < 30 THEN 'failed'
+            WHEN n % 1000 < 35 THEN 'sending' WHEN n % 1000 < 40 THEN 'dead' ELSE 'sent'
+            END AS state
+        FROM {numbers}
+    ) AS numbered
+"""
+
+
+def fill(tx: Connection) -> None:
+    """Many messages, each to two targets."""
+    to = [_DELIVERIES.replace("{{target}}", target) for target in ("local", "production")]
+    fill_by(tx, _MESSAGES, *to, rows=ROWS)
+
+
+due_clock = half_hours()
+
+
+@pytest.fixture(scope="module")
+def crowded_url(postgres_server: servers.PostgresServer) -> str:
+    return crowded_server(
+        postgres_server,
+        "headgate_outbox_plans",
+        fill,
+        "headgate_messages",
+        "headgate_deliveries",
+    )
+
+
+@pytest.fixture(scope="module")
+def crowded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return crowded_sqlite(tmp_path_factory.mktemp("plans"), fill)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def crowded(request: pytest.FixtureRequest) -> Database:
+    return crowded_database(request, due_clock())
+
+
+@pytest.fixture
+async def outbox(crowded: Database) -> AsyncIterator[SqlOutbox]:
+    """An outbox on the crowded database."""
+    await crowded.open()
+    yield SqlOutbox(crowded, due_clock())
+    await crowded.close()
+
+
+@contextmanager
+def caught() -> Iterator[list[Sent]]:
+    """Every statement on messages or deliveries that is sent while inside."""
+    sent: list[Sent] = []
+
+    def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
+        if re.search(r"\bheadgate_(messages|deliveries)\b", statement):
+            sent.append(Sent(statement, parameters[0] if many else parameters))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+# ---- what the outbox asks ----------------------------------------------------------------------
+
+
+async def claim_some(outbox: SqlOutbox) -> None:
+    taken = await claim(outbox, limit=10)
+    assert len(taken) == 10
+    changes = [change.release(each.delivery) for each in taken]
+    await outbox.settle_many([(each, None) for each in changes])
+
+
+async def claim_run(outbox: SqlOutbox) -> None:
+    await claim(outbox, limit=10, run_id="run_10")
+
+
+async def claim_message(outbox: SqlOutbox) -> None:
+    await claim(outbox, limit=10, message_id="filled_2005")
+
+
+async def next_due(outbox: SqlOutbox) -> None:
+    assert await outbox.next_due_s("local", TOPICS) is not None
+
+
+async def extend(outbox: SqlOutbox) -> None:
+    await outbox.extend([Claim("filled_1031.local", 1)], lease=LEASE)
+
+
+async def expired(outbox: SqlOutbox) -> None:
+    await outbox.list_expired(limit=100)
+
+
+async def next_expiry(outbox: SqlOutbox) -> None:
+    await outbox.next_sweep_s()
+
+
+async def purge(outbox: SqlOutbox) -> None:
+    assert await outbox.purge_sent(older_than=timedelta(minutes=29), limit=5) > 0
+
+
+async def get_message(outbox: SqlOutbox) -> None:
+    await outbox.get_message("filled_20005", user_id="user_65")
+
+
+def listing(**fields: Any) -> Callable[[SqlOutbox], Awaitable[None]]:
+    async def run(outbox: SqlOutbox) -> None:
+        assert await outbox.list_deliveries(DeliveryFilter(**fields), limit=20)
+
+    return run
+
+
+async def replay(outbox: SqlOutbox) -> None:
+    since = START + timedelta(seconds=ROWS - 1000)
+    assert await outbox.replay(TOPICS, "staging", since, limit=20) == 20
+
+
+async def enqueue_again(outbox: SqlOutbox) -> None:
+    new = new_message()
+    await outbox.add_messages([new])
+    await outbox.add_messages([new])
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Something the outbox does often, and the indexes that its statements must stand on."""
+
+    run: Callable[[SqlOutbox], Awaitable[None]]
+    #: How a statement begins, and what its plan must name; both are patterns.
+    stands_on: dict[str, str]
+
+
+def _of(table: str, constraint: str, number: int) -> str:
+    """The index of a constraint, which has another name on either database."""
+    return f"({constraint}|sqlite_autoindex_headgate_{table}_{number})"
+
+
+_BY_ID = _of("deliveries", "pk_headgate_deliveries", 1)
+_BY_MESSAGE = _of("deliveries", "uq_headgate_deliveries_message_id_target", 2)
+_MESSAGE = _of("messages", "pk_headgate_messages", 1)
+_BY_KEY = _of("messages", "uq_headgate_messages_topic_key", 2)
+_GIVEN = r"(WITH given\([^)]*\) AS \(VALUES .*\) )?"
+_UNSENT = r"ix_headgate_deliveries_unsent\b"
+_CREATED = r"ix_headgate_messages_created\b"
+ASKS = {
+    "claim": Ask(
+        claim_some,
+        {
+            "WITH picked AS": _UNSENT,
+            "SELECT headgate_messages.id": _MESSAGE,
+            "SELECT headgate_deliveries.id, headgate_deliveries.state": _BY_ID,
+            f"{_GIVEN}UPDATE headgate_deliveries SET": _BY_ID,
+        },
+    ),
+    "claim of a run": Ask(
+        claim_run, {"WITH picked AS": r"(ix_headgate_deliveries_(unsent|run))\b"}
+    ),
+    "claim of a message": Ask(claim_message, {"WITH picked AS": f"({_BY_MESSAGE}|{_UNSENT})"}),
+    "next due": Ask(next_due, {"SELECT": _UNSENT}),
+    "extend": Ask(extend, {"WITH mine AS": _BY_ID}),
+    "expired": Ask(expired, {"SELECT": "ix_headgate_deliveries_sending"}),
+    "next expiry": Ask(next_expiry, {"SELECT": "ix_headgate_deliveries_sending"}),
+    "purge": Ask(
+        purge,
+        {
+            "SELECT headgate_deliveries.message_id": r"ix_headgate_deliveries_sent\b",
+            "SELECT headgate_messages.id": _MESSAGE,
+            "SELECT headgate_deliveries_1.message_id": _BY_MESSAGE,
+            "DELETE FROM headgate_deliveries": _BY_MESSAGE,
+            "DELETE FROM headgate_messages": _MESSAGE,
+        },
+    ),
+    "get a message": Ask(get_message, {"SELECT": _MESSAGE}),
+    "list by state": Ask(
+        listing(target="local", states=(DeliveryState.DEAD,)),
+        {"SELECT": "ix_headgate_deliveries_state"},
+    ),
+    "list by run": Ask(listing(run_id="run_10"), {"SELECT": "ix_headgate_deliveries_run"}),
+    "list by user": Ask(listing(user_id="user_3"), {"SELECT": "ix_headgate_deliveries_user"}),
+    "list by message": Ask(listing(message_id="filled_7"), {"SELECT": _BY_MESSAGE}),
+    "replay": Ask(replay, {"SELECT": _CREATED}),
+    "enqueue again": Ask(enqueue_again, {"SELECT": _BY_KEY}),
+}
+
+#: A walk over all rows. On SQLite it begins with SCAN, where a small partial index is as good as
+#: none.
+_FULL_SCAN = re.compile(
+    r"Seq Scan on headgate_(messages|deliveries)"
+    r"|SCAN (headgate_deliveries|headgate_messages|headgate_deliveries_1)"
+    r"(?! USING (COVERING )?INDEX ix_headgate_deliveries_(sending|unsent))"
+)
+
+
+def assert_stands(ask: Ask, plans: list[tuple[Sent, str]]) -> None:
+    """No statement walks over all rows, and each that is named stands on its index."""
+    for _, steps in plans:
+        assert not _FULL_SCAN.search(steps), steps
+    for begins, index in ask.stands_on.items():
+        found = [
+            steps for sent, steps in plans if re.match(begins, " ".join(sent.statement.split()))
+        ]
+        assert found, f"no statement begins with {begins}: {[sent for sent, _ in plans]}"
+        for steps in found:
+            assert re.search(index, steps), steps
+
+
+@pytest.mark.parametrize("name", ASKS)
+async def test_what_is_asked_often_stands_on_an_index(outbox: SqlOutbox, name: str) -> None:
+    # Given the statements that the store sends
+    ask = ASKS[name]
+    with caught() as sent:
+        await ask.run(outbox)
+    assert sent
+
+    # When the database plans them
+    plans = [(each, await plan(outbox.database, each)) for each in sent]
+
+    # Then it walks along the indexes that were made for them
+    assert_stands(ask, plans)
+
+
+# Without `replay`, which an operator asks now and then: how much it has to look at is known by its
+# values alone.
+@pytest.mark.parametrize("name", sorted(ASKS.keys() - {"replay"}))
+async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name: str) -> None:
+    # Given the statements that the store sends
+    ask = ASKS[name]
+    clock = due_clock()
+    database = PostgresDatabase(crowded_url, clock, server_time=False)
+    await database.open()
+    try:
+        with caught() as sent:
+            await ask.run(SqlOutbox(database, clock))
+    finally:
+        await database.close()
+
+    # When Postgres plans them without their values
+    plans = [(each, await generic_plan(crowded_url, each)) for each in sent]
+
+    # Then the conditions of the partial indexes are still met: they stand in the statement itself
+    assert_stands(ask, plans)
+
+
+async def test_a_claim_is_served_in_the_order_of_its_index_and_sorts_nothing(
+    outbox: SqlOutbox,
+) -> None:
+    with caught() as sent:
+        await claim(outbox, limit=10)
+
+    steps = await plan(outbox.database, sent[0])
+
+    assert not re.search(r"Sort|TEMP B-TREE FOR ORDER BY", steps), steps

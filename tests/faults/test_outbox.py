@@ -1,0 +1,184 @@
+"""The outbox and real processes: one killed or frozen while it sends, two at once."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from headgate import App
+from headgate.base.encoding import hash_text, to_json
+from headgate.model.delivery import Delivery
+from headgate.model.states import DeliveryState
+from headgate.ports.outbox import DeliveryFilter, NewMessage
+from tests.faults.drain_worker import TOPIC, open_app
+from tests.faults.harness import can_write
+from tests.faults.receiver import Receiver, receiving
+from tests.processes import Process
+
+#: Long enough that a busy machine takes no living worker for a dead one.
+LEASE_S = 3.0
+WAIT_S_MAX = 60.0
+ORDERS = 40
+
+
+class Scene:
+    """A database with orders to send, a receiver, and processes between them."""
+
+    def __init__(self, app: App, receiver: Receiver, address: str) -> None:
+        self.app = app
+        self.receiver = receiver
+        self._address = address
+        self.processes: list[Process] = []
+
+    async def start(self, *, crash_at: str = "") -> Process:
+        """Start a process that drains, and wait until it does."""
+        environment = {
+            **os.environ,
+            "DATABASE": self._address,
+            "URL": self.receiver.url,
+            "KEY": self.receiver.key,
+            "LEASE_S": str(LEASE_S),
+            "CRASH_AT": crash_at,
+        }
+
+        def start() -> Process:
+            process = Process("tests.faults.drain_worker", environment=environment)
+            self.processes.append(process)
+            process.wait_for_line("ready")
+            return process
+
+        return await asyncio.to_thread(start)
+
+    async def deliveries(self) -> Sequence[Delivery]:
+        """All of them."""
+        return await self.app.outbox.list(DeliveryFilter(), limit=20_000)
+
+    async def all_sent(self) -> None:
+        """Wait until everything is sent, and check that each was accepted once."""
+        async with asyncio.timeout(WAIT_S_MAX):
+            while True:
+                found = await self.deliveries()
+                if all(each.state is DeliveryState.SENT for each in found):
+                    break
+                await asyncio.sleep(0.05)
+        assert set(self.receiver.accepted) == {each.message_id for each in found}
+        assert self.receiver.changed == []
+
+    async def freeze(self, process: Process) -> None:
+        """Stop a process while it does not hold the write lock of a SQLite file."""
+        for _ in range(100):
+            process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(0.02)
+            file = self._address.removeprefix("sqlite:///")
+            if file == self._address or can_write(file):
+                return
+            process.send_signal(signal.SIGCONT)
+        raise AssertionError("the process holds the lock whenever it is looked at")
+
+
+def new_orders(first: int, count: int, *, bad: bool = False) -> list[NewMessage]:
+    """Messages about orders, each with its own id as key."""
+    found = []
+    for number in range(first, first + count):
+        payload = to_json({"order": number, **({"bad": True} if bad else {})})
+        found.append(
+            NewMessage(
+                id=f"message_{number:06d}",
+                topic=TOPIC,
+                key=f"message_{number:06d}",
+                payload=payload,
+                payload_hash=hash_text(payload),
+                targets=["local"],
+            )
+        )
+    return found
+
+
+@asynccontextmanager
+async def scene(address: str, orders: int = ORDERS) -> AsyncIterator[Scene]:
+    """A scene whose processes are gone afterwards."""
+    async with (
+        receiving() as receiver,
+        open_app(address, receiver.url, key=receiver.key, lease_s=LEASE_S) as app,
+    ):
+        await app._outbox_store.add_messages(new_orders(1, orders))
+        place = Scene(app, receiver, address)
+        try:
+            yield place
+        finally:
+            receiver.answers.set()
+            for process in place.processes:
+                await asyncio.to_thread(process.end)
+
+
+@pytest.mark.parametrize("crash_at", ["before", "during", "after"])
+async def test_what_a_killed_drain_was_sending_arrives_once(address: str, crash_at: str) -> None:
+    async with scene(address) as place:
+        receiver = place.receiver
+        # Given a process that is killed before, during or after its first requests
+        if crash_at == "during":
+            receiver.answers.clear()
+            process = await place.start()
+            await receiver.until(lambda: receiver.requests == 4)
+            process.send_signal(signal.SIGKILL)
+        else:
+            process = await place.start(crash_at=crash_at)
+        assert await asyncio.to_thread(process.wait) == -signal.SIGKILL
+        before = receiver.arrivals.copy()
+        assert bool(before) is (crash_at != "before")
+        states = {each.state for each in await place.deliveries()}
+        assert states == {DeliveryState.PENDING, DeliveryState.SENDING}
+        receiver.answers.set()
+
+        # When another drains, then everything is there once, and only what was cut off came twice
+        await place.start()
+        await place.all_sent()
+        assert set(receiver.arrivals.values()) <= {1, 2}
+        again = {key for key, times in receiver.arrivals.items() if times == 2}
+        assert again == set(before)
+        lost = [each for each in await place.deliveries() if each.crashes]
+        assert len(lost) == 20
+        assert {each.attempts for each in await place.deliveries()} == {1}
+
+
+async def test_two_drains_at_once_send_nothing_twice(address: str) -> None:
+    async with scene(address, orders=400) as place:
+        await asyncio.gather(place.start(), place.start())
+
+        await place.all_sent()
+
+        assert place.receiver.met == []
+        assert set(place.receiver.arrivals.values()) == {1}
+        assert {each.token for each in await place.deliveries()} == {1}
+
+
+async def test_a_drain_that_was_frozen_for_longer_than_its_lease_changes_nothing(
+    address: str,
+) -> None:
+    async with scene(address) as place:
+        # Given a process that is frozen while it waits for answers
+        receiver = place.receiver
+        receiver.answers.clear()
+        frozen = await place.start()
+        await receiver.until(lambda: receiver.requests == 4)
+        await place.freeze(frozen)
+        receiver.answers.set()
+
+        # When another has sent everything
+        other = await place.start()
+        await place.all_sent()
+        await asyncio.to_thread(other.end)
+        place.processes.remove(other)
+        before = await place.deliveries()
+        arrivals = receiver.arrivals.copy()
+
+        # Then the first changes nothing when it goes on, sends none of the rest, and works on
+        frozen.send_signal(signal.SIGCONT)
+        await place.app._outbox_store.add_messages(new_orders(ORDERS + 1, 1))
+        await place.all_sent()
+        assert (await place.deliveries())[:-1] == before
+        assert receiver.arrivals - arrivals == {f"message_{ORDERS + 1:06d}": 1}
+        assert frozen.poll() is None

@@ -1,0 +1,167 @@
+"""The outbox with many messages, to a target that is down, fails, rejects some, or has a wrong key.
+
+The target is the emulated backend, or a small receiver, on a loopback port.
+"""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from headgate import App
+from headgate.base.clock import SystemClock
+from headgate.base.secret import Secret
+from headgate.flow.drain import DrainScope
+from headgate.flow.outbox import OutboxSettings
+from headgate.loops.supervisor import WorkerSettings
+from headgate.model.states import DeliveryState
+from headgate.model.target import Target, Topic
+from headgate.ports.outbox import DeliveryFilter
+from headgate.sandbox.price_history.sandbox import BATCH, PriceHistory
+from headgate.sandbox.serving import serving
+from tests.faults.drain_worker import RETRY, open_app
+from tests.faults.receiver import receiving
+from tests.faults.test_outbox import new_orders
+from tests.servers import unused_port
+
+MANY = 10_000
+WAITING = 1_000
+LEASE_S = 30.0
+#: Far above what is needed: reached only when a test fails.
+ROUNDS_MAX = 1000
+
+
+async def states(app: App) -> Counter[DeliveryState]:
+    """How many deliveries are in each state, without those that none is in."""
+    counts = (await app.outbox.count()).get("local", {})
+    return Counter({state: number for state, number in counts.items() if number})
+
+
+async def drain_all(app: App) -> Counter[str]:
+    """Drain until nothing waits; what all the drains did."""
+    target, done = app.outbox.targets.get("local"), Counter[str]()
+    store, topics = app._outbox_store, list(app.outbox.targets.topics)
+    for _ in range(ROUNDS_MAX):
+        result = await app.outbox.drain(target, DrainScope(batch=500))
+        done += Counter(sent=result.sent, failed=result.failed, dead=result.dead)
+        due_s = await store.next_due_s("local", topics)
+        if due_s is None:
+            return done
+        await asyncio.sleep(due_s)
+    raise AssertionError(f"something still waits: {await states(app)}")
+
+
+@pytest.mark.slow
+async def test_ten_thousand_to_a_target_that_fails_one_in_five_all_arrive_once(
+    address: str,
+) -> None:
+    async with (
+        receiving() as receiver,
+        open_app(address, receiver.url, key=receiver.key, lease_s=LEASE_S, concurrency=16) as app,
+    ):
+        receiver.fails_every = 5
+        await app._outbox_store.add_messages(new_orders(1, MANY))
+
+        done = await drain_all(app)
+
+        assert await states(app) == {DeliveryState.SENT: MANY}
+        assert (done["sent"], done["dead"]) == (MANY, 0)
+        assert done["failed"] == receiver.requests // 5
+        assert len(receiver.accepted) == MANY
+        # Half of the failures came after the message was accepted: it was sent again, and known.
+        assert sum(receiver.arrivals.values()) == receiver.requests == MANY + done["failed"]
+        assert receiver.changed == receiver.met == []
+
+
+async def test_what_can_never_be_accepted_does_not_block_what_is_behind_it(address: str) -> None:
+    async with (
+        receiving() as receiver,
+        open_app(address, receiver.url, key=receiver.key, lease_s=LEASE_S) as app,
+    ):
+        # Given more undeliverable messages at the head of the queue than one batch has
+        await app._outbox_store.add_messages(new_orders(1, 60, bad=True))
+        await app._outbox_store.add_messages(new_orders(61, 100))
+
+        # When one limited batch after another is drained
+        target, scope = app.outbox.targets.get("local"), DrainScope(limit=50, batch=50)
+        results = [await app.outbox.drain(target, scope) for _ in range(4)]
+
+        # Then they are dead, with the reason, and all others are sent
+        assert [each.processed for each in results] == [50, 50, 50, 10]
+        assert await states(app) == {DeliveryState.DEAD: 60, DeliveryState.SENT: 100}
+        which = DeliveryFilter(states=(DeliveryState.DEAD,))
+        for each in await app.outbox.list(which, limit=100):
+            assert each.attempts == 1
+            assert each.error == "it answered 422: the message is not valid: it is not valid"
+        assert len(receiver.accepted) == 100
+
+
+async def test_a_wrong_key_stops_the_target_and_costs_no_message_an_attempt(address: str) -> None:
+    async with receiving() as receiver:
+        # Given many messages, and a wrong key
+        wrong = open_app(address, receiver.url, key="wrong", lease_s=LEASE_S)
+        async with wrong as app:
+            await app._outbox_store.add_messages(new_orders(1, WAITING))
+            target = app.outbox.targets.get("local")
+
+            # When they are drained, then the target stops, and all of them stay as they were
+            result = await app.outbox.drain(target)
+            assert result.stopped == "it answered 401: the API key is missing or wrong"
+            assert result.processed == 0
+            assert list(await app.outbox.stopped_targets()) == ["local"]
+            # And further drains leave it alone
+            assert (await app.outbox.drain(target)).stopped == result.stopped
+            found = await app.outbox.list(limit=2 * WAITING)
+            assert {(each.state, each.attempts) for each in found} == {(DeliveryState.PENDING, 0)}
+            assert len(found) == WAITING
+
+        # When a process with the right key begins, as the worker of a target does
+        right = open_app(address, receiver.url, key=receiver.key, lease_s=LEASE_S)
+        async with right as app:
+            target = app.outbox.targets.get("local")
+            result = await app.outbox.drain(target, DrainScope(probe=True))
+
+            # Then the target goes on by itself, and all are sent
+            assert (result.sent, result.stopped) == (WAITING, None)
+            assert await app.outbox.stopped_targets() == {}
+            assert await states(app) == {DeliveryState.SENT: WAITING}
+        assert set(receiver.arrivals.values()) == {1}
+
+
+async def test_a_backend_that_is_stopped_gets_everything_once_when_it_starts(address: str) -> None:
+    # Given a backend that does not run, and snapshots to deliver
+    backend, port = PriceHistory(SystemClock(), limit=100_000), unused_port()
+    target = Target(
+        name="local", url=f"http://127.0.0.1:{port}/local", key=Secret(backend.api_key("local"))
+    )
+    async with App(
+        address,
+        topics=[Topic(name="price-history", path=BATCH, targets=("local",))],
+        targets=[target],
+        worker=WorkerSettings(outbox=OutboxSettings(retry=RETRY)),
+    ) as app:
+        for number in range(30):
+            snapshot = {
+                "productId": f"p-{number}",
+                "sourceId": "shop",
+                "price": 9.99,
+                "scrapedAt": "2026-01-01T00:00:00Z",
+            }
+            await app.outbox.submit("price-history", {"runId": "run-1", "normalized": [snapshot]})
+
+        # When it is drained, again and again, then everything waits, however often it was tried
+        for _ in range(5):
+            result = await app.outbox.drain(target)
+            assert (result.sent, result.dead) == (0, 0)
+            assert result.rest_s is not None
+        waiting = await states(app)
+        assert waiting.total() == 30
+        assert waiting.keys() <= {DeliveryState.PENDING, DeliveryState.FAILED}
+
+        # And when the backend starts, then everything arrives
+        with serving(backend, port):
+            await drain_all(app)
+        assert await states(app) == {DeliveryState.SENT: 30}
+        accepted = backend.environment("local")
+        assert len(accepted.snapshots) == 30
+        assert set(accepted.arrivals.values()) == {1}
