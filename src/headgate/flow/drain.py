@@ -191,34 +191,39 @@ class _Run:
         ]
         try:
             await asyncio.gather(*senders)
-        finally:
-            try:
-                await self._finish(senders, settling, beating)
-            finally:
-                self._let_go()
-                beating.cancel()
+        except GeneratorExit:
+            # The event loop is gone, and with it all that could be finished: leases expire.
+            raise
+        except BaseException:
+            await self._wind_up(senders, settling, beating)
+            raise
+        await self._wind_up(senders, settling, beating)
         if self._began:
             self._log_end()
         error = self._error or self._settler.error
         if error is not None:
             raise error
 
-    async def _finish(
+    async def _wind_up(
         self,
         senders: Sequence[asyncio.Task[None]],
         settling: asyncio.Task[None],
         beating: asyncio.Task[None],
     ) -> None:
         """Settle what was sent, and give back the rest; this drain may have been cancelled."""
-        for task in senders:
-            task.cancel()
-        claiming = [] if self._claiming is None else [self._claiming]
-        await asyncio.gather(*senders, *claiming, return_exceptions=True)
-        self._settler.end()
-        await settling
-        beating.cancel()
-        await asyncio.gather(beating, return_exceptions=True)
-        await self._release()
+        try:
+            for task in senders:
+                task.cancel()
+            claiming = [] if self._claiming is None else [self._claiming]
+            await asyncio.gather(*senders, *claiming, return_exceptions=True)
+            self._settler.end()
+            await settling
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+            await self._release()
+        finally:
+            self._let_go()
+            beating.cancel()
 
     def _let_go(self) -> None:
         """Leave to their leases the claims that a second cancellation kept from being released."""
