@@ -14,7 +14,7 @@ import pytest
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.errors import InvalidInput, StoreUnavailable
-from headgate.flow.drain import FAILURES_MAX, DrainScope
+from headgate.flow.drain import FAILURES_MAX, DrainResult, DrainScope, _Run
 from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Message, Rejection, SendFailure, TargetRefusal
@@ -904,5 +904,24 @@ def test_a_progress_that_raises_ends_the_drain_and_loses_nothing(tmp_path: Path)
         # What was sent is settled, and the rest given back at once
         states = sorted((await office.states()).values())
         assert states in (["pending", "pending", "sent"], ["pending", "sent", "sent"])
+
+    in_post_office(tmp_path, main)
+
+
+def test_a_drain_whose_event_loop_is_gone_awaits_nothing_more(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a")
+        result = DrainResult(target="local")
+        work = _Run(office.drainer, target(), DrainScope(), result, lambda _: None, None).work()
+        waits_for: Any = work.send(None)
+
+        # As happens to what a process that has crashed leaves behind
+        work.close()
+
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.gather(waits_for, return_exceptions=True)
+        assert office.sender.begun == []
+        assert set((await office.states()).values()) == {"pending"}
 
     in_post_office(tmp_path, main)
