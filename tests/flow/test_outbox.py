@@ -18,6 +18,7 @@ from headgate.base.errors import (
     Transient,
 )
 from headgate.flow import outbox as flow_outbox
+from headgate.flow.drain import DrainScope
 from headgate.flow.outbox import BATCH_MAX, Outbox, OutboxSettings
 from headgate.loops.drainer import TargetWorker, target_workers
 from headgate.loops.sweeper import PRUNE_EVERY_S
@@ -30,7 +31,7 @@ from headgate.ports.outbox import DeliveryFilter
 from headgate.ports.signal import OUTBOX
 from headgate.store.sql.tables import messages
 from tests.flow.test_drain import DOWN, NEVER, WRONG_KEY, names
-from tests.outboxes import TOPIC, PostOffice, ScriptedSender, in_post_office, target
+from tests.outboxes import LOCAL, TOPIC, PostOffice, ScriptedSender, in_post_office, target
 from tests.unit.connectors.fakes import ScriptedTransport
 from tests.worlds import ScriptedSource, World, in_world
 
@@ -815,3 +816,17 @@ def test_a_bad_message_fails_its_chunk_and_is_named(tmp_path: Path, bad: Any, to
         assert len(written) == 1
 
     in_world(tmp_path, main)
+
+
+def test_what_a_drain_would_send_now_can_be_counted(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", run_id="one")
+        await office.enqueue("c", run_id="two")
+        office.sender.answers = {"a": DOWN}
+        await office.outbox.drain(LOCAL, DrainScope(limit=1))
+
+        # a has failed and waits for its next attempt
+        assert await office.outbox.count_due(LOCAL) == 2
+        assert await office.outbox.count_due(LOCAL, run_id="one") == 1
+
+    in_post_office(tmp_path, main)
