@@ -84,6 +84,8 @@ class Facts:
         self._graph = graph
         self._pages: dict[str, Entity] | None = None
         self._by_id: dict[int, Entity] = {}
+        #: The blocks that were loaded, by their uids.
+        self._blocks: dict[str, Entity] = {}
         self._indexes: dict[str, dict[Json, list[Entity]]] = {}
 
     def refresh(self) -> None:
@@ -95,9 +97,10 @@ class Facts:
         for uid in dirty:
             known = self._pages.pop(uid, None)
             for each in known.everything() if known else ():
-                # A block that was moved may have been loaded on its new page already.
-                if self._by_id.get(each.id) is each:
-                    del self._by_id[each.id]
+                # A moved block has one entry, of whichever of its pages was loaded last. Both
+                # pages changed, so that it may be gone already.
+                self._by_id.pop(each.id, None)
+                self._blocks.pop(each.uid, None)
         for uid in dirty:
             page = self._graph.page(uid)
             if page is not None:
@@ -113,16 +116,18 @@ class Facts:
 
     def find(self, uid: str) -> Entity | None:
         """The page or block of that uid."""
+        known = self.pages().get(uid) or self._blocks.get(uid)
+        if known is not None:
+            return known
         page = self._graph.page_with(uid)
-        if page is None:
-            return None
-        entity = self.pages()[page.uid]
-        return next((each for each in self._load(entity).everything() if each.uid == uid), None)
+        if page is not None:
+            self._load(self.pages()[page.uid])
+        return self._blocks.get(uid)
 
     def titled(self, title: str) -> Entity | None:
         """The page of that title."""
-        page = self._graph.page_titled(title)
-        return None if page is None else self.pages()[page.uid]
+        uid = self._graph.uid_titled(title)
+        return None if uid is None else self.pages()[uid]
 
     def entity(self, number: object) -> Entity | None:
         """The entity of that number in the database."""
@@ -205,7 +210,7 @@ class Facts:
         for order, child in enumerate(node.children):
             entity = Entity(child.number, _block_attributes(child, order), parent)
             parent.children.append(entity)
-            self._by_id[entity.id] = entity
+            self._by_id[entity.id] = self._blocks[entity.uid] = entity
             self._add_children(entity, child)
 
 

@@ -138,13 +138,18 @@ class Graph:
 
     def page_titled(self, title: str) -> Page | None:
         """The page of that title."""
+        uid = self.uid_titled(title)
+        return None if uid is None else self.page(uid)
+
+    def uid_titled(self, title: str) -> str | None:
+        """The uid of the page of that title, without drawing the page."""
         if title in self._titles:
-            return self._changed[self._titles[title]]
+            return self._titles[title]
         if self._drawn_titles is None:
             heads = (self._head(index) for index in range(self._drawn))
             self._drawn_titles = {head.title: head.uid for head in heads}
         uid = self._drawn_titles.get(title)
-        return None if uid is None or uid in self._changed else self.page(uid)
+        return None if uid in self._changed else uid
 
     # Edits.
 
