@@ -37,8 +37,10 @@ SLOW_S = 60.0
 #: An error is short; a longer answer is what was asked for.
 _FAULT_BYTES_MAX = 10_000
 
+# Not "Invalid token: x", which is how Clojure calls a wrong character in a query.
 _TOKEN = re.compile(
-    r"roam-graph-token|\btoken\b.*\b(verif|valid|format)|authenticat", re.IGNORECASE
+    r"roam-graph-token|\btoken\b.*\b(verif|valid|format)|invalid (\w+ )?token\b(?!:)|authenticat",
+    re.IGNORECASE,
 )
 _SECRET = re.compile(r"roam-graph-token-[\w-]+", re.IGNORECASE)
 _NO_GRAPH = re.compile(
