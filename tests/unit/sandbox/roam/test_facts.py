@@ -26,7 +26,8 @@ def _everything(graph: Graph, uid: str) -> list[Any]:
     return [] if page is None else list(page.everything())
 
 
-UIDS = st.sampled_from([*NAMES, *drawn_uids()])
+KNOWN = [*NAMES, *drawn_uids()]
+UIDS = st.sampled_from(KNOWN)
 ORDERS = st.sampled_from(["first", "last", 1])
 STRINGS = st.sampled_from(["plain", "see [[one]]", "see ((two))", "#three"])
 ACTIONS = st.one_of(
@@ -61,14 +62,18 @@ ACTIONS = st.one_of(
 )  # fmt: skip
 
 
-def shown(facts: Facts) -> dict[str, Any]:
+def shown(facts: Facts, graph: Graph) -> dict[str, Any]:
     """Everything that can be asked of a graph."""
     found: dict[str, Any] = {}
     for each in facts.all():
         assert facts.find(each.uid) is each
         assert facts.entity(each.id) is each
+        page, node = graph.page_with(each.uid), graph.node(each.uid)
+        assert (page and page.uid, node and node.number) == (each.page.uid, each.id - 1)
         references = {name: facts.values(each, name) for name in (CHILDREN, PARENTS, PAGE, REFS)}
         found[each.uid] = {**each.attributes, **references}
+    for uid in set(KNOWN) - found.keys():
+        assert (facts.find(uid), graph.node(uid)) == (None, None)
     for head in list(found.values()):
         if "node/title" in head:
             titled = facts.titled(head["node/title"])
@@ -92,12 +97,12 @@ def test_a_graph_shows_every_edit_and_nothing_else(steps: list[tuple[Any, bool]]
             pass
         if look:
             facts.refresh()
-            shown(facts)
+            shown(facts, graph)
 
     facts.refresh()
     fresh = Facts(graph)
 
-    assert shown(facts) == shown(fresh)
+    assert shown(facts, graph) == shown(fresh, graph)
     assert {head.uid for head in graph.heads()} == set(fresh.pages())
     uids = [each.uid for each in fresh.all()]
     assert len(uids) == len(set(uids))
