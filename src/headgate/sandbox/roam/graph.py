@@ -116,11 +116,12 @@ class Graph:
 
     def page_with(self, uid: str) -> Page | None:
         """The page of that uid, or the page that has a block of that uid."""
+        # The homes first: a block may have got the uid of a page that was deleted.
+        if uid in self._homes:
+            return self._changed[self._homes[uid]]
         page = self.page(uid)
         if page is not None or uid in self._changed:
             return page
-        if uid in self._homes:
-            return self._changed[self._homes[uid]]
         number = uids.number_of(uid)
         if number is None or number // BLOCK >= self._drawn:
             return None

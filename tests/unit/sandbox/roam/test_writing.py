@@ -325,3 +325,17 @@ async def test_a_write_whose_answer_is_lost_has_happened() -> None:
     again = await ask(client, "write", action="create-page", page={"title": "Fresh"})
 
     assert (lost.status, again.status) == (503, 400)
+
+
+async def test_a_block_may_get_the_uid_of_a_page_that_was_deleted() -> None:
+    _, client, _ = make()
+    await write(client, "create-page", page={"title": "Gone", "uid": "reused-id"})
+    await write(client, "delete-page", page={"uid": "reused-id"})
+
+    await write(
+        client, "create-block", location={"parent-uid": DAILY, "order": "last"},
+        block={"string": "Here now", "uid": "reused-id"},
+    )  # fmt: skip
+    await write(client, "update-block", block={"uid": "reused-id", "string": "And found"})
+
+    assert texts(await pull(client, DAILY))[-1] == "And found"
