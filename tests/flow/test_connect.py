@@ -10,9 +10,11 @@ from headgate import (
     ApiSource,
     ApiToken,
     App,
+    Chunk,
     Conflict,
     ConnectionReason,
     ConnectionState,
+    Context,
     Forbidden,
     GrantRefused,
     IllegalTransition,
@@ -24,7 +26,7 @@ from headgate import (
 from headgate.flow.connect import ConnectBy
 from headgate.sandbox.strava.access import READ, READ_ALL
 from headgate.store.sql.connections import SqlConnections
-from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, vault
+from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, submit, vault
 from tests.worlds import World, in_world
 
 
@@ -358,6 +360,31 @@ def test_a_token_handed_over_again_goes_to_the_connection_that_is_named(tmp_path
             await app.connections.connect_with_token(
                 "roam", Secret("two"), user_id="ada", connection_id=strava.id
             )
+
+    in_world(tmp_path, main)
+
+
+def test_a_source_sees_which_account_its_requests_are_for(tmp_path: Path) -> None:
+    seen: list[str | None] = []
+
+    class Named(ApiSource):
+        async def read(self, ctx: Context) -> Chunk:
+            seen.append(ctx.http.external_id)
+            return Chunk()
+
+    async def main(world: World) -> None:
+        graph = Named("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+        sync = Sync(name="notes", source=graph)
+        app = await world.app(sync, vault=vault(), transport=Site(world).wire)
+        connection = await app.connections.connect_with_token(
+            "roam", Secret("one"), user_id="ada", external_id="my-graph"
+        )
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await world.until(app, (await submit(app, connection, "notes")).id)
+        await supervisor.stop()
+
+        assert seen == ["my-graph"]
 
     in_world(tmp_path, main)
 

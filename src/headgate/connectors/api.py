@@ -27,6 +27,15 @@ class Redirects(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...]
     #: Whether to send the credentials there too.
     keep_auth: bool = False
+    #: The parts of the API that move as a whole, as a pattern of the path: with `/graphs/*`, later
+    #: requests for the same graph go straight to where one was permanently redirected (301, 308).
+    #: After an error the known address is asked again. Without it, nothing is remembered.
+    remember: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a pattern that could match nothing."""
+        if self.remember is not None and not self.remember.strip("/"):
+            raise InvalidInput("redirects.remember", "names no part of the path; write `/*`")
 
 
 class ApiOptions(TypedDict, total=False):

@@ -18,6 +18,7 @@ from headgate.base.errors import (
     AddressRefused,
     AuthExpired,
     CredentialsUnreadable,
+    Deferred,
     GrantRefused,
     InvalidInput,
     Malformed,
@@ -33,6 +34,7 @@ from headgate.connectors import multipart
 from headgate.connectors.answers import Throttled, Verdict, classify_status, retry_after_s
 from headgate.connectors.api import Api
 from headgate.connectors.rates import read_safely
+from headgate.connectors.redirect_memory import PERMANENT, RedirectMemory
 from headgate.connectors.urls import Origin, join_url, origin_of, resolve_location
 from headgate.policy.retry import backoff
 from headgate.ports.auth import TokenPlacement
@@ -77,10 +79,19 @@ class _PreparedRequest(msgspec.Struct, frozen=True, kw_only=True):
 class HttpClient:
     """The HTTP client of one provider, for one chunk of one job."""
 
-    def __init__(self, api: Api, options: ClientOptions) -> None:
-        """Call `api` with these options."""
+    def __init__(
+        self, api: Api, options: ClientOptions, redirect_memory: RedirectMemory | None = None
+    ) -> None:
+        """Call `api` with these options; chunks may share a memory of its redirects."""
         self._api = api
         self._client_options = options
+        self._redirect_memory = redirect_memory or redirect_memory_of(api)
+
+    @property
+    def external_id(self) -> str | None:
+        """The provider's id of the account that the requests are for."""
+        access = self._client_options.access
+        return None if access is None else access.external_id
 
     async def get(
         self, path: str, params: Params | None = None, **options: Unpack[RequestOptions]
@@ -167,20 +178,43 @@ class HttpClient:
         await self._client_options.clock.sleep(wait_s)
 
     async def _follow(self, prepared: _PreparedRequest, *, retry: bool) -> Response:
+        """Send the request to where it was redirected before, or to the known address."""
+        memory = self._redirect_memory
+        if memory is None:
+            return await self._follow_from(prepared, prepared.url, retry=retry)
+        moved = msgspec.structs.replace(prepared, url=memory.find(prepared.url))
+        try:
+            return await self._follow_from(moved, prepared.url, retry=retry)
+        except Deferred:
+            raise
+        except SourceError:
+            # Perhaps the account is elsewhere by now, so the next attempt asks at the known
+            # address.
+            memory.forget(prepared.url)
+            raise
+
+    async def _follow_from(
+        self, prepared: _PreparedRequest, known_url: str, *, retry: bool
+    ) -> Response:
         """Send the request, and follow its redirects as far as they are allowed."""
-        with_auth = True
+        permanent = True
         for _ in range(1 + REDIRECTS_MAX):
+            with_auth = self._may_carry_auth(prepared.url)
             response = await self._send(prepared, with_auth=with_auth, retry=retry)
             following = self._redirected_request(prepared, response)
             if following is None:
                 return response
-            redirects = self._api.redirects
-            assert redirects is not None
-            with_auth = redirects.keep_auth or self._api.allows(origin_of(following.url))
+            permanent = permanent and response.status in PERMANENT
+            if permanent and self._redirect_memory is not None:
+                self._redirect_memory.learn(known_url, following.url)
             prepared, retry = following, False
         raise Malformed(
             f"{without_query(prepared.url)} is redirected more than {REDIRECTS_MAX} times"
         )
+
+    def _may_carry_auth(self, url: str) -> bool:
+        redirects = self._api.redirects
+        return self._api.allows(origin_of(url)) or (redirects is not None and redirects.keep_auth)
 
     async def _send(self, prepared: _PreparedRequest, *, with_auth: bool, retry: bool) -> Response:
         """Make one attempt: get a permit, send the request, and check the response."""
@@ -313,6 +347,13 @@ class HttpClient:
         url = self._url(path, params)
         headers = Headers(named.items())
         return _PreparedRequest(method=method, url=url, headers=headers, body=body, options=options)
+
+
+def redirect_memory_of(api: Api) -> RedirectMemory | None:
+    """Return a new memory of the API's redirects; None if it wants none."""
+    if api.redirects is None or api.redirects.remember is None:
+        return None
+    return RedirectMemory(api.base_url, api.redirects.remember)
 
 
 def _linked_origin(url: str) -> Origin:

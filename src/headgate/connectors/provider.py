@@ -8,7 +8,7 @@ from typing import Unpack
 
 from headgate.base.errors import AddressRefused, InvalidInput
 from headgate.connectors.api import Api, ApiOptions
-from headgate.connectors.client import HttpClient
+from headgate.connectors.client import HttpClient, redirect_memory_of
 from headgate.model.budget import Budget, Limit
 from headgate.ports.auth import Auth
 from headgate.ports.connector import ClientOptions
@@ -47,6 +47,7 @@ class ApiProvider:
             self.api = Api(base_url=base_url, **api)
         except AddressRefused as error:
             raise InvalidInput(f"{name}.base_url", str(error)) from None
+        self._redirect_memory = redirect_memory_of(self.api)
 
     @property
     def ports(self) -> frozenset[int]:
@@ -55,7 +56,7 @@ class ApiProvider:
 
     def open_http(self, options: ClientOptions) -> HttpClient:
         """Return a client of the API for one chunk."""
-        return HttpClient(self.api, options)
+        return HttpClient(self.api, options, self._redirect_memory)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

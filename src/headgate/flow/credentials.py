@@ -261,6 +261,11 @@ class ConnectionTokens:
         #: The tokens were renewed, or an early renewal failed: do not renew early in this chunk.
         self._stop_renewing = False
 
+    @property
+    def external_id(self) -> str | None:
+        """The provider's id of the connected account, if it is known."""
+        return self._opened.connection.external_id
+
     async def place_token(self) -> TokenPlacement:
         """The headers and parameters of a valid access token."""
         expired = self._ends_within(0.0)

@@ -112,6 +112,11 @@ class Paging(Protocol):
 class Http(Protocol):
     """The provider's API. Every attempt asks the budget first; errors are those of our tree."""
 
+    @property
+    def external_id(self) -> str | None:
+        """The provider's id of the account that the requests are for; None if it has none."""
+        ...
+
     async def request(
         self,
         method: str,
@@ -154,6 +159,11 @@ class Http(Protocol):
 
 class TokenProvider(Protocol):
     """The credentials of one connection, as the HTTP client uses them."""
+
+    @property
+    def external_id(self) -> str | None:
+        """The provider's id of the connected account, if it is known."""
+        ...
 
     async def place_token(self) -> TokenPlacement:
         """The headers and parameters of a valid access token, renewed if it expires soon."""

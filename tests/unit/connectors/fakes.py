@@ -93,8 +93,15 @@ class NotingGate:
 class FakeAccess:
     """Tokens that are numbered."""
 
-    def __init__(self, placement: Placement | None = None, *, renewable: bool = True) -> None:
+    def __init__(
+        self,
+        placement: Placement | None = None,
+        *,
+        renewable: bool = True,
+        external_id: str | None = None,
+    ) -> None:
         self.number = 1
+        self.external_id = external_id
         self.told: list[str] = []
         self._placement = placement or InHeader()
         self._renewable = renewable

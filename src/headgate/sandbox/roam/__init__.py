@@ -1,1 +1,1 @@
-"""This package emulates reading from Roam's backend API; `sandbox.Roam` is the application."""
+"""This package emulates Roam's backend API; `sandbox.Roam` is the application."""

@@ -1,4 +1,4 @@
-"""This module reads EDN, Clojure's notation, as far as queries and selectors need it."""
+"""This module reads and writes EDN, Clojure's notation, as far as queries and selectors need it."""
 
 import re
 
@@ -10,6 +10,7 @@ DEPTH_MAX = 50
 _TOKEN = re.compile(
     r'[\s,]*(?:;[^\n]*|([\[\](){}])|"((?:[^"\\]|\\.)*)"|:([^\s,\[\](){}"]+)|([^\s,\[\](){}":;]+))?'
 )
+_DECIMAL = re.compile(r"[+-]?\d+\.\d+")
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 _CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "nil": None}
@@ -38,7 +39,7 @@ Edn = object
 def read(text: str) -> Edn:
     """Read the one value in the text; raises BadEdn."""
     if len(text) > TEXT_CHARS_MAX:
-        raise BadEdn("the text is too long")
+        raise BadEdn(f"Text of more than {TEXT_CHARS_MAX} characters")
     # One list for each open bracket, and one for the whole text. Without recursion, DEPTH_MAX is
     # the only limit.
     open_lists: list[list[Edn]] = [[]]
@@ -46,12 +47,12 @@ def read(text: str) -> Edn:
     for bracket, value in _tokens(text):
         if bracket in _CLOSING:
             if len(brackets) >= DEPTH_MAX:
-                raise BadEdn("it is too deep")
+                raise BadEdn(f"Nested more than {DEPTH_MAX} deep")
             brackets.append(bracket)
             open_lists.append([])
         elif bracket:
             if not brackets or _CLOSING[brackets[-1]] != bracket:
-                raise BadEdn(f"unmatched delimiter: {bracket}")
+                raise BadEdn(f"Unmatched delimiter: {bracket}")
             done = open_lists.pop()
             open_lists[-1].append(_collection(brackets.pop(), done))
         else:
@@ -59,7 +60,7 @@ def read(text: str) -> Edn:
     if brackets:
         raise BadEdn("EOF while reading")
     if len(open_lists[0]) != 1:
-        raise BadEdn("expected one form")
+        raise BadEdn(f"Expected one form, found {len(open_lists[0])}")
     return open_lists[0][0]
 
 
@@ -71,7 +72,7 @@ def _tokens(text: str) -> list[tuple[str, Edn]]:
         match = _TOKEN.match(text, place)
         assert match is not None, "every part of the pattern is optional"
         if match.end() == place:
-            raise BadEdn(f"unexpected {text[place : place + 10]!r}")
+            raise BadEdn(f"Invalid token: {text[place : place + 10]}")
         bracket, string, keyword, atom = match.groups()
         if bracket:
             found.append((bracket, None))
@@ -90,8 +91,8 @@ def _collection(bracket: str, items: list[Edn]) -> Edn:
         return items
     if bracket == "(":
         return tuple(items)
-    if len(items) % 2 or not all(isinstance(key, Keyword | str) for key in items[::2]):
-        raise BadEdn("a map needs pairs of a keyword and a value")
+    if len(items) % 2 or not all(isinstance(key, Keyword | str | tuple) for key in items[::2]):
+        raise BadEdn("A map has pairs of a keyword and a value")
     return dict(zip(items[::2], items[1::2], strict=True))
 
 
@@ -103,6 +104,27 @@ def _atom(text: str) -> Edn:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     try:
-        return int(text)
+        return float(text) if _DECIMAL.fullmatch(text) else int(text)
     except ValueError:
         return Symbol(text)
+
+
+def write(form: Edn) -> str:
+    """Write a value as EDN, for messages."""
+    match form:
+        case Keyword(name=name):
+            return f":{name}"
+        case Symbol(name=name):
+            return name
+        case str():
+            escaped = form.replace("\\", "\\\\").replace('"', '\\"')
+            return f'"{escaped}"'
+        case None | bool():
+            return {None: "nil", True: "true", False: "false"}[form]
+        case list():
+            return f"[{' '.join(map(write, form))}]"
+        case tuple():
+            return f"({' '.join(map(write, form))})"
+        case dict():
+            return f"{{{' '.join(f'{write(key)} {write(value)}' for key, value in form.items())}}}"
+    return str(form)

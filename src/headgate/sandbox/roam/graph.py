@@ -11,13 +11,21 @@ import msgspec
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
 from headgate.sandbox.roam import uids
-from headgate.sandbox.roam.page import BLOCK, Block, Head, Node, Page, draw_page, draw_title
+from headgate.sandbox.roam.page import (
+    BLOCK,
+    DAILY,
+    MINUTE_MS,
+    Block,
+    Head,
+    Node,
+    Page,
+    draw_page,
+    draw_title,
+)
 
 PAGES_MAX = 1_000_000
 ADDED_MAX = 100_000
 DEPTH_MAX = 20
-#: One in this many pages is a daily note.
-_DAILY = 3
 #: The numbers of pages and blocks added at run time begin here.
 _FIRST_ADDED = PAGES_MAX * BLOCK * 2
 
@@ -74,7 +82,15 @@ class Graph:
         self._newest = clock.now().date() - timedelta(days=2)
         #: Edited and added pages by uid; None for a deleted page.
         self._changed: dict[str, Page | None] = {}
+        #: The pages of the blocks on edited and added pages, by the block's uid.
+        self._homes: dict[str, str] = {}
+        #: The edited and added pages by title, and what each had when it was last kept.
+        self._titles: dict[str, str] = {}
+        self._kept: dict[str, tuple[str, list[str]]] = {}
+        self._drawn_titles: dict[str, str] | None = None
         self._made = 0
+        #: The pages that changed since this was last emptied; who caches pages empties it.
+        self.dirty: set[str] = set()
 
     @property
     def size(self) -> int:
@@ -89,13 +105,7 @@ class Graph:
                 yield head
         for page in self._changed.values():
             if page is not None:
-                yield Head(
-                    number=0,
-                    uid=page.uid,
-                    title=page.title,
-                    create_ms=page.create_ms,
-                    log_id=page.log_id,
-                )
+                yield head_of(page)
 
     def page(self, uid: str) -> Page | None:
         """The page of that uid."""
@@ -104,16 +114,43 @@ class Graph:
         index = self._index(uid)
         return None if index is None else draw_page(self._seed, self.name, self._head(index))
 
+    def page_with(self, uid: str) -> Page | None:
+        """The page of that uid, or the page that has a block of that uid."""
+        # The homes first: a block may have got the uid of a page that was deleted.
+        if uid in self._homes:
+            return self._changed[self._homes[uid]]
+        page = self.page(uid)
+        if page is not None or uid in self._changed:
+            return page
+        number = uids.number_of(uid)
+        if number is None or number // BLOCK >= self._drawn:
+            return None
+        # On an edited page, the blocks that it still has are among the homes.
+        home = self._head(number // BLOCK).uid
+        page = None if home in self._changed else self.page(home)
+        return page if page and any(node.uid == uid for node in page.everything()) else None
+
     def node(self, uid: str) -> Node | None:
         """The page or block of that uid."""
-        found = self.page(uid)
-        if found is not None or uid in self._changed:
-            return found
-        for page in self._pages_around(uid):
-            for node in page.everything():
-                if node.uid == uid:
-                    return node
-        return None
+        page = self.page_with(uid)
+        if page is None:
+            return None
+        return next((node for node in page.everything() if node.uid == uid), None)
+
+    def page_titled(self, title: str) -> Page | None:
+        """The page of that title."""
+        uid = self.uid_titled(title)
+        return None if uid is None else self.page(uid)
+
+    def uid_titled(self, title: str) -> str | None:
+        """The uid of the page of that title, without drawing the page."""
+        if title in self._titles:
+            return self._titles[title]
+        if self._drawn_titles is None:
+            heads = (self._head(index) for index in range(self._drawn))
+            self._drawn_titles = {head.title: head.uid for head in heads}
+        uid = self._drawn_titles.get(title)
+        return None if uid in self._changed else uid
 
     # Edits.
 
@@ -121,18 +158,44 @@ class Graph:
         """Add a page, made now."""
         if not new.title:
             raise InvalidInput("title", "must not be empty")
-        if self._made >= ADDED_MAX:
-            raise InvalidInput("blocks", f"{ADDED_MAX} pages and blocks were added already")
-        now_ms = self._now_ms()
-        page = Page(
-            uid=self._next_uid(),
-            title=new.title,
+        page = self.new_page(new.title)
+        page.children = [self._make(block, depth=1) for block in new.blocks]
+        self.keep(page)
+        return page
+
+    def new_page(self, title: str, uid: str | None = None) -> Page:
+        """Make a page, which is not in the graph until `keep`; a daily note by its uid."""
+        now_ms, number = self.now_ms(), self._next_number()
+        day = None if uid is None else uids.day_of(uid)
+        return Page(
+            number=number,
+            uid=uid or uids.uid_of(number),
+            title=title,
             create_ms=now_ms,
             edit_ms=now_ms,
-            children=[self._make(block, now_ms, depth=1) for block in new.blocks],
+            log_id=None if day is None else _midnight_ms(day),
         )
+
+    def new_block(self, string: str, uid: str | None = None) -> Block:
+        """Make a block, which is not in the graph until its page is kept."""
+        now_ms, number = self.now_ms(), self._next_number()
+        return Block(
+            number=number,
+            uid=uid or uids.uid_of(number),
+            string=string,
+            create_ms=now_ms,
+            edit_ms=now_ms,
+        )
+
+    def keep(self, page: Page) -> None:
+        """Take a new or edited page into the graph."""
+        self._leave(page.uid)
         self._changed[page.uid] = page
-        return page
+        blocks = [node.uid for node in page.everything() if node is not page]
+        self._homes |= dict.fromkeys(blocks, page.uid)
+        self._titles[page.title] = page.uid
+        self._kept[page.uid] = (page.title, blocks)
+        self.dirty.add(page.uid)
 
     def edit(self, edit: Edit) -> Page:
         """Change a page; as in Roam, only the changed page or block gets a new edit time."""
@@ -143,8 +206,7 @@ class Graph:
         for field, uid in (("block", edit.block), ("remove", edit.remove)):
             if uid is not None and uid not in parents:
                 raise InvalidInput(field, f"there is no block {uid} on that page")
-        self._changed[page.uid] = page
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         if edit.block is not None and edit.string is not None:
             block = next(each for each in page.everything() if each.uid == edit.block)
             assert isinstance(block, Block), "a page is nobody's child"
@@ -154,78 +216,92 @@ class Graph:
             parent.children = [each for each in parent.children if each.uid != edit.remove]
             parent.edit_ms = now_ms
         if edit.append is not None:
-            page.children = [*page.children, self._make(NewBlock(edit.append), now_ms, depth=1)]
+            page.children = [*page.children, self.new_block(edit.append)]
         if edit.title is not None:
             page.title, page.edit_ms = edit.title, now_ms
         if (edit.block, edit.remove, edit.append) == (None, None, None):
             page.edit_ms = now_ms
+        self.keep(page)
         return page
 
     def delete(self, uid: str) -> None:
         """Delete a page with all its blocks."""
         if self.page(uid) is None:
             raise InvalidInput("page", f"there is no page {uid}")
+        self._leave(uid)
         self._changed[uid] = None
+        self.dirty.add(uid)
+
+    def now_ms(self) -> int:
+        """The time that an edit made now gets."""
+        return int(self._clock.now().timestamp() * 1_000)
 
     # Helpers.
 
+    def _leave(self, page_uid: str) -> None:
+        title, blocks = self._kept.pop(page_uid, ("", []))
+        if self._titles.get(title) == page_uid:
+            del self._titles[title]
+        for uid in blocks:
+            # A block that was moved is at home elsewhere by now.
+            if self._homes.get(uid) == page_uid:
+                del self._homes[uid]
+
     def _head(self, index: int) -> Head:
         number = index * BLOCK
-        if index % _DAILY:
+        if index % DAILY:
             day = self._newest - timedelta(days=index % 1_000)
             title, uid = draw_title(self._seed, self.name, number), uids.uid_of(number)
-            return Head(
-                number=number, uid=uid, title=title, create_ms=_midnight_ms(day), log_id=None
-            )
-        day = self._newest - timedelta(days=index // _DAILY)
+        else:
+            day = self._newest - timedelta(days=index // DAILY)
+            title, uid = uids.daily_title(day), uids.daily_uid(day)
         midnight_ms = _midnight_ms(day)
         return Head(
             number=number,
-            uid=uids.daily_uid(day),
-            title=uids.daily_title(day),
+            uid=uid,
+            title=title,
             create_ms=midnight_ms,
-            log_id=midnight_ms,
+            edit_ms=midnight_ms + MINUTE_MS,
+            log_id=None if index % DAILY else midnight_ms,
         )
 
     def _index(self, uid: str) -> int | None:
         """The index of the drawn page with that uid; None if there is none."""
         day = uids.day_of(uid)
         if day is not None:
-            index = (self._newest - day).days * _DAILY
+            index = (self._newest - day).days * DAILY
             return index if 0 <= index < self._drawn else None
         number = uids.number_of(uid)
         if number is None or number % BLOCK:
             return None
         index = number // BLOCK
-        return index if index < self._drawn and index % _DAILY else None
+        return index if index < self._drawn and index % DAILY else None
 
-    def _pages_around(self, uid: str) -> Iterator[Page]:
-        """The pages that can contain a block of that uid."""
-        number = uids.number_of(uid)
-        if number is not None and number // BLOCK < self._drawn:
-            page = self.page(self._head(number // BLOCK).uid)
-            if page is not None:
-                yield page
-        else:
-            yield from (page for page in self._changed.values() if page is not None)
-
-    def _make(self, new: NewBlock, now_ms: int, *, depth: int) -> Block:
+    def _make(self, new: NewBlock, *, depth: int) -> Block:
         if depth > DEPTH_MAX:
             raise InvalidInput("blocks", f"must not be deeper than {DEPTH_MAX}")
-        return Block(
-            uid=self._next_uid(),
-            string=new.string,
-            create_ms=now_ms,
-            edit_ms=now_ms,
-            children=[self._make(child, now_ms, depth=depth + 1) for child in new.children],
-        )
+        block = self.new_block(new.string)
+        block.children = [self._make(child, depth=depth + 1) for child in new.children]
+        return block
 
-    def _next_uid(self) -> str:
+    def _next_number(self) -> int:
+        if self._made >= ADDED_MAX:
+            raise InvalidInput("blocks", f"{ADDED_MAX} pages and blocks were added already")
         self._made += 1
-        return uids.uid_of(_FIRST_ADDED + self._made)
+        return _FIRST_ADDED + self._made
 
-    def _now_ms(self) -> int:
-        return int(self._clock.now().timestamp() * 1_000)
+
+def head_of(page: Page) -> Head:
+    """What is known of a page without its blocks."""
+    return Head(
+        number=page.number,
+        uid=page.uid,
+        title=page.title,
+        create_ms=page.create_ms,
+        edit_ms=page.edit_ms,
+        log_id=page.log_id,
+        view_type=page.view_type,
+    )
 
 
 def _midnight_ms(day: date) -> int:

@@ -12,6 +12,10 @@ from headgate.sandbox.roam.uids import uid_of
 BLOCK = 1_000
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
+#: One in this many pages is a daily note, beginning with the first.
+DAILY = 3
+#: One in this many blocks is a heading.
+_HEADING = 13
 
 _NOUNS = ("river", "meadow", "engine", "garden", "harbour", "ledger", "orchard", "signal", "window")
 _VERBS = ("crosses", "remembers", "follows", "measures", "opens", "repairs", "shades", "turns")
@@ -21,12 +25,16 @@ _ADJECTIVES = ("amber", "brisk", "calm", "distant", "early", "faint", "gentle", 
 class Node(msgspec.Struct, kw_only=True):
     """What a page and a block have in common."""
 
+    #: Its number in the graph's database; no two nodes of a graph share one.
+    number: int
     uid: str
     #: Milliseconds since the epoch; edits of its children do not change it.
     edit_ms: int
     create_ms: int
     #: In their order on the page.
     children: "list[Block]" = []
+    #: How the children are shown: `bullet`, `numbered` or `document`; None if it was never set.
+    view_type: str | None = None
 
     def everything(self) -> "Iterator[Node]":
         """This node and all its descendants."""
@@ -39,6 +47,10 @@ class Block(Node, kw_only=True):
     """One block, shown as a bullet in Roam."""
 
     string: str
+    open: bool = True
+    #: 1, 2 or 3; 0 means plain text.
+    heading: int = 0
+    text_align: str | None = None
 
 
 class Page(Node, kw_only=True):
@@ -55,7 +67,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     title: str
     create_ms: int
+    edit_ms: int
     log_id: int | None
+    view_type: str | None = None
 
 
 def draw_page(seed: int, graph: str, head: Head) -> Page:
@@ -63,13 +77,15 @@ def draw_page(seed: int, graph: str, head: Head) -> Page:
     rng = draw(seed, "page", graph, head.number)
     numbers = iter(range(head.number + 1, head.number + BLOCK))
     count = 0 if rng.random() < 0.05 else rng.randint(2, 10)
+    titles = _EarlierTitles(seed, graph, head.number // BLOCK)
     return Page(
+        number=head.number,
         uid=head.uid,
         title=head.title,
         log_id=head.log_id,
         create_ms=head.create_ms,
-        edit_ms=head.create_ms + MINUTE_MS,
-        children=[_block(rng, numbers, head.create_ms, depth=0) for _ in range(count)],
+        edit_ms=head.edit_ms,
+        children=[_block(rng, numbers, titles, head.create_ms, depth=0) for _ in range(count)],
     )
 
 
@@ -80,22 +96,42 @@ def draw_title(seed: int, graph: str, number: int) -> str:
     return f"{adjective.capitalize()} {noun} {number // BLOCK}"
 
 
-def _block(rng: Random, numbers: Iterator[int], create_ms: int, *, depth: int) -> Block:
-    uid = uid_of(next(numbers))
+class _EarlierTitles(msgspec.Struct, frozen=True):
+    """The titles that a page's blocks refer to: those of pages that exist before it."""
+
+    seed: int
+    graph: str
+    index: int
+
+    def pick(self, rng: Random) -> str | None:
+        """One of them; None if there is none. Every third page is a daily note, which is not."""
+        named = self.index - (self.index + 2) // DAILY
+        if named < 1:
+            return None
+        place = rng.randrange(named)
+        return draw_title(self.seed, self.graph, (place // 2 * DAILY + place % 2 + 1) * BLOCK)
+
+
+def _block(
+    rng: Random, numbers: Iterator[int], titles: _EarlierTitles, create_ms: int, *, depth: int
+) -> Block:
+    number = next(numbers)
     count = rng.choice((0, 0, 1, 2, 3)) if depth < 3 else 0
     return Block(
-        uid=uid,
-        string=_sentence(rng),
+        number=number,
+        uid=uid_of(number),
+        string=_sentence(rng, titles),
+        heading=2 if number % _HEADING == 0 else 0,
         create_ms=create_ms,
         edit_ms=create_ms + rng.randint(1, 30) * DAY_MS // 30,
-        children=[_block(rng, numbers, create_ms, depth=depth + 1) for _ in range(count)],
+        children=[_block(rng, numbers, titles, create_ms, depth=depth + 1) for _ in range(count)],
     )
 
 
-def _sentence(rng: Random) -> str:
+def _sentence(rng: Random, titles: _EarlierTitles) -> str:
     noun = rng.choice(_NOUNS)
-    subject = f"[[{noun}]]" if rng.random() < 0.2 else noun
+    title = titles.pick(rng) if rng.random() < 0.2 else None
     return (
-        f"The {rng.choice(_ADJECTIVES)} {subject} {rng.choice(_VERBS)} "
-        f"the {rng.choice(_ADJECTIVES)} {rng.choice(_NOUNS)}."
+        f"The {rng.choice(_ADJECTIVES)} {noun if title is None else f'[[{title}]]'} "
+        f"{rng.choice(_VERBS)} the {rng.choice(_ADJECTIVES)} {rng.choice(_NOUNS)}."
     )

@@ -1,203 +1,222 @@
-"""This module parses and runs queries: the small part of Datalog that asks about pages.
+"""This module parses and runs queries in Datalog, as far as clients of Roam use it.
 
-A query has one entity, which must have a title. Attributes of the entity are bound to variables or
-compared, and some are returned. That is enough to list the pages of a graph; the sandbox refuses
-any other query.
+There are patterns, predicates, functions, `not`, `or`, rules, inputs, aggregates, pulls, and the
+four forms of `:find`. A query for anything else is refused.
 """
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from headgate.base.encoding import Json
 from headgate.sandbox.kit.seeded import draw
-from headgate.sandbox.roam.edn import Edn, Keyword, Symbol
-from headgate.sandbox.roam.graph import Graph
-from headgate.sandbox.roam.page import Head, Page
-from headgate.sandbox.roam.pulling import Puller, Selector, db_id, selector_of
+from headgate.sandbox.roam import edn
+from headgate.sandbox.roam.clauses import Clause, Rule, clauses_of, is_variable, rules_of
+from headgate.sandbox.roam.edn import Edn, Keyword, Symbol, write
+from headgate.sandbox.roam.facts import Effort, Facts
+from headgate.sandbox.roam.functions import BadQuery
+from headgate.sandbox.roam.pulling import Puller, Selector, selector_of
+from headgate.sandbox.roam.solving import Row, Solver
 
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    ">": operator.gt,
-    ">=": operator.ge,
-    "<": operator.lt,
-    "<=": operator.le,
+_DOTS, _POINT = Symbol("..."), Symbol(".")
+_PARTS = ("find", "with", "in", "where")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+_AGGREGATES: Mapping[str, Callable[[list[object]], Json]] = {
+    "count": len,
+    "count-distinct": lambda values: len(set(values)),
+    "distinct": lambda values: list(dict.fromkeys(values)),
+    "max": lambda values: max(values),  # type: ignore[type-var]  # a mix is refused by its error
+    "min": lambda values: min(values),  # type: ignore[type-var]  # as above
+    "sum": lambda values: sum(values),  # type: ignore[arg-type]  # as above
+    "avg": lambda values: _mean(values),  # type: ignore[arg-type]  # as above
 }
-_TITLE = "node/title"
-#: These attributes are known without drawing a page's blocks.
-_OF_HEAD = frozenset({_TITLE, "block/uid", "create/time", "log/id"})
 
 
-class BadQuery(Exception):
-    """The query is not valid, or uses more than the sandbox supports."""
-
-
-class _Found(msgspec.Struct, frozen=True):
-    """One thing to find: a variable, or a pull of the entity."""
+class Found(msgspec.Struct, frozen=True):
+    """One thing to find: a variable, an aggregate of it, or a pull of the entity it stands for."""
 
     variable: str
     selector: Selector | None = None
+    aggregate: str | None = None
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed query."""
 
-    find: list[_Found]
-    #: True for `[?uid ...]`, which returns values instead of rows.
-    flat: bool
-    entity: str
-    #: Each attribute with what it must equal: a variable, a constant, or None for any value.
-    attributes: list[tuple[str, Edn]]
-    comparisons: list[tuple[str, Edn, Edn]]
-    #: The variables of `:in`, with their arguments.
-    given: dict[str, Json]
+    find: list[Found]
+    #: The form of the result: `rows`, `column`, `row` or `value`.
+    shape: str
+    #: More variables in which rows must differ, before they are aggregated.
+    more: tuple[str, ...]
+    clauses: list[Clause]
+    #: The variables of `:in` with their arguments: one row, or several for a collection.
+    given: Sequence[Row]
+    rules: Mapping[str, Sequence[Rule]]
 
 
 def parse(form: Edn, args: Sequence[Json]) -> Query:
     """Parse a query from an EDN vector; raises BadQuery."""
     parts = _parts(form)
     if "find" not in parts or "where" not in parts:
-        raise BadQuery("a query needs :find and :where")
-    find, flat = _find(parts["find"])
-    entity, attributes, comparisons = _where(parts["where"])
-    if all(name != _TITLE for name, _ in attributes):
-        raise BadQuery(f"this sandbox answers queries about pages only: [{entity} :node/title ...]")
+        raise BadQuery("Cannot parse query, expected :find and :where")
+    find, shape = _find(parts["find"])
+    given, rules = _inputs(parts.get("in", [Symbol("$")]), args)
     query = Query(
         find=find,
-        flat=flat,
-        entity=entity,
-        attributes=attributes,
-        comparisons=comparisons,
-        given=_given(parts.get("in", []), args),
+        shape=shape,
+        more=tuple(each.name for each in parts.get("with", []) if isinstance(each, Symbol)),
+        clauses=clauses_of(parts["where"]),
+        given=given,
+        rules=rules,
     )
-    variables = {each.name for _, each in attributes if isinstance(each, Symbol)}
-    bound = {entity, *query.given, *variables}
-    for each in find:
-        if each.variable not in bound:
-            raise BadQuery(f"{each.variable} is not bound")
+    known = {*_variables(parts["where"]), *_variables(parts.get("in", []))}
+    unknown = [each.variable for each in find if each.variable not in known]
+    if unknown:
+        raise BadQuery(f"Query for unknown vars: [{' '.join(unknown)}]")
     return query
 
 
-def run(query: Query, graph: Graph, puller: Puller, seed: int) -> list[Json]:
-    """Run a query; returns the rows without duplicates, in no particular order."""
-    rows: dict[str, list[Json]] = {}
-    for head in graph.heads():
-        bound = _bind(query, head, graph)
-        if bound is not None:
-            row = [_value(each, bound, head, graph, puller) for each in query.find]
-            rows[repr(row)] = row
-    found: list[Json] = [row[0] if query.flat else row for row in rows.values()]
-    draw(seed, "rows", graph.name).shuffle(found)
-    return found
+def run(query: Query, facts: Facts, puller: Puller, seed: int, effort: Effort) -> Json:
+    """Run a query; the rows are without duplicates, and in no particular order."""
+    solved = Solver(facts, query.rules, effort).solve(query.clauses, query.given)
+    names = [*(each.variable for each in query.find), *query.more]
+    distinct = list(
+        dict.fromkeys(tuple(_hashable(row.get(name)) for name in names) for row in solved)
+    )
+    rows = _aggregated(query.find, distinct)
+    draw(seed, "rows").shuffle(rows)
+    pulled = [
+        [_shown(each, value, facts, puller) for each, value in zip(query.find, row, strict=True)]
+        for row in (rows[:1] if query.shape in ("row", "value") else rows)
+    ]
+    match query.shape:
+        case "rows":
+            return pulled
+        case "column":
+            return [row[0] for row in pulled]
+        case "row":
+            return pulled[0] if pulled else None
+    return pulled[0][0] if pulled else None
 
 
-def _bind(query: Query, head: Head, graph: Graph) -> dict[str, Json] | None:
-    """The variables as this page binds them; None if the page does not match."""
-    bound: dict[str, Json] = {**query.given, query.entity: db_id(head.uid)}
-    page = None
-    if any(name not in _OF_HEAD for name, _ in query.attributes):
-        page = graph.page(head.uid)
-    for name, wanted in query.attributes:
-        value = _attribute(name, head, page)
-        if value is None:
-            return None
-        if isinstance(wanted, Symbol) and bound.setdefault(wanted.name, value) != value:
-            return None
-        if not isinstance(wanted, Symbol) and wanted not in (None, value):
-            return None
-    for sign, left, right in query.comparisons:
-        one, other = _number(left, bound), _number(right, bound)
-        if not _COMPARE[sign](one, other):
-            return None
-    return bound
+def _shown(each: Found, value: object, facts: Facts, puller: Puller) -> Json:
+    if each.selector is None:
+        return list(value) if isinstance(value, tuple) else value
+    entity = facts.entity(value)
+    return None if entity is None else puller.pull(entity, each.selector)
 
 
-def _attribute(name: str, head: Head, page: Page | None) -> Json:
-    known: dict[str, Json] = {
-        _TITLE: head.title,
-        "block/uid": head.uid,
-        "create/time": head.create_ms,
-        "log/id": head.log_id,
-        "edit/time": page.edit_ms if page else None,
-    }
-    return known.get(name)
+def _hashable(value: Json) -> object:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def _value(find: _Found, bound: dict[str, Json], head: Head, graph: Graph, puller: Puller) -> Json:
-    if find.selector is None:
-        return bound[find.variable]
-    page = graph.page(head.uid)
-    return None if page is None else puller.pull(page, find.selector)
+def _aggregated(find: Sequence[Found], rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
+    """The rows cut to what is found, with one row for each group if there are aggregates."""
+    if all(each.aggregate is None for each in find):
+        return [list(row) for row in dict.fromkeys(row[: len(find)] for row in rows)]
+    groups: dict[tuple[object, ...], list[tuple[object, ...]]] = {}
+    for row in rows:
+        pairs = zip(find, row, strict=False)
+        key = tuple(value for each, value in pairs if each.aggregate is None)
+        groups.setdefault(key, []).append(row)
+    return [
+        [_combined(each, [row[place] for row in group]) for place, each in enumerate(find)]
+        for group in groups.values()
+    ]
 
 
-def _number(operand: Edn, bound: dict[str, Json]) -> int:
-    value = bound.get(operand.name) if isinstance(operand, Symbol) else operand
-    if not isinstance(value, int):
-        raise BadQuery("only numbers can be compared")
-    return value
+def _combined(each: Found, values: list[object]) -> object:
+    if each.aggregate is None:
+        return values[0]
+    try:
+        return _AGGREGATES[each.aggregate](values)
+    except TypeError:
+        raise BadQuery(f"Cannot aggregate values of different classes: {each.aggregate}") from None
 
 
 def _parts(form: Edn) -> dict[str, list[Edn]]:
-    """The forms after each of `:find`, `:in` and `:where`."""
+    """The forms after each of `:find`, `:with`, `:in` and `:where`."""
     if not isinstance(form, list) or not form or form[0] != Keyword("find"):
-        raise BadQuery("a query is a vector that begins with :find")
+        raise BadQuery("Cannot parse query, expected a vector that begins with :find")
     parts: dict[str, list[Edn]] = {}
     for each in form:
         if isinstance(each, Keyword):
-            if each.name not in ("find", "in", "where"):
-                raise BadQuery(f":{each.name} is not known here")
+            if each.name not in _PARTS:
+                raise BadQuery(f"Cannot parse query, unknown key :{each.name}")
             parts[each.name] = []
         else:
             parts[list(parts)[-1]].append(each)
     return parts
 
 
-def _find(forms: list[Edn]) -> tuple[list[_Found], bool]:
-    if len(forms) == 1 and isinstance(forms[0], list):
-        if len(forms[0]) != 2 or forms[0][1] != Symbol("..."):
-            raise BadQuery("only [?variable ...] may stand in a vector after :find")
-        return [_found(forms[0][0])], True
-    if not forms:
-        raise BadQuery("nothing to find")
-    return [_found(each) for each in forms], False
+def _find(forms: list[Edn]) -> tuple[list[Found], str]:
+    match forms:
+        case [list() as inner] if len(inner) == 2 and inner[1] == _DOTS:
+            return [_found(inner[0])], "column"
+        case [list() as inner] if inner:
+            return [_found(each) for each in inner], "row"
+        case [one, point] if point == _POINT:
+            return [_found(one)], "value"
+        case []:
+            raise BadQuery("Cannot parse :find, expected a variable, an aggregate or a pull")
+    return [_found(each) for each in forms], "rows"
 
 
-def _found(form: Edn) -> _Found:
-    if isinstance(form, tuple):
-        match form:
-            case (Symbol("pull"), Symbol(name=variable), selector):
-                return _Found(variable, selector_of(selector))
-        raise BadQuery("only (pull ?variable [...]) may stand in a list after :find")
-    if not isinstance(form, Symbol) or not form.name.startswith("?"):
-        raise BadQuery(f"{form!r} cannot be found")
-    return _Found(form.name)
+def _found(form: Edn) -> Found:
+    match form:
+        case Symbol(name=name) if is_variable(form):
+            return Found(name)
+        case (Symbol(name="pull"), Symbol(name=name), selector):
+            return Found(name, selector_of(selector))
+        case (Symbol(name=aggregate), Symbol(name=name)) if aggregate in _AGGREGATES:
+            return Found(name, aggregate=aggregate)
+    raise BadQuery(
+        f"Cannot parse :find, neither a variable, an aggregate nor a pull: {write(form)}"
+    )
 
 
-def _where(
-    clauses: list[Edn],
-) -> tuple[str, list[tuple[str, Edn]], list[tuple[str, Edn, Edn]]]:
-    entities: set[str] = set()
-    attributes: list[tuple[str, Edn]] = []
-    comparisons: list[tuple[str, Edn, Edn]] = []
-    for clause in clauses:
-        match clause:
-            case [(Symbol(name=sign), left, right)] if sign in _COMPARE:
-                comparisons.append((sign, left, right))
-            case [Symbol(name=entity), Keyword(name=attribute)]:
-                entities.add(entity)
-                attributes.append((attribute, None))
-            case [Symbol(name=entity), Keyword(name=attribute), value]:
-                entities.add(entity)
-                attributes.append((attribute, None if value == Symbol("_") else value))
-            case _:
-                raise BadQuery(f"the clause {clause!r} is not known here")
-    if len(entities) != 1:
-        raise BadQuery("this sandbox answers queries about one entity only")
-    return entities.pop(), attributes, comparisons
+def _inputs(
+    forms: list[Edn], args: Sequence[Json]
+) -> tuple[Sequence[Row], Mapping[str, Sequence[Rule]]]:
+    wanted = [each for each in forms if each != Symbol("$")]
+    if len(wanted) != len(args):
+        raise BadQuery(
+            f"Wrong number of arguments for bindings {write(forms)}, "
+            f"{len(wanted)} required, {len(args)} provided"
+        )
+    rows: list[Row] = [{}]
+    rules: Mapping[str, Sequence[Rule]] = {}
+    for form, arg in zip(wanted, args, strict=True):
+        if form == Symbol("%"):
+            rules = rules_of(edn.read(arg) if isinstance(arg, str) else None)
+            continue
+        choices = _choices(form, arg)
+        rows = [{**row, **choice} for row in rows for choice in choices]
+    return rows, rules
 
 
-def _given(forms: list[Edn], args: Sequence[Json]) -> dict[str, Json]:
-    names = [each.name for each in forms if isinstance(each, Symbol) and each.name != "$"]
-    if len(names) != len(args):
-        raise BadQuery(f":in has {len(names)} variables, and there are {len(args)} args")
-    return dict(zip(names, args, strict=True))
+def _choices(form: Edn, arg: Json) -> list[Row]:
+    """What an argument binds: `?x`, `[?x ...]`, `[?x ?y]` or `[[?x ?y]]`."""
+    match form:
+        case Symbol(name=name):
+            return [{name: arg}]
+        case [Symbol(name=name), dots] if dots == _DOTS and isinstance(arg, list):
+            return [{name: each} for each in arg]
+        case [list() as inner] if isinstance(arg, list):
+            return [choice for each in arg for choice in _choices(inner, each)]
+        case list() if isinstance(arg, list) and len(arg) >= len(form):
+            return [{e.name: v for e, v in zip(form, arg, strict=False) if isinstance(e, Symbol)}]
+    raise BadQuery(f"Cannot bind value to {write(form)}")
+
+
+def _variables(form: Edn) -> set[str]:
+    if isinstance(form, Symbol):
+        return {form.name} if is_variable(form) else set()
+    if isinstance(form, list | tuple):
+        return {name for each in form for name in _variables(each)}
+    return set()

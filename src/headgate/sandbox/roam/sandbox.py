@@ -5,8 +5,10 @@ under a path prefix or, if `peer` is a whole address, on another host.
 """
 
 from collections.abc import Sequence
+from enum import StrEnum
 from urllib.parse import urlsplit
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -21,6 +23,7 @@ from headgate.sandbox.kit.routing import delete, post
 from headgate.sandbox.kit.seeded import token
 from headgate.sandbox.kit.windows import Window
 from headgate.sandbox.roam.api import Api, message
+from headgate.sandbox.roam.facts import Facts
 from headgate.sandbox.roam.graph import Edit, Graph, NewPage
 from headgate.sandbox.roam.page import Page
 
@@ -31,6 +34,21 @@ GRAPHS_MAX = 1_000
 #: refused request counts; here a minute begins on the minute, and a refused request does not count.
 MINUTE = "minute"
 LIMIT = 50
+
+
+class Role(StrEnum):
+    """What a token allows."""
+
+    EDIT = "read+edit"
+    READ = "read-only"
+    #: Only for another API of Roam's, which appends.
+    APPEND = "append-only"
+
+
+class GraphState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the control path of a graph sets."""
+
+    encrypted: bool
 
 
 class Roam(Provider):
@@ -49,11 +67,13 @@ class Roam(Provider):
         peer: str = PEER,
         cold_requests: int = 1,
         nodes_max: int = 20_000,
+        steps_max: int = 2_000_000,
     ) -> None:
         """Draw all data from `seed`; `pages` is the number for each graph.
 
-        The first `cold_requests` requests to a graph get a 503, as if it were not ready. A request
-        for more than `nodes_max` pages and blocks gets a 500, as if it took too long.
+        The first `cold_requests` requests to a graph get a 503, as if it were not ready. A pull of
+        more than `nodes_max` pages and blocks gets a 500, as if it took too long; so does a query
+        of more than `steps_max` steps, of which each match of each clause is one.
         """
         if not 1 <= graphs <= GRAPHS_MAX:
             raise InvalidInput("graphs", f"must be between 1 and {GRAPHS_MAX}")
@@ -65,6 +85,7 @@ class Roam(Provider):
         self._pages = pages
         self._cold_requests = cold_requests
         self._nodes_max = nodes_max
+        self._steps_max = steps_max
         self._begin()
 
     def _begin(self) -> None:
@@ -72,6 +93,9 @@ class Roam(Provider):
         self.graphs = {
             name: Graph(self.clock, name, seed=self.seed, pages=self._pages) for name in names
         }
+        self._facts = {name: Facts(graph) for name, graph in self.graphs.items()}
+        #: The graphs whose contents Roam itself cannot read.
+        self.encrypted: set[str] = set()
         self._cold = dict.fromkeys(names, self._cold_requests)
         self._revoked: set[str] = set()
 
@@ -84,9 +108,13 @@ class Roam(Provider):
             raise InvalidInput("graph", f"there is no graph {name}")
         return self.graphs[name]
 
-    def token(self, name: str | None = None) -> str:
-        """The token of a graph, or of the first one."""
-        return TOKEN + token(self.seed, "graph token", self.graph(name).name)
+    def token(self, name: str | None = None, role: Role = Role.EDIT) -> str:
+        """A token of a graph, or of the first one."""
+        return TOKEN + token(self.seed, "graph token", self.graph(name).name, role)
+
+    def encrypt(self, name: str | None = None) -> None:
+        """Make a graph one that is encrypted, which the API refuses to read and write."""
+        self.encrypted.add(self.graph(name).name)
 
     def add_page(self, new: NewPage) -> Page:
         """Add a page, made now."""
@@ -105,9 +133,10 @@ class Roam(Provider):
     def routes(self) -> Sequence[Route]:
         """The same paths twice: at the address that clients know, and at the peer."""
         api = Api(
-            lambda request: self.graph(request.path_params["graph"]),
+            self._graph_of,
             seed=self.seed,
             nodes_max=self._nodes_max,
+            steps_max=self._steps_max,
         )
         prefix = "" if _is_address(self.peer) else self.peer
         return [*api.routes(""), *(api.routes(prefix) if prefix else [])]
@@ -120,13 +149,9 @@ class Roam(Provider):
         if not self._is_peer(request):
             return RedirectResponse(self._peer_address(request) + request.scope["path"], 308)
         graph = request.path_params["graph"]
-        given = _token(request)
-        if not given.startswith(TOKEN):
-            return message(400, f"The token must begin with {TOKEN}")
-        if graph not in self.graphs:
-            return message(404, f"There is no graph {graph}.")
-        if given != self.token(graph) or given in self._revoked:
-            return message(401)
+        refused = self._refused(request, graph)
+        if refused is not None:
+            return refused
         if self.meter.arrive(graph).beyond:
             return message(429)
         if self._cold[graph] > 0:
@@ -161,6 +186,7 @@ class Roam(Provider):
             post("/_sandbox/pages", self._control_add),
             post("/_sandbox/edits", self._control_edit),
             delete("/_sandbox/pages/{graph}/{uid}", self._control_delete),
+            post("/_sandbox/graphs/{graph}", self._control_graph),
         ]
 
     def greeting(self, base_url: str) -> list[str]:
@@ -180,6 +206,27 @@ class Roam(Provider):
 
     # Endpoints and helpers.
 
+    def _graph_of(self, request: Request) -> tuple[Graph, Facts]:
+        graph = self.graph(request.path_params["graph"])
+        return graph, self._facts[graph.name]
+
+    def _refused(self, request: Request, graph: str) -> Response | None:
+        """The error for a graph that cannot be read, or a token that may not do it."""
+        given = _token(request)
+        if not given.startswith(TOKEN):
+            return message(400, f"Token cannot be verified: it does not begin with {TOKEN}")
+        if graph not in self.graphs:
+            return message(400, f"Invalid graph name: graph {graph} does not exist")
+        roles = [role for role in Role if given == self.token(graph, role)]
+        if not roles or given in self._revoked:
+            return message(401)
+        writes = request.scope["path"].endswith("/write")
+        if roles == [Role.APPEND] or (writes and roles == [Role.READ]):
+            return message(401, "You are not authorized: the token lacks access to the graph")
+        if graph in self.encrypted:
+            return message(400, "Encrypted graphs are not supported by the Backend API")
+        return None
+
     def _is_peer(self, request: Request) -> bool:
         if _is_address(self.peer):
             return request.headers.get("host", "") == urlsplit(self.peer).netloc
@@ -198,6 +245,13 @@ class Roam(Provider):
     async def _control_edit(self, request: Request) -> Response:
         """Change a page; `Edit` has the fields."""
         return json_answer({"uid": self.edit_page(await read_json(request, Edit)).uid})
+
+    async def _control_graph(self, request: Request) -> Response:
+        """Make a graph encrypted, or readable again."""
+        name = self.graph(request.path_params["graph"]).name
+        state = await read_json(request, GraphState)
+        (self.encrypted.add if state.encrypted else self.encrypted.discard)(name)
+        return json_answer({"graph": name, "encrypted": state.encrypted})
 
     async def _control_delete(self, request: Request) -> Response:
         self.delete_page(request.path_params["uid"], request.path_params["graph"])

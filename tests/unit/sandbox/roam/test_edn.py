@@ -26,13 +26,13 @@ def test_a_form_is_read(text: str, value: object) -> None:
         ("", "one form"),
         ("[] []", "one form"),
         ("[:a", "EOF"),
-        ("[:a)", "unmatched"),
-        ("]", "unmatched"),
+        ("[:a)", "Unmatched"),
+        ("]", "Unmatched"),
         ("{:a}", "pairs"),
         ("{[] 1}", "pairs"),
-        ('["open]', "unexpected"),
-        ("[: ]", "unexpected"),
-        ("[" * 51, "too deep"),
+        ('["open]', "Invalid token"),
+        ("[: ]", "Invalid token"),
+        ("[" * 51, "more than 50 deep"),
     ],
 )
 def test_what_is_not_edn_is_refused(text: str, why: str) -> None:
