@@ -12,8 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headgate.base.encoding import hash_text
-from headgate.base.errors import IllegalTransition
-from headgate.model.lease import NOW, Change, LeasedType, LockedRow
+from headgate.model.lease import NOW, Change, LeasedType, LockedRow, make_change
 from headgate.model.states import DELIVERY, DeliveryEdge, DeliveryState, Edge
 
 #: The longest text of an error that is stored.
@@ -129,27 +128,9 @@ DELIVERIES = LeasedType(
 
 
 def _change(
-    delivery: Delivery,
-    edge: DeliveryEdge,
-    becomes: Delivery,
-    *,
-    wake: timedelta | None = None,
-    lease_seen: datetime | None = None,
-    fences: bool = False,
+    delivery: Delivery, edge: DeliveryEdge, becomes: Delivery, **fields: Any
 ) -> DeliveryChange:
-    to = DELIVERY.edge(edge)
-    if delivery.state not in to.sources:
-        raise IllegalTransition(
-            f"the delivery {delivery.id!r} is {delivery.state.value}: no {edge} from there"
-        )
-    return DeliveryChange(
-        before=delivery,
-        after=replace(becomes, state=to.target),
-        edge=to,
-        wake=wake,
-        lease_seen=lease_seen,
-        fences=fences,
-    )
+    return make_change(DeliveryChange, DELIVERY, delivery, edge, becomes, **fields)
 
 
 # Made by the worker that has claimed the delivery.

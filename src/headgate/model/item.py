@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from headgate.base.encoding import Json, JsonObject, to_json
 from headgate.base.errors import IllegalTransition, Malformed
 from headgate.model.job import Lane
-from headgate.model.lease import NOW, Change, LeasedType, LockedRow
+from headgate.model.lease import NOW, Change, LeasedType, LockedRow, make_change
 from headgate.model.states import ITEM, Edge, ItemEdge, ItemState
 
 #: The error of an item that lost its workers too often.
@@ -137,28 +137,8 @@ ITEMS = LeasedType(
 )
 
 
-def _change(
-    item: Item,
-    edge: ItemEdge,
-    becomes: Item,
-    *,
-    wake: timedelta | None = None,
-    limited: bool = False,
-    lease_seen: datetime | None = None,
-    fences: bool = False,
-) -> ItemChange:
-    to = ITEM.edge(edge)
-    if item.state not in to.sources:
-        raise IllegalTransition(f"the item {item.id!r} is {item.state.value}: no {edge} from there")
-    return ItemChange(
-        before=item,
-        after=replace(becomes, state=to.target),
-        edge=to,
-        wake=wake,
-        limited=limited,
-        lease_seen=lease_seen,
-        fences=fences,
-    )
+def _change(item: Item, edge: ItemEdge, becomes: Item, **fields: Any) -> ItemChange:
+    return make_change(ItemChange, ITEM, item, edge, becomes, **fields)
 
 
 # Made by the worker that has claimed the item.

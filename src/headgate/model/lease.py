@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from headgate.base.errors import IllegalTransition
 from headgate.model.states import Edge, Machine
 
 #: Waits are durations; only the store turns them into times, by its own clock.
@@ -103,6 +104,23 @@ class LockedRow(msgspec.Struct):
 
 AnyChange = TypeVar("AnyChange", bound=Change[Any])
 AnyLocked = TypeVar("AnyLocked", bound=LockedRow)
+
+
+def make_change(
+    kind: type[AnyChange],
+    machine: Machine[Any, Any],
+    row: Any,
+    edge: Any,
+    becomes: Any,
+    **fields: Any,
+) -> AnyChange:
+    """The change of `row` along an edge; IllegalTransition if the edge does not begin there."""
+    to = machine.edge(edge)
+    if row.state not in to.sources:
+        raise IllegalTransition(
+            f"the {machine.name} {row.id!r} is {row.state.value}: no {edge} from there"
+        )
+    return kind(before=row, after=replace(becomes, state=to.target), edge=to, **fields)
 
 
 def fence_holds(change: Change[Any], locked: LockedRow) -> bool:
