@@ -6,7 +6,7 @@ share. Whatever crashes, the document is there as it was before or as it is now,
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ LOCK_WAIT_S_MAX = 60.0
 LOCK_POLL_S = 0.005
 #: How long a version stays that others may still be reading.
 KEEP = timedelta(minutes=10)
+KEEP_MIN = timedelta(milliseconds=1)
 
 _Result = TypeVar("_Result")
 
@@ -129,14 +130,14 @@ class VectorCollection:
         if not 1 <= limit <= HITS_MAX:
             raise InvalidInput("limit", f"must be from 1 to {HITS_MAX}, not {limit}")
         _check_vector("vector", vector, self._embedder.dimensions)
+        wanted = {key: _any_of(value) for key, value in (where or {}).items()}
+        _check_metadata("where", ((key, each) for key in wanted for each in wanted[key]))
         ids = None if documents is None else _checked_ids(documents)
         if ids is not None and len(ids) > tables.NAMES_AT_ONCE:
             raise InvalidInput(
                 "documents", f"at most {tables.NAMES_AT_ONCE} at once, not {len(ids)}: use `where`"
             )
-        found = await self._read(
-            lambda: tables.nearest(self._table(), vector, limit, ids, where or {})
-        )
+        found = await self._read(lambda: tables.nearest(self._table(), vector, limit, ids, wanted))
         return [_hit(row) for row in found]
 
     async def maintain(self, *, keep: timedelta = KEEP) -> bool:
@@ -146,8 +147,8 @@ class VectorCollection:
         batch. One call is one step: it makes one file of many small ones, and removes versions that
         are older than `keep`. Others can read meanwhile, and wait to write.
         """
-        if keep <= timedelta(0):
-            raise InvalidInput("keep", "must be more than nothing: others may be reading")
+        if keep < KEEP_MIN:
+            raise InvalidInput("keep", "must be at least a millisecond: others may be reading")
         return await self._write(lambda: tables.tidy(self._folder, self._table(), keep))
 
     async def _replace(self, batch: list[VectorDocument]) -> None:
@@ -182,6 +183,10 @@ async def write(folder: Path, name: str, clock: Clock, work: Callable[[], _Resul
                         f"{LOCK_WAIT_S_MAX:.0f} s: look whether a process hangs"
                     ) from None
             await clock.sleep(LOCK_POLL_S)
+
+
+def _any_of(wanted: object) -> list[object]:
+    return list(wanted) if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
 
 
 def _hit(row: Mapping[str, Any]) -> SearchHit:
@@ -221,6 +226,7 @@ def _check(documents: Sequence[VectorDocument], dimensions: int) -> None:
         )
     for document in documents:
         field = f"documents[{document.id!r}]"
+        _check_metadata(f"{field}.metadata", document.metadata.items())
         if len(document.vectors) != len(document.pieces):
             raise InvalidInput(
                 f"{field}.vectors",
@@ -230,6 +236,7 @@ def _check(documents: Sequence[VectorDocument], dimensions: int) -> None:
             zip(document.pieces, document.vectors, strict=True)
         ):
             _check_text(f"{field}.pieces[{place}].text", piece.text)
+            _check_metadata(f"{field}.pieces[{place}].metadata", piece.metadata.items())
             _check_vector(f"{field}.vectors[{place}]", vector, dimensions)
 
 
@@ -238,6 +245,15 @@ def _check_vector(field: str, vector: Vector, dimensions: int) -> None:
         raise InvalidInput(field, f"has {len(vector)} numbers, and the collection has {dimensions}")
     if not math.isfinite(math.fsum(vector)):
         raise InvalidInput(field, "has a number that is not finite")
+
+
+def _check_metadata(field: str, pairs: Iterable[tuple[str, object]]) -> None:
+    for key, value in pairs:
+        _check_text(field, key)
+        if not isinstance(value, str | int | float):
+            raise InvalidInput(f"{field}.{key}", "must be text, a number, true or false")
+        if isinstance(value, str):
+            _check_text(f"{field}.{key}", value)
 
 
 def _checked_ids(document_ids: Collection[str]) -> list[str]:

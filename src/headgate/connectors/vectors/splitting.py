@@ -1,7 +1,7 @@
 """Splits text into pieces that are small enough to be embedded, with where each begins and ends."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -11,7 +11,9 @@ from headgate.base.errors import InvalidInput
 from headgate.base.lazy import needs_extra
 
 CHARACTERS = 800
-CHARACTERS_MAX = 100_000
+CHARACTERS_MAX = 20_000
+#: The splitter's time grows with the square of a text's length, so a long text comes in sections.
+SECTION_CHARACTERS = 50_000
 #: What a caller may say about a document or a piece, and search by.
 PieceMetadata: TypeAlias = Mapping[str, str | int | float | bool]
 
@@ -53,10 +55,11 @@ def split(text: str, *, characters: int = CHARACTERS) -> list[Piece]:
         raise InvalidInput("characters", f"must be from 1 to {CHARACTERS_MAX}, not {characters}")
     with needs_extra("vectors", "vectors"):
         from semantic_text_splitter import TextSplitter
-    parts = TextSplitter(characters).chunk_indices(_HALF_PAIR.sub("\ufffd", text))
+    splitter = TextSplitter(characters)
     return [
-        Piece(text=part, start=start, end=start + len(part))
-        for start, part in parts
+        Piece(text=part, start=begin + start, end=begin + start + len(part))
+        for begin, section in _sections(_HALF_PAIR.sub("\ufffd", text))
+        for start, part in splitter.chunk_indices(section)
         if part.strip()
     ]
 
@@ -75,3 +78,21 @@ def piece_ids(document_id: str, texts: list[str]) -> list[str]:
         source = msgspec.json.encode((document_id, text, repeat))
         ids.append(blake2b(source, digest_size=16).hexdigest())
     return ids
+
+
+def _sections(text: str) -> Iterator[tuple[int, str]]:
+    """Parts of a text with their places, which together are all of it."""
+    start = 0
+    while len(text) - start > SECTION_CHARACTERS:
+        end = _cut(text, start + SECTION_CHARACTERS // 2, start + SECTION_CHARACTERS)
+        yield start, text[start:end]
+        start = end
+    yield start, text[start:]
+
+
+def _cut(text: str, first: int, last: int) -> int:
+    """Where to part a text between two places: best after a paragraph, at worst in a word."""
+    for separator in ("\n\n", "\n", " "):
+        if (place := text.rfind(separator, first, last)) >= 0:
+            return place + len(separator)
+    return last

@@ -153,7 +153,7 @@ def nearest(
     vector: Vector,
     limit: int,
     document_ids: Collection[str] | None,
-    where: Mapping[str, object],
+    where: Mapping[str, Sequence[object]],
 ) -> list[dict[str, Any]]:
     """Return the rows whose vectors are nearest by their angle, the nearest first."""
     query = table.search(list(vector), vector_column_name="vector").distance_type("cosine")
@@ -229,8 +229,7 @@ def _one_of(column: str, names: Collection[str]) -> str:
     return f"{column} IN ({', '.join(map(_quoted, names))})" if names else "false"
 
 
-def _has_tag(key: str, wanted: object) -> str:
-    values = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
+def _has_tag(key: str, values: Sequence[object]) -> str:
     each = [f"array_has(tags, {_quoted(_tag(key, value))})" for value in values]
     return f"({' OR '.join(each)})" if each else "false"
 
