@@ -52,7 +52,7 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
         start: Where it begins in the document's text.
         end: Where it ends.
         metadata: The document's and its own.
-        score: How near it is: 1.0 is the same direction, 0.0 has nothing in common.
+        score: How near it is, from 1.0 (the same direction) by 0.0 (nothing in common) to -1.0.
     """
 
     document_id: str

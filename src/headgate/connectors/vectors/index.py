@@ -40,7 +40,7 @@ class VectorIndex:
         """Return the index in a folder, which is made where it does not exist.
 
         Raises:
-            InvalidInput: The folder holds something else.
+            InvalidInput: The folder holds something else, or the extra is not installed.
             Terminal: It cannot be made.
         """
         with told(folder):
@@ -55,7 +55,7 @@ class VectorIndex:
         """Return a collection, which is made where it does not exist.
 
         Raises:
-            InvalidInput: The name is not valid, or the extra is not installed.
+            InvalidInput: The name is not valid.
             Conflict: It was built with another embedder.
         """
         _check_name(name)
@@ -136,6 +136,8 @@ def _check_name(name: str) -> None:
 
 def _prepare(folder: Path) -> Path:
     """Make sure that a folder is an index; the same, whatever the working directory becomes."""
+    # First, so that nothing is made where the extra is missing.
+    tables.driver()
     folder = folder.absolute()
     if folder.exists() and not folder.is_dir():
         raise InvalidInput("folder", f"{folder} is a file: name a folder for the vector index")

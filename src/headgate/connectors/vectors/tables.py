@@ -186,10 +186,16 @@ def _old_versions(folder: Path, keep: timedelta) -> int:
     return sum(1 for each in times if each < max(times) - keep.total_seconds())
 
 
-def _connect(folder: Path) -> Any:
+def driver() -> Any:
+    """Return LanceDB; InvalidInput, if the extra is not installed."""
     with needs_extra("vectors", "vectors"):
+        # It starts a thread, warns in forks of the process, and takes a second to load.
         import lancedb
-    return lancedb.connect(folder, read_consistency_interval=timedelta(0))
+    return lancedb
+
+
+def _connect(folder: Path) -> Any:
+    return driver().connect(folder, read_consistency_interval=timedelta(0))
 
 
 def _schema(embedder: EmbedderName) -> Any:
