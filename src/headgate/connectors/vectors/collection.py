@@ -175,7 +175,7 @@ async def write(folder: Path, name: str, clock: Clock, work: Callable[[], _Resul
     with told(folder):
         while True:
             try:
-                return await asyncio.to_thread(with_lock, lock, work)
+                return await _to_the_end(lambda: with_lock(lock, work))
             except LockTaken:
                 if clock.monotonic() >= give_up:
                     raise Transient(
@@ -183,6 +183,21 @@ async def write(folder: Path, name: str, clock: Clock, work: Callable[[], _Resul
                         f"{LOCK_WAIT_S_MAX:.0f} s: look whether a process hangs"
                     ) from None
             await clock.sleep(LOCK_POLL_S)
+
+
+async def _to_the_end(work: Callable[[], _Result]) -> _Result:
+    """Work in a thread; whoever cancels it waits until it has ended, as a thread cannot be stopped.
+
+    Otherwise it might write after what the caller did next, and replace that.
+    """
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait([working])
+        # Looked at, so that nobody misses it: the caller no longer wants to know.
+        working.exception()
+        raise
 
 
 def _any_of(wanted: object) -> list[object]:

@@ -21,8 +21,8 @@ class LockTaken(Exception):
 def with_lock(path: Path, work: Callable[[], _Result]) -> _Result:
     """Do the work under the lock; LockTaken at once, where another has it.
 
-    All in one call, for a thread: if whoever waits for it is cancelled, the lock is still held
-    until the work has ended.
+    All in one call, for a thread: whatever becomes of those who wait for it, the lock is held until
+    the work has ended.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate import InvalidInput, NotFound, Transient
-from headgate.base.clock import ManualClock
+from headgate.base.clock import ManualClock, SystemClock
 from headgate.connectors.vectors import (
     Piece,
     VectorDocument,
@@ -19,8 +20,8 @@ from headgate.connectors.vectors import (
     piece_ids,
     split,
 )
-from headgate.connectors.vectors.collection import KEEP_MIN, LOCK_WAIT_S_MAX
-from headgate.connectors.vectors.locking import with_lock
+from headgate.connectors.vectors.collection import KEEP_MIN, LOCK_WAIT_S_MAX, write
+from headgate.connectors.vectors.locking import LockTaken, with_lock
 from headgate.connectors.vectors.tables import FILES_MAX, VERSIONS_MAX, folder_of
 from tests.profiles import examples
 from tests.vectors import LetterEmbedder, document, labelled, letters, opened, texts_of
@@ -339,6 +340,35 @@ async def test_a_writer_waits_for_another_only_so_long_and_says_whom_to_look_for
     # And afterwards it is free
     await notes.upsert([document("page", "text")])
     assert await notes.count() == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_write_that_is_cancelled_has_ended_when_its_caller_goes_on(
+    tmp_path: Path, fails: bool
+) -> None:
+    began, may_end = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    done = []
+
+    def work() -> None:
+        loop.call_soon_threadsafe(began.set)
+        assert may_end.wait(60)
+        done.append("written")
+        if fails:
+            raise OSError("after all")
+
+    writing = asyncio.create_task(write(tmp_path, "notes", SystemClock(), work))
+    await began.wait()
+    writing.cancel()
+    # It stays under its lock
+    with pytest.raises(LockTaken):
+        await asyncio.to_thread(with_lock, tmp_path / "notes.lock", lambda: None)
+    assert not writing.done()
+
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert done == ["written"]
 
 
 async def test_a_collection_that_was_dropped_meanwhile_says_so(tmp_path: Path) -> None:
