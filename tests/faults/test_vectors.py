@@ -18,7 +18,7 @@ from tests.vectors import document, opened, texts_of
 
 MODULE = "tests.faults.vector_worker"
 #: When to kill, counted from the beginning of a write, which takes about ten milliseconds.
-KILL_AFTER_MS = (0, 2, 5, 9)
+KILL_AFTER_MS = (0, 3, 8)
 
 
 def _go(*workers: Process) -> None:
