@@ -3,14 +3,13 @@
 What is imported here late is an extra, or takes longer to load than all the rest together.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import Ids
+from headgate.base.lazy import needs_extra
 from headgate.connectors.addresses import HTTPS_PORT, LOOPBACK, AddressRules, is_loopback
 from headgate.connectors.urls import origin_of
 from headgate.flow.registry import Registry
@@ -115,15 +114,6 @@ def load_settings() -> "Settings":
     from headgate import settings
 
     return settings.load()
-
-
-@contextmanager
-def needs_extra(field: str, extra: str) -> Iterator[None]:
-    """Turn a failed import in the block into a message that names the extra to install."""
-    try:
-        yield
-    except ImportError as error:
-        raise InvalidInput(field, f"{error.name} is missing: install headgate[{extra}]") from None
 
 
 def open_signal(database: "Database", clock: Clock, *, origin: str) -> Signal:

@@ -1,10 +1,12 @@
 """What an extra is missing for is said by its field, with what to install."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from headgate import App, InvalidInput
+from headgate.connectors.vectors import VectorIndex, WordLlamaEmbedder, split
 
 
 @pytest.mark.parametrize(
@@ -34,11 +36,30 @@ def test_a_missing_driver_is_named_by_the_field_that_asks_for_it(
     redis: str | None,
     said: str,
 ) -> None:
-    for module in [each for each in sys.modules if each.partition(".")[0] == driver]:
-        monkeypatch.delitem(sys.modules, module)
-    # As if it were not installed.
-    monkeypatch.setitem(sys.modules, driver, None)
+    _uninstall(monkeypatch, driver)
     monkeypatch.delitem(sys.modules, adapter, raising=False)
 
     with pytest.raises(InvalidInput, match=said):
         App(database, redis=redis)
+
+
+async def test_a_vector_index_without_its_packages_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for package in ("lancedb", "semantic_text_splitter", "wordllama"):
+        _uninstall(monkeypatch, package)
+
+    with pytest.raises(InvalidInput, match=r"^vectors: lancedb .*install headgate\[vectors\]"):
+        await VectorIndex.open(tmp_path / "index")
+    assert not (tmp_path / "index").exists()
+    with pytest.raises(InvalidInput, match=r"^vectors: semantic_text_splitter .*\[vectors\]"):
+        split("text")
+    with pytest.raises(InvalidInput, match=r"^vectors: wordllama .*\[vectors\]"):
+        await WordLlamaEmbedder().embed(["text"])
+
+
+def _uninstall(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    """Make it seem as if a package were not installed."""
+    for module in [each for each in sys.modules if each.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)

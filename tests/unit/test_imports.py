@@ -42,6 +42,11 @@ def test_importing_headgate_loads_no_driver_and_no_framework() -> None:
     assert not unneeded, f"import headgate loads {', '.join(sorted(unneeded))}"
 
 
+def test_connectors_load_no_vector_database_and_no_model_before_they_are_used() -> None:
+    unneeded = _loaded("import headgate.connectors, headgate.connectors.vectors") - CORE
+    assert not unneeded, f"the vector index loads {', '.join(sorted(unneeded))}"
+
+
 @pytest.mark.parametrize(
     ("arguments", "allowed"),
     [

@@ -1,5 +1,7 @@
-"""Loading of objects by their address, `module:attribute`, when they are needed."""
+"""Loading when it is needed: objects by their address, `module:attribute`, and extras."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -32,6 +34,15 @@ def check_address(address: str, *, field: str) -> None:
         found = None
     if found is None:
         raise InvalidInput(field, f"there is no module {module}")
+
+
+@contextmanager
+def needs_extra(field: str, extra: str) -> Iterator[None]:
+    """Turn a failed import in the block into a message that names the extra to install."""
+    try:
+        yield
+    except ImportError as error:
+        raise InvalidInput(field, f"{error.name} is missing: install headgate[{extra}]") from None
 
 
 def _split(address: str, field: str) -> tuple[str, str]:

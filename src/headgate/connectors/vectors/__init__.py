@@ -1,0 +1,25 @@
+"""An index of texts by their meaning, in a folder: split, embed, store, search.
+
+Nothing here imports the packages of the extra `vectors` before they are used.
+"""
+
+from headgate.connectors.vectors.collection import IndexSize, SearchHit, VectorCollection
+from headgate.connectors.vectors.embedder import Embedder, Vector, WordLlamaEmbedder
+from headgate.connectors.vectors.index import VectorIndex
+from headgate.connectors.vectors.splitting import Piece, PieceMetadata, piece_ids, split
+from headgate.connectors.vectors.tables import VectorDocument
+
+__all__ = [
+    "Embedder",
+    "IndexSize",
+    "Piece",
+    "PieceMetadata",
+    "SearchHit",
+    "Vector",
+    "VectorCollection",
+    "VectorDocument",
+    "VectorIndex",
+    "WordLlamaEmbedder",
+    "piece_ids",
+    "split",
+]

@@ -1,0 +1,90 @@
+"""Texts become vectors, by a model that is on the disk."""
+
+import asyncio
+import logging
+import socket
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from headgate import InvalidInput
+from headgate.connectors.vectors import WordLlamaEmbedder
+from headgate.connectors.vectors.embedder import TEXT_CHARACTERS_MAX, TEXTS_AT_ONCE
+
+
+async def test_a_vector_depends_on_its_text_alone() -> None:
+    texts = ["a short one", "a longer one, " * 30, "", "日本語 and 👩‍👩‍👧", "half \ud800 a pair"]
+    embedder = WordLlamaEmbedder()
+
+    together = await embedder.embed(texts)
+    one_by_one = [(await WordLlamaEmbedder().embed([text]))[0] for text in texts]
+
+    assert [list(each) for each in together] == [list(each) for each in one_by_one]
+    assert {len(each) for each in together} == {embedder.dimensions}
+
+
+async def test_many_texts_keep_their_order() -> None:
+    texts = [f"text number {number}" for number in range(TEXTS_AT_ONCE + 3)]
+    embedder = WordLlamaEmbedder()
+
+    vectors = await embedder.embed(texts)
+
+    assert len(vectors) == len(texts)
+    assert list(vectors[-1]) == list((await embedder.embed(texts[-1:]))[0])
+    assert await embedder.embed([]) == []
+
+
+async def test_the_model_is_read_once_however_many_ask_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from wordllama import WordLlama  # type: ignore[import-untyped]  # it has no types
+
+    loads = []
+    real = WordLlama.load
+
+    def counted(**arguments: Any) -> Any:
+        loads.append(arguments)
+        return real(**arguments)
+
+    monkeypatch.setattr(WordLlama, "load", counted)
+    embedder = WordLlamaEmbedder()
+    assert loads == []
+
+    await asyncio.gather(*(embedder.embed([f"text {number}"]) for number in range(8)))
+
+    assert len(loads) == 1
+
+
+async def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("it went to the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+    assert len(await WordLlamaEmbedder().embed(["text"])) == 1
+
+
+async def test_a_text_without_end_is_refused_by_its_place() -> None:
+    with pytest.raises(InvalidInput, match=r"^texts\[1\]: has 100001 characters.*split it first"):
+        await WordLlamaEmbedder().embed(["", "a" * (TEXT_CHARACTERS_MAX + 1)])
+
+
+def test_how_the_program_logs_is_left_alone() -> None:
+    program = """
+import asyncio, logging
+from headgate.connectors.vectors import WordLlamaEmbedder
+asyncio.run(WordLlamaEmbedder().embed(["text"]))
+root = logging.getLogger()
+print(root.handlers, root.level)
+"""
+    said = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert said.stdout.split() == ["[]", str(logging.WARNING)]
+    assert said.stderr == ""
