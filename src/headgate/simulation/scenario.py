@@ -51,6 +51,8 @@ class Ablation(msgspec.Struct, frozen=True):
     #: A statement to run on the new database.
     prepare: str | None = None
     make_store: Callable[[InlineSqliteDatabase, Sequence[str]], SqlStore] = SqlStore
+    #: The only workloads to play, because others would not notice; none: those of the seed.
+    workloads: Sequence[type[Workload]] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +101,9 @@ class _Run:
         self._ablation = ablation
         self._stage = Stage(loop)
         drawn = loop.random("workloads").choice(SWARM)
-        makes: Sequence[type[Workload]] = tuple(dict.fromkeys((*EVERY_SEED, *drawn, *more)))
+        makes: Sequence[type[Workload]] = ablation.workloads or tuple(
+            dict.fromkeys((*EVERY_SEED, *drawn, *more))
+        )
         self._workloads = [make(self._stage) for make in makes]
         self._deployment = Deployment(
             loop,
