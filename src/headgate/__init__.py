@@ -40,6 +40,7 @@ from headgate.base.errors import (
 from headgate.base.log import get_logger
 from headgate.base.redact import describe_error
 from headgate.base.secret import Secret
+from headgate.configured import configured_app
 from headgate.connectors.answers import Throttled
 from headgate.connectors.api import Redirects
 from headgate.connectors.auth import ApiToken, InHeader, InQuery
@@ -255,6 +256,7 @@ __all__ = [
     "WorkerSettings",
     "WriteResult",
     "__version__",
+    "configured_app",
     "content_hash",
     "describe_error",
     "explain_item",

@@ -27,7 +27,7 @@ from headgate.base.secret import Secret
 from headgate.connectors.addresses import Network, parse_networks
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.private_files import read_api_key
-from headgate.flow.outbox import BATCH_MAX, OutboxSettings
+from headgate.flow.outbox import BATCH_MAX, KEEP_DAYS_MAX, OutboxSettings
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import HOT_AND_COLD, WorkerSettings
 from headgate.model.job import Lane
@@ -113,7 +113,7 @@ class Settings(BaseSettings):
     cold_slice_s: float = Field(default=_COLD.slice_s, ge=0)
     lease_s: float = Field(default=_WORKER.lease_s, gt=0)
     grace_s: float = Field(default=_WORKER.grace_s, ge=0)
-    keep_events_days: float = Field(default=_WORKER.keep_events.days, gt=0)
+    keep_events_days: float = Field(default=_WORKER.keep_events.days, gt=0, le=KEEP_DAYS_MAX)
     #: Where messages go, by name; see docs/how-to/outbox.md.
     targets: dict[str, TargetSettings] = {}
     #: How often the outbox is looked at without a signal, and how much is claimed at once.
@@ -123,7 +123,7 @@ class Settings(BaseSettings):
     outbox_backoff_s: float = Field(default=_OUTBOX.retry.base_s, gt=0, le=BACKOFF_S_MAX)
     outbox_backoff_s_max: float = Field(default=_OUTBOX.retry.max_s, gt=0, le=BACKOFF_S_MAX)
     #: How long a message is kept that every target has accepted.
-    keep_sent_days: float = Field(default=_OUTBOX.keep_sent.days, gt=0)
+    keep_sent_days: float = Field(default=_OUTBOX.keep_sent.days, gt=0, le=KEEP_DAYS_MAX)
 
     @field_validator("targets", mode="before")
     @classmethod

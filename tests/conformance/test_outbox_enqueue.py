@@ -3,7 +3,8 @@
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -113,6 +114,24 @@ async def test_an_order_and_its_message_are_gone_when_the_caller_rolls_back(
         caller.rollback()
 
     assert await stored(app) == (0, 0, 0)
+
+
+async def test_a_key_of_another_user_is_refused_and_nothing_of_theirs_is_told(app: App) -> None:
+    first = await app.outbox.submit("orders", ORDER, key="k", user_id="ann")
+    for payload in (ORDER, {"id": 2}):
+        with pytest.raises(Conflict, match="a message of another user") as refused:
+            await app.outbox.submit("orders", payload, key="k", user_id="bob")
+        assert first not in str(refused.value) and "ann" not in str(refused.value)
+    assert {each.user_id for each in await app.outbox.list(limit=10)} == {"ann"}
+
+
+@on_sqlite
+async def test_a_connection_to_another_database_is_refused_by_name(
+    app: App, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        with pytest.raises(InvalidInput, match=r"^tx: .*not the app's database"):
+            app.outbox.enqueue(other, "orders", ORDER)
 
 
 @every_way

@@ -11,6 +11,7 @@ import typer
 from headgate.app import App
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.flow.documents import delivery_document
+from headgate.flow.outbox import KEEP_DAYS_MAX
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.toolkit.commands.loading import (
@@ -187,6 +188,7 @@ def purge(
             help="Days since every target accepted it; default: HEADGATE_KEEP_SENT_DAYS.",
             metavar="DAYS",
             min=0,
+            max=KEEP_DAYS_MAX,
         ),
     ] = None,
     app: AppOption = None,

@@ -94,6 +94,9 @@ def _payload_problem(message: Message) -> str | None:
 
 
 def _accepted(response: Response, target: Target, topic: Topic) -> SendOutcome:
+    if (response.headers.get("content-type") or "").lower().startswith("text/html"):
+        # Perhaps a page to sign in, of a proxy or a wrong host: no API answers with one.
+        return SendFailure(f"it answered {response.status} with a web page")
     if topic.find_rejection is None:
         return Acceptance()
     try:

@@ -23,6 +23,8 @@ from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.ports.outbox import DeliveryFilter, OutboxStore, OutboxWriter
 from headgate.ports.signal import OUTBOX, Signal
 
+#: A hundred years: as long as anybody keeps anything.
+KEEP_DAYS_MAX = 36_500
 #: The most deliveries in one batch.
 BATCH_MAX = 1000
 #: How many messages are replayed or purged in one transaction.

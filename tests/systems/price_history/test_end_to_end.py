@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from headgate import DeliveryState, DrainScope, JobState
 from tests.systems.price_history.receivers import listed
@@ -89,6 +90,15 @@ async def test_a_batch_that_the_backend_refuses_is_failed_there_and_says_why(
     [row] = await stage.queue()
     assert (row.status, row.next_attempt_at) == ("failed", None)
     assert "it accepted 0 rows and refused 1: row 0 scrapedAt" in row.last_error
+
+
+async def test_the_queue_can_be_read_whatever_somebody_did_to_a_payload(stage: Stage) -> None:
+    price = {"runId": "r", "productId": "p", "sourceId": SITE, "scrapedAt": "noon", "price": 1}
+    await stage.app.outbox.submit("price-history", {"normalized": [price]}, run_id="good")
+    await stage.app.outbox.submit("price-history", {"normalized": []}, run_id="bad")
+    broken = text("UPDATE headgate_messages SET payload = '{broken' WHERE run_id = 'bad'")
+    await stage.app.write(lambda tx: tx.execute(broken))
+    assert {row.run_id: row.site_id for row in await stage.queue()} == {"good": SITE, "bad": None}
 
 
 async def test_a_shop_that_wants_no_robots_is_left_alone(stage: Stage) -> None:

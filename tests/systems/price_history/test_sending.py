@@ -9,7 +9,6 @@ from headgate.systems.price_history.sending import find_rejection
     "body",
     [
         b"",
-        b"OK",
         b"[]",
         b'{"status": "stored"}',
         b'{"accepted": 20}',
@@ -30,3 +29,9 @@ def test_refused_rows_are_named() -> None:
         "it accepted 15 rows and refused 5: row 0 price: must not be negative; row 1 price: must "
         "not be negative; row 2 price: must not be negative; and 2 more"
     )
+
+
+@pytest.mark.parametrize("body", [b"OK", b"<html>Sign in</html>", b'{"accepted": "many"}'])
+def test_an_answer_that_is_not_the_backends_is_no_acceptance(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"JSON|Expected"):
+        find_rejection(body)

@@ -4,13 +4,14 @@ So a message is there if and only if the application's rows are. On Postgres wor
 NOTIFY in the same transaction, which is sent when it is committed.
 """
 
+import re
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ClauseElement, Dialect, Select, bindparam, func, literal_column, select
 
 from headgate.base.clock import Clock
-from headgate.base.errors import Conflict
+from headgate.base.errors import Conflict, InvalidInput
 from headgate.model.states import DELIVERY
 from headgate.ports.outbox import NewMessage
 from headgate.ports.signal import OUTBOX
@@ -46,7 +47,7 @@ def _insert_message(dialect: Dialect) -> ClauseElement:
 
 def _find_message(dialect: Dialect) -> ClauseElement:
     mine = (messages.c.topic == bindparam("topic"), messages.c.key == bindparam("key"))
-    query = select(messages.c.id, messages.c.payload_hash).where(*mine)
+    query = select(messages.c.id, messages.c.payload_hash, messages.c.user_id).where(*mine)
     # So that it is not purged before its new deliveries are there.
     return query.with_for_update(read=True, key_share=True)
 
@@ -62,6 +63,9 @@ def _insert_delivery(dialect: Dialect) -> ClauseElement:
     }
     return insert_into(dialect, deliveries).values(values).on_conflict_do_nothing()
 
+
+#: What SQLite and Postgres say where Headgate's tables are not.
+_TABLE_MISSING = re.compile(r'no such table: headgate_|"headgate_\w+" does not exist')
 
 _INSERT_MESSAGE = CallerStatement(_insert_message)
 _FIND_MESSAGE = CallerStatement(_find_message)
@@ -84,7 +88,16 @@ class SqlOutboxWriter:
     def enqueue(self, tx: Any, new: NewMessage, *, wake: bool) -> str:
         """Write a message and its deliveries in the transaction on `tx`; returns its id."""
         caller = caller_transaction(tx)
-        message_id = write(caller, new, self._clock.now())
+        try:
+            message_id = write(caller, new, self._clock.now())
+        except Exception as error:
+            if _TABLE_MISSING.search(str(error)):
+                raise InvalidInput(
+                    "tx",
+                    "it is not the app's database, or that has no tables yet: open the app "
+                    "once, or run `headgate migrate`",
+                ) from None
+            raise
         if wake and caller.dialect.name == "postgresql":
             _WAKE.run(caller, {})
         return message_id
@@ -125,7 +138,10 @@ def _write_message(caller: CallerTransaction, new: NewMessage, now: datetime) ->
         if _INSERT_MESSAGE.run(caller, values):
             return new.id
         # It finds nothing if the other was purged meanwhile: then there is room for this one.
-        for message_id, payload_hash in _FIND_MESSAGE.run(caller, values):
+        for message_id, payload_hash, user_id in _FIND_MESSAGE.run(caller, values):
+            if user_id != new.user_id:
+                # A receiver knows a message by its key alone, whoever it belongs to.
+                raise Conflict("key: it was used before for a message of another user; use another")
             if payload_hash == new.payload_hash:
                 return str(message_id)
             raise Conflict(

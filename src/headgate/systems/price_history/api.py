@@ -60,7 +60,11 @@ async def receive_prices(
     """
     owner = caller.require_user(user_id)
     batch = read_batch(await request.body())
-    return responses.json_response(await receive(app, owner, batch), status=201)
+    result = await receive(app, owner, batch)
+    # One with errors is not kept for the idempotency key: what is corrected may be sent again under
+    # it, and what was accepted is known by itself.
+    headers = {"Cache-Control": "no-store"} if result.errors else None
+    return responses.json_response(result, status=201, headers=headers)
 
 
 @routes.get(

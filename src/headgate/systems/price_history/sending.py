@@ -46,12 +46,15 @@ def targets(settings: PriceHistorySettings) -> Sequence[Target]:
 def find_rejection(body: bytes) -> str | None:
     """Return which rows a backend refused for good; None if it accepted all of them.
 
-    A backend that says nothing about rows has accepted the batch.
+    A backend that says nothing about rows has accepted the batch. Raises ValueError if the answer
+    is not JSON: then it is not the backend that answered.
     """
-    try:
-        answer = msgspec.json.decode(body, type=_Answer)
-    except msgspec.MsgspecError:
+    if not body.strip():
         return None
+    said = msgspec.json.decode(body)
+    if not isinstance(said, dict) or "accepted" not in said:
+        return None
+    answer = msgspec.convert(said, _Answer)
     if not answer.errors:
         return None
     rows = "; ".join(

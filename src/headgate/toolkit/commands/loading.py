@@ -15,8 +15,8 @@ from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError, InvalidInput, StoreError
 from headgate.base.log import configure
 from headgate.base.redact import redact
+from headgate.configured import configured_app
 from headgate.discovery import examine_systems
-from headgate.policy.entitlement import paid_history
 from headgate.system import System
 from headgate.toolkit.commands.output import messages, print_json
 
@@ -85,14 +85,7 @@ def load_app(
             json=json,
         )
     try:
-        return App(
-            database or settings.database,
-            systems=systems,
-            targets=settings.target_list(),
-            redis=settings.redis,
-            worker=settings.worker(),
-            entitlement=paid_history if settings.paid_history else None,
-        )
+        return configured_app(database=database, systems=systems)
     except InvalidInput as error:
         fail(str(error), code=CONFIG, json=json)
 

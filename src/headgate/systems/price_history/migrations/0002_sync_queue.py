@@ -18,11 +18,16 @@ WHERE deliveries.topic = 'price-history'
 
 def upgrade() -> None:
     """Create it."""
+    # A payload that other programs broke must not keep anybody from reading the queue.
     if op.get_bind().dialect.name == "postgresql":
-        site = "messages.payload::jsonb -> 'normalized' -> 0 ->> 'sourceId'"
+        # The payload is compact JSON, so no JSON has to be read; `IS JSON` is not in Postgres 15.
+        site = """substring(messages.payload from '"sourceId":"([^"]*)"')"""
         times = dict.fromkeys(("next_attempt_at", "created_at", "updated_at"), "deliveries.{}")
     else:
-        site = "json_extract(messages.payload, '$.normalized[0].sourceId')"
+        site = (
+            "CASE WHEN json_valid(messages.payload) "
+            "THEN json_extract(messages.payload, '$.normalized[0].sourceId') END"
+        )
         # SQLite has no time type: the outbox keeps microseconds since 1970.
         times = dict.fromkeys(
             ("next_attempt_at", "created_at", "updated_at"),
