@@ -321,7 +321,7 @@ async def test_a_key_gets_the_same_answer_for_the_same_batch_and_no_other(
     receiver: Receiver,
 ) -> None:
     ada, key = await receiver.scraper(), {"Idempotency-Key": "outbox-1"}
-    body = batch(item(1), {})
+    body = batch(item(1))
 
     first = await ada.post(BATCH, json=body, headers=key)
     again = await ada.post(BATCH, json=body, headers=key)
@@ -397,6 +397,22 @@ async def test_of_two_batches_that_differ_one_wins_each_price(
     stored = [row["price"] for row in await listed(ada, limit=200)]
     assert len(stored) == size == sum(accepted)
     assert [stored.count("1"), stored.count("2")] == accepted
+
+
+async def test_a_batch_with_errors_may_be_sent_again_once_their_cause_is_gone(
+    local: Receiver,
+) -> None:
+    ada, key = await local.scraper(), {"Idempotency-Key": "outbox-1"}
+    await ada.post(BATCH, json=batch(item("p-1", price=1)))
+    body = batch(item("p-1", price=2), item("p-2"))
+
+    first = await ada.post(BATCH, json=body, headers=key)
+    await local.app.write(lambda tx: tx.execute(text("DELETE FROM price_history_prices")))
+    again = await ada.post(BATCH, json=body, headers=key)
+
+    assert [each["index"] for each in first.json()["errors"]] == [0]
+    assert again.json() == {"accepted": 2, "errors": []}
+    assert "idempotency-replayed" not in again.headers
 
 
 async def test_a_price_that_is_erased_meanwhile_is_not_told_as_accepted(local: Receiver) -> None:

@@ -331,3 +331,9 @@ async def test_a_private_address_that_is_not_allowed_stops_the_target() -> None:
 
     assert isinstance(found, TargetRefusal)
     assert "loopback" in found.reason
+
+
+@pytest.mark.parametrize("topic", [TOPIC, replace(TOPIC, find_rejection=lambda body: None)])
+async def test_a_web_page_is_no_acceptance(topic: Topic) -> None:
+    page = answer(200, b"<html>Sign in</html>", {"Content-Type": "Text/HTML; charset=utf-8"})
+    assert await outcome(page, topic=topic) == SendFailure("it answered 200 with a web page")
