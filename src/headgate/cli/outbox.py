@@ -77,8 +77,12 @@ def list_deliveries(
 
     async def find(opened: App) -> _Listed:
         stops = await opened.outbox.stopped_targets()
+        found = await opened.outbox.list(which, limit=limit + 1, after=after)
+        if env is not None and not found:
+            # A target that is not configured any more may still have deliveries, but not none.
+            opened.outbox.targets.get(env)
         return _Listed(
-            await opened.outbox.list(which, limit=limit + 1, after=after),
+            found,
             {} if json else await opened.outbox.count(which),
             {name: stop for name, stop in stops.items() if env in (None, name)},
             opened.clock.now(),

@@ -165,6 +165,12 @@ def test_one_delivery_is_shown_in_words_and_as_json(outbox: Run, in_app: Use) ->
     assert (told["message"]["key"], told["message"]["payload"]) == ("order-0", {"number": 0})
 
 
+def test_a_list_of_a_target_that_there_is_not_is_refused(outbox: Run) -> None:
+    result = outbox("list", "--env", "typo")
+    assert result.exit_code == 2
+    assert "no target is called 'typo'" in result.stderr
+
+
 def test_what_is_not_there_is_told(outbox: Run) -> None:
     for command in ("show", "retry"):
         told = outbox(command, "nothing")
