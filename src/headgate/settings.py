@@ -31,7 +31,7 @@ from headgate.flow.outbox import BATCH_MAX, OutboxSettings
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import HOT_AND_COLD, WorkerSettings
 from headgate.model.job import Lane
-from headgate.model.target import CONCURRENCY, CONCURRENCY_MAX, Target, is_protected
+from headgate.model.target import CONCURRENCY, CONCURRENCY_MAX, Target
 from headgate.policy.deliveries import BACKOFF_S_MAX, DeliveryRetryPolicy
 
 _HOT, _COLD = HOT_AND_COLD[Lane.HOT], HOT_AND_COLD[Lane.COLD]
@@ -66,7 +66,7 @@ class TargetSettings(BaseModel):
             name=name,
             url=self.url,
             key=key,
-            protected=is_protected(name) if self.protected is None else self.protected,
+            protected=self.protected,
             concurrency=self.concurrency,
             key_header=self.key_header,
         )

@@ -31,8 +31,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     #: Where its API begins: `https://api.example.com`.
     url: str
     key: Secret
-    #: Whether somebody has to confirm by name that messages go there.
-    protected: bool = False
+    #: Whether somebody has to confirm by name that messages go there. Unless it is said, only a
+    #: target called production is protected; a target that was made has True or False.
+    protected: bool | None = None
     concurrency: int = CONCURRENCY
     #: The header that carries the key.
     key_header: str = "x-api-key"
@@ -57,6 +58,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(
                 f"target {self.name}", f"concurrency: must be between 1 and {CONCURRENCY_MAX}"
             )
+        if self.protected is None:
+            msgspec.structs.force_setattr(self, "protected", is_protected(self.name))
 
     @property
     def place(self) -> tuple[str, int | None]:
