@@ -119,11 +119,28 @@ def test_which_targets_get_prices_and_which_are_protected_can_be_set(
         "SCRAPER_API_URL_STAGING": OTHER,
         "SCRAPER_API_KEY_STAGING": "s",
         "HEADGATE_PRICE_HISTORY_TARGETS": "staging, live",
-        "HEADGATE_PRICE_HISTORY_PROTECTED": "live,production",
+        "HEADGATE_PRICE_HISTORY_PROTECTED": "live",
     }
     settings = read(monkeypatch, given)
     assert settings.default_targets() == ("staging", "live")
     assert [each.name for each in settings.targets() if each.protected] == ["live"]
+
+
+@pytest.mark.parametrize("protected", ["staging", ",", "live"])
+def test_production_is_protected_whatever_else_is(
+    monkeypatch: pytest.MonkeyPatch, protected: str
+) -> None:
+    given = {
+        "SCRAPER_API_URL_PRODUCTION": URL,
+        "SCRAPER_API_KEY_PRODUCTION": "p",
+        "SCRAPER_API_URL_STAGING": OTHER,
+        "SCRAPER_API_KEY_STAGING": "s",
+        "HEADGATE_PRICE_HISTORY_PROTECTED": protected,
+    }
+    assert found(read(monkeypatch, given)) == {
+        "production": (URL, "p", True),
+        "staging": (OTHER, "s", protected == "staging"),
+    }
 
 
 def test_the_default_target_is_no_way_around_the_protection(

@@ -32,8 +32,8 @@ class PriceHistorySettings(ProviderSettings):
     #: The names of the targets that prices go to, separated by commas; by default `default`, or
     #: else `local`.
     price_history_targets: str | None = None
-    #: The names of the targets that have to be confirmed.
-    price_history_protected: str = "production"
+    #: The names of the targets that have to be confirmed, besides `production`, which always has.
+    price_history_protected: str = ""
 
     sync_api_url: BackendUrl | None = Field(default=None, validation_alias="SYNC_API_URL")
     sync_api_key: SecretStr | None = Field(default=None, validation_alias="SYNC_API_KEY")
@@ -109,7 +109,8 @@ class PriceHistorySettings(ProviderSettings):
         return self._target(name, url, secret(key))
 
     def _target(self, name: str, url: str, key: Secret) -> Target:
-        protected = name in _words(self.price_history_protected)
+        # Never False: a variable may add protection, and not take away that of production.
+        protected = True if name in _words(self.price_history_protected) else None
         return Target(name=name, url=url, key=key, protected=protected)
 
 
