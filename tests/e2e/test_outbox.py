@@ -123,7 +123,11 @@ def test_a_stopped_target_is_resumed_by_name(shop: Shop) -> None:
         ("drain --api-url URL --api-key-file local.key", "--env: name the target"),
         (
             "drain --env local --api-url URL/local --api-key-file production.key",
-            "--api-url: it is that of production, which is protected",
+            "--api-url: has the same host and port as production, which is protected",
+        ),
+        (
+            "drain --env local --api-url http://127.1:9203 --api-key-file local.key --dry-run",
+            "--api-url: 'http://127.1:9203' must not be called",
         ),
         ("drain --env nowhere", "no target is called 'nowhere'"),
         ("drain --api-key hunter2", "--api-key-file"),

@@ -91,6 +91,6 @@ def _check_protection(targets: Iterable[Target]) -> None:
         if not each.protected and each.place in protected:
             raise InvalidInput(
                 f"target {each.name}",
-                f"its URL is that of {protected[each.place]}, which is protected; "
+                f"has the same host and port as {protected[each.place]}, which is protected; "
                 f"use --env {protected[each.place]} instead, or protect it too",
             )
