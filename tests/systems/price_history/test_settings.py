@@ -143,6 +143,35 @@ def test_production_is_protected_whatever_else_is(
     }
 
 
+@pytest.mark.parametrize(
+    ("url", "key", "wrong", "told"),
+    [
+        ("SYNC_API_URL", "SYNC_API_KEY", {"SYNC_API_URL": "https://ada:canary@x"}, "write one"),
+        ("BACKEND_API_URL", "API_KEY", {"API_KEY": "canary-\u00fc"}, "must be printable"),
+        (
+            "SCRAPER_API_URL_EU_WEST",
+            "SCRAPER_API_KEY_EU_WEST",
+            {"SCRAPER_API_URL_EU_WEST": "https://canary:0"},
+            "write one",
+        ),
+        (
+            "SCRAPER_API_URL_EU_WEST",
+            "SCRAPER_API_KEY_EU_WEST",
+            {"SCRAPER_API_KEY_EU_WEST": "canary\tx\u00fc"},
+            "must be printable",
+        ),
+    ],
+)
+def test_a_wrong_url_or_key_is_refused_by_its_variable_and_not_told(
+    monkeypatch: pytest.MonkeyPatch, url: str, key: str, wrong: dict[str, str], told: str
+) -> None:
+    settings = read(monkeypatch, {url: URL, key: "k", **wrong})
+    with pytest.raises(InvalidInput, match=told) as refused:
+        settings.targets()
+    assert [refused.value.field] == list(wrong)
+    assert "canary" not in str(refused.value)
+
+
 def test_the_default_target_is_no_way_around_the_protection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
