@@ -17,7 +17,7 @@ import typer
 from headgate.app import App
 from headgate.backends import open_target_transport
 from headgate.base.encoding import JsonObject
-from headgate.base.errors import AddressRefused, InvalidInput
+from headgate.base.errors import AddressRefused, ConfirmationMissing, InvalidInput
 from headgate.base.secret import Secret
 from headgate.connectors.private_files import read_api_key
 from headgate.connectors.urls import origin_of
@@ -151,7 +151,7 @@ def choose_targets(app: App, envs: Sequence[str], confirms: Sequence[str]) -> Se
     opened = targets.open_targets()
     if not opened:
         name = targets.names[0]
-        raise InvalidInput(
+        raise ConfirmationMissing(
             "--env",
             f"every target is protected ({', '.join(targets.names)}): "
             f"name one twice, --env {name} --confirm {name}",

@@ -152,7 +152,7 @@ def test_another_name_of_this_machine_is_no_way_around_the_protection(
 def test_a_url_in_an_unusual_spelling_is_refused_by_its_option(
     shop: App, url: str, key_file: Path
 ) -> None:
-    with pytest.raises(InvalidInput, match="^--api-url: .* must not be called: its host is"):
+    with pytest.raises(InvalidInput, match=r"^--api-url: .* must not be called: its host is"):
         choose_target(shop, "local", None, url, key_file)
 
 
