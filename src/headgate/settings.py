@@ -66,7 +66,7 @@ class TargetSettings(BaseModel):
             name=name,
             url=self.url,
             key=key,
-            protected=is_protected(name) if self.protected is None else self.protected,
+            protected=self.protected,
             concurrency=self.concurrency,
             key_header=self.key_header,
         )
@@ -195,22 +195,59 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources of settings, by precedence."""
-        return (
-            init_settings,
-            _Environment(settings_cls),
-            _TomlFile(settings_cls),
-            PyprojectTomlConfigSettingsSource(settings_cls),
-        )
+        files = _TomlFile(settings_cls), PyprojectTomlConfigSettingsSource(settings_cls)
+        return (init_settings, _Environment(settings_cls, files), *files)
 
 
 class _Environment(EnvSettingsSource):
+    """The variables. They can protect a target, and never take away that a file protects it."""
+
+    def __init__(
+        self, settings_cls: type[BaseSettings], files: Sequence[PydanticBaseSettingsSource]
+    ) -> None:
+        super().__init__(settings_cls)
+        self._files = files
+
     def __call__(self) -> dict[str, Any]:
-        return _with_whole_targets(super().__call__())
+        found = super().__call__()
+        targets = found.get("targets")
+        if isinstance(targets, dict):
+            in_files = _protection_in(self._files)
+            found["targets"] = {
+                name: _with_protection(name, each, in_files) if isinstance(each, dict) else each
+                for name, each in targets.items()
+            }
+        return _with_whole_targets(found)
 
 
 class _TomlFile(TomlConfigSettingsSource):
     def __call__(self) -> dict[str, Any]:
         return _with_whole_targets(super().__call__())
+
+
+def _protection_in(files: Sequence[PydanticBaseSettingsSource]) -> Mapping[str, bool]:
+    """Which targets of the files are protected; the first file that has one decides."""
+    found: dict[str, bool] = {}
+    for file in files:
+        targets = file().get("targets")
+        for name, each in targets.items() if isinstance(targets, Mapping) else ():
+            said = each.get("protected") if isinstance(each, Mapping) else None
+            # Anything but a plain `false` protects.
+            found.setdefault(name, is_protected(name) if said is None else said is not False)
+    return found
+
+
+def _with_protection(
+    name: str, target: dict[str, Any], in_files: Mapping[str, bool]
+) -> dict[str, Any]:
+    """A target of the environment, protected if a file protects it."""
+    if target.get("protected") not in (None, True):
+        raise InvalidInput(
+            f"targets.{name}.protected",
+            "HEADGATE_TARGETS can only protect a target; leave it out, or write "
+            f"`protected = false` under [targets.{name}] in headgate.toml",
+        )
+    return {**target, "protected": True} if in_files.get(name) else target
 
 
 def _with_whole_targets(found: dict[str, Any]) -> dict[str, Any]:

@@ -109,21 +109,31 @@ def test_a_stopped_target_is_resumed_by_name(shop: Shop) -> None:
     assert shop.run("resume", "--env", "nowhere").code == 2
 
 
+#: What is refused only because nobody has confirmed it, and what is told.
+UNCONFIRMED = {
+    "drain --env production": "name it twice, --env production --confirm production",
+    "drain --env production --confirm local": "--env production --confirm production",
+    "drain --env production --dry-run": "--env production --confirm production",
+    "replay --env production --since 2020-01-01": "--env production --confirm production",
+    "worker --env production": "--env production --confirm production",
+    "worker --env local --env production --confirm local": "production is protected",
+}
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("drain --env production", "name it twice, --env production --confirm production"),
-        ("drain --env production --confirm local", "--env production --confirm production"),
+        *UNCONFIRMED.items(),
         ("drain --confirm production", "--confirm: production is not chosen"),
-        ("drain --env production --dry-run", "--env production --confirm production"),
-        ("replay --env production --since 2020-01-01", "--env production --confirm production"),
-        ("worker --env production", "--env production --confirm production"),
-        ("worker --env local --env production --confirm local", "production is protected"),
         ("drain --env local --api-url http://x.example", "--api-url and --api-key-file"),
         ("drain --api-url URL --api-key-file local.key", "--env: name the target"),
         (
             "drain --env local --api-url URL/local --api-key-file production.key",
-            "--api-url: it is that of production, which is protected",
+            "--api-url: has the same host and port as production, which is protected",
+        ),
+        (
+            "drain --env local --api-url http://127.1:9203 --api-key-file local.key --dry-run",
+            "--api-url: 'http://127.1:9203' must not be called",
         ),
         ("drain --env nowhere", "no target is called 'nowhere'"),
         ("drain --api-key hunter2", "--api-key-file"),
@@ -141,7 +151,7 @@ def test_what_must_not_be_is_refused_before_anything_is_sent(
 
     ended = waiting.run(*command.replace("URL", waiting.production_url).split())
 
-    assert ended.code == 2
+    assert ended.code == (3 if command in UNCONFIRMED else 2)
     assert told in " ".join(ended.stderr.replace("│", " ").split())
     assert "hunter2" not in ended.stdout + ended.stderr
     assert (waiting.arrivals(), waiting.json("list")) == (0, before)

@@ -96,12 +96,11 @@ def test_protection_is_by_name_unless_the_settings_say_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {"url": "https://api.example.com", "key": "k3y"}
-    found = configured(
-        monkeypatch, production={**given, "protected": False}, live={**given, "protected": True}
-    )
+    found = configured(monkeypatch, local=given, production=given, live=given | {"protected": True})
 
     assert [(each.name, each.protected) for each in found] == [
-        ("production", False),
+        ("local", False),
+        ("production", True),
         ("live", True),
     ]
 

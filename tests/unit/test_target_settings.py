@@ -90,6 +90,65 @@ def test_a_url_from_one_place_never_gets_the_key_from_another(
     assert (found["staging"].url, found["staging"].key.reveal()) == (URL, SECRET)
 
 
+@pytest.mark.parametrize("said", [False, 0, "false", "no", "off", "perhaps"])
+@pytest.mark.parametrize("name", ["production", "local"])
+def test_the_environment_cannot_open_a_target(
+    monkeypatch: pytest.MonkeyPatch, name: str, said: object
+) -> None:
+    given = {name: {"url": URL, "key": SECRET, "protected": said}}
+    monkeypatch.setenv("HEADGATE_TARGETS", json.dumps(given))
+
+    with pytest.raises(
+        InvalidInput, match=rf"^targets\.{name}\.protected: HEADGATE_TARGETS can only protect"
+    ):
+        settings.load()
+
+
+@pytest.mark.parametrize("file", ["headgate.toml", "pyproject.toml"])
+@pytest.mark.parametrize("said", [{}, {"protected": None}, {"protected": True}])
+def test_a_target_that_a_file_protects_stays_protected_in_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, said: dict[str, object]
+) -> None:
+    table = "targets.live" if file == "headgate.toml" else "tool.headgate.targets.live"
+    write(folder, file, f'[{table}]\nurl = "{URL}"\nkey = "{SECRET}"\nprotected = true\n')
+    given = {"live": {"url": "https://elsewhere.example", "key": "another", **said}}
+    monkeypatch.setenv("HEADGATE_TARGETS", json.dumps(given))
+
+    [target] = settings.load().target_list()
+
+    assert (target.url, target.key.reveal(), target.protected) == (
+        "https://elsewhere.example",
+        "another",
+        True,
+    )
+
+
+def test_a_file_can_open_a_target_and_the_environment_protects_it_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = f'url = "{URL}"\nkey = "{SECRET}"\n'
+    write(
+        folder,
+        "pyproject.toml",
+        f"[tool.headgate.targets.live]\n{at}protected = true\n",
+    )
+    write(
+        folder,
+        "headgate.toml",
+        f"[targets.production]\n{at}protected = false\n[targets.live]\n{at}protected = false\n",
+    )
+    found = {each.name: each.protected for each in settings.load().target_list()}
+    assert found == {"production": False, "live": False}
+
+    given = {
+        "production": {"url": URL, "key": SECRET},
+        "live": {"url": URL, "key": SECRET, "protected": True},
+    }
+    monkeypatch.setenv("HEADGATE_TARGETS", json.dumps(given))
+    found = {each.name: each.protected for each in settings.load().target_list()}
+    assert found == {"production": True, "live": True}
+
+
 def test_a_file_is_not_mixed_with_the_projects_file(folder: Path) -> None:
     write(folder, "pyproject.toml", f'[tool.headgate.targets.local]\nkey = "{SECRET}"\n')
     write(folder, "headgate.toml", f'[targets.local]\nurl = "{URL}"\n')

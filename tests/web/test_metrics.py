@@ -141,9 +141,9 @@ def test_deliveries_are_told_by_declared_target_in_every_state(tmp_path: Path) -
         outbox = site.app.outbox
         for number in range(3):
             await outbox.submit("orders", {"number": number})
-        await outbox.submit("orders", {"number": 4}, targets=["production"])
+        await outbox.submit("orders", {"number": 4}, targets=["staging"])
         # Given a target that refuses our key, and what another application sends elsewhere
-        await outbox.drain(outbox.targets.get("production"))
+        await outbox.drain(outbox.targets.get("staging"))
         elsewhere = await world.app(
             topics=[Topic(name="orders", path=BATCH, targets=("elsewhere",))],
             targets=[target("elsewhere")],
@@ -155,14 +155,14 @@ def test_deliveries_are_told_by_declared_target_in_every_state(tmp_path: Path) -
         zeros = dict.fromkeys(words(DELIVERY.states), 0)
         states = page.by("state", "headgate_deliveries", target="local")
         assert states == {**zeros, "pending": 3}
-        states = page.by("state", "headgate_deliveries", target="production")
+        states = page.by("state", "headgate_deliveries", target="staging")
         assert states == {**zeros, "pending": 1}
         stopped = page.by("target", "headgate_target_stopped")
-        assert stopped == {"local": 0, "production": 1}
+        assert stopped == {"local": 0, "staging": 1}
         assert set(page.by("target", "headgate_deliveries")) == set(stopped)
 
-        await outbox.resume("production")
-        assert (await told(site)).value("headgate_target_stopped", target="production") == 0
+        await outbox.resume("staging")
+        assert (await told(site)).value("headgate_target_stopped", target="staging") == 0
 
     async def run(world: World) -> None:
         wire = AsgiTransport({BACKEND: PriceHistory(world.clock)}, world.clock)
@@ -181,7 +181,7 @@ def target(name: str) -> Target:
 #: Two targets, for what is told of the outbox.
 OUTBOX: dict[str, Any] = {
     "topics": [Topic(name="orders", path=BATCH, targets=("local",))],
-    "targets": [target("local"), target("production")],
+    "targets": [target("local"), target("staging")],
 }
 
 

@@ -2,6 +2,7 @@
 
 HeadgateError
 ├─ InvalidInput(field)          the request is wrong; nothing was written
+│  ├─ ConfirmationMissing       somebody has to confirm it by name
 │  └─ UnknownSync
 ├─ NotFound                     it does not exist, or belongs to another user
 ├─ PlanRequired                 the user's plan does not include this; nothing was written
@@ -56,6 +57,10 @@ class InvalidInput(HeadgateError):
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+
+
+class ConfirmationMissing(InvalidInput):
+    """Somebody has to confirm this by name."""
 
 
 class UnknownSync(InvalidInput):

@@ -15,6 +15,7 @@ from headgate.flow.outbox import KEEP_DAYS_MAX
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.toolkit.commands.loading import (
+    DECLINED,
     FAILED,
     AppOption,
     DatabaseOption,
@@ -29,9 +30,6 @@ from headgate.toolkit.commands.outbox import ConfirmOption, RunOption, choose_ta
 from headgate.toolkit.commands.output import amount, messages, out, print_json
 from headgate.toolkit.commands.reading import parse_time, read_ids
 from headgate.toolkit.commands.sending_screen import SendingScreen
-
-#: The exit code when somebody was asked and said no.
-DECLINED = 3
 
 NamedEnvOption = Annotated[str, typer.Option("--env", help="The target.", metavar="NAME")]
 

@@ -61,7 +61,7 @@ def drain(
     back.
 
     Exit codes: 0 nothing failed, 1 a delivery failed or is dead or a target has stopped, 2 refused,
-    4 the settings or the database, 130 interrupted.
+    3 a protected target is not confirmed, 4 the settings or the database, 130 interrupted.
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
     with report_errors(json=json):

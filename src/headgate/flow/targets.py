@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from headgate.base.errors import InvalidInput
+from headgate.base.errors import ConfirmationMissing, InvalidInput
 from headgate.model.target import Target, Topic
 
 Named = TypeVar("Named", Topic, Target)
@@ -41,7 +41,7 @@ class Targets:
         """The target of that name, to send to; a protected one has to be confirmed by its name."""
         target = self.get(name)
         if target.protected and confirm != name:
-            raise InvalidInput(
+            raise ConfirmationMissing(
                 "confirm",
                 f"{name} is protected: nothing is sent there unless you name it twice, "
                 f"--env {name} --confirm {name}",
@@ -91,6 +91,6 @@ def _check_protection(targets: Iterable[Target]) -> None:
         if not each.protected and each.place in protected:
             raise InvalidInput(
                 f"target {each.name}",
-                f"its URL is that of {protected[each.place]}, which is protected; "
+                f"has the same host and port as {protected[each.place]}, which is protected; "
                 f"use --env {protected[each.place]} instead, or protect it too",
             )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,6 +22,7 @@ _KEY = re.compile(r"[!-~]([ -~]*[!-~])?")
 #: The characters of the name of a header (RFC 9110).
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PORTS = {"http": 80, "https": 443}
+_THIS_MACHINE = "localhost"
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,8 +33,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     #: Where its API begins: `https://api.example.com`.
     url: str
     key: Secret
-    #: Whether somebody has to confirm by name that messages go there.
-    protected: bool = False
+    #: Whether somebody has to confirm by name that messages go there. Unless it is said, only a
+    #: target called production is protected; a target that was made has True or False.
+    protected: bool | None = None
     concurrency: int = CONCURRENCY
     #: The header that carries the key.
     key_header: str = "x-api-key"
@@ -57,17 +60,20 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(
                 f"target {self.name}", f"concurrency: must be between 1 and {CONCURRENCY_MAX}"
             )
+        if self.protected is None:
+            msgspec.structs.force_setattr(self, "protected", is_protected(self.name))
 
     @property
     def place(self) -> tuple[str, int | None]:
         """The host and its port: targets with the same one are the same place.
 
         The port is None for http and https alike if it is the usual one, because one server tends
-        to have both.
+        to have both. All names and addresses of this machine itself are one host; of other hosts
+        nothing is looked up, so two names of one machine are two places.
         """
         parts = urlsplit(self.url)
         port = None if parts.port in _PORTS.values() else parts.port
-        return (parts.hostname or "").rstrip("."), port
+        return _host_of((parts.hostname or "").rstrip(".")), port
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +106,20 @@ def _is_base_url(url: str) -> bool:
     extra = "@" in parts.netloc or parts.query or parts.fragment or "\\" in url
     known = parts.scheme in _PORTS and bool(parts.hostname)
     return bool(_URL.fullmatch(url) and known and has_valid_port and not extra)
+
+
+def _host_of(name: str) -> str:
+    """The name or address of a host in one spelling, and `localhost` for this machine."""
+    if name == _THIS_MACHINE or name.endswith(f".{_THIS_MACHINE}"):
+        return _THIS_MACHINE
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return name
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    # A connection to 0.0.0.0 or to :: ends at this machine too.
+    return _THIS_MACHINE if address.is_loopback or address.is_unspecified else str(address)
 
 
 def is_protected(name: str) -> bool:

@@ -19,7 +19,7 @@ def read(monkeypatch: pytest.MonkeyPatch, given: Mapping[str, str]) -> PriceHist
 
 def found(settings: PriceHistorySettings) -> dict[str, tuple[str, str, bool]]:
     return {
-        each.name: (each.url.rstrip("/"), each.key.reveal(), each.protected)
+        each.name: (each.url.rstrip("/"), each.key.reveal(), bool(each.protected))
         for each in settings.targets()
     }
 
@@ -119,11 +119,57 @@ def test_which_targets_get_prices_and_which_are_protected_can_be_set(
         "SCRAPER_API_URL_STAGING": OTHER,
         "SCRAPER_API_KEY_STAGING": "s",
         "HEADGATE_PRICE_HISTORY_TARGETS": "staging, live",
-        "HEADGATE_PRICE_HISTORY_PROTECTED": "live,production",
+        "HEADGATE_PRICE_HISTORY_PROTECTED": "live",
     }
     settings = read(monkeypatch, given)
     assert settings.default_targets() == ("staging", "live")
     assert [each.name for each in settings.targets() if each.protected] == ["live"]
+
+
+@pytest.mark.parametrize("protected", ["staging", ",", "live"])
+def test_production_is_protected_whatever_else_is(
+    monkeypatch: pytest.MonkeyPatch, protected: str
+) -> None:
+    given = {
+        "SCRAPER_API_URL_PRODUCTION": URL,
+        "SCRAPER_API_KEY_PRODUCTION": "p",
+        "SCRAPER_API_URL_STAGING": OTHER,
+        "SCRAPER_API_KEY_STAGING": "s",
+        "HEADGATE_PRICE_HISTORY_PROTECTED": protected,
+    }
+    assert found(read(monkeypatch, given)) == {
+        "production": (URL, "p", True),
+        "staging": (OTHER, "s", protected == "staging"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "wrong", "told"),
+    [
+        ("SYNC_API_URL", "SYNC_API_KEY", {"SYNC_API_URL": "https://ada:canary@x"}, "write one"),
+        ("BACKEND_API_URL", "API_KEY", {"API_KEY": "canary-\u00fc"}, "must be printable"),
+        (
+            "SCRAPER_API_URL_EU_WEST",
+            "SCRAPER_API_KEY_EU_WEST",
+            {"SCRAPER_API_URL_EU_WEST": "https://canary:0"},
+            "write one",
+        ),
+        (
+            "SCRAPER_API_URL_EU_WEST",
+            "SCRAPER_API_KEY_EU_WEST",
+            {"SCRAPER_API_KEY_EU_WEST": "canary\tx\u00fc"},
+            "must be printable",
+        ),
+    ],
+)
+def test_a_wrong_url_or_key_is_refused_by_its_variable_and_not_told(
+    monkeypatch: pytest.MonkeyPatch, url: str, key: str, wrong: dict[str, str], told: str
+) -> None:
+    settings = read(monkeypatch, {url: URL, key: "k", **wrong})
+    with pytest.raises(InvalidInput, match=told) as refused:
+        settings.targets()
+    assert [refused.value.field] == list(wrong)
+    assert "canary" not in str(refused.value)
 
 
 def test_the_default_target_is_no_way_around_the_protection(

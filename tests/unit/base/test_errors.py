@@ -33,6 +33,7 @@ CLASSES: dict[str, Any] = {
 TOLD = (
     "ActiveJobExists",
     "BudgetSpent",
+    "ConfirmationMissing",
     "ConnectionPaused",
     "Deferred",
     "InvalidInput",

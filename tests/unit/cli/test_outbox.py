@@ -15,7 +15,7 @@ from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
 from headgate.cli.main import cli
 from headgate.model.delivery import reject
-from headgate.toolkit.commands.loading import CONFIG, FAILED, USAGE
+from headgate.toolkit.commands.loading import CONFIG, DECLINED, FAILED, USAGE
 
 APP = """
 import headgate
@@ -238,9 +238,9 @@ def test_a_purge_goes_by_the_applications_setting(outbox: Run, in_app: Use) -> N
 def test_errors_are_json_where_json_is_asked_for(outbox: Run) -> None:
     told = outbox("drain", "--env", "production", "--json")
 
-    assert told.exit_code == USAGE
+    assert told.exit_code == DECLINED
     error = json.loads(told.stdout)["error"]
-    assert error["type"] == "InvalidInput"
+    assert error["type"] == "ConfirmationMissing"
     assert "--env production --confirm production" in error["message"]
 
 

@@ -77,7 +77,8 @@ def test_a_protected_place_has_no_unprotected_name(url: str, protected_first: bo
     declared = [PRODUCTION, target("test", url)]
 
     with pytest.raises(
-        InvalidInput, match=r"^target test: its URL is that of production.*--env production"
+        InvalidInput,
+        match=r"^target test: has the same host and port as production.*--env production",
     ):
         Targets([], declared if protected_first else reversed(declared))
 

@@ -1,5 +1,6 @@
 """Topics and targets: what is refused, by the name of the field, and what is the same place."""
 
+import msgspec
 import pytest
 
 from headgate.base.errors import InvalidInput
@@ -141,7 +142,16 @@ def test_another_host_or_port_is_another_place(url: str) -> None:
 def test_only_production_is_protected_by_its_name() -> None:
     assert is_protected("production")
     assert not is_protected("staging")
-    assert not target().protected
+    assert target().protected is False
+
+
+def test_a_target_called_production_is_protected_unless_it_says_otherwise() -> None:
+    production = target(name="production")
+
+    assert production.protected is True
+    assert msgspec.structs.replace(production, url="https://elsewhere.example").protected is True
+    assert target(name="production", protected=False).protected is False
+    assert target(name="staging", protected=True).protected is True
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/orders"])

@@ -26,8 +26,49 @@ def test_no_spelling_of_a_protected_targets_url_passes_for_another_place(url: st
     production = target("https://api.example.com", "production", protected=True)
 
     assert target(url).place == production.place
-    with pytest.raises(InvalidInput, match="its URL is that of production"):
+    with pytest.raises(InvalidInput, match="has the same host and port as production"):
         Targets(targets=[production, target(url)])
+
+
+LOOPBACK = [
+    "http://localhost:9203",
+    "http://LOCALHOST.:9203/v1",
+    "http://api.localhost:9203",
+    "http://127.0.0.1:9203",
+    "https://127.9.8.7:9203",
+    "http://[::1]:9203",
+    "http://[0:0:0:0:0:0:0:1]:9203",
+    "http://[::ffff:127.0.0.1]:9203",
+    "http://0.0.0.0:9203",
+    "http://[::]:9203",
+]
+
+
+@pytest.mark.parametrize("url", LOOPBACK)
+@pytest.mark.parametrize("protected_url", ["http://127.0.0.1:9203", "http://localhost:9203"])
+def test_every_name_of_this_machine_is_one_place(url: str, protected_url: str) -> None:
+    production = target(protected_url, "production", protected=True)
+
+    with pytest.raises(InvalidInput, match="has the same host and port as production"):
+        Targets(targets=[production, target(url)])
+
+
+def test_an_address_is_one_place_in_every_spelling() -> None:
+    assert target("http://[2001:DB8:0::1]").place == target("http://[2001:db8::1]").place
+    assert target("http://[::ffff:192.0.2.1]").place == target("http://192.0.2.1").place
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("http://127.0.0.1:9203", "http://127.0.0.1:9204"),
+        ("http://127.0.0.1:9203", "http://128.0.0.1:9203"),
+        ("http://localhost:9203", "http://localhost.example:9203"),
+        ("http://localhost:9203", "http://notlocalhost:9203"),
+    ],
+)
+def test_what_only_looks_like_this_machine_is_another_place(one: str, other: str) -> None:
+    assert target(one).place != target(other).place
 
 
 @pytest.mark.parametrize(

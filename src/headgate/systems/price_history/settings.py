@@ -32,8 +32,8 @@ class PriceHistorySettings(ProviderSettings):
     #: The names of the targets that prices go to, separated by commas; by default `default`, or
     #: else `local`.
     price_history_targets: str | None = None
-    #: The names of the targets that have to be confirmed.
-    price_history_protected: str = "production"
+    #: The names of the targets that have to be confirmed, besides `production`, which always has.
+    price_history_protected: str = ""
 
     sync_api_url: BackendUrl | None = Field(default=None, validation_alias="SYNC_API_URL")
     sync_api_key: SecretStr | None = Field(default=None, validation_alias="SYNC_API_KEY")
@@ -95,7 +95,7 @@ class PriceHistorySettings(ProviderSettings):
                 f"does not belong to {of_url}: {of_url} goes with {own_key}, so that no key is "
                 "sent to another host; set both of one pair",
             )
-        return self._target(DEFAULT, url, secret(key))
+        return self._target(DEFAULT, (of_url, url), (of_key, secret(key)))
 
     def _named(self, name: str) -> Target:
         variable = name.upper().replace("-", "_")
@@ -106,11 +106,23 @@ class PriceHistorySettings(ProviderSettings):
                 f"SCRAPER_API_{missing}_{variable}",
                 f"is not set, and SCRAPER_API_{there}_{variable} is: set both",
             )
-        return self._target(name, url, secret(key))
+        return self._target(
+            name, (f"SCRAPER_API_URL_{variable}", url), (f"SCRAPER_API_KEY_{variable}", secret(key))
+        )
 
-    def _target(self, name: str, url: str, key: Secret) -> Target:
-        protected = name in _words(self.price_history_protected)
-        return Target(name=name, url=url, key=key, protected=protected)
+    def _target(self, name: str, url: tuple[str, str], key: tuple[str, Secret]) -> Target:
+        """The target; its URL and its key come with the names of their variables."""
+        # Never False: a variable may add protection, and not take away that of production.
+        protected = True if name in _words(self.price_history_protected) else None
+        try:
+            return Target(name=name, url=url[1], key=key[1], protected=protected)
+        except InvalidInput as error:
+            # It names the target's field, and who reads it knows only the variables.
+            field, _, problem = error.problem.partition(": ")
+            variables = {"url": url[0], "key": key[0]}
+            if field not in variables:
+                raise
+            raise InvalidInput(variables[field], problem) from None
 
 
 def _words(text: str) -> list[str]:

@@ -138,6 +138,7 @@ KINDS: dict[str, Kind] = {kind.code: kind for kind in _KINDS}
 CODES: dict[type[HeadgateError], str] = {
     HeadgateError: "internal_error",
     errors.InvalidInput: "invalid_input",
+    errors.ConfirmationMissing: "invalid_input",
     errors.UnknownSync: "unknown_sync",
     errors.NotFound: "not_found",
     errors.PlanRequired: "plan_required",

@@ -12,7 +12,7 @@ from headgate import backends
 from headgate.app import App
 from headgate.base import event_loop
 from headgate.base.clock import SystemClock
-from headgate.base.errors import HeadgateError, InvalidInput, StoreError
+from headgate.base.errors import ConfirmationMissing, HeadgateError, InvalidInput, StoreError
 from headgate.base.log import configure
 from headgate.base.redact import redact
 from headgate.configured import configured_app
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FAILED, USAGE, CONFIG = 1, 2, 4
+#: Somebody was asked and said no, or has to confirm it first.
+DECLINED = 3
 
 DatabaseOption = Annotated[
     str | None,
@@ -152,6 +154,8 @@ def report_errors(*, json: bool = False) -> Iterator[None]:
 def exit_code(error: HeadgateError) -> int:
     """Return the exit code for an error."""
     match error:
+        case ConfirmationMissing():
+            return DECLINED
         case InvalidInput():
             return USAGE
         case StoreError():

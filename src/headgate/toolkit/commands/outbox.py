@@ -17,8 +17,10 @@ import typer
 from headgate.app import App
 from headgate.backends import open_target_transport
 from headgate.base.encoding import JsonObject
-from headgate.base.errors import InvalidInput
+from headgate.base.errors import AddressRefused, ConfirmationMissing, InvalidInput
+from headgate.base.secret import Secret
 from headgate.connectors.private_files import read_api_key
+from headgate.connectors.urls import origin_of
 from headgate.flow.drain import Drainer, DrainResult, DrainScope
 from headgate.flow.outbox import OutboxSettings
 from headgate.flow.targets import Targets
@@ -96,8 +98,8 @@ def choose_target(
 ) -> Target:
     """The target called `env`; with the URL and the key that were given by hand, if they were.
 
-    Raises InvalidInput if it is protected and not confirmed, or if the URL is that of another
-    target that is protected.
+    Raises InvalidInput if it is protected and not confirmed, or if the URL has the host and the
+    port of another target that is protected.
     """
     check_sends(app)
     targets = app.outbox.targets
@@ -112,17 +114,27 @@ def choose_target(
             "belong together: give both or neither, so that no key goes to another's URL",
         )
     key = read_api_key("--api-key-file", api_key_file)
-    try:
-        given = msgspec.structs.replace(target, url=api_url, key=key)
-    except InvalidInput as error:
-        raise InvalidInput("--api-url", error.problem.removeprefix("url: ")) from None
+    given = _at(target, api_url, key)
     for other in targets:
         if other.protected and other.name != env and other.place == given.place:
             raise InvalidInput(
                 "--api-url",
-                f"it is that of {other.name}, which is protected; "
+                f"has the same host and port as {other.name}, which is protected; "
                 f"use --env {other.name} --confirm {other.name}",
             )
+    return given
+
+
+def _at(target: Target, api_url: str, key: Secret) -> Target:
+    """The target at another URL, which must be one that the transport would call."""
+    try:
+        given = msgspec.structs.replace(target, url=api_url, key=key)
+        # A spelling such as 127.1 would pass for another place than 127.0.0.1.
+        origin_of(api_url)
+    except InvalidInput as error:
+        raise InvalidInput("--api-url", error.problem.removeprefix("url: ")) from None
+    except AddressRefused as error:
+        raise InvalidInput("--api-url", str(error)) from None
     return given
 
 
@@ -139,7 +151,7 @@ def choose_targets(app: App, envs: Sequence[str], confirms: Sequence[str]) -> Se
     opened = targets.open_targets()
     if not opened:
         name = targets.names[0]
-        raise InvalidInput(
+        raise ConfirmationMissing(
             "--env",
             f"every target is protected ({', '.join(targets.names)}): "
             f"name one twice, --env {name} --confirm {name}",

@@ -21,6 +21,7 @@ QUARTER = timedelta(minutes=15)
 #: How to make those that need more than a message.
 MADE: dict[type[HeadgateError], HeadgateError] = {
     errors.InvalidInput: errors.InvalidInput("end_date", "lies in the future"),
+    errors.ConfirmationMissing: errors.ConfirmationMissing("confirm", "name it twice"),
     errors.UnknownSync: errors.UnknownSync("steps", ["days"]),
     errors.ActiveJobExists: errors.ActiveJobExists("job_7"),
     errors.KeyReused: errors.KeyReused("job_7"),
@@ -28,6 +29,7 @@ MADE: dict[type[HeadgateError], HeadgateError] = {
 }
 EXPECTED: dict[type[HeadgateError], tuple[int, str, bool, dict[str, str]]] = {
     errors.InvalidInput: (422, "invalid_input", False, {"field": "end_date"}),
+    errors.ConfirmationMissing: (422, "invalid_input", False, {"field": "confirm"}),
     errors.UnknownSync: (422, "unknown_sync", False, {"field": "sync"}),
     errors.NotFound: (404, "not_found", False, {}),
     errors.PlanRequired: (402, "plan_required", False, {}),

@@ -7,12 +7,30 @@ from pathlib import Path
 import pytest
 import typer
 
-from headgate import App, Chunk, Context, HeadgateError, InvalidInput, NotFound, StoreError, Sync
+from headgate import (
+    App,
+    Chunk,
+    ConfirmationMissing,
+    Context,
+    HeadgateError,
+    InvalidInput,
+    NotFound,
+    StoreError,
+    Sync,
+)
 from headgate import StoreUnavailable as Unavailable
 from headgate.discovery import examine_systems
 from headgate.settings import Settings
 from headgate.toolkit.commands import loading
-from headgate.toolkit.commands.loading import CONFIG, FAILED, USAGE, exit_code, load_app, run
+from headgate.toolkit.commands.loading import (
+    CONFIG,
+    DECLINED,
+    FAILED,
+    USAGE,
+    exit_code,
+    load_app,
+    run,
+)
 from tests.systems.distributions import install
 
 
@@ -126,6 +144,7 @@ def test_an_unknown_database_is_told_by_its_field(capsys: pytest.CaptureFixture[
     ("error", "code"),
     [
         (InvalidInput("limit", "is too large"), USAGE),
+        (ConfirmationMissing("confirm", "name it twice"), DECLINED),
         (StoreError("no"), CONFIG),
         (Unavailable("no"), CONFIG),
         (NotFound("there is no job 7"), FAILED),

@@ -127,11 +127,33 @@ def test_half_of_a_url_and_a_key_is_refused(shop: App, url: str | None, key_file
 def test_the_url_of_a_protected_target_is_refused_under_any_other_name(
     shop: App, url: str, key_file: Path
 ) -> None:
-    with pytest.raises(InvalidInput, match=r"--api-url: it is that of production, .*--confirm"):
+    with pytest.raises(
+        InvalidInput, match=r"--api-url: has the same host and port as production, .*--confirm"
+    ):
         choose_target(shop, "local", None, url, key_file)
     with pytest.raises(InvalidInput, match="production is protected"):
         choose_target(shop, "production", None, url, key_file)
     assert choose_target(shop, "production", "production", url, key_file).url == url
+
+
+@pytest.mark.parametrize("url", ["http://localhost:9203", "http://[::1]:9203/v1"])
+def test_another_name_of_this_machine_is_no_way_around_the_protection(
+    url: str, key_file: Path
+) -> None:
+    shop = app(target("local"), target("production", "http://127.0.0.1:9203"))
+
+    with pytest.raises(InvalidInput, match="--api-url: has the same host and port as production"):
+        choose_target(shop, "local", None, url, key_file)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.1:9203", "http://2130706433:9203", "http://0x7f.1:9203", "http://a..b"]
+)
+def test_a_url_in_an_unusual_spelling_is_refused_by_its_option(
+    shop: App, url: str, key_file: Path
+) -> None:
+    with pytest.raises(InvalidInput, match=r"^--api-url: .* must not be called: its host is"):
+        choose_target(shop, "local", None, url, key_file)
 
 
 def test_the_protection_of_the_named_target_holds_for_any_url(shop: App, key_file: Path) -> None:
