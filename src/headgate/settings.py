@@ -200,7 +200,7 @@ class Settings(BaseSettings):
 
 
 class _Environment(EnvSettingsSource):
-    """The variables. They can protect a target, and never take away that a file protects it."""
+    """The variables. They can protect a target, and never replace one that a file protects."""
 
     def __init__(
         self, settings_cls: type[BaseSettings], files: Sequence[PydanticBaseSettingsSource]
@@ -214,7 +214,7 @@ class _Environment(EnvSettingsSource):
         if isinstance(targets, dict):
             in_files = _protection_in(self._files)
             found["targets"] = {
-                name: _with_protection(name, each, in_files) if isinstance(each, dict) else each
+                name: _checked_target(name, each, in_files) if isinstance(each, dict) else each
                 for name, each in targets.items()
             }
         return _with_whole_targets(found)
@@ -237,17 +237,23 @@ def _protection_in(files: Sequence[PydanticBaseSettingsSource]) -> Mapping[str, 
     return found
 
 
-def _with_protection(
+def _checked_target(
     name: str, target: dict[str, Any], in_files: Mapping[str, bool]
 ) -> dict[str, Any]:
-    """A target of the environment, protected if a file protects it."""
+    """A target of the environment; InvalidInput if it would replace one that a file protects."""
     if target.get("protected") not in (None, True):
         raise InvalidInput(
             f"targets.{name}.protected",
             "HEADGATE_TARGETS can only protect a target; leave it out, or write "
             f"`protected = false` under [targets.{name}] in headgate.toml",
         )
-    return {**target, "protected": True} if in_files.get(name) else target
+    if in_files.get(name):
+        # Else its real address would be free for a target that is not protected.
+        raise InvalidInput(
+            f"targets.{name}",
+            "a file protects it, so HEADGATE_TARGETS must not replace it; change it in the file",
+        )
+    return target
 
 
 def _with_whole_targets(found: dict[str, Any]) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def test_the_environment_cannot_open_a_target(
 
 @pytest.mark.parametrize("file", ["headgate.toml", "pyproject.toml"])
 @pytest.mark.parametrize("said", [{}, {"protected": None}, {"protected": True}])
-def test_a_target_that_a_file_protects_stays_protected_in_the_environment(
+def test_a_target_that_a_file_protects_is_not_replaced_by_the_environment(
     folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, said: dict[str, object]
 ) -> None:
     table = "targets.live" if file == "headgate.toml" else "tool.headgate.targets.live"
@@ -114,13 +114,8 @@ def test_a_target_that_a_file_protects_stays_protected_in_the_environment(
     given = {"live": {"url": "https://elsewhere.example", "key": "another", **said}}
     monkeypatch.setenv("HEADGATE_TARGETS", json.dumps(given))
 
-    [target] = settings.load().target_list()
-
-    assert (target.url, target.key.reveal(), target.protected) == (
-        "https://elsewhere.example",
-        "another",
-        True,
-    )
+    with pytest.raises(InvalidInput, match=r"^targets\.live: a file protects it"):
+        settings.load()
 
 
 def test_a_file_can_open_a_target_and_the_environment_protects_it_again(
