@@ -357,6 +357,33 @@ def test_a_wrong_key_stops_the_target_and_kills_nothing(tmp_path: Path, at_once:
     in_post_office(tmp_path, main, target(concurrency=at_once))
 
 
+def test_a_wrong_key_leaves_what_had_failed_as_failed_as_it_was(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        # Given deliveries that failed before, and are due again
+        await office.enqueue("a", "b")
+        office.sender.default = DOWN
+        await office.drain()
+        before = await office.deliveries()
+        await office.clock.sleep(3600)
+        office.sender.default = WRONG_KEY
+
+        with told() as lines:
+            result = await office.drain()
+
+        # Then both are given back, the one that was sent and the one that was not
+        assert (len(office.sender.begun), result.released, result.processed) == (3, 2, 0)
+        for key, after in (await office.deliveries()).items():
+            was = before[key]
+            assert (after.state, after.attempts) == (DeliveryState.FAILED, was.attempts)
+            assert (after.error, after.crashes) == (DOWN.reason, 0)
+            assert after.next_attempt_at == office.clock.now()
+        # And the old error is not told as the cause
+        assert of_event(lines, "not_delivered") == []
+        assert len(of_event(lines, "target_stopped")) == 1
+
+    in_post_office(tmp_path, main)
+
+
 # ---- stopped targets ---------------------------------------------------------------------------
 
 

@@ -153,8 +153,12 @@ def reject(delivery: Delivery, *, error: str) -> DeliveryChange:
 
 
 def release(delivery: Delivery) -> DeliveryChange:
-    """The worker gives the delivery back as it was."""
-    return _change(delivery, DeliveryEdge.RELEASE, delivery, wake=NOW, fences=True)
+    """The worker gives the delivery back, due at once and otherwise as it was.
+
+    One that had failed is failed again, with its attempts and its error.
+    """
+    edge = DeliveryEdge.RELEASE_FAILED if delivery.attempts else DeliveryEdge.RELEASE
+    return _change(delivery, edge, delivery, wake=NOW, fences=True)
 
 
 # Made by whoever finds its lease expired.

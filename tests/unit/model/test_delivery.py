@@ -246,14 +246,20 @@ def test_a_rejection_counts_says_why_and_nothing_more_happens() -> None:
     assert (after.error, after.next_attempt_at) == ("it answered 422", None)
 
 
-def test_what_is_given_back_is_as_it_was_and_due_at_once() -> None:
-    delivery = claimed(make_delivery(attempts=3, crashes=1, error="it answered 503"))
+@pytest.mark.parametrize(
+    ("state", "attempts", "error"),
+    [(DeliveryState.PENDING, 0, None), (DeliveryState.FAILED, 3, "it answered 503")],
+)
+def test_what_is_given_back_is_as_it_was_and_due_at_once(
+    state: DeliveryState, attempts: int, error: str | None
+) -> None:
+    delivery = claimed(make_delivery(state=state, attempts=attempts, crashes=1, error=error))
 
     after = applied(delivery, change.release(delivery))
 
     assert after is not None
-    assert (after.state, after.attempts, after.crashes) == (DeliveryState.PENDING, 3, 1)
-    assert (after.error, after.next_attempt_at) == ("it answered 503", NOW)
+    assert (after.state, after.attempts, after.crashes) == (state, attempts, 1)
+    assert (after.error, after.next_attempt_at) == (error, NOW)
 
 
 def test_a_crash_is_counted_as_one_and_not_as_an_attempt() -> None:
