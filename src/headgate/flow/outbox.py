@@ -20,7 +20,7 @@ from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DELIVERY, DeliveryEdge, DeliveryState, words
 from headgate.model.target import Target
 from headgate.policy.deliveries import DeliveryRetryPolicy
-from headgate.ports.outbox import DeliveryFilter, OutboxStore, OutboxWriter
+from headgate.ports.outbox import DeliveryFilter, NewMessage, OutboxStore, OutboxWriter
 from headgate.ports.signal import OUTBOX, Signal
 
 #: The most deliveries in one batch.
@@ -85,16 +85,7 @@ class Outbox:
         one commit after the other. At thousands of commits a second pass `wake=False`: then workers
         find the message when they next look.
         """
-        new = new_message(
-            self.targets,
-            self._ids,
-            topic,
-            payload,
-            key=key,
-            run_id=run_id,
-            user_id=user_id,
-            to=targets,
-        )
+        new = self._new(topic, payload, key=key, run_id=run_id, user_id=user_id, to=targets)
         message_id = self._writer.enqueue(tx, new, wake=wake)
         self._latest = new.id
         return message_id
@@ -120,19 +111,13 @@ class Outbox:
         targets: Sequence[str] | None = None,
     ) -> str:
         """Enqueue a message in a transaction of its own; returns its id."""
-        new = new_message(
-            self.targets,
-            self._ids,
-            topic,
-            payload,
-            key=key,
-            run_id=run_id,
-            user_id=user_id,
-            to=targets,
-        )
+        new = self._new(topic, payload, key=key, run_id=run_id, user_id=user_id, to=targets)
         [message_id] = await self._store.add_messages([new])
         await self.signal.announce(OUTBOX)
         return message_id
+
+    def _new(self, topic: str, payload: Json, **given: Any) -> NewMessage:
+        return new_message(self.targets, self._ids, topic, payload, **given)
 
     async def announce(self) -> None:
         """Wake the workers, after a transaction with messages was committed."""

@@ -52,7 +52,7 @@ class TargetWorker(Service):
         batch = self._settings.batch_limit
         result = await self._drainer.drain(
             self._target,
-            DrainScope(limit=batch, batch=batch, probe=self._probes),
+            DrainScope(limit=batch, batch=batch, probe=self._probes, quiet=True),
             stop=self._ending,
         )
         self._add(result)

@@ -210,20 +210,7 @@ async def _drainer_to(app: App, target: Target) -> AsyncIterator[tuple[Drainer, 
     transport = open_target_transport(Targets(targets=[target]))
     assert transport is not None, "there is a target"
     try:
-        yield (
-            Drainer(
-                store=own.store,
-                sender=HttpSender(transport, own.clock),
-                targets=own.targets,
-                clock=own.clock,
-                rng=own.rng,
-                worker=own.worker,
-                lease=own.claims.lease,
-                retry=own.retry,
-                measurements=own.measurements,
-            ),
-            True,
-        )
+        yield own.with_sender(HttpSender(transport, own.clock)), True
     finally:
         await transport.close()
 
