@@ -145,6 +145,31 @@ def test_a_delivery_that_failed_or_is_dead_is_sent_again_at_once(
     in_post_office(tmp_path, main)
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_a_delivery_that_waits_for_a_time_far_away_is_sent_at_once_if_somebody_asks(
+    tmp_path: Path, together: bool
+) -> None:
+    async def main(office: PostOffice) -> None:
+        # Given one that a process with a wrong clock took back: it is due in ten years
+        await office.enqueue("a")
+        [taken] = await office.real_store.claim(
+            "local", ["orders"], limit=1, lease=timedelta(seconds=1), worker="w"
+        )
+        await office.real_store.settle(change.rescue(taken.delivery, after=timedelta(days=3650)))
+        assert (await office.drain()).processed == 0
+
+        if together:
+            waiting = DeliveryFilter(target="local", states=(DeliveryState.PENDING,))
+            assert await office.outbox.retry_all(waiting) == 1
+        else:
+            after = await office.outbox.retry(taken.delivery.id)
+            assert (after.state, after.crashes) == (DeliveryState.PENDING, 0)
+
+        assert (await office.drain()).sent == 1
+
+    in_post_office(tmp_path, main)
+
+
 @pytest.mark.parametrize("times", [1, flow_outbox.CHANGE_TRIES_MAX])
 def test_a_retry_that_others_win_against_is_repeated_a_few_times(
     tmp_path: Path, times: int
@@ -203,7 +228,7 @@ def test_only_those_are_retried_that_match_and_can_be(tmp_path: Path) -> None:
         assert await office.outbox.retry_all(dead) == 1
 
         assert await office.states() == {"a": "failed", "b": "pending", "c": "sent"}
-        with pytest.raises(InvalidInput, match=r"^states: only failed or dead"):
+        with pytest.raises(InvalidInput, match=r"^states: only pending or failed or dead"):
             await office.outbox.retry_all(DeliveryFilter(states=(DeliveryState.SENT,)))
 
     in_post_office(tmp_path, main)

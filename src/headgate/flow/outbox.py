@@ -30,6 +30,9 @@ ROUND = 500
 #: How often a command is repeated while others change the same delivery.
 CHANGE_TRIES_MAX = 5
 
+#: What is retried unless a state is named: most that are pending are due anyway.
+_WENT_WRONG = (DeliveryState.FAILED, DeliveryState.DEAD)
+
 T = TypeVar("T")
 Tx = TypeVar("Tx")
 
@@ -185,7 +188,7 @@ class Outbox:
         return await self._store.count_due(target.name, topics, run_id=run_id)
 
     async def retry(self, delivery_id: str) -> Delivery:
-        """Send a failed or dead delivery again, at once."""
+        """Send a delivery at once that has failed, is dead, or waits for a later time."""
         for _ in range(CHANGE_TRIES_MAX):
             delivery = await self._store.get(delivery_id)
             after = await self._store.settle(change.retry(delivery))
@@ -197,7 +200,10 @@ class Outbox:
     async def retry_all(
         self, which: DeliveryFilter, *, progress: Callable[[int], None] = lambda done: None
     ) -> int:
-        """Send all failed or dead deliveries that match again, at once; returns how many."""
+        """Send all that match at once; returns how many.
+
+        If `which` names no state, only those that have failed or are dead are meant.
+        """
         done, after = 0, None
         which = _retryable(which)
         while True:
@@ -259,7 +265,7 @@ class Outbox:
 def _retryable(which: DeliveryFilter) -> DeliveryFilter:
     """Those that match and can be retried."""
     sources = DELIVERY.edge(DeliveryEdge.RETRY).sources
-    states = tuple(each for each in which.states or sources if each in sources)
+    states = tuple(each for each in which.states or _WENT_WRONG if each in sources)
     if not states:
         raise InvalidInput("states", f"only {' or '.join(words(sources))} ones can be retried")
     return msgspec.structs.replace(which, states=states)

@@ -175,7 +175,10 @@ def rescue(delivery: Delivery, *, after: timedelta) -> DeliveryChange:
 
 
 def retry(delivery: Delivery) -> DeliveryChange:
-    """An operator sends a failed or dead delivery again, at once and with all counters at zero."""
+    """An operator sends a delivery at once, with all counters at zero.
+
+    It has failed, or is dead, or waits for a time that is far away: a clock may have been wrong.
+    """
     becomes = replace(delivery, attempts=0, crashes=0, error=None)
     return _change(delivery, DeliveryEdge.RETRY, becomes, wake=NOW, fences=True)
 

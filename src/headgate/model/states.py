@@ -294,7 +294,7 @@ DELIVERY = Machine(
         Edge(DeliveryEdge.RESCUE, (_SEND,), _DUE, "its worker was lost"),
         Edge(
             DeliveryEdge.RETRY,
-            (DeliveryState.FAILED, DeliveryState.DEAD),
+            (_DUE, DeliveryState.FAILED, DeliveryState.DEAD),
             _DUE,
             "an operator sends it again",
         ),

@@ -200,6 +200,8 @@ def test_all_that_match_are_retried_only_if_that_is_meant(outbox: Run, in_app: U
     assert rest == {"target": "local", "state": "dead", "retried": 1}
     assert json.loads(outbox(*all_of, "--json").stdout)["retried"] == 0
     assert outbox("list", "--env", "staging").stdout.count("dead") == 2
+    waiting = outbox("retry", "--state", "pending", "--env", "local", "--yes")
+    assert waiting.stdout == "to be sent to local again: 2 pending deliveries\n"
 
 
 def test_a_replay_begins_at_a_day_or_a_time_with_or_without_a_zone(

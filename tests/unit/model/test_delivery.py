@@ -39,6 +39,7 @@ CHANGES = {
     ("sending", "failed"),
     ("sending", "dead"),
     ("sending", "pending"),
+    ("pending", "pending"),
     ("failed", "pending"),
     ("dead", "pending"),
 }
@@ -208,10 +209,8 @@ def test_only_who_has_claimed_it_or_finds_its_lease_expired_changes_a_delivery(n
         CONSTRUCTORS[name](make_delivery())
 
 
-@pytest.mark.parametrize(
-    "state", [DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.SENT]
-)
-def test_only_what_failed_or_is_dead_can_be_retried(state: DeliveryState) -> None:
+@pytest.mark.parametrize("state", [DeliveryState.SENDING, DeliveryState.SENT])
+def test_what_is_being_sent_or_was_accepted_cannot_be_retried(state: DeliveryState) -> None:
     with pytest.raises(IllegalTransition, match=f"is {state.value}: no retry"):
         change.retry(make_delivery(state=state))
 
