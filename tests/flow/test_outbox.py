@@ -843,6 +843,24 @@ def test_a_bad_message_fails_its_chunk_and_is_named(tmp_path: Path, bad: Any, to
     in_world(tmp_path, main)
 
 
+def test_what_a_drain_leaves_behind_can_be_counted(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", run_id="run-1")
+        await office.enqueue("c")
+        office.sender.answers["a"] = DOWN
+        await office.drain()
+
+        left = await office.outbox.backlog(office.targets.get("local"))
+        other = await office.outbox.backlog(office.targets.get("local"), run_id="run-2")
+
+        failed = (await office.deliveries())["a"]
+        assert (left.waiting, left.claimed) == (1, 0)
+        assert left.next_attempt_at == failed.next_attempt_at
+        assert (other.waiting, other.next_attempt_at) == (0, None)
+
+    in_post_office(tmp_path, main)
+
+
 def test_what_a_drain_would_send_now_can_be_counted(tmp_path: Path) -> None:
     async def main(office: PostOffice) -> None:
         await office.enqueue("a", "b", run_id="one")

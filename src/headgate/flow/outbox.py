@@ -20,7 +20,7 @@ from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DELIVERY, DeliveryEdge, DeliveryState, words
 from headgate.model.target import Target
 from headgate.policy.deliveries import DeliveryRetryPolicy
-from headgate.ports.outbox import DeliveryFilter, NewMessage, OutboxStore, OutboxWriter
+from headgate.ports.outbox import Backlog, DeliveryFilter, NewMessage, OutboxStore, OutboxWriter
 from headgate.ports.signal import OUTBOX, Signal
 
 #: The most deliveries in one batch.
@@ -186,6 +186,11 @@ class Outbox:
         """How many deliveries a drain of the target would send now."""
         topics = list(self.targets.topics)
         return await self._store.count_due(target.name, topics, run_id=run_id)
+
+    async def backlog(self, target: Target, *, run_id: str | None = None) -> Backlog:
+        """What a drain of the target could not send now: not due yet, or claimed by a worker."""
+        topics = list(self.targets.topics)
+        return await self._store.backlog(target.name, topics, run_id=run_id)
 
     async def retry(self, delivery_id: str) -> Delivery:
         """Send a delivery at once that has failed, is dead, or waits for a later time."""
