@@ -20,7 +20,8 @@ from headgate.base.errors import (
 from headgate.flow import outbox as flow_outbox
 from headgate.flow.drain import DrainScope
 from headgate.flow.outbox import BATCH_MAX, Outbox, OutboxSettings
-from headgate.loops.drainer import TargetWorker, target_workers
+from headgate.loops import drainer as drainer_loop
+from headgate.loops.drainer import Purger, TargetWorker, target_workers
 from headgate.loops.sweeper import PRUNE_EVERY_S
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Delivery, Rejection, SendFailure
@@ -735,6 +736,33 @@ def test_the_sweeper_deletes_messages_that_were_sent_long_ago(tmp_path: Path) ->
         await supervisor.stop()
 
     in_world(tmp_path, main)
+
+
+def test_a_purger_deletes_batch_after_batch_at_its_start_and_then_every_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drainer_loop, "PURGE_MAX", 2)
+
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", "c", "dead")
+        office.sender.answers["dead"] = NEVER
+        await office.drain()
+        keep = timedelta(days=1)
+        await office.clock.sleep(keep.total_seconds() - 10)
+        purger = Purger(office.store, keep, clock=office.clock)
+
+        # Too early yet
+        await purger.start()
+        await office.clock.sleep(20)
+        assert len(await office.states()) == 4
+
+        await office.clock.sleep(PRUNE_EVERY_S)
+        assert await office.states() == {"dead": "dead"}
+        # A batch of two, one of one, and one that found nothing more, after the first look
+        assert office.store.calls.count("purge_sent") == 4
+        await purger.stop()
+
+    in_post_office(tmp_path, main)
 
 
 # ---- messages of chunks ------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from headgate.flow.drain import Drainer, DrainResult, DrainScope
 from headgate.flow.explain import format_time
 from headgate.flow.outbox import OutboxSettings
 from headgate.flow.targets import Targets
-from headgate.loops.drainer import TargetWorker
+from headgate.loops.drainer import Purger, TargetWorker
 from headgate.model.target import Target
 from headgate.ports.outbox import Backlog
 from headgate.toolkit.commands.loading import FAILED
@@ -334,6 +334,8 @@ async def run_outbox_worker(
 ) -> Sequence[DrainResult]:
     """Send to these targets until Ctrl-C or SIGTERM; returns and prints what was sent.
 
+    What was sent long ago is deleted meanwhile, at the start and every hour.
+
     The first signal finishes what is being sent and gives the rest back; the second one ends at
     once.
     """
@@ -341,6 +343,7 @@ async def run_outbox_worker(
         TargetWorker(app.outbox.drainer, each, settings, signal=app.outbox.signal, clock=app.clock)
         for each in targets
     ]
+    purger = Purger(app.outbox.drainer.store, settings.keep_sent, clock=app.clock)
     with _stopping() as stop:
         names = ", ".join(each.name for each in targets)
         messages.print(
@@ -348,10 +351,10 @@ async def run_outbox_worker(
             "Ctrl-C stops",
             markup=False,
         )
-        for worker in workers:
-            await worker.start()
+        for service in (*workers, purger):
+            await service.start()
         await stop.wait()
-        await asyncio.gather(*(worker.stop() for worker in workers))
+        await asyncio.gather(*(service.stop() for service in (*workers, purger)))
     totals = [worker.totals for worker in workers]
     print_results(totals)
     return totals
