@@ -5,7 +5,8 @@ from datetime import timedelta
 from headgate.base.clock import ManualClock
 from headgate.base.encoding import hash_text
 from headgate.model import delivery as change
-from headgate.ports.outbox import NewMessage
+from headgate.model.states import DeliveryState
+from headgate.ports.outbox import Backlog, NewMessage
 from headgate.store.sql.database import Database
 from headgate.store.sql.outbox import SqlOutbox
 
@@ -49,5 +50,12 @@ async def test_what_is_due_is_what_a_claim_would_take(
     assert await outbox.count_due("local", ["orders"]) == 2
     taken = await outbox.claim("local", ["orders"], limit=10, lease=LEASE, worker="w")
     assert len(taken) == 2
+    # And those are what a drain leaves behind.
+    left = await outbox.backlog("local", ["orders"])
+    assert (left.later, left.waiting, left.claimed) == ({DeliveryState.FAILED: 1}, 1, 2)
+    assert left.next_attempt_at == (await outbox.get(claimed[0].delivery.id)).next_attempt_at
+    of_run = await outbox.backlog("local", ["orders"], run_id="run-2")
+    assert (of_run.waiting, of_run.next_attempt_at, of_run.claimed) == (0, None, 1)
+    assert await outbox.backlog("staging", ["orders"]) == Backlog()
     # The other target was never touched.
     assert await outbox.count_due("staging", ["orders"]) == 3

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -229,8 +230,11 @@ def test_deliveries_are_retried_by_name_and_those_that_cannot_be_are_told(shop: 
 
     assert (ended.code, ended.stdout) == (1, f"{dead['id']} is pending again\n")
     assert "there is no delivery 'nothing'" in ended.stderr
-    again = shop.run("retry", dead["id"], "--json")
-    assert "no retry from there" in json.loads(again.stdout)["refused"][dead["id"]]
+    shop.enqueue(1)
+    shop.run("drain", "--env", "local")
+    [sent] = shop.json("list", "--state", "sent")["data"]
+    again = shop.run("retry", sent["id"], "--json")
+    assert "no retry from there" in json.loads(again.stdout)["refused"][sent["id"]]
 
 
 def test_a_failed_delivery_says_when_it_is_sent_again(shop: Shop) -> None:
@@ -302,6 +306,20 @@ def test_a_worker_sends_until_it_is_stopped_and_tells_the_counts(shop: Shop, num
         assert process.wait() == 0
         assert process.stdout.read() == "local: processed 3 · sent 3 · failed 0 · dead 0\n"
     assert (shop.accepted("local"), shop.accepted("production")) == (3, 0)
+
+
+def test_a_worker_forgets_what_was_sent_long_enough_ago(shop: Shop) -> None:
+    shop.enqueue(2)
+    shop.run("drain", "--env", "local")
+    with sqlite3.connect(shop.folder / "outbox.db") as db:
+        db.execute("UPDATE headgate_deliveries SET sent_at = 0")
+    shop.enqueue(1, run="run-2")
+    with started(shop.environment, shop.folder, "outbox", "worker", "--env", "local") as process:
+        wait_for(process, "drain_ended")
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait() == 0
+    assert shop.states() == {"sent": 1}
 
 
 def test_a_worker_for_a_protected_target_names_it_twice(shop: Shop) -> None:

@@ -15,12 +15,13 @@ from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.errors import InvalidInput, StoreUnavailable
 from headgate.flow.drain import FAILURES_MAX, DrainResult, DrainScope, _Run
+from headgate.flow.drain_log import DrainLog
 from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Message, Rejection, SendFailure, TargetRefusal
 from headgate.model.states import DELIVERY, DeliveryState
 from headgate.policy.deliveries import RETRY_AFTER_S_MAX
-from tests.outboxes import LEASE, PostOffice, in_post_office, target
+from tests.outboxes import LEASE, PostOffice, ScriptedSender, in_post_office, target
 from tests.stores import SOON_S
 
 DOWN = SendFailure("it answered 503")
@@ -70,11 +71,34 @@ def test_everything_that_is_due_is_sent_once_the_oldest_first(tmp_path: Path) ->
     in_post_office(tmp_path, main)
 
 
-def test_a_drain_of_nothing_tells_nothing(tmp_path: Path) -> None:
+def test_a_drain_of_nothing_is_told_unless_nobody_asked_for_it(tmp_path: Path) -> None:
     async def main(office: PostOffice) -> None:
         with told() as lines:
             result = await office.drain()
-        assert (result.processed, lines) == (0, [])
+        assert [line["event"] for line in lines] == ["drain_began", "drain_ended"]
+        assert (result.processed, lines[1]["processed"]) == (0, 0)
+        with told() as lines:
+            await office.drain(quiet=True)
+        assert lines == []
+
+        # And one that nobody asked for is told if it has something to send
+        await office.enqueue("a")
+        with told() as lines:
+            await office.drain(quiet=True)
+        assert [line["event"] for line in lines] == ["drain_began", "drain_ended"]
+
+    in_post_office(tmp_path, main)
+
+
+def test_the_end_of_a_drain_that_fails_is_told_with_what_it_did(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b")
+        office.store.fail_before["claim"] = 1
+
+        with told() as lines, pytest.raises(StoreUnavailable):
+            await office.drain()
+
+        assert [line["event"] for line in lines] == ["drain_began", "drain_ended"]
 
     in_post_office(tmp_path, main)
 
@@ -357,6 +381,33 @@ def test_a_wrong_key_stops_the_target_and_kills_nothing(tmp_path: Path, at_once:
     in_post_office(tmp_path, main, target(concurrency=at_once))
 
 
+def test_a_wrong_key_leaves_what_had_failed_as_failed_as_it_was(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        # Given deliveries that failed before, and are due again
+        await office.enqueue("a", "b")
+        office.sender.default = DOWN
+        await office.drain()
+        before = await office.deliveries()
+        await office.clock.sleep(3600)
+        office.sender.default = WRONG_KEY
+
+        with told() as lines:
+            result = await office.drain()
+
+        # Then both are given back, the one that was sent and the one that was not
+        assert (len(office.sender.begun), result.released, result.processed) == (3, 2, 0)
+        for key, after in (await office.deliveries()).items():
+            was = before[key]
+            assert (after.state, after.attempts) == (DeliveryState.FAILED, was.attempts)
+            assert (after.error, after.crashes) == (DOWN.reason, 0)
+            assert after.next_attempt_at == office.clock.now()
+        # And the old error is not told as the cause
+        assert of_event(lines, "not_delivered") == []
+        assert len(of_event(lines, "target_stopped")) == 1
+
+    in_post_office(tmp_path, main)
+
+
 # ---- stopped targets ---------------------------------------------------------------------------
 
 
@@ -387,16 +438,27 @@ def test_a_probe_that_the_target_answers_lets_all_go_on(
         assert (result.more, result.stopped) == (limit is not None, None)
         assert await office.outbox.stopped_targets() == {}
         assert [line["target"] for line in of_event(lines, "target_resumed")] == ["local"]
+        # No more are sent than that, and all are told once
+        assert len(office.sender.begun) == total
+        assert len(of_event(lines, "drain_began")) == 1
+        [ended] = of_event(lines, "drain_ended")
+        assert ended["processed"] == total
 
     in_post_office(tmp_path, main)
 
 
-def test_a_probe_that_is_refused_leaves_the_target_stopped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", [None, 1, 10])
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_a_probe_that_is_refused_leaves_the_target_stopped(
+    tmp_path: Path, at_once: int, limit: int | None
+) -> None:
     async def main(office: PostOffice) -> None:
-        await stopped(office, *names(5))
+        await stopped(office, *names(10))
         office.sender.default = TargetRefusal("it answered 403")
+        # Long enough for others to be sent meanwhile, if any may
+        office.sender.takes_s["local"] = 1.0
 
-        result = await office.drain(probe=True)
+        result = await office.drain(probe=True, limit=limit)
 
         assert len(office.sender.begun) == 1
         assert (result.processed, result.released, result.more) == (0, 1, False)
@@ -405,7 +467,7 @@ def test_a_probe_that_is_refused_leaves_the_target_stopped(tmp_path: Path) -> No
         assert (await office.outbox.stopped_targets())["local"].reason == WRONG_KEY.reason
         assert set((await office.states()).values()) == {"pending"}
 
-    in_post_office(tmp_path, main)
+    in_post_office(tmp_path, main, target(concurrency=at_once))
 
 
 def test_a_probe_that_fails_says_nothing_about_the_key(tmp_path: Path) -> None:
@@ -449,6 +511,20 @@ def test_a_target_that_is_given_by_hand_neither_heeds_nor_notes_a_stop(tmp_path:
         office.sender.default = Acceptance()
         assert (await office.drain(by_hand=True)).sent == 2
         assert set(await office.outbox.stopped_targets()) == {"local"}
+
+    in_post_office(tmp_path, main)
+
+
+def test_another_sender_sends_from_the_same_outbox(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a")
+        other = ScriptedSender(office.clock)
+
+        result = await office.drainer.with_sender(other).drain(target())
+
+        assert (result.sent, other.keys, office.sender.keys) == (1, ["a"], [])
+        sent = (await office.deliveries())["a"]
+        assert (sent.state, sent.worker) == (DeliveryState.SENT, office.drainer.worker)
 
     in_post_office(tmp_path, main)
 
@@ -911,8 +987,8 @@ def test_a_progress_that_raises_ends_the_drain_and_loses_nothing(tmp_path: Path)
 def test_a_drain_whose_event_loop_is_gone_awaits_nothing_more(tmp_path: Path) -> None:
     async def main(office: PostOffice) -> None:
         await office.enqueue("a")
-        result = DrainResult(target="local")
-        work = _Run(office.drainer, target(), DrainScope(), result, lambda _: None, None).work()
+        told = DrainLog(DrainResult(target="local"))
+        work = _Run(office.drainer, target(), DrainScope(), told, lambda _: None, None).work()
         waits_for: Any = work.send(None)
 
         # As happens to what a process that has crashed leaves behind

@@ -20,7 +20,8 @@ from headgate.base.errors import (
 from headgate.flow import outbox as flow_outbox
 from headgate.flow.drain import DrainScope
 from headgate.flow.outbox import BATCH_MAX, Outbox, OutboxSettings
-from headgate.loops.drainer import TargetWorker, target_workers
+from headgate.loops import drainer as drainer_loop
+from headgate.loops.drainer import Purger, TargetWorker, target_workers
 from headgate.loops.sweeper import PRUNE_EVERY_S
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Delivery, Rejection, SendFailure
@@ -145,6 +146,31 @@ def test_a_delivery_that_failed_or_is_dead_is_sent_again_at_once(
     in_post_office(tmp_path, main)
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_a_delivery_that_waits_for_a_time_far_away_is_sent_at_once_if_somebody_asks(
+    tmp_path: Path, together: bool
+) -> None:
+    async def main(office: PostOffice) -> None:
+        # Given one that a process with a wrong clock took back: it is due in ten years
+        await office.enqueue("a")
+        [taken] = await office.real_store.claim(
+            "local", ["orders"], limit=1, lease=timedelta(seconds=1), worker="w"
+        )
+        await office.real_store.settle(change.rescue(taken.delivery, after=timedelta(days=3650)))
+        assert (await office.drain()).processed == 0
+
+        if together:
+            waiting = DeliveryFilter(target="local", states=(DeliveryState.PENDING,))
+            assert await office.outbox.retry_all(waiting) == 1
+        else:
+            after = await office.outbox.retry(taken.delivery.id)
+            assert (after.state, after.crashes) == (DeliveryState.PENDING, 0)
+
+        assert (await office.drain()).sent == 1
+
+    in_post_office(tmp_path, main)
+
+
 @pytest.mark.parametrize("times", [1, flow_outbox.CHANGE_TRIES_MAX])
 def test_a_retry_that_others_win_against_is_repeated_a_few_times(
     tmp_path: Path, times: int
@@ -203,7 +229,7 @@ def test_only_those_are_retried_that_match_and_can_be(tmp_path: Path) -> None:
         assert await office.outbox.retry_all(dead) == 1
 
         assert await office.states() == {"a": "failed", "b": "pending", "c": "sent"}
-        with pytest.raises(InvalidInput, match=r"^states: only failed or dead"):
+        with pytest.raises(InvalidInput, match=r"^states: only pending or failed or dead"):
             await office.outbox.retry_all(DeliveryFilter(states=(DeliveryState.SENT,)))
 
     in_post_office(tmp_path, main)
@@ -712,6 +738,33 @@ def test_the_sweeper_deletes_messages_that_were_sent_long_ago(tmp_path: Path) ->
     in_world(tmp_path, main)
 
 
+def test_a_purger_deletes_batch_after_batch_at_its_start_and_then_every_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drainer_loop, "PURGE_MAX", 2)
+
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", "c", "dead")
+        office.sender.answers["dead"] = NEVER
+        await office.drain()
+        keep = timedelta(days=1)
+        await office.clock.sleep(keep.total_seconds() - 10)
+        purger = Purger(office.store, keep, clock=office.clock)
+
+        # Too early yet
+        await purger.start()
+        await office.clock.sleep(20)
+        assert len(await office.states()) == 4
+
+        await office.clock.sleep(PRUNE_EVERY_S)
+        assert await office.states() == {"dead": "dead"}
+        # A batch of two, one of one, and one that found nothing more, after the first look
+        assert office.store.calls.count("purge_sent") == 4
+        await purger.stop()
+
+    in_post_office(tmp_path, main)
+
+
 # ---- messages of chunks ------------------------------------------------------------------------
 
 
@@ -816,6 +869,24 @@ def test_a_bad_message_fails_its_chunk_and_is_named(tmp_path: Path, bad: Any, to
         assert len(written) == 1
 
     in_world(tmp_path, main)
+
+
+def test_what_a_drain_leaves_behind_can_be_counted(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", run_id="run-1")
+        await office.enqueue("c")
+        office.sender.answers["a"] = DOWN
+        await office.drain()
+
+        left = await office.outbox.backlog(office.targets.get("local"))
+        other = await office.outbox.backlog(office.targets.get("local"), run_id="run-2")
+
+        failed = (await office.deliveries())["a"]
+        assert (left.waiting, left.claimed) == (1, 0)
+        assert left.next_attempt_at == failed.next_attempt_at
+        assert (other.waiting, other.next_attempt_at) == (0, None)
+
+    in_post_office(tmp_path, main)
 
 
 def test_what_a_drain_would_send_now_can_be_counted(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ NamedEnvOption = Annotated[str, typer.Option("--env", help="The target.", metava
 class RetryState(StrEnum):
     """The states from which a delivery can be sent again."""
 
+    PENDING = DeliveryState.PENDING.value
     FAILED = DeliveryState.FAILED.value
     DEAD = DeliveryState.DEAD.value
 
@@ -61,7 +62,8 @@ def retry(
     """Send failed or dead deliveries again, at once and with their attempts at zero.
 
     Either name deliveries, or choose all that match: --state dead --env local. Workers send them;
-    to send them from here, run `headgate outbox drain` afterwards.
+    to send them from here, run `headgate outbox drain` afterwards. --state pending is for those
+    that wait for a time far away, because a clock was wrong.
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
     named = read_ids(delivery_ids or ())

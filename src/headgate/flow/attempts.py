@@ -11,7 +11,7 @@ from headgate.base.log_events import LogEvent
 from headgate.flow.claims import ActiveClaims
 from headgate.flow.settle import settle_surely
 from headgate.model.delivery import Delivery, DeliveryChange, SendFailure, SendOutcome
-from headgate.model.states import DeliveryState
+from headgate.model.states import DeliveryEdge
 from headgate.policy import deliveries as policy
 from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.ports.outbox import OutboxStore
@@ -166,16 +166,18 @@ class AttemptSettler:
         if after is None:
             self._claims.lose(made.before)
             return
-        match after.state:
-            case DeliveryState.SENT:
+        match made.edge.name:
+            case DeliveryEdge.SUCCEED:
                 result.sent += 1
                 return
-            case DeliveryState.FAILED:
+            case DeliveryEdge.FAIL:
                 result.failed += 1
-            case DeliveryState.DEAD:
+            case DeliveryEdge.REJECT:
                 result.dead += 1
             case _:
+                # Its error is that of an earlier attempt; why it came back is told of the target.
                 result.released += 1
+                return
         _log.warning(
             LogEvent.NOT_DELIVERED,
             delivery=after.id,

@@ -14,7 +14,6 @@ from datetime import timedelta
 import msgspec
 
 from headgate.base.clock import Clock
-from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
@@ -22,6 +21,9 @@ from headgate.flow.attempts import AttemptSettler
 from headgate.flow.attempts import DrainResult as DrainResult
 from headgate.flow.attempts import Progress as Progress
 from headgate.flow.claims import BEATS_PER_LEASE, LEASE, ActiveClaim, ActiveClaims
+from headgate.flow.drain_log import DrainLog
+from headgate.flow.drain_scope import BATCH as BATCH
+from headgate.flow.drain_scope import DrainScope as DrainScope
 from headgate.flow.measurements import Measurements
 from headgate.flow.rescue import rescue_expired
 from headgate.flow.targets import Targets
@@ -34,35 +36,11 @@ from headgate.policy.deliveries import RETRY_AFTER_S_MAX, DeliveryRetryPolicy
 from headgate.ports.outbox import OutboxStore, OutgoingMessage
 from headgate.ports.sender import Sender
 
-#: How many deliveries are claimed at once.
-BATCH = 50
 #: After so many failures in a row, or as many as are sent at once, or a whole batch of them, the
 #: target is down.
 FAILURES_MAX = 5
 
 _log = get_logger(__name__)
-
-
-class DrainScope(msgspec.Struct, frozen=True, kw_only=True):
-    """What a drain sends; by default everything that is due."""
-
-    #: At most so many deliveries; None: all.
-    limit: int | None = None
-    batch: int = BATCH
-    run_id: str | None = None
-    message_id: str | None = None
-    #: Whether to try one delivery even if the target has stopped; if it is accepted, all go on.
-    probe: bool = False
-    #: Whether the target's URL and key were given by hand, and are not the configured ones: then
-    #: its stop is neither heeded nor noted.
-    by_hand: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that cannot work, naming the field."""
-        if self.limit is not None and self.limit < 0:
-            raise InvalidInput("limit", "must not be negative")
-        if self.batch < 1:
-            raise InvalidInput("batch", "must be at least 1")
 
 
 class Drainer:
@@ -108,25 +86,55 @@ class Drainer:
 
         When `stop` is set, what is being sent is finished, and the rest is given back.
         """
-        scope, result = scope or DrainScope(), DrainResult(target=target.name)
+        scope, told = scope or DrainScope(), DrainLog(DrainResult(target=target.name))
+        if not scope.quiet:
+            told.begin()
+        try:
+            await self._drain(target, scope, told, progress, stop)
+        finally:
+            told.end()
+        return told.result
+
+    async def _drain(
+        self,
+        target: Target,
+        scope: DrainScope,
+        told: DrainLog,
+        progress: Progress,
+        stop: asyncio.Event | None,
+    ) -> None:
+        result = told.result
         await self.rescue()
         stops = {} if scope.by_hand else await self.store.stopped_targets()
         if target.name in stops:
             if scope.probe:
                 limit = 1 if scope.limit is None else min(1, scope.limit)
                 one = msgspec.structs.replace(scope, limit=limit)
-                await _Run(self, target, one, result, progress, stop).work()
+                await _Run(self, target, one, told, progress, stop).work()
                 result.more = False
             # A rejected message shows as well that the target takes our key.
             if not (result.sent or result.dead):
                 result.stopped = result.stopped or stops[target.name].reason
-                return result
+                return
             await self.store.resume_target(target.name)
             _log.info(LogEvent.TARGET_RESUMED, target=target.name)
             if scope.limit is not None:
                 scope = msgspec.structs.replace(scope, limit=scope.limit - 1)
-        await _Run(self, target, scope, result, progress, stop).work()
-        return result
+        await _Run(self, target, scope, told, progress, stop).work()
+
+    def with_sender(self, sender: Sender) -> "Drainer":
+        """Another drainer of the same outbox and worker, which sends by `sender`."""
+        return Drainer(
+            store=self.store,
+            sender=sender,
+            targets=self.targets,
+            clock=self.clock,
+            rng=self.rng,
+            worker=self.worker,
+            lease=self.claims.lease,
+            retry=self.retry,
+            measurements=self.measurements,
+        )
 
     def slots_of(self, target: Target) -> asyncio.Semaphore:
         """As many slots as the target takes requests at once from this process."""
@@ -150,7 +158,7 @@ class _Run:
         drainer: Drainer,
         target: Target,
         scope: DrainScope,
-        result: DrainResult,
+        told: DrainLog,
         progress: Progress,
         stop: asyncio.Event | None,
     ) -> None:
@@ -158,7 +166,8 @@ class _Run:
         self._drainer = drainer
         self._target = target
         self._scope = scope
-        self._result = result
+        self._told = told
+        self._result = told.result
         self._left = scope.limit
         self._ready: deque[OutgoingMessage] = deque()
         #: The claim of the next batch, while it is under way.
@@ -173,11 +182,9 @@ class _Run:
             drainer.claims,
             drainer.retry,
             drainer.rng,
-            result=result,
+            result=told.result,
             progress=progress,
         )
-        #: Whether there was anything to send.
-        self._began = False
         #: Why the store could not be used.
         self._error: Exception | None = None
 
@@ -198,8 +205,6 @@ class _Run:
             await self._wind_up(senders, settling, beating)
             raise
         await self._wind_up(senders, settling, beating)
-        if self._began:
-            self._log_end()
         error = self._error or self._settler.error
         if error is not None:
             raise error
@@ -231,18 +236,6 @@ class _Run:
         for each in self._ready:
             self._drainer.claims.drop(each.delivery)
 
-    def _log_end(self) -> None:
-        result = self._result
-        _log.info(
-            LogEvent.DRAIN_ENDED,
-            target=result.target,
-            processed=result.processed,
-            sent=result.sent,
-            failed=result.failed,
-            dead=result.dead,
-            released=result.released,
-        )
-
     # ---- claiming ------------------------------------------------------------------------------
 
     async def _next(self) -> OutgoingMessage | None:
@@ -265,9 +258,8 @@ class _Run:
     async def _claim(self) -> None:
         try:
             claimed, wanted = await self._claim_batch()
-            if claimed and not self._began:
-                self._began = True
-                _log.info(LogEvent.DRAIN_BEGAN, target=self._target.name)
+            if claimed:
+                self._told.begin()
             self._ready.extend(claimed)
             self._exhausted = len(claimed) < wanted
             if self._left is not None:

@@ -20,7 +20,7 @@ from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DELIVERY, DeliveryEdge, DeliveryState, words
 from headgate.model.target import Target
 from headgate.policy.deliveries import DeliveryRetryPolicy
-from headgate.ports.outbox import DeliveryFilter, OutboxStore, OutboxWriter
+from headgate.ports.outbox import Backlog, DeliveryFilter, NewMessage, OutboxStore, OutboxWriter
 from headgate.ports.signal import OUTBOX, Signal
 
 #: A hundred years: as long as anybody keeps anything.
@@ -31,6 +31,9 @@ BATCH_MAX = 1000
 ROUND = 500
 #: How often a command is repeated while others change the same delivery.
 CHANGE_TRIES_MAX = 5
+
+#: What is retried unless a state is named: most that are pending are due anyway.
+_WENT_WRONG = (DeliveryState.FAILED, DeliveryState.DEAD)
 
 T = TypeVar("T")
 Tx = TypeVar("Tx")
@@ -87,16 +90,7 @@ class Outbox:
         one commit after the other. At thousands of commits a second pass `wake=False`: then workers
         find the message when they next look.
         """
-        new = new_message(
-            self.targets,
-            self._ids,
-            topic,
-            payload,
-            key=key,
-            run_id=run_id,
-            user_id=user_id,
-            to=targets,
-        )
+        new = self._new(topic, payload, key=key, run_id=run_id, user_id=user_id, to=targets)
         message_id = self._writer.enqueue(tx, new, wake=wake)
         self._latest = new.id
         return message_id
@@ -122,19 +116,13 @@ class Outbox:
         targets: Sequence[str] | None = None,
     ) -> str:
         """Enqueue a message in a transaction of its own; returns its id."""
-        new = new_message(
-            self.targets,
-            self._ids,
-            topic,
-            payload,
-            key=key,
-            run_id=run_id,
-            user_id=user_id,
-            to=targets,
-        )
+        new = self._new(topic, payload, key=key, run_id=run_id, user_id=user_id, to=targets)
         [message_id] = await self._store.add_messages([new])
         await self.signal.announce(OUTBOX)
         return message_id
+
+    def _new(self, topic: str, payload: Json, **given: Any) -> NewMessage:
+        return new_message(self.targets, self._ids, topic, payload, **given)
 
     async def announce(self) -> None:
         """Wake the workers, after a transaction with messages was committed."""
@@ -201,8 +189,13 @@ class Outbox:
         topics = list(self.targets.topics)
         return await self._store.count_due(target.name, topics, run_id=run_id)
 
+    async def backlog(self, target: Target, *, run_id: str | None = None) -> Backlog:
+        """What a drain of the target could not send now: not due yet, or claimed by a worker."""
+        topics = list(self.targets.topics)
+        return await self._store.backlog(target.name, topics, run_id=run_id)
+
     async def retry(self, delivery_id: str) -> Delivery:
-        """Send a failed or dead delivery again, at once."""
+        """Send a delivery at once that has failed, is dead, or waits for a later time."""
         for _ in range(CHANGE_TRIES_MAX):
             delivery = await self._store.get(delivery_id)
             after = await self._store.settle(change.retry(delivery))
@@ -214,7 +207,10 @@ class Outbox:
     async def retry_all(
         self, which: DeliveryFilter, *, progress: Callable[[int], None] = lambda done: None
     ) -> int:
-        """Send all failed or dead deliveries that match again, at once; returns how many."""
+        """Send all that match at once; returns how many.
+
+        If `which` names no state, only those that have failed or are dead are meant.
+        """
         done, after = 0, None
         which = _retryable(which)
         while True:
@@ -276,7 +272,7 @@ class Outbox:
 def _retryable(which: DeliveryFilter) -> DeliveryFilter:
     """Those that match and can be retried."""
     sources = DELIVERY.edge(DeliveryEdge.RETRY).sources
-    states = tuple(each for each in which.states or sources if each in sources)
+    states = tuple(each for each in which.states or _WENT_WRONG if each in sources)
     if not states:
         raise InvalidInput("states", f"only {' or '.join(words(sources))} ones can be retried")
     return msgspec.structs.replace(which, states=states)

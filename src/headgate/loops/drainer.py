@@ -1,14 +1,20 @@
-"""The background workers of the outbox: one for each target, so that none waits for another."""
+"""The background workers of the outbox: one for each target, so that none waits for another.
+
+Where they run alone, without the sweeper, a purger deletes what was sent long ago.
+"""
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 
 from headgate.base.clock import Clock
 from headgate.base.service import Service
 from headgate.flow.drain import Drainer, DrainResult, DrainScope
 from headgate.flow.outbox import OutboxSettings
 from headgate.flow.runtime import Runtime
+from headgate.loops.sweeper import PRUNE_EVERY_S, PURGE_MAX, SWEEP_S_MIN
 from headgate.model.target import Target
+from headgate.ports.outbox import OutboxStore
 from headgate.ports.signal import OUTBOX, Signal
 
 
@@ -52,7 +58,7 @@ class TargetWorker(Service):
         batch = self._settings.batch_limit
         result = await self._drainer.drain(
             self._target,
-            DrainScope(limit=batch, batch=batch, probe=self._probes),
+            DrainScope(limit=batch, batch=batch, probe=self._probes, quiet=True),
             stop=self._ending,
         )
         self._add(result)
@@ -79,6 +85,23 @@ class TargetWorker(Service):
         totals.dead += result.dead
         totals.released += result.released
         totals.stopped = result.stopped
+
+
+class Purger(Service):
+    """Deletes messages that every target accepted long ago: at its start, then every hour."""
+
+    name = "outbox.purger"
+
+    def __init__(self, store: OutboxStore, keep_sent: timedelta, *, clock: Clock) -> None:
+        """Keep messages for `keep_sent` after the last target has accepted them."""
+        super().__init__(clock)
+        self._store = store
+        self._keep_sent = keep_sent
+
+    async def run_once(self) -> float:
+        """Delete a batch; the next one soon, as long as there may be more."""
+        purged = await self._store.purge_sent(older_than=self._keep_sent, limit=PURGE_MAX)
+        return SWEEP_S_MIN if purged else PRUNE_EVERY_S
 
 
 def target_workers(

@@ -153,8 +153,12 @@ def reject(delivery: Delivery, *, error: str) -> DeliveryChange:
 
 
 def release(delivery: Delivery) -> DeliveryChange:
-    """The worker gives the delivery back as it was."""
-    return _change(delivery, DeliveryEdge.RELEASE, delivery, wake=NOW, fences=True)
+    """The worker gives the delivery back, due at once and otherwise as it was.
+
+    One that had failed is failed again, with its attempts and its error.
+    """
+    edge = DeliveryEdge.RELEASE_FAILED if delivery.attempts else DeliveryEdge.RELEASE
+    return _change(delivery, edge, delivery, wake=NOW, fences=True)
 
 
 # Made by whoever finds its lease expired.
@@ -171,7 +175,10 @@ def rescue(delivery: Delivery, *, after: timedelta) -> DeliveryChange:
 
 
 def retry(delivery: Delivery) -> DeliveryChange:
-    """An operator sends a failed or dead delivery again, at once and with all counters at zero."""
+    """An operator sends a delivery at once, with all counters at zero.
+
+    It has failed, or is dead, or waits for a time that is far away: a clock may have been wrong.
+    """
     becomes = replace(delivery, attempts=0, crashes=0, error=None)
     return _change(delivery, DeliveryEdge.RETRY, becomes, wake=NOW, fences=True)
 

@@ -109,6 +109,7 @@ class DeliveryEdge(StrEnum):
     FAIL = "fail"
     REJECT = "reject"
     RELEASE = "release"
+    RELEASE_FAILED = "release_failed"
     RESCUE = "rescue"
     RETRY = "retry"
 
@@ -283,11 +284,17 @@ DELIVERY = Machine(
             "the target did not accept it this time; it is sent again",
         ),
         Edge(DeliveryEdge.REJECT, (_SEND,), DeliveryState.DEAD, "the target can never accept it"),
-        Edge(DeliveryEdge.RELEASE, (_SEND,), _DUE, "given back unsent; the target has stopped"),
+        Edge(DeliveryEdge.RELEASE, (_SEND,), _DUE, "given back, and never attempted before"),
+        Edge(
+            DeliveryEdge.RELEASE_FAILED,
+            (_SEND,),
+            DeliveryState.FAILED,
+            "given back; an earlier attempt failed",
+        ),
         Edge(DeliveryEdge.RESCUE, (_SEND,), _DUE, "its worker was lost"),
         Edge(
             DeliveryEdge.RETRY,
-            (DeliveryState.FAILED, DeliveryState.DEAD),
+            (_DUE, DeliveryState.FAILED, DeliveryState.DEAD),
             _DUE,
             "an operator sends it again",
         ),

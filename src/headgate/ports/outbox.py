@@ -42,6 +42,22 @@ class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[DeliveryState, ...] = ()
 
 
+class Backlog(msgspec.Struct, frozen=True, kw_only=True):
+    """What a drain cannot send now: it waits for a later time, or another worker has it."""
+
+    #: How many wait for a later attempt, by state.
+    later: Mapping[DeliveryState, int] = {}
+    #: When the first of them is due.
+    next_attempt_at: datetime | None = None
+    #: How many a worker has claimed.
+    claimed: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a later attempt."""
+        return sum(self.later.values())
+
+
 class OutboxWriter(Protocol):
     """Writes messages in a transaction that somebody else began."""
 
@@ -79,6 +95,12 @@ class OutboxStore(Leases[Delivery, DeliveryChange, None], Protocol):
         self, target: str, topics: Sequence[str], *, run_id: str | None = None
     ) -> int:
         """How many deliveries a claim without a limit would claim now."""
+        ...
+
+    async def backlog(
+        self, target: str, topics: Sequence[str], *, run_id: str | None = None
+    ) -> Backlog:
+        """What a claim without a limit would leave behind now, of what is neither sent nor dead."""
         ...
 
     async def add_messages(self, new: Sequence[NewMessage]) -> Sequence[str]:

@@ -144,6 +144,23 @@ def test_the_worker_delivers_until_it_is_stopped(scraper: Scraper) -> None:
         assert "default: processed 3 · sent 3 · failed 0 · dead 0" in worker.stdout.read()
 
 
+def test_the_worker_forgets_what_was_delivered_long_enough_ago(scraper: Scraper) -> None:
+    scraper.run("scrape", SYNC_API_KEY="wrong")
+    assert scraper.run("sync-pending", "--limit", "2").code == 0
+    with sqlite3.connect(scraper.folder / "scraper.db") as db:
+        two_days_us = 2 * 86_400 * 10**6
+        db.execute(f"UPDATE headgate_deliveries SET sent_at = sent_at - {two_days_us}")
+    environment = scraper.environment(HEADGATE_KEEP_SENT_DAYS="1")
+    with processes.started(
+        "headgate", "price-history", "sync-worker", environment=environment, folder=scraper.folder
+    ) as worker:
+        while "drain_ended" not in (line := worker.stderr.readline()):
+            assert line, "it has ended"
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait() == 0
+    assert scraper.statuses() == {"sent": 1}
+
+
 def test_prices_can_be_sent_elsewhere_by_hand(scraper: Scraper) -> None:
     scraper.run("scrape", SYNC_API_URL=NOWHERE)
     with sqlite3.connect(scraper.folder / "scraper.db") as db:

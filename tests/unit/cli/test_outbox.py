@@ -206,6 +206,26 @@ def test_all_that_match_are_retried_only_if_that_is_meant(outbox: Run, in_app: U
     assert rest == {"target": "local", "state": "dead", "retried": 1}
     assert json.loads(outbox(*all_of, "--json").stdout)["retried"] == 0
     assert outbox("list", "--env", "staging").stdout.count("dead") == 2
+    waiting = outbox("retry", "--state", "pending", "--env", "local", "--yes")
+    assert waiting.stdout == "to be sent to local again: 2 pending deliveries\n"
+
+
+def test_a_drain_tells_what_another_worker_has_claimed(outbox: Run, in_app: Use) -> None:
+    in_app(a_few)
+
+    async def take(app: App) -> None:
+        drainer = app.outbox.drainer
+        lease = drainer.claims.lease
+        await drainer.store.claim("local", ["orders"], limit=9, lease=lease, worker="w")
+
+    in_app(take)
+
+    ended = outbox("drain", "--env", "local")
+
+    assert ended.exit_code == 0, ended.output
+    assert "local: 2 deliveries are claimed by another worker right now" in ended.stderr
+    [told] = json.loads(outbox("drain", "--env", "local", "--json").stdout)["data"]
+    assert (told["waiting"], told["next_attempt_at"], told["claimed"]) == (0, None, 2)
 
 
 def test_a_replay_begins_at_a_day_or_a_time_with_or_without_a_zone(

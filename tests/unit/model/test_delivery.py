@@ -39,6 +39,7 @@ CHANGES = {
     ("sending", "failed"),
     ("sending", "dead"),
     ("sending", "pending"),
+    ("pending", "pending"),
     ("failed", "pending"),
     ("dead", "pending"),
 }
@@ -208,10 +209,8 @@ def test_only_who_has_claimed_it_or_finds_its_lease_expired_changes_a_delivery(n
         CONSTRUCTORS[name](make_delivery())
 
 
-@pytest.mark.parametrize(
-    "state", [DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.SENT]
-)
-def test_only_what_failed_or_is_dead_can_be_retried(state: DeliveryState) -> None:
+@pytest.mark.parametrize("state", [DeliveryState.SENDING, DeliveryState.SENT])
+def test_what_is_being_sent_or_was_accepted_cannot_be_retried(state: DeliveryState) -> None:
     with pytest.raises(IllegalTransition, match=f"is {state.value}: no retry"):
         change.retry(make_delivery(state=state))
 
@@ -246,14 +245,20 @@ def test_a_rejection_counts_says_why_and_nothing_more_happens() -> None:
     assert (after.error, after.next_attempt_at) == ("it answered 422", None)
 
 
-def test_what_is_given_back_is_as_it_was_and_due_at_once() -> None:
-    delivery = claimed(make_delivery(attempts=3, crashes=1, error="it answered 503"))
+@pytest.mark.parametrize(
+    ("state", "attempts", "error"),
+    [(DeliveryState.PENDING, 0, None), (DeliveryState.FAILED, 3, "it answered 503")],
+)
+def test_what_is_given_back_is_as_it_was_and_due_at_once(
+    state: DeliveryState, attempts: int, error: str | None
+) -> None:
+    delivery = claimed(make_delivery(state=state, attempts=attempts, crashes=1, error=error))
 
     after = applied(delivery, change.release(delivery))
 
     assert after is not None
-    assert (after.state, after.attempts, after.crashes) == (DeliveryState.PENDING, 3, 1)
-    assert (after.error, after.next_attempt_at) == ("it answered 503", NOW)
+    assert (after.state, after.attempts, after.crashes) == (state, attempts, 1)
+    assert (after.error, after.next_attempt_at) == (error, NOW)
 
 
 def test_a_crash_is_counted_as_one_and_not_as_an_attempt() -> None:

@@ -79,7 +79,7 @@ def test_a_rejected_message_is_dead() -> None:
 def test_a_target_that_refuses_our_key_leaves_the_delivery_as_it_was() -> None:
     made = settle_attempt(SENDING, TargetRefusal("it answered 401"), POLICY, draw=0)
 
-    assert (made.after.state, made.wake) == (DeliveryState.PENDING, AT_ONCE)
+    assert (made.after.state, made.wake) == (DeliveryState.FAILED, AT_ONCE)
     assert (made.after.attempts, made.after.error) == (SENDING.attempts, SENDING.error)
 
 

@@ -28,7 +28,7 @@ from headgate.base.errors import NotFound
 from headgate.model.delivery import DELIVERIES, Delivery, DeliveryChange, Message, TargetStop
 from headgate.model.lease import LockedRow
 from headgate.model.states import DELIVERY, DeliveryState
-from headgate.ports.outbox import DeliveryFilter, NewMessage, OutgoingMessage
+from headgate.ports.outbox import Backlog, DeliveryFilter, NewMessage, OutgoingMessage
 from headgate.store.sql.database import Database
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.leases import LeaseTable, seconds_until_first
@@ -36,7 +36,15 @@ from headgate.store.sql.moment import Moment, instant
 from headgate.store.sql.outbox_writer import SqlOutboxWriter, delivery_id
 from headgate.store.sql.port import reads, reads_timed, writes, writes_timed
 from headgate.store.sql.statements import ROWS_MAX, insert_into
-from headgate.store.sql.tables import SENT, UNSENT, deliveries, in_states, messages, target_stops
+from headgate.store.sql.tables import (
+    SENDING,
+    SENT,
+    UNSENT,
+    deliveries,
+    in_states,
+    messages,
+    target_stops,
+)
 
 TABLE = LeaseTable[Delivery, DeliveryChange, LockedRow, None](DELIVERIES, deliveries)
 
@@ -134,6 +142,27 @@ def count_due(
     if run_id is not None:
         query = query.where(deliveries.c.run_id == run_id)
     return tx.execute(query).scalar_one()
+
+
+def backlog(
+    tx: Connection, now: Moment, target: str, topics: Sequence[str], *, run_id: str | None = None
+) -> Backlog:
+    """What waits for a later time, and how many a worker has."""
+    which = [deliveries.c.target == target, deliveries.c.topic.in_(topics)]
+    if run_id is not None:
+        which.append(deliveries.c.run_id == run_id)
+    later = (
+        select(deliveries.c.state, func.count(), func.min(deliveries.c.next_attempt_at))
+        .where(UNSENT, deliveries.c.next_attempt_at > now.at(), *which)
+        .group_by(deliveries.c.state)
+    )
+    found = tx.execute(later).all()
+    claimed = select(func.count()).select_from(deliveries).where(SENDING, *which)
+    return Backlog(
+        later={state: number for state, number, _ in found},
+        next_attempt_at=min((due for _, _, due in found), default=None),
+        claimed=tx.execute(claimed).scalar_one(),
+    )
 
 
 # ---- reading -----------------------------------------------------------------------------------
@@ -314,6 +343,7 @@ class SqlOutbox(SqlLeases[Delivery, DeliveryChange, None]):
     claim = writes_timed(claim)
     next_due_s = reads_timed(next_due_s)
     count_due = reads_timed(count_due)
+    backlog = reads_timed(backlog)
     get_message = reads(get_message)
     list_deliveries = reads(find)
     count_deliveries = reads(count)

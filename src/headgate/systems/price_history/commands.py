@@ -15,7 +15,6 @@ from headgate import (
     DeliveryState,
     DrainScope,
     InvalidInput,
-    OutboxSettings,
 )
 from headgate.systems.price_history import system
 from headgate.systems.price_history.settings import PriceHistorySettings
@@ -149,7 +148,7 @@ def sync_worker(
         names = env or _default_targets(settings)
         targets = choose_targets(opened, names, confirm or [])
         pace = msgspec.structs.replace(
-            OutboxSettings(),
+            opened.outbox.settings,
             interval_s=settings.sync_worker_interval_ms / 1000,
             batch_limit=settings.sync_worker_batch_limit,
         )

@@ -6,7 +6,7 @@ own to look after.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -22,12 +22,14 @@ from headgate.base.secret import Secret
 from headgate.connectors.private_files import read_api_key
 from headgate.connectors.urls import origin_of
 from headgate.flow.drain import Drainer, DrainResult, DrainScope
+from headgate.flow.explain import format_time
 from headgate.flow.outbox import OutboxSettings
 from headgate.flow.targets import Targets
-from headgate.loops.drainer import TargetWorker
+from headgate.loops.drainer import Purger, TargetWorker
 from headgate.model.target import Target
+from headgate.ports.outbox import Backlog
 from headgate.toolkit.commands.loading import FAILED
-from headgate.toolkit.commands.output import counts_text, messages, out, print_json
+from headgate.toolkit.commands.output import amount, counts_text, messages, out, print_json
 from headgate.toolkit.commands.sending_screen import SendingScreen
 
 #: The exit code after Ctrl-C or SIGTERM.
@@ -194,12 +196,14 @@ async def drain_targets(
     The first Ctrl-C or SIGTERM finishes what is being sent; the second one ends at once.
     """
     results: list[DrainResult] = []
+    backlogs: dict[str, Backlog] = {}
     with _stopping() as stop:
         for target in targets:
             if not stop.is_set():
                 results.append(await drain_with_progress(app, target, scope, stop=stop, json=json))
+                backlogs[target.name] = await app.outbox.backlog(target, run_id=scope.run_id)
         interrupted = stop.is_set()
-    print_results(results, interrupted=interrupted, json=json)
+    print_results(results, backlogs, interrupted=interrupted, json=json)
     if interrupted:
         return INTERRUPTED
     return FAILED if any(map(_went_wrong, results)) else 0
@@ -222,20 +226,7 @@ async def _drainer_to(app: App, target: Target) -> AsyncIterator[tuple[Drainer, 
     transport = open_target_transport(Targets(targets=[target]))
     assert transport is not None, "there is a target"
     try:
-        yield (
-            Drainer(
-                store=own.store,
-                sender=HttpSender(transport, own.clock),
-                targets=own.targets,
-                clock=own.clock,
-                rng=own.rng,
-                worker=own.worker,
-                lease=own.claims.lease,
-                retry=own.retry,
-                measurements=own.measurements,
-            ),
-            True,
-        )
+        yield own.with_sender(HttpSender(transport, own.clock)), True
     finally:
         await transport.close()
 
@@ -270,26 +261,42 @@ def _stopping() -> Iterator[asyncio.Event]:
 
 
 def print_results(
-    results: Sequence[DrainResult], *, interrupted: bool = False, json: bool = False
+    results: Sequence[DrainResult],
+    backlogs: Mapping[str, Backlog] | None = None,
+    *,
+    interrupted: bool = False,
+    json: bool = False,
 ) -> None:
-    """Print what was sent to each target, and what to do about the rest."""
+    """Print what was sent to each target, and what to do about the rest.
+
+    `backlogs` has what was left behind, by target, where that is known.
+    """
+    left = backlogs or {}
     if json:
-        data = [result_document(each) for each in results]
+        data = [result_document(each, left.get(each.target)) for each in results]
         print_json({"data": data, "interrupted": interrupted})
         return
     for each in results:
         given_back = {"given back": each.released} if each.released else {}
         counts = {"processed": each.processed, **_counts(each), **given_back}
         out.print(f"{each.target}: {counts_text(counts)}", markup=False)
-        for line in _advice(each):
+        for line in [*_advice(each), *_left_behind(each.target, left.get(each.target))]:
             messages.print(line, markup=False)
     if interrupted:
         messages.print("interrupted; what was not sent waits as before")
 
 
-def result_document(result: DrainResult) -> JsonObject:
-    """The document of a drain."""
-    return {"processed": result.processed, **msgspec.to_builtins(result)}
+def result_document(result: DrainResult, backlog: Backlog | None = None) -> JsonObject:
+    """The document of a drain, with what it left behind, where that is known."""
+    document = {"processed": result.processed, **msgspec.to_builtins(result)}
+    if backlog is None:
+        return document
+    return {
+        **document,
+        "waiting": backlog.waiting,
+        "next_attempt_at": msgspec.to_builtins(backlog.next_attempt_at),
+        "claimed": backlog.claimed,
+    }
 
 
 def _counts(result: DrainResult) -> dict[str, int]:
@@ -315,6 +322,22 @@ def _advice(result: DrainResult) -> list[str]:
     return lines
 
 
+def _left_behind(target: str, backlog: Backlog | None) -> list[str]:
+    lines = []
+    if backlog is not None and backlog.next_attempt_at is not None:
+        waits = amount(backlog.waiting, "delivery waits", "deliveries wait")
+        first = format_time(backlog.next_attempt_at)
+        lines.append(f"{target}: {waits} for a later attempt, the first one at {first}")
+        lines += [
+            f"do not wait: headgate outbox retry --state {state.value} --env {target}"
+            for state in sorted(backlog.later)
+        ]
+    if backlog is not None and backlog.claimed:
+        has = amount(backlog.claimed, "delivery is", "deliveries are")
+        lines.append(f"{target}: {has} claimed by another worker right now")
+    return lines
+
+
 # ---- the worker --------------------------------------------------------------------------------
 
 
@@ -323,6 +346,8 @@ async def run_outbox_worker(
 ) -> Sequence[DrainResult]:
     """Send to these targets until Ctrl-C or SIGTERM; returns and prints what was sent.
 
+    What was sent long ago is deleted meanwhile, at the start and every hour.
+
     The first signal finishes what is being sent and gives the rest back; the second one ends at
     once.
     """
@@ -330,6 +355,7 @@ async def run_outbox_worker(
         TargetWorker(app.outbox.drainer, each, settings, signal=app.outbox.signal, clock=app.clock)
         for each in targets
     ]
+    purger = Purger(app.outbox.drainer.store, settings.keep_sent, clock=app.clock)
     with _stopping() as stop:
         names = ", ".join(each.name for each in targets)
         messages.print(
@@ -337,10 +363,10 @@ async def run_outbox_worker(
             "Ctrl-C stops",
             markup=False,
         )
-        for worker in workers:
-            await worker.start()
+        for service in (*workers, purger):
+            await service.start()
         await stop.wait()
-        await asyncio.gather(*(worker.stop() for worker in workers))
+        await asyncio.gather(*(service.stop() for service in (*workers, purger)))
     totals = [worker.totals for worker in workers]
     print_results(totals)
     return totals

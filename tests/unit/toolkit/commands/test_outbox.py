@@ -1,5 +1,7 @@
 """Choosing where messages go: a protected target only by name, twice, however it is spelled."""
 
+import json
+from datetime import datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,9 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
 from headgate.flow.drain import DrainResult
+from headgate.flow.explain import format_time
+from headgate.model.states import DeliveryState
+from headgate.ports.outbox import Backlog
 from headgate.toolkit.commands import sending_screen
 from headgate.toolkit.commands.outbox import choose_target, choose_targets, print_results
 from headgate.toolkit.commands.sending_screen import LINE_EVERY_S, SendingScreen
@@ -195,6 +200,29 @@ def test_the_final_counts_come_with_what_to_do(capsys: pytest.CaptureFixture[str
         "interrupted",
     ):
         assert said in printed.err
+
+
+def test_what_a_drain_left_behind_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    results = [DrainResult(target="local"), DrainResult(target="staging")]
+    later = {DeliveryState.FAILED: 2, DeliveryState.PENDING: 1}
+    left = {
+        "local": Backlog(later=later, next_attempt_at=START, claimed=1),
+        "staging": Backlog(),
+    }
+
+    print_results(results, left)
+
+    assert capsys.readouterr().err.splitlines() == [
+        f"local: 3 deliveries wait for a later attempt, the first one at {format_time(START)}",
+        "do not wait: headgate outbox retry --state failed --env local",
+        "do not wait: headgate outbox retry --state pending --env local",
+        "local: 1 delivery is claimed by another worker right now",
+    ]
+    print_results(results, left, json=True)
+    local, staging = json.loads(capsys.readouterr().out)["data"]
+    assert (local["waiting"], local["claimed"]) == (3, 1)
+    assert datetime.fromisoformat(local["next_attempt_at"]) == START
+    assert (staging["waiting"], staging["next_attempt_at"], staging["claimed"]) == (0, None, 0)
 
 
 def test_in_a_pipe_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
