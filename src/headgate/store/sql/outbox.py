@@ -13,9 +13,9 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
+    Select,
     bindparam,
     delete,
-    exists,
     func,
     literal_column,
     or_,
@@ -215,9 +215,19 @@ def _conditions(which: DeliveryFilter) -> list[ColumnElement[bool]]:
 # ---- replaying and purging ---------------------------------------------------------------------
 
 
+def _none(query: Select[Any]) -> ColumnElement[bool]:
+    """The condition that a query finds nothing, looked up row by row.
+
+    NOT EXISTS says the same, but Postgres may turn it into a join that reads a whole table.
+    """
+    return query.limit(1).scalar_subquery().is_(None)
+
+
 def _missing(topics: Sequence[str], target: str, since: datetime) -> list[ColumnElement[bool]]:
-    there = exists().where(deliveries.c.message_id == messages.c.id, deliveries.c.target == target)
-    return [messages.c.topic.in_(topics), messages.c.created_at >= since, ~there]
+    there = select(deliveries.c.id).where(
+        deliveries.c.message_id == messages.c.id, deliveries.c.target == target
+    )
+    return [messages.c.topic.in_(topics), messages.c.created_at >= since, _none(there)]
 
 
 def count_replayable(tx: Connection, topics: Sequence[str], target: str, since: datetime) -> int:
@@ -278,7 +288,11 @@ def purge_sent(tx: Connection, now: Moment, *, older_than: timedelta, limit: int
         .where(
             SENT,
             deliveries.c.sent_at < before,
-            ~exists().where(others.c.message_id == deliveries.c.message_id, unfinished),
+            _none(
+                select(others.c.id).where(
+                    others.c.message_id == deliveries.c.message_id, unfinished
+                )
+            ),
         )
         .order_by(deliveries.c.sent_at)
         .limit(min(limit, ROWS_MAX))
