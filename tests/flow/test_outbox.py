@@ -74,7 +74,7 @@ def test_a_message_is_enqueued_once_under_its_key(tmp_path: Path) -> None:
         with pytest.raises(NotFound):
             await office.outbox.get_message(first, user_id="grace")
         with pytest.raises(Conflict, match=r"^key: it was used before for another payload"):
-            await office.outbox.submit("orders", {"a": 2}, key="k")
+            await office.outbox.submit("orders", {"a": 2}, key="k", user_id="ada")
         with pytest.raises(InvalidInput, match="no topic is called"):
             await office.outbox.submit("order", {})
 
