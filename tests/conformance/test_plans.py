@@ -66,14 +66,19 @@ _FILL_RECORDS = """
     SELECT 'notes', 'filled_' || (n % 1000), 'record_' || n, '{{}}', 'hash', {now}, {now}
     FROM {numbers}
 """
+_FILL_EVENTS = """
+    INSERT INTO headgate_job_events (job_id, at, kind, data)
+    SELECT 'filled_' || (n % 1000), {now}, 'chunk', '{{}}'
+    FROM {numbers}
+"""
 
 
 def fill(tx: Connection) -> None:
     """Many ended jobs; two thousand each in line and asleep, a thousand each held and paused.
 
-    And as many records, a hundred for each of a thousand connections.
+    And as many records and events, a hundred for each of a thousand connections and jobs.
     """
-    fill_by(tx, _FILL, _FILL_RECORDS, rows=JOBS)
+    fill_by(tx, _FILL, _FILL_RECORDS, _FILL_EVENTS, rows=JOBS)
 
 
 due_clock = half_hours()
@@ -82,7 +87,12 @@ due_clock = half_hours()
 @pytest.fixture(scope="module")
 def crowded_url(postgres_server: servers.PostgresServer) -> str:
     return crowded_server(
-        postgres_server, "headgate_plans", fill, "headgate_jobs", "headgate_records"
+        postgres_server,
+        "headgate_plans",
+        fill,
+        "headgate_jobs",
+        "headgate_records",
+        "headgate_job_events",
     )
 
 
@@ -158,8 +168,8 @@ async def generic_plan(url: str, sent: Sent) -> str:
 #: A walk over all jobs or records. On SQLite it begins with SCAN, where a partial index is as good
 #: as none.
 _FULL_SCAN = re.compile(
-    r"Seq Scan on headgate_(jobs|records)"
-    r"|SCAN (headgate_jobs|other|headgate_records)"
+    r"Seq Scan on headgate_(jobs|records|job_events)"
+    r"|SCAN (headgate_jobs|other|headgate_records|headgate_job_events)"
     r"(?! USING (COVERING )?INDEX ix_headgate_jobs_(probing|claimed|cancelling|paused))"
 )
 
@@ -206,6 +216,10 @@ async def next_sweep(store: SqlStore) -> None:
 
 async def list_mine(store: SqlStore) -> None:
     await store.list_jobs(JobFilter(user_id="user_3"), limit=20)
+
+
+async def last_events(store: SqlStore) -> None:
+    await store.last_events([f"filled_{number}" for number in range(1, 21)])
 
 
 async def oldest_due(store: SqlStore) -> None:
@@ -291,6 +305,9 @@ ASKS = {
             "SELECT .*'running'": {"uq_headgate_jobs_active"},
             "SELECT .*'success'": {"ix_headgate_jobs_ended"},
         },
+    ),
+    "last events": Ask(
+        last_events, {"SELECT headgate_jobs.id": {_BY_JOB, "ix_headgate_job_events_job"}}
     ),
     "list mine": Ask(list_mine, {"SELECT": {"ix_headgate_jobs_of_user"}}),
 }

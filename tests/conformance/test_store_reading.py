@@ -1,14 +1,16 @@
 """Reading: one's own jobs only, newest first, page by page; events in the order of their time."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound
 from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.states import JobState
-from headgate.ports.store import JobFilter
+from headgate.ports.store import JobFilter, LastEvent
 from headgate.store.sql.store import SqlStore
 from tests.stores import ids, in_state, run_one, settled, submit_one, tally
 
@@ -128,3 +130,35 @@ async def test_events_come_in_order_and_page_by_page(store: SqlStore) -> None:
 
 async def test_a_job_that_is_not_there_has_no_events(store: SqlStore) -> None:
     assert list(await store.events("job_never", after=0, limit=10)) == []
+
+
+async def test_it_is_told_how_far_jobs_are(store: SqlStore) -> None:
+    # Given a job that has ended, one with a chunk done, and one that has just been submitted
+    ended, busy = await in_state(store, JobState.SUCCESS), await run_one(store)
+    busy = await settled(store, change.advance(busy, tally(), {}))
+    new = await submit_one(store)
+    last = {
+        job.id: (await store.events(job.id, after=0, limit=100))[-1].id
+        for job in (new, busy, ended)
+    }
+
+    # When they are looked at, with one that was never there
+    found = await store.last_events([new.id, busy.id, ended.id, "job_never"])
+
+    # Then each is told by its last event and its state
+    assert found == {
+        new.id: LastEvent(last[new.id], JobState.PENDING),
+        busy.id: LastEvent(last[busy.id], busy.state),
+        ended.id: LastEvent(last[ended.id], JobState.SUCCESS),
+    }
+    assert await store.last_events([]) == {}
+
+
+async def test_a_job_whose_events_were_pruned_is_still_there(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    job = await submit_one(store)
+    clock.advance(3600)
+    await store.prune_events(older_than=timedelta(minutes=1), limit=100)
+
+    assert await store.last_events([job.id]) == {job.id: LastEvent(0, JobState.PENDING)}

@@ -14,6 +14,7 @@ from headgate.toolkit.api import documents
 from headgate.toolkit.api.problems import KINDS
 from headgate.web.api import administration, connections, items
 from tests.web.callers import Served, serving
+from tests.web.streaming import frames
 from tests.worlds import World
 
 #: Clients are generated from these names: one that changes breaks them.
@@ -102,6 +103,21 @@ def test_every_operation_is_documented_whole(document: dict[str, Any]) -> None:
                 assert problem["schema"] == {"$ref": "#/components/schemas/Problem"}
                 for each, example in problem["examples"].items():
                     assert example["value"]["status"] == int(code) == KINDS[each].status
+
+
+def test_events_are_documented_as_a_list_and_as_a_stream(document: dict[str, Any]) -> None:
+    operation = document["paths"]["/v1/jobs/{job_id}/events"]["get"]
+
+    content = operation["responses"]["200"]["content"]
+    assert set(content) == {"application/json", "text/event-stream"}
+    [page] = content["application/json"]["examples"].values()
+    [stream] = content["text/event-stream"]["examples"].values()
+    *events, end = [each for each in frames(stream["value"]) if each.event]
+    assert [each.data for each in events] == page["value"]["data"]
+    assert (end.event, end.data["state"]) == ("end", "success")
+    assert "too_many_streams" in str(operation["responses"]["429"])
+    named = {(each["in"], each["name"]) for each in operation["parameters"]}
+    assert {("query", "after"), ("header", "Last-Event-ID")} <= named
 
 
 def test_a_key_is_sent_in_either_of_two_headers(document: dict[str, Any]) -> None:

@@ -83,5 +83,7 @@ class LogEvent(StrEnum):
     #: The request took so long that another may have begun under its key.
     IDEMPOTENCY_KEY_LOST = "idempotency_key_lost"
     REQUEST_FAILED = "request_failed"
+    #: An event stream was closed before its end; its client comes back for the rest.
+    STREAM_BROKEN = "stream_broken"
     METRICS_FAILED = "metrics_failed"
     NOT_HEALTHY = "not_healthy"

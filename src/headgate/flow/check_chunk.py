@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from headgate.base.encoding import json_problem
 from headgate.base.errors import Malformed
-from headgate.model.job import EventKind, Job
+from headgate.model.job import END_OF_EVENTS, EventKind, Job
 from headgate.model.record import ChunkEvent
 from headgate.ports.connector import Chunk
 
@@ -25,6 +25,8 @@ COUNT_MAX = 1_000_000_000
 #: The longest name of an event's kind or of a count.
 NAME_LENGTH_MAX = 50
 
+#: Names that mean something else to whoever follows a job's events.
+_TAKEN_KINDS = frozenset({*EventKind, END_OF_EVENTS})
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
@@ -65,7 +67,7 @@ def _check_events(events: Sequence[ChunkEvent]) -> None:
         if not isinstance(event, ChunkEvent):
             raise Malformed(f"{field}: is a {type(event).__name__}; write a headgate.ChunkEvent")
         _check_name(f"{field}.kind", event.kind)
-        if event.kind in list(EventKind):
+        if event.kind in _TAKEN_KINDS:
             raise Malformed(
                 f"{field}.kind: {event.kind!r} is the engine's own; choose another name, "
                 f"such as source_{event.kind}"

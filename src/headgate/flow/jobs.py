@@ -14,7 +14,7 @@ from headgate.flow.submit import JobRequest, submit
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.connections import ConnectionStore
-from headgate.ports.store import JobFilter, SubmitResult
+from headgate.ports.store import JobFilter, LastEvent, SubmitResult
 
 LIST_MAX = 1000
 
@@ -144,6 +144,13 @@ class Jobs:
     async def events(self, job_id: str, *, after: int = 0, limit: int = 200) -> Sequence[JobEvent]:
         """A job's events in order; for the next page, pass the last id as `after`."""
         return await self._rt.store.events(job_id, after=after, limit=limit)
+
+    async def last_events(self, job_ids: Sequence[str]) -> Mapping[str, LastEvent]:
+        """How far each of these jobs is, by its id: its last event's id, and its state.
+
+        It does not check whose jobs they are.
+        """
+        return await self._rt.store.last_events(job_ids)
 
     async def pause(self, job_id: str, *, user_id: str | None = None) -> Job:
         """Pause the job until it is resumed; a running job stops at its next checkpoint."""

@@ -253,6 +253,10 @@ class EventKind(StrEnum):
     FAILED = "failed"
 
 
+#: What the last frame of a stream of events is called, so no event may have this kind.
+END_OF_EVENTS = "end"
+
+
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event of a job; events are appended and never changed."""
 

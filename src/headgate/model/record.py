@@ -23,7 +23,8 @@ ITEMS_FAILED = "items_failed"
 class ChunkEvent(msgspec.Struct, frozen=True):
     """An event that the source adds to the job's events with a chunk."""
 
-    #: In lower snake case, such as `batch_complete`, and not one of the engine's own (EventKind).
+    #: In lower snake case, such as `batch_complete`; not one of the engine's own (EventKind), and
+    #: not `end`, which ends a stream of events.
     kind: str
     data: JsonObject = {}
 

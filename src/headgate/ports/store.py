@@ -135,11 +135,22 @@ class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
         ...
 
 
+class LastEvent(msgspec.Struct, frozen=True, gc=False):
+    """How far a job is: the id of its last event, 0 if it has none, and its state."""
+
+    id: int
+    state: JobState
+
+
 class EventStore(Protocol):
     """The events of jobs."""
 
     async def events(self, job_id: str, *, after: int, limit: int) -> Sequence[JobEvent]:
         """A job's events in order, after the id `after`."""
+        ...
+
+    async def last_events(self, job_ids: Sequence[str]) -> Mapping[str, LastEvent]:
+        """How far each of these jobs is, by its id; a job that is not stored is left out."""
         ...
 
     async def pace(self, job_id: str, *, limit: int) -> Sequence[datetime]:

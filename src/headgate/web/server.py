@@ -18,7 +18,9 @@ from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.connectors.keys import KeyRing
 from headgate.toolkit.api import problems
+from headgate.toolkit.api.event_stream import EventStreams
 from headgate.toolkit.api.idempotency import IdempotentRequests
+from headgate.toolkit.api.job_watch import JobWatch
 from headgate.toolkit.api.limits import FAILURES_PER_MIN, BodyLimit, Limits
 from headgate.toolkit.api.route import ApiContext
 from headgate.toolkit.links import Links
@@ -63,6 +65,8 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         limits=Limits(app.clock),
         anonymous=Limits(app.clock, per_min=FAILURES_PER_MIN),
         idempotent=IdempotentRequests(app.idempotency),
+        streams=EventStreams(app.clock),
+        watch=JobWatch(app.jobs, app.clock),
     )
     for each in (jobs, syncs, connections, items, administration, metrics):
         web.include_router(each.routes)

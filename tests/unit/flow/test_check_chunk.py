@@ -15,7 +15,7 @@ from headgate.flow.check_chunk import (
     NAME_LENGTH_MAX,
     check_chunk,
 )
-from headgate.model.job import EventKind, Job, Summary
+from headgate.model.job import END_OF_EVENTS, EventKind, Job, Summary
 from headgate.model.record import ChunkEvent, Record
 from headgate.ports.connector import Chunk
 from tests.unit.values import make_job
@@ -86,9 +86,9 @@ def test_another_name_is_refused_with_how_to_write_one(kind: object) -> None:
     assert said.endswith(f"not {kind!r}")
 
 
-@pytest.mark.parametrize("kind", EventKind)
-def test_a_source_does_not_tell_one_of_the_engine_s_own_kinds(kind: EventKind) -> None:
-    for given in (kind, kind.value):
+@pytest.mark.parametrize("kind", [*EventKind, END_OF_EVENTS])
+def test_a_source_does_not_tell_one_of_the_engine_s_own_kinds(kind: str) -> None:
+    for given in (kind, str(kind)):
         said = problem(Chunk(events=[event(given)]))
 
         assert said.startswith("events[0].kind: ")

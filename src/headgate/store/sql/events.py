@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 
 from headgate.base.encoding import JsonObject
 from headgate.model.job import EventKind, JobEvent
+from headgate.ports.store import LastEvent
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment
-from headgate.store.sql.tables import job_events
+from headgate.store.sql.tables import job_events, jobs
 
 #: An event to append: job, time, kind, data.
 NewEvent = tuple[str, datetime, str, JsonObject]
@@ -42,6 +43,17 @@ def of_job(tx: Connection, job_id: str, *, after: int, limit: int) -> list[JobEv
         .limit(limit)
     )
     return [JobEvent(**row) for row in tx.execute(query).mappings()]
+
+
+def last_of_jobs(tx: Connection, job_ids: Sequence[str]) -> dict[str, LastEvent]:
+    """How far each of these jobs is; its state and its last event are read at one moment."""
+    last = (
+        select(func.coalesce(func.max(job_events.c.id), 0))
+        .where(job_events.c.job_id == jobs.c.id)
+        .scalar_subquery()
+    )
+    query = select(jobs.c.id, last, jobs.c.state).where(jobs.c.id.in_(job_ids))
+    return {job_id: LastEvent(event_id, state) for job_id, event_id, state in tx.execute(query)}
 
 
 def pace(tx: Connection, job_id: str, *, limit: int) -> list[datetime]:

@@ -105,6 +105,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     release_provider = writes_timed(recovery.release_provider)
 
     events = reads(job_events.of_job)
+    last_events = reads(job_events.last_of_jobs)
     pace = reads(job_events.pace)
     prune_events = writes_timed(job_events.prune)
 

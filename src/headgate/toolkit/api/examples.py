@@ -6,6 +6,8 @@ The examples about jobs are derived from one example job, so a new field appears
 from datetime import UTC, date, datetime
 from typing import Any
 
+from msgspec.structs import replace
+
 from headgate.flow.job_view import (
     DayPage,
     EventPage,
@@ -94,6 +96,7 @@ EVENT_PAGE = EventPage(
     ],
     next_cursor=None,
 )
+ENDED_JOB = replace(_JOB, state=JobState.SUCCESS, reason=Reason.DONE, wake_at=None)
 DAY_PAGE = DayPage(data=[_GAP], next_cursor=None)
 FORECAST = Forecast(
     days=612,

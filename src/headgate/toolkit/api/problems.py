@@ -116,6 +116,13 @@ _KINDS = (
         "Use a new key for a new request.",
     ),
     Kind("too_many_requests", 429, "Too many requests", "Wait as `Retry-After` says.", True),
+    Kind(
+        "too_many_streams",
+        429,
+        "Too many event streams are open",
+        "Close one, or wait until one has ended.",
+        True,
+    ),
     Kind("internal_error", 500, "The server failed", "Report it, with the time.", False),
     Kind(
         "store_error", 500, "The database refused the request", "Report it, with the time.", False

@@ -18,7 +18,9 @@ from headgate.flow.api_keys import ApiKeys
 from headgate.model.api_key import Role
 from headgate.toolkit.api import bodies, idempotency, problems
 from headgate.toolkit.api.auth import KEY_HEADER, Caller, authenticate
+from headgate.toolkit.api.event_stream import EventStreams
 from headgate.toolkit.api.idempotency import IdempotentRequests
+from headgate.toolkit.api.job_watch import JobWatch
 from headgate.toolkit.api.limits import Limits
 from headgate.toolkit.api.problems import ProblemError
 from headgate.toolkit.site import Site
@@ -35,6 +37,8 @@ class ApiContext(msgspec.Struct, frozen=True, kw_only=True):
     #: Limits requests without a valid API key, by their address.
     anonymous: Limits
     idempotent: IdempotentRequests
+    streams: EventStreams
+    watch: JobWatch
 
 
 class ApiRoute(APIRoute):

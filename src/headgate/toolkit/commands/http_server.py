@@ -12,6 +12,7 @@ from headgate.app import App
 from headgate.base.listening import address_of, listening
 from headgate.connectors.keys import KeyRing
 from headgate.toolkit.commands.loading import CONFIG, fail
+from headgate.toolkit.stopping import StoppableSite
 
 __all__ = ["address_of", "build_site", "http_server", "listening", "wait_for_stop"]
 
@@ -35,7 +36,10 @@ def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
 
 @asynccontextmanager
 async def http_server(web: "ASGIApp", listener: socket, *, stop_s: int) -> AsyncIterator[None]:
-    """Serve for the length of a block; requests that run at its end get `stop_s` to finish."""
+    """Serve for the length of a block; requests that run at its end get `stop_s` to finish.
+
+    Responses without an end of their own are told of the end: see `toolkit/stopping.py`.
+    """
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -44,9 +48,10 @@ async def http_server(web: "ASGIApp", listener: socket, *, stop_s: int) -> Async
             # Else a signal would end the process before the workers have released their jobs.
             yield
 
+    stopping = asyncio.Event()
     server = Server(
         uvicorn.Config(
-            web,
+            StoppableSite(web, stopping),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -58,6 +63,7 @@ async def http_server(web: "ASGIApp", listener: socket, *, stop_s: int) -> Async
     try:
         yield
     finally:
+        stopping.set()
         server.should_exit = True
         await task
 

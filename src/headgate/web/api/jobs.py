@@ -13,7 +13,7 @@ from headgate.flow.backfill import BackfillRequest
 from headgate.flow.job_view import DayPage, EventPage, day_view, event_for_user
 from headgate.model.job import Job
 from headgate.model.states import JobState
-from headgate.toolkit.api import responses
+from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import (
     Day,
@@ -29,6 +29,14 @@ from headgate.toolkit.api.documents import (
     job_page,
     status_for_caller,
 )
+from headgate.toolkit.api.event_stream import (
+    EVENT_ID_MAX,
+    VARY,
+    LastEventId,
+    stream_content,
+    wants_stream,
+)
+from headgate.toolkit.api.job_stream import end_frame, event_frame, job_stream
 from headgate.toolkit.api.jobs import (
     ACCEPTED,
     JOB_ID,
@@ -57,13 +65,18 @@ from headgate.toolkit.links import PROGRESS_PATH
 DAYS_MAX = 1000
 JobId = Annotated[str, Path(pattern=JOB_ID, description="The job.")]
 
-_EVENT_ID_MAX = 2**63 - 1
 _ENGINE_WORDS = {"start": "start_date", "end": "end_date"}
 _CONTROLS = ("not_found", "illegal_transition", "job_cancelled", "conflict")
 _TAGGED = {
     "headers": {
         "ETag": {"description": "The version of the document.", "schema": {"type": "string"}},
     }
+}
+_STREAMED = {
+    "description": "A page of events; or a stream of them, if `Accept` asks for one.",
+    "content": stream_content(
+        *map(event_frame, examples.EVENT_PAGE.data), end_frame(examples.ENDED_JOB)
+    ),
 }
 
 routes = router("/v1/jobs", "Jobs")
@@ -163,23 +176,32 @@ for _path, _id in (("/{job_id}", "get_job"), ("/{job_id}/status", "get_job_statu
 @routes.get(
     "/{job_id}/events",
     operation_id="list_job_events",
-    summary="List a job's events, in order",
+    summary="List a job's events, in order, or stream them",
     response_model=EventPageModel,
-    responses=get_problems("not_found"),
+    responses={200: _STREAMED, **get_problems("not_found", "too_many_streams")},
 )
 async def events(
+    request: Request,
     app: TheApp,
     caller: TheCaller,
     job_id: JobId,
     limit: Limit = PAGE_MAX,
-    after: Annotated[int, Query(ge=0, le=_EVENT_ID_MAX, description="`next_cursor`.")] = 0,
+    after: Annotated[int, Query(ge=0, le=EVENT_ID_MAX, description="`next_cursor`.")] = 0,
+    last_event_id: LastEventId = None,
 ) -> Response:
-    """Lists what happened to the job, the oldest first."""
+    """Lists what happened to the job, the oldest first.
+
+    With `Accept: text/event-stream` it streams: everything after `Last-Event-ID`, or else after
+    `after`, then what comes. When the job has ended, the last frame is `end`, with its state.
+    """
+    if wants_stream(request.headers.get("accept", "")):
+        begin = after if last_event_id is None else last_event_id
+        return await job_stream(request, caller, job_id, after=begin)
     job = await app.jobs.get(job_id, user_id=caller.owner)
     entries = await app.jobs.events(job.id, after=after, limit=limit + 1)
     page = [each if caller.is_admin else event_for_user(each) for each in entries[:limit]]
     more = str(page[-1].id) if len(entries) > limit else None
-    return responses.json_response(EventPage(data=page, next_cursor=more))
+    return responses.json_response(EventPage(data=page, next_cursor=more), headers=VARY)
 
 
 @routes.get(

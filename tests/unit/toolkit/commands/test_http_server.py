@@ -9,6 +9,7 @@ import httpx2
 import pytest
 import typer
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from headgate import App
 from headgate.connectors.keys import KeyRing
@@ -20,6 +21,7 @@ from headgate.toolkit.commands.http_server import (
     wait_for_stop,
 )
 from headgate.toolkit.commands.loading import CONFIG
+from headgate.toolkit.stopping import stopping_of
 
 
 async def test_it_serves_within_the_block_and_not_after() -> None:
@@ -32,6 +34,26 @@ async def test_it_serves_within_the_block_and_not_after() -> None:
                 assert (await client.get(url)).json() == "here"
             with pytest.raises(httpx2.TransportError):
                 await client.get(url)
+
+
+async def test_a_response_without_an_end_learns_of_the_servers() -> None:
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        await stopping_of(scope).wait()
+        await send({"type": "http.response.body", "body": b" and ended"})
+
+    with listening("127.0.0.1", 0) as listener:
+        async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+            # A minute: the test would take so long if the server had to wait for it.
+            server = http_server(endless, listener, stop_s=60)
+            await server.__aenter__()
+            async with client.stream("GET", address_of(listener)) as answer:
+                pieces = answer.aiter_text()
+                assert await anext(pieces) == "begun"
+                async with asyncio.timeout(30):
+                    await server.__aexit__(None, None, None)
+                assert "".join([each async for each in pieces]) == " and ended"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

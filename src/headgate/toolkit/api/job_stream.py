@@ -1,0 +1,74 @@
+"""The stream of a job's events: those that it has, then those that come, until it has ended."""
+
+from collections.abc import Callable
+
+from fastapi import Request
+
+from headgate.flow.job_view import event_for_user
+from headgate.model.job import END_OF_EVENTS, Job, JobEvent
+from headgate.toolkit.api.auth import Caller, authenticate
+from headgate.toolkit.api.event_stream import EventStreamResponse, Frame, Pages
+from headgate.toolkit.api.route import ApiContext
+
+#: Events in memory at once, for each stream.
+PAGE_EVENTS = 100
+
+
+def event_frame(event: JobEvent) -> Frame:
+    """Return the frame of an event: the document that the list has, by the event's own id."""
+    return Frame(id=event.id, event=event.kind, data=event)
+
+
+def end_frame(job: Job) -> Frame:
+    """Return the last frame of a job that has ended."""
+    return Frame(event=END_OF_EVENTS, data={"job_id": job.id, "state": job.state})
+
+
+async def job_stream(
+    request: Request,
+    caller: Caller,
+    job_id: str,
+    *,
+    after: int,
+    frame: Callable[[JobEvent], Frame] = event_frame,
+    end: Callable[[Job], Frame] = end_frame,
+) -> EventStreamResponse:
+    """Respond with the job's events after the id `after`; NotFound if it is not the caller's.
+
+    A system that has other names for things passes its own `frame` and `end`.
+    """
+    api: ApiContext = request.app.state.api
+    await api.site.app.jobs.get(job_id, user_id=caller.owner)
+
+    def shown(event: JobEvent) -> Frame:
+        return frame(event if caller.is_admin else event_for_user(event))
+
+    pages = _pages(request, caller, job_id, after=after, shown=shown, end=end)
+    return EventStreamResponse(pages, streams=api.streams, key_id=caller.key.id)
+
+
+async def _pages(
+    request: Request,
+    caller: Caller,
+    job_id: str,
+    *,
+    after: int,
+    shown: Callable[[JobEvent], Frame],
+    end: Callable[[Job], Frame],
+) -> Pages:
+    api: ApiContext = request.app.state.api
+    jobs = api.site.app.jobs
+    while True:
+        # A key may have been revoked since the stream began: it gets no further event.
+        await authenticate(request, api.keys)
+        # The job before its events: whatever ended it is then among them.
+        job = await jobs.get(job_id, user_id=caller.owner)
+        events = await jobs.events(job_id, after=after, limit=PAGE_EVENTS)
+        if events:
+            after = events[-1].id
+            yield [shown(each) for each in events]
+        elif job.ended:
+            yield [end(job)]
+            return
+        if len(events) < PAGE_EVENTS and not job.ended:
+            await api.watch.wait(job_id, after=after)
