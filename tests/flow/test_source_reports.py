@@ -57,6 +57,9 @@ def test_a_source_s_events_are_part_of_the_job_s_story(tmp_path: Path) -> None:
             {"page": 1},
             {"page": 2},
         ]
+        # And how far it is can be asked without them
+        far = (await app.jobs.last_events([job.id, "unknown"]))[job.id]
+        assert (far.id, far.state) == (story[-1].id, JobState.SUCCESS)
 
     in_world(tmp_path, main)
 
