@@ -71,7 +71,7 @@ lock: $(BIN)/uv ## Resolve the dependencies again into requirements-dev.lock
 	@echo "==> writing $(LOCK)"
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-		--extra http --extra postgres --extra redis --extra vectors --extra scraping --extra fast --extra sandbox --extra web --group dev --output-file $(LOCK) pyproject.toml
+		--extra http --extra postgres --extra redis --extra email --extra vectors --extra scraping --extra fast --extra sandbox --extra web --group dev --output-file $(LOCK) pyproject.toml
 
 clean: ## Remove .venv, caches and build output
 	@rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
