@@ -21,7 +21,11 @@ DAY = date(2025, 12, 31)
 
 async def store_chunk(store: SqlStore, job: Job, records: Sequence[Record]) -> Job:
     """Settle a chunk with these records; the counts begin anew."""
-    after = await store.settle(change.advance(job, tally(), {}), ChunkWork(records=records))
+    return await _settle(store, job, ChunkWork(records=records))
+
+
+async def _settle(store: SqlStore, job: Job, work: ChunkWork) -> Job:
+    after = await store.settle(change.advance(job, tally(), {}), work)
     assert after is not None
     return after
 
@@ -141,6 +145,30 @@ async def test_hashes_tell_what_is_stored_and_how(store: SqlStore) -> None:
     # Then each that is there has the hash that anybody can make of it
     assert told == {"a": content_hash({"y": [2.5], "x": 1}), "b": content_hash({"is": "new"})}
     assert await store.record_hashes(job.sync, job.connection_id, []) == {}
+
+
+async def test_records_that_are_gone_are_deleted_with_the_chunk(store: SqlStore) -> None:
+    # Given more records of a connection than one statement names, and one of another connection
+    job = await run_one(store)
+    many = [Record(f"record_{number:05d}", {"number": number}) for number in range(2500)]
+    job = await store_chunk(store, job, many)
+    other = await run_one(store, connection_id="another")
+    await store_chunk(store, other, many[:1])
+
+    # When a chunk tells that all but the last are gone, and stores one of them again
+    again = Record("record_00007", {"number": -7})
+    work = ChunkWork(records=[again], removed=[record.key for record in many[:-1]])
+    job = await _settle(store, job, work)
+
+    # Then these two are left, and the other connection has its own
+    assert await held(store, job) == [again, many[-1]]
+    wanted = [record.key for record in many]
+    assert await store.record_data(job.sync, job.connection_id, wanted) == {
+        again.key: again.data,
+        many[-1].key: many[-1].data,
+    }
+    assert await held(store, other) == many[:1]
+    assert counts(job) == (0, 1, 0)
 
 
 async def test_hashes_are_those_of_one_sync_and_connection(store: SqlStore) -> None:

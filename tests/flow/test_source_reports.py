@@ -11,6 +11,7 @@ from headgate import (
     Context,
     Job,
     JobState,
+    JsonObject,
     Record,
     StoreUnavailable,
     Sync,
@@ -260,5 +261,39 @@ def test_a_source_can_tell_what_has_changed_before_it_gives_it(tmp_path: Path) -
         # Then only these two were given
         assert (second.summary.records, second.summary.counts) == (2, {"unchanged": 9_999})
         assert (second.summary.updated, second.summary.inserted) == (1, 1)
+
+    in_world(tmp_path, main)
+
+
+def test_a_source_deletes_what_is_gone_with_the_chunk_that_tells_it(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a source that compares what there is with what is stored of it
+        async def read(ctx: Context) -> Chunk:
+            stored = await ctx.stored_records(["a", "b", "c", "never"])
+            seen.append(stored)
+            gone = [key for key in stored if key not in notes]
+            return Chunk(
+                records=[Record(key, {"text": text}) for key, text in notes.items()],
+                # One that the same chunk stores stays.
+                removed=[*gone, *notes],
+            )
+
+        seen: list[dict[str, JsonObject]] = []
+        notes = {"a": "one", "b": "two"}
+        app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
+        await app.supervisor().start()
+        await world.until(app, (await submit(app)).id)
+
+        # When a note is gone and another has come
+        notes.clear()
+        notes.update({"b": "two", "c": "three"})
+        await world.until(app, (await submit(app)).id)
+
+        # Then the source was told what was stored, and the one that is gone is deleted
+        assert seen == [{}, {"a": {"text": "one"}, "b": {"text": "two"}}]
+        assert await app.records.list("notes", "ada-1") == [
+            Record("b", {"text": "two"}),
+            Record("c", {"text": "three"}),
+        ]
 
     in_world(tmp_path, main)

@@ -34,12 +34,15 @@ def check_chunk(chunk: Chunk, job: Job) -> None:
     """Raise Malformed if the next chunk of `job` is not valid."""
     if not isinstance(chunk, Chunk):
         raise Malformed(f"source {job.source!r} returned {type(chunk).__name__}, not a Chunk")
-    count = len(chunk.records) + len(chunk.kept)
+    count = len(chunk.records) + len(chunk.kept) + len(chunk.removed)
     if count > CHUNK_RECORDS_MAX:
         raise Malformed(
             f"source {job.source!r} gave {count:,} records in one chunk; "
             f"at most {CHUNK_RECORDS_MAX:,}"
         )
+    for key in chunk.removed:
+        if not isinstance(key, str):
+            raise Malformed(f"removed: {key!r} is no key; write the keys of stored records")
     _check_wait(chunk.wait)
     if chunk.error is not None and not isinstance(chunk.error, Exception):
         raise Malformed(

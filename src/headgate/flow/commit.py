@@ -61,6 +61,7 @@ def commit_chunk(
     kept_here = chunk.records if written is None else written.receipts
     work = ChunkWork(
         records=(*kept_here, *chunk.kept),
+        removed=chunk.removed,
         coverage=coverage,
         events=chunk.events,
         messages=messages,
@@ -156,7 +157,9 @@ def _unmoved_result(job: Job) -> ChunkResult:
 
 
 def _partial_work(chunk: Chunk) -> ChunkWork:
-    return ChunkWork(records=(*chunk.records, *chunk.kept), events=chunk.events)
+    return ChunkWork(
+        records=(*chunk.records, *chunk.kept), removed=chunk.removed, events=chunk.events
+    )
 
 
 def _after_page(job: Job, chunk: Chunk, summary: Summary) -> tuple[ChunkResult, bool]:

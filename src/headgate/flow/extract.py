@@ -58,4 +58,5 @@ def context(
         api=api,
         item_work=JobItems(rt.fetching, job),
         find_hashes=lambda keys: rt.store.record_hashes(job.sync, job.connection_id, keys),
+        find_records=lambda keys: rt.store.record_data(job.sync, job.connection_id, keys),
     )

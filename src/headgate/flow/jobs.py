@@ -6,6 +6,7 @@ from datetime import date, datetime
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.flow import control
+from headgate.flow.continue_last import continue_last
 from headgate.flow.ensure import ensure
 from headgate.flow.job_view import JobStatus, JobView, status_of, views_of
 from headgate.flow.resolve import resolve_request
@@ -101,6 +102,19 @@ class Jobs:
             options=options or {},
         )
         return await ensure(self._rt, request, restart=restart)
+
+    async def continue_last(
+        self, sync: str, *, user_id: str, connection_id: str | None = None, key: str | None = None
+    ) -> SubmitResult:
+        """Submit a job that goes on where the last one of the sync and connection stopped.
+
+        The last job failed or was cancelled; the new one has its mode, parameters, checkpoint and
+        counts. Raises Conflict if there is nothing to continue. The connection is found as by
+        `start`.
+        """
+        request = JobRequest(sync=sync, user_id=user_id, connection_id=connection_id, key=key)
+        resolved = await resolve_request(self._rt, self._connections, request)
+        return await continue_last(self._rt, resolved)
 
     async def get(self, job_id: str, *, user_id: str | None = None) -> Job:
         """The job."""

@@ -56,6 +56,11 @@ async def submit(rt: Runtime, request: JobRequest) -> SubmitResult:
     checked = check(request, sync, job_id=rt.ids.new("job"), now=rt.clock.now())
     await check_entitlement(rt, checked)
     new = await plan_days(rt, checked, Reprocess(request.reprocess))
+    return await store_new(rt, new)
+
+
+async def store_new(rt: Runtime, new: NewJob) -> SubmitResult:
+    """Store the job, once per key, and wake the workers of its lane."""
     submitted = await rt.store.submit(new)
     if submitted.created:
         await rt.signal.announce(lane_topic(new.lane))

@@ -219,8 +219,9 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     api: Http | None = None
     #: Use `items`.
     item_work: "ItemWork | None" = None
-    #: Use `stored_hashes`.
+    #: Use `stored_hashes` and `stored_records`.
     find_hashes: "FindHashes | None" = None
+    find_records: "FindRecords | None" = None
 
     @property
     def http(self) -> Http:
@@ -246,9 +247,16 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         assert self.find_hashes is not None, "the engine gives every job its stored hashes"
         return await self.find_hashes(keys)
 
+    async def stored_records(self, keys: Sequence[str]) -> dict[str, JsonObject]:
+        """The data of the stored records among these keys, by key; any number of keys."""
+        assert self.find_records is not None, "the engine gives every job its stored records"
+        return await self.find_records(keys)
+
 
 #: Finds the hashes of a job's records by their keys.
 FindHashes = Callable[[Sequence[str]], Awaitable[dict[str, str]]]
+#: Finds the data of a job's records by their keys.
+FindRecords = Callable[[Sequence[str]], Awaitable[dict[str, JsonObject]]]
 
 #: Fetches one item from the provider with `ctx.http`; raises errors of `base/errors.py`.
 Fetch = Callable[[Context, Item], Awaitable[Document]]
@@ -289,6 +297,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     records: Sequence[Record] = ()
     #: Records that stay in Headgate's database, even if the others go to a destination.
     kept: Sequence[Record] = ()
+    #: The keys of stored records to delete: what they described is gone at the source.
+    removed: Sequence[str] = ()
     #: Messages to enqueue in the outbox, in the transaction that commits the chunk.
     messages: Sequence[ChunkMessage] = ()
     #: The source's own events, written before the engine's event for the chunk.

@@ -9,9 +9,9 @@ from typing import Protocol
 
 import msgspec
 
-from headgate.base.encoding import Json
+from headgate.base.encoding import Json, JsonObject
 from headgate.model.change import JobChange
-from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress
+from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress, Summary
 from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record, StoredRecord
 from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
@@ -40,6 +40,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     cursor: Json
     progress: Progress
     delay: timedelta
+    #: Of the job that it continues.
+    high_water: Json = None
+    summary: Summary = Summary()
 
 
 class SubmitResult(msgspec.Struct, frozen=True):
@@ -61,6 +64,8 @@ class ChunkWork(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a chunk brings: records, coverage, events, messages; stored with the job's change."""
 
     records: Sequence[Record] = ()
+    #: The keys of records to delete; one that is stored by the same chunk stays.
+    removed: Sequence[str] = ()
     coverage: Coverage | None = None
     #: Written in this order, before the event of the change.
     events: Sequence[ChunkEvent] = ()
@@ -181,6 +186,12 @@ class RecordStore(Protocol):
         self, sync: str, connection_id: str, keys: Sequence[str]
     ) -> dict[str, str]:
         """The content hashes of the stored records under these keys; any number of keys."""
+        ...
+
+    async def record_data(
+        self, sync: str, connection_id: str, keys: Sequence[str]
+    ) -> dict[str, JsonObject]:
+        """The data of the stored records under these keys; any number of keys."""
         ...
 
     async def high_water(self, sync: str, connection_id: str) -> Json:

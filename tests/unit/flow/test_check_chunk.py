@@ -48,6 +48,14 @@ def test_records_up_to_the_limit_are_taken_and_no_more() -> None:
     check_chunk(Chunk(records=most[1:], kept=most[:1]), JOB)
 
     assert "gave 10,001 records" in problem(Chunk(records=most, kept=most[:1]))
+    assert "gave 10,001 records" in problem(Chunk(records=most, removed=["a"]))
+
+
+def test_what_is_gone_is_named_by_its_keys() -> None:
+    check_chunk(Chunk(removed=["a", "b"]), JOB)
+
+    wrong = Chunk(removed=cast(Any, ["a", 7]))
+    assert problem(wrong) == "removed: 7 is no key; write the keys of stored records"
 
 
 # Events.

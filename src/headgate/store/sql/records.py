@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Column, Connection, delete, select
 
-from headgate.base.encoding import content_hash
+from headgate.base.encoding import JsonObject, content_hash
 from headgate.model.job import Job
 from headgate.model.record import Record, StoredRecord
 from headgate.ports.store import ChunkWork
@@ -48,8 +48,14 @@ class RecordCounts(msgspec.Struct):
 def store(
     tx: Connection, chunks: Sequence[tuple[Job, ChunkWork | None]], at: datetime | None
 ) -> list[RecordCounts]:
-    """Store each chunk's records; a record with unchanged content is not written again."""
+    """Store each chunk's records, and delete those that are gone at its source.
+
+    A record with unchanged content is not written again.
+    """
     counts = [RecordCounts() for _ in chunks]
+    for job, work in chunks:
+        if work is not None and work.removed:
+            _remove(tx, job, work)
     incoming = list(_incoming(chunks))
     while batch := list(islice(incoming, ROWS_MAX)):
         del incoming[:ROWS_MAX]
@@ -107,18 +113,36 @@ def _hashes(tx: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
     }
 
 
+def _remove(tx: Connection, job: Job, work: ChunkWork) -> None:
+    stored = {record.key for record in work.records}
+    gone = [key for key in work.removed if key not in stored]
+    for begin in range(0, len(gone), ROWS_MAX):
+        forget(tx, [job.sync], job.connection_id, gone[begin : begin + ROWS_MAX])
+
+
 def hashes(tx: Connection, sync: str, connection_id: str, keys: Sequence[str]) -> dict[str, str]:
     """The content hashes of a connection's records under these keys."""
-    table = records.c
-    found: dict[str, str] = {}
+    return dict(_under_keys(tx, records.c.hash, sync, connection_id, keys))
+
+
+def data(
+    tx: Connection, sync: str, connection_id: str, keys: Sequence[str]
+) -> dict[str, JsonObject]:
+    """The data of a connection's records under these keys."""
+    return dict(_under_keys(tx, records.c.data, sync, connection_id, keys))
+
+
+def _under_keys(
+    tx: Connection, wanted: Column[Any], sync: str, connection_id: str, keys: Sequence[str]
+) -> Iterator[tuple[str, Any]]:
+    """One column of a connection's records under these keys, with the keys."""
     for begin in range(0, len(keys), ROWS_MAX):
-        query = select(table.key, table.hash).where(
-            table.sync == sync,
-            table.connection_id == connection_id,
-            table.key.in_(keys[begin : begin + ROWS_MAX]),
+        query = select(records.c.key, wanted).where(
+            records.c.sync == sync,
+            records.c.connection_id == connection_id,
+            records.c.key.in_(keys[begin : begin + ROWS_MAX]),
         )
-        found |= {row.key: row.hash for row in tx.execute(query)}
-    return found
+        yield from tx.execute(query).tuples()
 
 
 def of_connection(

@@ -112,6 +112,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     records = reads(stored.of_connection)
     records_of = reads(stored.of_keys)
     record_hashes = reads(stored.hashes)
+    record_data = reads(stored.data)
     high_water = reads(marks.of_connection)
     forget_records = writes(stored.forget)
 

@@ -1,0 +1,74 @@
+"""Continuing an unfinished job: a new job that begins where the last one stopped.
+
+A retry sets a failed job going again, and a cancelled job has ended for good. This is for both: the
+new job has its own id and its own events, and takes over what was asked for and the checkpoint.
+"""
+
+import msgspec
+
+from headgate.base.errors import ActiveJobExists, Conflict, InvalidInput
+from headgate.flow.registry import Sync
+from headgate.flow.runtime import Runtime
+from headgate.flow.submit import JobRequest, check, check_entitlement, store_new
+from headgate.model.job import Job, Mode, Summary
+from headgate.model.states import JobState
+from headgate.ports.store import JobFilter, NewJob, SubmitResult
+
+
+async def continue_last(rt: Runtime, request: JobRequest) -> SubmitResult:
+    """Submit a job that goes on at the checkpoint of the last job of its sync and connection.
+
+    It has the mode and the parameters of that job; those in the request are only a key and the
+    connections. Raises ActiveJobExists if that job has not ended, and Conflict if there is nothing
+    to continue: it succeeded, or stopped before its first checkpoint.
+    """
+    sync = rt.registry.get(request.sync)
+    last = await _unfinished_job(rt, sync, request)
+    again = msgspec.structs.replace(
+        request,
+        mode=last.mode,
+        lane=last.lane,
+        since=last.params.since,
+        limit=last.params.limit,
+        options=last.params.options,
+    )
+    checked = check(again, sync, job_id=rt.ids.new("job"), now=rt.clock.now())
+    await check_entitlement(rt, checked)
+    return await store_new(rt, _from_checkpoint(checked, last))
+
+
+async def _unfinished_job(rt: Runtime, sync: Sync, request: JobRequest) -> Job:
+    job_filter = JobFilter(
+        user_id=request.user_id, sync=sync.name, connection_id=request.connection_id
+    )
+    jobs = await rt.store.list_jobs(job_filter, limit=1)
+    if not jobs:
+        raise Conflict("there is no job to continue: none was started yet")
+    [last] = jobs
+    if request.key is not None and last.key == request.key:
+        # The request was sent before; the job that it made is the answer, by its key.
+        return last
+    if not last.ended:
+        raise ActiveJobExists(last.id)
+    if last.mode is Mode.HISTORY:
+        raise InvalidInput("sync", "a backfill is continued by starting it again: days are known")
+    if last.state is JobState.SUCCESS:
+        raise Conflict(f"there is no job to continue: the last one, {last.id}, succeeded")
+    if last.cursor is None:
+        raise Conflict(
+            f"there is no job to continue: {last.id} ended before its first checkpoint; start a "
+            "new job"
+        )
+    return last
+
+
+def _from_checkpoint(new: NewJob, last: Job) -> NewJob:
+    """The new job at the checkpoint of the last one, with its counts so far."""
+    return msgspec.structs.replace(
+        new,
+        cursor=last.cursor,
+        progress=last.progress,
+        high_water=last.high_water,
+        # A refused record holds the mark back in the new job too.
+        summary=Summary(counts=last.summary.counts, refused=last.summary.refused),
+    )
