@@ -8,7 +8,7 @@ The text depends on the page's content alone, so equal pages have equal text and
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from hashlib import sha256
 
 import msgspec
@@ -38,13 +38,13 @@ class LinearText(msgspec.Struct, frozen=True):
 
     def uids_between(self, start: int, end: int) -> list[str]:
         """Return the uids of the blocks that the text from `start` to before `end` comes from."""
+        return [span.uid for span in self.spans_between(start, end)]
+
+    def spans_between(self, start: int, end: int) -> list[TextSpan]:
+        """Return the parts that the text from `start` to before `end` is in, as a whole each."""
         first = bisect_right(self.spans, start, key=lambda span: span.end)
-        found = []
-        for span in self.spans[first:]:
-            if span.start >= end:
-                break
-            found.append(span.uid)
-        return found
+        last = bisect_left(self.spans, end, key=lambda span: span.start)
+        return list(self.spans[first:last])
 
     @property
     def content_hash(self) -> str:

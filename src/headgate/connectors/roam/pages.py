@@ -4,13 +4,13 @@ A page is listed with the latest edit of anything on it, because its own edit ti
 when a block is edited. Whatever fails is an error: a list is complete, or there is none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from headgate.base.encoding import Json, to_json
-from headgate.base.errors import InvalidInput, Malformed
+from headgate.base.errors import InvalidInput, Malformed, Retryable
 from headgate.connectors.roam.api import SlowRequest, graph_path
 from headgate.connectors.roam.tree import SELECTOR, SELECTOR_OF_LONG, RoamPage, parse_page
 from headgate.ports.connector import Http
@@ -51,6 +51,8 @@ class PulledPages(msgspec.Struct, frozen=True, kw_only=True):
     pages: tuple[RoamPage, ...]
     #: The uids that no page has any more.
     missing: tuple[str, ...]
+    #: The pages that cannot be read, by their uids, with the reason.
+    unreadable: Mapping[str, str] = {}
 
 
 async def list_pages(http: Http) -> list[ListedPage]:
@@ -72,18 +74,21 @@ async def pull_pages(http: Http, uids: Sequence[str]) -> PulledPages:
     """Return these pages with all their blocks, in the order of the uids.
 
     That takes one request; more, if Roam needs too long for it, or if a page is so long that Roam
-    may have cut it.
+    may have cut it. A page that Roam needs too long for even alone, or whose form is not known,
+    keeps no other from being read.
     """
     if len(uids) > PULL_MAX:
         raise InvalidInput("uids", f"are {len(uids)}; pull at most {PULL_MAX} pages at once")
     pulled = await _pull(http, uids, SELECTOR)
-    whole = [
-        (await _pull(http, [uid], SELECTOR_OF_LONG))[0] if page and page.may_be_cut else page
-        for uid, page in zip(uids, pulled, strict=True)
-    ]
+    for uid, page in pulled.items():
+        if isinstance(page, RoamPage) and page.may_be_cut:
+            pulled |= await _pull(http, [uid], SELECTOR_OF_LONG)
     return PulledPages(
-        pages=tuple(page for page in whole if page is not None),
-        missing=tuple(uid for uid, page in zip(uids, whole, strict=True) if page is None),
+        pages=tuple(page for page in pulled.values() if isinstance(page, RoamPage)),
+        missing=tuple(uid for uid, page in pulled.items() if page is None),
+        unreadable={
+            uid: str(error) for uid, error in pulled.items() if isinstance(error, Retryable)
+        },
     )
 
 
@@ -123,23 +128,34 @@ async def _some_edits(http: Http, uids: Sequence[str]) -> dict[str, int]:
         return await _some_edits(http, uids[:half]) | await _some_edits(http, uids[half:])
 
 
-async def _pull(http: Http, uids: Sequence[str], selector: str) -> list[RoamPage | None]:
+#: What a pull gives of a page; None if there is none of that uid.
+_Pulled = dict[str, RoamPage | Retryable | None]
+
+
+async def _pull(http: Http, uids: Sequence[str], selector: str) -> _Pulled:
     if not uids:
-        return []
+        return {}
     # A string in EDN is escaped as in JSON.
     eids = " ".join(f"[:block/uid {to_json(uid)}]" for uid in uids)
     asked = {"eids": f"[{eids}]", "selector": selector}
     try:
         pulled = await _ask(http, "pull-many", asked, list[msgspec.Raw])
-    except SlowRequest:
-        if len(uids) < 2:
-            raise
+    except SlowRequest as error:
+        if len(uids) == 1:
+            return {uids[0]: error}
         half = len(uids) // 2
         first = await _pull(http, uids[:half], selector)
-        return [*first, *await _pull(http, uids[half:], selector)]
+        return first | await _pull(http, uids[half:], selector)
     if len(pulled) != len(uids):
         raise Malformed(f"Roam gave {len(pulled)} pages where {len(uids)} were asked for")
-    return [parse_page(uid, page) for uid, page in zip(uids, pulled, strict=True)]
+    return {uid: _parse(uid, page) for uid, page in zip(uids, pulled, strict=True)}
+
+
+def _parse(uid: str, pulled: msgspec.Raw) -> RoamPage | Retryable | None:
+    try:
+        return parse_page(uid, pulled)
+    except Malformed as error:
+        return error
 
 
 async def _query(http: Http, query: str, args: list[Json], kind: type[T]) -> T:

@@ -107,6 +107,15 @@ class VectorCollection:
         ids = _checked_ids(document_ids)
         return await self._read(lambda: tables.ids_in(self._table(), ids)) if ids else set()
 
+    async def document_metadata(self, document_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Return the metadata of those of the documents that are there, by id.
+
+        That of a document's first piece, which is its own and the piece's.
+        """
+        ids = _checked_ids(document_ids)
+        found = await self._read(lambda: tables.metadata_of(self._table(), ids)) if ids else {}
+        return {document_id: _metadata(encoded) for document_id, encoded in found.items()}
+
     async def count(self) -> int:
         """Return how many pieces there are."""
         return int(await self._read(lambda: self._table().count_rows()))
@@ -205,17 +214,21 @@ def _any_of(wanted: object) -> list[object]:
 
 
 def _hit(row: Mapping[str, Any]) -> SearchHit:
-    metadata = from_json(row["metadata"])
-    assert isinstance(metadata, dict)
     return SearchHit(
         document_id=row["document_id"],
         piece_id=row["id"],
         text=row["text"],
         start=row["start"],
         end=row["end"],
-        metadata=metadata,
+        metadata=_metadata(row["metadata"]),
         score=1.0 - row["_distance"],
     )
+
+
+def _metadata(encoded: str) -> dict[str, Any]:
+    metadata = from_json(encoded)
+    assert isinstance(metadata, dict)
+    return metadata
 
 
 def _batches(documents: Sequence[VectorDocument]) -> Iterator[list[VectorDocument]]:

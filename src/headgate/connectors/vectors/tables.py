@@ -148,6 +148,20 @@ def ids_in(table: Any, document_ids: Sequence[str] | None = None) -> set[str]:
     return found
 
 
+def metadata_of(table: Any, document_ids: Sequence[str]) -> dict[str, str]:
+    """Return the metadata of the first piece of each document that is there, as it is stored."""
+    first: dict[str, tuple[int, str]] = {}
+    for names in _at_once(document_ids):
+        query = table.search().where(_one_of("document_id", names))
+        for batch in query.select(["document_id", "start", "metadata"]).to_batches():
+            for row in batch.to_pylist():
+                piece = (row["start"], row["metadata"])
+                known = first.setdefault(row["document_id"], piece)
+                if piece[0] < known[0]:
+                    first[row["document_id"]] = piece
+    return {document_id: metadata for document_id, (_, metadata) in first.items()}
+
+
 def nearest(
     table: Any,
     vector: Vector,

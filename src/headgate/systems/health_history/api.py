@@ -25,7 +25,7 @@ from headgate import (
 )
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Day, Name, request_config, status_for_caller
+from headgate.toolkit.api.documents import Day, Name, request_config, view_for_caller
 from headgate.toolkit.api.jobs import (
     JOB_ID,
     NOT_MODIFIED,
@@ -183,7 +183,7 @@ async def start(
     status = await app.jobs.status(job.id, user_id=job.user_id)
     location = {"Location": f"/jobs/{job.id}/status"}
     return responses.etag_response(
-        request, _to_historical_job(status_for_caller(status, caller)), status=202, headers=location
+        request, _to_historical_job(view_for_caller(status, caller)), status=202, headers=location
     )
 
 
@@ -228,7 +228,7 @@ async def status(
     """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
     await _check(app, job_id, caller)
     found = await app.jobs.status(job_id, user_id=caller.owner)
-    return responses.etag_response(request, _to_historical_job(status_for_caller(found, caller)))
+    return responses.etag_response(request, _to_historical_job(view_for_caller(found, caller)))
 
 
 async def _check(app: App, job_id: str, caller: Caller) -> None:
@@ -243,7 +243,7 @@ async def _control_job(
     await _check(app, job_id, caller)
     job = await control(job_id, user_id=caller.owner)
     found = await app.jobs.status(job.id, user_id=caller.owner)
-    return responses.etag_response(request, _to_historical_job(status_for_caller(found, caller)))
+    return responses.etag_response(request, _to_historical_job(view_for_caller(found, caller)))
 
 
 @routes.post(

@@ -30,6 +30,7 @@ from headgate.toolkit.api.models import model_of
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 D = TypeVar("D")
+V = TypeVar("V", bound=JobView)
 
 #: An id or a name: printable, and not too long.
 Name = Annotated[
@@ -150,14 +151,12 @@ class LinkDocument(BaseModel):
     expires_at: datetime
 
 
-def status_for_caller(status: JobStatus, caller: Caller) -> JobStatus:
-    """Return the status as the caller may see it: only admins see the operators' part."""
-    return status if caller.is_admin else for_user(status)
+def view_for_caller(view: V, caller: Caller) -> V:
+    """Return the view as the caller may see it: only admins see the operators' part."""
+    return view if caller.is_admin else for_user(view)
 
 
 async def job_page(app: App, jobs: Sequence[Job], caller: Caller, *, limit: int) -> JobPage:
     """Return a page of at most `limit` jobs, as the caller may see them."""
-    views: Sequence[JobView] = await app.jobs.views(jobs[:limit])
-    if not caller.is_admin:
-        views = [for_user(each) for each in views]
+    views = [view_for_caller(each, caller) for each in await app.jobs.views(jobs[:limit])]
     return JobPage(data=views, next_cursor=views[-1].id if len(jobs) > limit else None)

@@ -14,6 +14,11 @@ from headgate.toolkit.api.route import ApiContext
 PAGE_EVENTS = 100
 
 
+def shown_to(caller: Caller, event: JobEvent) -> JobEvent:
+    """Return the event as the caller may see it: only admins see the operators' fields."""
+    return event if caller.is_admin else event_for_user(event)
+
+
 def event_frame(event: JobEvent) -> Frame:
     """Return the frame of an event: the document that the list has, by the event's own id."""
     return Frame(id=event.id, event=event.kind, data=event)
@@ -41,7 +46,7 @@ async def job_stream(
     await api.site.app.jobs.get(job_id, user_id=caller.owner)
 
     def shown(event: JobEvent) -> Frame:
-        return frame(event if caller.is_admin else event_for_user(event))
+        return frame(shown_to(caller, event))
 
     pages = _pages(request, caller, job_id, after=after, shown=shown, end=end)
     return EventStreamResponse(pages, streams=api.streams, key_id=caller.key.id)

@@ -13,7 +13,7 @@ from headgate.flow.backfill import BackfillRequest
 from headgate.model.job import Job
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Name, status_for_caller
+from headgate.toolkit.api.documents import Name, view_for_caller
 
 PAGE_MAX = 200
 #: The form of a job id; any other id is NotFound without a query.
@@ -54,7 +54,7 @@ async def accepted_response(request: Request, app: App, caller: Caller, job: Job
     status = await app.jobs.status(job.id, user_id=job.user_id)
     location = {"Location": f"/v1/jobs/{job.id}"}
     return responses.etag_response(
-        request, status_for_caller(status, caller), status=202, headers=location
+        request, view_for_caller(status, caller), status=202, headers=location
     )
 
 

@@ -37,7 +37,8 @@ _log = get_logger(__name__)
 class Problem(BaseModel):
     """What went wrong, for programs and for people."""
 
-    model_config = ConfigDict(title="Problem")
+    #: A system may add members of its own, such as its name for `job_id`.
+    model_config = ConfigDict(title="Problem", extra="allow")
 
     type: str = Field(description="A URN for the kind of problem; one for each `code`.")
     title: str = Field(description="The kind of problem, in a few words.")
@@ -87,6 +88,12 @@ _KINDS = (
         "The same job is active already",
         "Follow the job `job_id`, or cancel it and send the request again.",
         True,
+    ),
+    Kind(
+        "confirmation_missing",
+        409,
+        "Somebody has to agree to this first",
+        "Look at what it does, and send the request again with the confirmation.",
     ),
     Kind(
         "not_connected",

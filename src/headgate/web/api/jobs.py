@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from headgate.app import App
 from headgate.flow.backfill import BackfillRequest
-from headgate.flow.job_view import DayPage, EventPage, day_view, event_for_user
+from headgate.flow.job_view import DayPage, EventPage, day_view
 from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.toolkit.api import examples, responses
@@ -27,7 +27,7 @@ from headgate.toolkit.api.documents import (
     Name,
     StartJob,
     job_page,
-    status_for_caller,
+    view_for_caller,
 )
 from headgate.toolkit.api.event_stream import (
     EVENT_ID_MAX,
@@ -36,7 +36,7 @@ from headgate.toolkit.api.event_stream import (
     stream_content,
     wants_stream,
 )
-from headgate.toolkit.api.job_stream import end_frame, event_frame, job_stream
+from headgate.toolkit.api.job_stream import end_frame, event_frame, job_stream, shown_to
 from headgate.toolkit.api.jobs import (
     ACCEPTED,
     JOB_ID,
@@ -160,7 +160,7 @@ async def _status(
 ) -> Response:
     """Poll after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
     status = await app.jobs.status(job_id, user_id=caller.owner)
-    return responses.etag_response(request, status_for_caller(status, caller))
+    return responses.etag_response(request, view_for_caller(status, caller))
 
 
 for _path, _id in (("/{job_id}", "get_job"), ("/{job_id}/status", "get_job_status")):
@@ -199,7 +199,7 @@ async def events(
         return await job_stream(request, caller, job_id, after=begin)
     job = await app.jobs.get(job_id, user_id=caller.owner)
     entries = await app.jobs.events(job.id, after=after, limit=limit + 1)
-    page = [each if caller.is_admin else event_for_user(each) for each in entries[:limit]]
+    page = [shown_to(caller, each) for each in entries[:limit]]
     more = str(page[-1].id) if len(entries) > limit else None
     return responses.json_response(EventPage(data=page, next_cursor=more), headers=VARY)
 
@@ -250,7 +250,7 @@ async def _control_job(
 ) -> Response:
     job = await control(job_id, user_id=caller.owner)
     status = await app.jobs.status(job.id, user_id=caller.owner)
-    return responses.etag_response(request, status_for_caller(status, caller))
+    return responses.etag_response(request, view_for_caller(status, caller))
 
 
 @routes.post(

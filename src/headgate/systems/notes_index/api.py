@@ -1,0 +1,383 @@
+"""The run API: start, follow, cancel and list runs, at the paths of its specification; and search.
+
+The API key names the user. Runs of others do not exist for it.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Path, Query, Request
+from pydantic import BaseModel, Field, StrictBool, StrictInt, field_validator
+from starlette.responses import Response
+
+from headgate import ActiveJobExists, App, InvalidInput, Job, JobEvent, Mode
+from headgate.systems.notes_index import examples
+from headgate.systems.notes_index.run_view import Run, RunPage, RunStatus, event_document, run_of
+from headgate.systems.notes_index.search import LIMIT_MAX, QUERY_LENGTH_MAX, NoteHits
+from headgate.systems.notes_index.service import ConfirmDeletion, NotesIndex, RunRequest
+from headgate.systems.notes_index.settings import ClearBy, NotesIndexSettings
+from headgate.toolkit.api import responses
+from headgate.toolkit.api.auth import Caller
+from headgate.toolkit.api.documents import Name, request_config, view_for_caller
+from headgate.toolkit.api.event_stream import (
+    EVENT_ID_MAX,
+    VARY,
+    Frame,
+    LastEventId,
+    stream_content,
+    wants_stream,
+)
+from headgate.toolkit.api.job_stream import job_stream, shown_to
+from headgate.toolkit.api.jobs import JOB_ID, NOT_MODIFIED, PAGE_MAX, After, Limit
+from headgate.toolkit.api.models import make_model, model_of
+from headgate.toolkit.api.problems import ProblemError
+from headgate.toolkit.api.route import (
+    IDEMPOTENT,
+    IfNoneMatch,
+    JobKey,
+    TheApp,
+    TheCaller,
+    get_problems,
+    post_problems,
+    router,
+)
+
+SYSTEM = "notes-index"
+RunId = Annotated[str, Path(pattern=JOB_ID, description="The run.")]
+OfUser = Annotated[Name | None, Query(description="An admin's key has to name the user.")]
+OfConnection = Annotated[Name | None, Query(description="Of this graph only.")]
+
+_runs = router("/sync", "Notes runs")
+_notes = router("/v1/notes", "Notes")
+
+
+# ---- documents ---------------------------------------------------------------------------------
+
+
+class StartRun(BaseModel):
+    """A run to start."""
+
+    model_config = request_config(examples.START)
+
+    mode: Mode | None = Field(
+        default=None,
+        description="`since` (default): what changed; `full`: every page; `limit`: so many pages.",
+    )
+    since: StrictInt | None = Field(
+        default=None,
+        description="Mode `since`: in milliseconds since the epoch. Default: the last success.",
+    )
+    limit: StrictInt | None = Field(default=None, ge=1, description="Mode `limit`: pages.")
+    clear: StrictBool = Field(default=False, description="Delete what is indexed first.")
+    recreate_collection: StrictBool = Field(
+        default=False, description="Delete the index itself first, such as for another embedder."
+    )
+    confirm_pages: StrictInt | None = Field(
+        default=None, ge=0, description="How many pages these two may delete: the problem says it."
+    )
+    resume: StrictBool = Field(
+        default=False, description="Go on with the pages that the last, unfinished run left."
+    )
+    dry_run: StrictBool = Field(default=False, description="Only tell what the run would do.")
+    connection_id: Name | None = Field(
+        default=None, description="Needed only where the user has several graphs."
+    )
+    user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
+    state_file: None = Field(default=None, description="Not taken: see the problem.")
+
+    @field_validator("state_file", mode="before")
+    @classmethod
+    def _refuse_state_file(cls, given: object) -> None:
+        if given is not None:
+            raise ValueError(
+                "is not taken: the checkpoint is in the store, committed with the data; leave it "
+                "out, and send `resume` to go on with the last run"
+            )
+
+
+class CancelRun(BaseModel):
+    """Which run to cancel; nothing has to be said where only one is active."""
+
+    model_config = request_config({"connection_id": "conn_01J8Z0Q4V8C3R6T9W2Y5B7D1FG"})
+
+    connection_id: Name | None = None
+    user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
+
+
+RunModel = model_of(Run, examples.RUN)
+RunPageModel = model_of(RunPage, RunPage(data=[examples.RUN], next_cursor=None))
+NoteHitsModel = model_of(NoteHits, examples.HITS)
+EventPageModel = make_model(
+    "RunEventPage",
+    "A run's events, in order.",
+    {"data": [examples.EVENT], "next_cursor": None},
+    {"data": (list[dict[str, Any]], ...), "next_cursor": (str | None, ...)},
+)
+
+
+async def _documents(app: App, caller: Caller, jobs: Sequence[Job]) -> list[Run]:
+    views = await app.jobs.views(jobs)
+    return [
+        run_of(job, view_for_caller(view, caller)) for job, view in zip(jobs, views, strict=True)
+    ]
+
+
+async def _response(
+    request: Request, app: App, caller: Caller, job: Job, *, status: int = 200
+) -> Response:
+    [document] = await _documents(app, caller, [job])
+    headers = {"Location": f"/sync/runs/{job.id}"} if status == 202 else {}
+    return responses.etag_response(request, document, status=status, headers=headers)
+
+
+# ---- starting and cancelling -------------------------------------------------------------------
+
+
+@_runs.post(
+    "/start",
+    operation_id="start_run",
+    summary="Start a run",
+    status_code=202,
+    response_model=RunModel,
+    dependencies=[IDEMPOTENT],
+    responses=post_problems(
+        "active_job_exists", "confirmation_missing", "conflict", "not_connected", "not_found"
+    ),
+)
+async def start(
+    request: Request,
+    app: TheApp,
+    caller: TheCaller,
+    key: JobKey,
+    body: Annotated[StartRun | None, Body()] = None,
+) -> Response:
+    """Store a run that a worker begins at once; 409 with the active `run_id` if there is one."""
+    body = body or StartRun()
+    user_id = caller.require_user(body.user_id)
+    notes = NotesIndex(app)
+    try:
+        if body.resume:
+            _refuse_beside_resume(body)
+            submitted = await notes.resume(
+                user_id=user_id, connection_id=body.connection_id, key=key
+            )
+        else:
+            wanted = _run_request(app, caller, body, user_id, key)
+            submitted = await notes.start(wanted)
+    except ActiveJobExists as active:
+        raise ProblemError(
+            "active_job_exists", str(active), job_id=active.job_id, run_id=active.job_id
+        ) from None
+    except ConfirmDeletion as unconfirmed:
+        raise ProblemError(
+            "confirmation_missing",
+            f"confirm_pages: {unconfirmed}",
+            field="confirm_pages",
+            deletes_pages=str(unconfirmed.pages),
+        ) from None
+    return await _response(request, app, caller, submitted.job, status=202)
+
+
+def _run_request(
+    app: App, caller: Caller, body: StartRun, user_id: str, key: str | None
+) -> RunRequest:
+    wanted = RunRequest(
+        user_id=user_id,
+        connection_id=body.connection_id,
+        mode=body.mode or Mode.SINCE,
+        since=body.since,
+        limit=body.limit,
+        clear=body.clear,
+        recreate_collection=body.recreate_collection,
+        confirmed_pages=body.confirm_pages,
+        dry_run=body.dry_run,
+        key=key,
+    )
+    settings: NotesIndexSettings | None = app.systems[SYSTEM].configuration
+    allowed = settings is not None and settings.notes_clear_by is ClearBy.USER
+    if wanted.deletes and not caller.is_admin and not allowed:
+        raise caller.deny(
+            "only an admin's API key may delete an index; HEADGATE_NOTES_CLEAR_BY=user lets users "
+            "delete their own"
+        )
+    return wanted
+
+
+def _refuse_beside_resume(body: StartRun) -> None:
+    """Refuse what a resumed run takes over from the last one."""
+    given = body.model_fields_set & {
+        "mode", "since", "limit", "clear", "recreate_collection", "dry_run"
+    }  # fmt: skip
+    for field in sorted(given):
+        if getattr(body, field) not in (None, False):
+            raise InvalidInput(
+                field, "a resumed run does what the last one was asked for; leave it out"
+            )
+
+
+@_runs.post(
+    "/cancel",
+    operation_id="cancel_run",
+    summary="Cancel the active run",
+    response_model=RunModel,
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("conflict", "illegal_transition", "not_found"),
+)
+async def cancel(
+    request: Request,
+    app: TheApp,
+    caller: TheCaller,
+    body: Annotated[CancelRun | None, Body()] = None,
+) -> Response:
+    """The run is `cancelling` until its worker has stopped; what is indexed stays."""
+    body = body or CancelRun()
+    job = await NotesIndex(app).cancel(
+        user_id=caller.require_user(body.user_id), connection_id=body.connection_id
+    )
+    return await _response(request, app, caller, job)
+
+
+# ---- following ---------------------------------------------------------------------------------
+
+
+@_runs.get(
+    "/status",
+    operation_id="get_run_status",
+    summary="Get the status of the last run",
+    response_model=RunModel,
+    responses={**NOT_MODIFIED, **get_problems()},
+)
+async def status(
+    request: Request,
+    app: TheApp,
+    caller: TheCaller,
+    user_id: OfUser = None,
+    connection_id: OfConnection = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """The run that is active or that ended last; `idle` if none was started yet."""
+    job = await NotesIndex(app).last(
+        user_id=caller.require_user(user_id), connection_id=connection_id
+    )
+    if job is None:
+        return responses.etag_response(request, Run(status=RunStatus.IDLE))
+    return await _response(request, app, caller, job)
+
+
+@_runs.get(
+    "/runs",
+    operation_id="list_runs",
+    summary="List runs, the newest first",
+    response_model=RunPageModel,
+    responses=get_problems(),
+)
+async def list_runs(
+    app: TheApp,
+    caller: TheCaller,
+    user_id: OfUser = None,
+    connection_id: OfConnection = None,
+    limit: Limit = 10,
+    after: After = None,
+) -> Response:
+    """A user's key lists that user's runs, an admin's key those of all users."""
+    jobs = await NotesIndex(app).runs(
+        user_id=caller.visible_user(user_id),
+        connection_id=connection_id,
+        limit=limit + 1,
+        before=after,
+    )
+    page = await _documents(app, caller, jobs[:limit])
+    more = page[-1].run_id if len(jobs) > limit else None
+    return responses.json_response(RunPage(data=page, next_cursor=more))
+
+
+@_runs.get(
+    "/runs/{run_id}",
+    operation_id="get_run",
+    summary="Get a run",
+    response_model=RunModel,
+    responses={**NOT_MODIFIED, **get_problems("not_found")},
+)
+async def get_run(
+    request: Request,
+    app: TheApp,
+    caller: TheCaller,
+    run_id: RunId,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """The same document as the status, of any run."""
+    job = await NotesIndex(app).get(run_id, user_id=caller.owner)
+    return await _response(request, app, caller, job)
+
+
+def _frame(event: JobEvent) -> Frame:
+    document = event_document(event.kind, event.data, event.at)
+    return Frame(id=event.id, event=event.kind, data=document)
+
+
+def _end_frame(job: Job) -> Frame:
+    return Frame(event="end", data={"event": "end", "run_id": job.id, "state": job.state})
+
+
+@_runs.get(
+    "/runs/{run_id}/events",
+    operation_id="list_run_events",
+    summary="List a run's events, in order, or stream them",
+    response_model=EventPageModel,
+    responses={
+        200: {
+            "description": "A page of events; or a stream of them, if `Accept` asks for one.",
+            "content": stream_content(Frame(id=7, event="batch_complete", data=examples.EVENT)),
+        },
+        **get_problems("not_found", "too_many_streams"),
+    },
+)
+async def events(
+    request: Request,
+    app: TheApp,
+    caller: TheCaller,
+    run_id: RunId,
+    limit: Limit = PAGE_MAX,
+    after: Annotated[int, Query(ge=0, le=EVENT_ID_MAX, description="`next_cursor`.")] = 0,
+    last_event_id: LastEventId = None,
+) -> Response:
+    """With `Accept: text/event-stream` it streams, after `Last-Event-ID`, until the run ends."""
+    job = await NotesIndex(app).get(run_id, user_id=caller.owner)
+    if wants_stream(request.headers.get("accept", "")):
+        begin = after if last_event_id is None else last_event_id
+        return await job_stream(request, caller, job.id, after=begin, frame=_frame, end=_end_frame)
+    found = await app.jobs.events(job.id, after=after, limit=limit + 1)
+    page = [shown_to(caller, each) for each in found[:limit]]
+    more = str(page[-1].id) if len(found) > limit else None
+    data = [{"id": each.id, **event_document(each.kind, each.data, each.at)} for each in page]
+    return responses.json_response({"data": data, "next_cursor": more}, headers=VARY)
+
+
+# ---- searching ---------------------------------------------------------------------------------
+
+
+@_notes.get(
+    "/search",
+    operation_id="search_notes",
+    summary="Search a graph by meaning",
+    response_model=NoteHitsModel,
+    responses=get_problems("not_found", "not_connected"),
+)
+async def search(
+    app: TheApp,
+    caller: TheCaller,
+    q: Annotated[str, Query(min_length=1, max_length=QUERY_LENGTH_MAX, description="A question.")],
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="How many, at most.")] = 10,
+    user_id: OfUser = None,
+    connection_id: OfConnection = None,
+) -> Response:
+    """The blocks that fit the question best, with their pages; none before the first run."""
+    hits = await NotesIndex(app).search(
+        q, user_id=caller.require_user(user_id), connection_id=connection_id, limit=limit
+    )
+    return responses.json_response(hits)
+
+
+routes = APIRouter()
+routes.include_router(_runs)
+routes.include_router(_notes)

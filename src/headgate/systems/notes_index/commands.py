@@ -1,0 +1,340 @@
+"""`headgate notes …`: start, follow, cancel and continue runs, and search a graph by meaning."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from headgate import App, ConfirmationMissing, InvalidInput, Job, JobState, Mode
+from headgate.systems.notes_index import system
+from headgate.systems.notes_index.run_view import Run, RunPage, RunStatus, run_of
+from headgate.systems.notes_index.search import LIMIT_MAX, NoteHits
+from headgate.systems.notes_index.service import ConfirmDeletion, NotesIndex, RunRequest
+from headgate.systems.notes_index.source import epoch_ms
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    log_errors_only,
+    run,
+)
+from headgate.toolkit.commands.output import amount, counts_text, messages, out, print_json
+from headgate.toolkit.commands.reading import parse_time
+from headgate.toolkit.commands.watching import ENDED_BADLY, STILL_RUNNING, watch
+
+RUNS_MAX = 200
+#: How often a run is looked at, for `--wait`.
+LOOK_EVERY_S = 0.5
+
+UserOption = Annotated[str, typer.Option("--user", help="Whose graph it is.")]
+ConnectionOption = Annotated[
+    str | None, typer.Option("--connection", help="Which graph, if the user has several.")
+]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", "-w", help="Show how far the run is, until it ends.")
+]
+WaitOption = Annotated[bool, typer.Option("--wait", help="Print nothing before the run has ended.")]
+TimeoutOption = Annotated[
+    float | None, typer.Option("--timeout", help="Stop following after so many seconds.", min=0)
+]
+
+commands = typer.Typer(help="Index a Roam graph, and search it by meaning.", no_args_is_help=True)
+
+
+@commands.command()
+def start(
+    user: UserOption,
+    connection: ConnectionOption = None,
+    mode: Annotated[
+        Mode, typer.Option(help="since: what changed; full: every page; limit: so many pages.")
+    ] = Mode.SINCE,
+    since: Annotated[
+        str | None,
+        typer.Option(help="A time with its zone, or epoch ms. Default: the last success."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Mode limit: how many pages.", min=1)] = None,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Delete what is indexed of the graph first.")
+    ] = False,
+    recreate: Annotated[
+        bool,
+        typer.Option("--recreate-collection", help="Delete the graph's index itself first."),
+    ] = False,
+    confirm_pages: Annotated[
+        int | None,
+        typer.Option(help="How many pages these two may delete: without it you are told.", min=0),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what the run would do; changes nothing.")
+    ] = False,
+    watching: WatchOption = False,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Start a run that indexes the pages which changed; a worker has to be running.
+
+    Exits with 5 if the run was followed and did not succeed.
+    """
+
+    async def use(opened: App) -> Job:
+        request = RunRequest(
+            user_id=user,
+            connection_id=connection,
+            mode=mode,
+            since=None if since is None else _since(since),
+            limit=limit,
+            clear=clear,
+            recreate_collection=recreate,
+            confirmed_pages=confirm_pages,
+            dry_run=dry_run,
+        )
+        try:
+            return (await NotesIndex(opened).start(request)).job
+        except ConfirmDeletion as unconfirmed:
+            raise ConfirmationMissing(
+                "--confirm-pages", f"{unconfirmed}: --confirm-pages {unconfirmed.pages}"
+            ) from None
+
+    # What a dry run finds is told when it has ended.
+    follow = _Follow(watching, wait or dry_run, timeout)
+    _print_run(use, follow, app, database, json=json)
+
+
+@commands.command()
+def resume(
+    user: UserOption,
+    connection: ConnectionOption = None,
+    watching: WatchOption = False,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Start a run with the pages that the last one left, cancelled or failed."""
+
+    async def use(opened: App) -> Job:
+        return (await NotesIndex(opened).resume(user_id=user, connection_id=connection)).job
+
+    _print_run(use, _Follow(watching, wait, timeout), app, database, json=json)
+
+
+@commands.command()
+def status(
+    user: UserOption,
+    connection: ConnectionOption = None,
+    watching: WatchOption = False,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the run that is active, or the last one."""
+
+    async def use(opened: App) -> Job | None:
+        return await NotesIndex(opened).last(user_id=user, connection_id=connection)
+
+    _print_run(use, _Follow(watching, wait, timeout), app, database, json=json)
+
+
+@commands.command()
+def cancel(
+    user: UserOption,
+    connection: ConnectionOption = None,
+    watching: WatchOption = False,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Cancel the active run; what it has indexed stays, and `resume` goes on with the rest."""
+
+    async def use(opened: App) -> Job:
+        return await NotesIndex(opened).cancel(user_id=user, connection_id=connection)
+
+    follow = _Follow(watching, wait, timeout, wanted=JobState.CANCELLED)
+    _print_run(use, follow, app, database, json=json)
+
+
+@commands.command()
+def runs(
+    user: Annotated[str | None, typer.Option("--user", help="Only runs of this user.")] = None,
+    connection: ConnectionOption = None,
+    limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=RUNS_MAX)] = 10,
+    before: Annotated[str | None, typer.Option(help="Only runs older than this one.")] = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List runs, the newest first."""
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+
+    async def use(opened: App) -> RunPage:
+        _require_started(opened)
+        jobs = await NotesIndex(opened).runs(
+            user_id=user, connection_id=connection, limit=limit + 1, before=before
+        )
+        views = await opened.jobs.views(jobs[:limit])
+        page = [run_of(job, view) for job, view in zip(jobs, views, strict=False)]
+        return RunPage(data=page, next_cursor=page[-1].run_id if len(jobs) > limit else None)
+
+    page = run(loaded, use, json=json)
+    if json:
+        print_json(page)
+    elif not page.data:
+        messages.print("no runs; to start one, see: headgate notes start --help")
+    else:
+        _print_table(page)
+
+
+@commands.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for, in your own words.")],
+    user: UserOption,
+    connection: ConnectionOption = None,
+    limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=LIMIT_MAX)] = 10,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Search a graph by meaning: the blocks that fit best, with their pages."""
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+
+    async def use(opened: App) -> NoteHits:
+        _require_started(opened)
+        return await NotesIndex(opened).search(
+            query, user_id=user, connection_id=connection, limit=limit
+        )
+
+    hits = run(loaded, use, json=json)
+    if json:
+        print_json(hits)
+    elif not hits.data:
+        messages.print("nothing is indexed yet; start a run: headgate notes start --help")
+    for hit in () if json else hits.data:
+        out.print(
+            Text.assemble(
+                (f"{hit.score:.2f}  ", "dim"), (hit.page.title, "bold"), f"  {hit.block_uid}"
+            )
+        )
+        out.print(Text(f"      {hit.snippet}"))
+
+
+# ---- parts -------------------------------------------------------------------------------------
+
+
+class _Follow(msgspec.Struct, frozen=True):
+    """Whether and how long to follow a run, and how it should end."""
+
+    watch: bool
+    wait: bool
+    timeout_s: float | None
+    wanted: JobState = JobState.SUCCESS
+
+
+def _print_run(
+    use: Callable[[App], Awaitable[Job | None]],
+    follow: _Follow,
+    app: str | None,
+    database: str | None,
+    *,
+    json: bool,
+) -> None:
+    """Do something with a run, follow it if asked to, print it, and exit."""
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    if follow.watch:
+        log_errors_only()
+
+    async def work(opened: App) -> tuple[Run, int]:
+        _require_started(opened)
+        job = await use(opened)
+        if job is None:
+            return Run(status=RunStatus.IDLE), 0
+        code = await _until_ended(opened, job.id, follow, json=json)
+        job = await opened.jobs.get(job.id)
+        return run_of(job, await opened.jobs.view(job)), code
+
+    found, code = run(loaded, work, json=json)
+    if json:
+        print_json(found)
+    else:
+        _print_facts(found, followed=follow.watch or follow.wait)
+    raise typer.Exit(code)
+
+
+async def _until_ended(app: App, job_id: str, follow: _Follow, *, json: bool) -> int:
+    if follow.watch and not json:
+        code = await watch(app, job_id, user_id=None, timeout_s=follow.timeout_s)
+        if code == STILL_RUNNING:
+            return code
+    elif not follow.watch and not follow.wait:
+        return 0
+    began_s = app.clock.monotonic()
+    while not (job := await app.jobs.get(job_id)).ended:
+        if follow.timeout_s is not None and app.clock.monotonic() - began_s >= follow.timeout_s:
+            return STILL_RUNNING
+        await app.clock.sleep(LOOK_EVERY_S)
+    return 0 if job.state is follow.wanted else ENDED_BADLY
+
+
+def _print_facts(found: Run, *, followed: bool) -> None:
+    if found.run_id is None:
+        messages.print("idle: no run was started yet; see: headgate notes start --help")
+        return
+    out.print(Text.assemble((found.run_id, "bold"), f"  {found.status.value}"))
+    out.print(found.error or found.message, markup=False)
+    if found.progress is not None:
+        done = found.progress.processed
+        out.print(f"{done.processed:,} of {amount(done.total, 'page', 'pages')}", markup=False)
+    if found.summary is not None:
+        counts = {**msgspec.structs.asdict(found.summary)}
+        mark = counts.pop("cursor_max_edit_time")
+        out.print(counts_text(counts), markup=False)
+        if mark is not None:
+            out.print(f"indexed up to {mark}", markup=False)
+    if found.finished_at is None and not followed:
+        messages.print("next: headgate notes status --user … --watch", markup=False)
+
+
+def _print_table(page: RunPage) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("run", "status", "mode", "started", "finished", "updated", "failed"):
+        table.add_column(column, no_wrap=True)
+    for each in page.data:
+        counts = each.summary
+        table.add_row(
+            each.run_id,
+            each.status.value,
+            "" if each.mode is None else each.mode.value,
+            _time_text(each.started_at),
+            _time_text(each.finished_at),
+            "" if counts is None else f"{counts.updated:,}",
+            "" if counts is None else f"{counts.failed:,}",
+        )
+    out.print(table)
+
+
+def _time_text(at: datetime | None) -> str:
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def _since(text: str) -> int:
+    return int(text) if text.isdigit() else epoch_ms(parse_time("since", text))
+
+
+def _require_started(app: App) -> None:
+    """Say what is missing, if the system is not started."""
+    if system.name not in app.systems:
+        # Says which setting is wrong, if one is.
+        system.with_settings()
+        raise InvalidInput("systems", f"{system.name} is not started: see `headgate systems`")
