@@ -135,20 +135,27 @@ _Pulled = dict[str, RoamPage | Retryable | None]
 async def _pull(http: Http, uids: Sequence[str], selector: str) -> _Pulled:
     if not uids:
         return {}
-    # A string in EDN is escaped as in JSON.
-    eids = " ".join(f"[:block/uid {to_json(uid)}]" for uid in uids)
-    asked = {"eids": f"[{eids}]", "selector": selector}
     try:
-        pulled = await _ask(http, "pull-many", asked, list[msgspec.Raw])
+        pulled = await _pull_raw(http, uids, selector)
     except SlowRequest as error:
         if len(uids) == 1:
+            # If Roam is slow with the least that can be asked for too, it is not the page.
+            await _pull_raw(http, uids, "[:block/uid]")
             return {uids[0]: error}
         half = len(uids) // 2
         first = await _pull(http, uids[:half], selector)
         return first | await _pull(http, uids[half:], selector)
+    return {uid: _parse(uid, page) for uid, page in zip(uids, pulled, strict=True)}
+
+
+async def _pull_raw(http: Http, uids: Sequence[str], selector: str) -> list[msgspec.Raw]:
+    # A string in EDN is escaped as in JSON.
+    eids = " ".join(f"[:block/uid {to_json(uid)}]" for uid in uids)
+    asked = {"eids": f"[{eids}]", "selector": selector}
+    pulled = await _ask(http, "pull-many", asked, list[msgspec.Raw])
     if len(pulled) != len(uids):
         raise Malformed(f"Roam gave {len(pulled)} pages where {len(uids)} were asked for")
-    return {uid: _parse(uid, page) for uid, page in zip(uids, pulled, strict=True)}
+    return pulled
 
 
 def _parse(uid: str, pulled: msgspec.Raw) -> RoamPage | Retryable | None:

@@ -126,21 +126,37 @@ async def test_a_pull_that_takes_too_long_is_halved() -> None:
     assert len(at.transport.requests) == 3
 
 
+@pytest.mark.parametrize("pulled", [[], [PAGE], [PAGE, PAGE, PAGE], None, "a"])
+async def test_a_pull_that_is_not_what_was_asked_for_is_an_error(pulled: Any) -> None:
+    with pytest.raises(Malformed):
+        await pull_pages(bench(result(pulled)).http, ["a", "b"])
+
+
 @pytest.mark.parametrize(
     "pulled",
     [
-        [],
-        [PAGE, PAGE],
-        None,
-        [{**PAGE, ":block/uid": "b"}],
-        [{**PAGE, ":block/children": [{":block/string": "without a uid"}]}],
-        [{**PAGE, ":block/children": "many"}],
-        ["a"],
+        PAGE,
+        {":block/uid": "b", ":node/title": "B", ":block/children": [{":block/string": "no uid"}]},
+        {":block/uid": "b", ":node/title": "B", ":block/children": "many"},
+        "b",
     ],
 )
-async def test_a_pull_that_is_not_what_was_asked_for_is_an_error(pulled: Any) -> None:
-    with pytest.raises(Malformed):
-        await pull_pages(bench(result(pulled)).http, ["a"])
+async def test_a_page_that_cannot_be_read_keeps_no_other_from_it(pulled: Any) -> None:
+    found = await pull_pages(bench(result([PAGE, pulled])).http, ["a", "b"])
+
+    assert ([page.uid for page in found.pages], found.missing) == (["a"], ())
+    assert "the page" in found.unreadable["b"]
+
+
+async def test_a_page_that_roam_needs_too_long_for_alone_keeps_no_other_from_being_read() -> None:
+    # Together, the first alone, the second alone, and the least of the second.
+    at = bench(SLOW, result([PAGE]), SLOW, result([{":block/uid": "b"}]))
+
+    found = await pull_pages(at.http, ["a", "b"])
+
+    assert [page.uid for page in found.pages] == ["a"]
+    assert "20 s" in found.unreadable["b"]
+    assert asked(at)[-1]["selector"] == "[:block/uid]"
 
 
 async def test_nothing_is_asked_for_nothing_and_not_for_too_much() -> None:
