@@ -1,0 +1,357 @@
+"""The run API: every transition and refusal of its specification, its events, and the search."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate import JobState
+from headgate.model.api_key import Role
+from headgate.sandbox.roam.graph import NewBlock, NewPage
+from headgate.systems.notes_index.settings import ClearBy
+from tests.systems.notes_index.desk import USER, Desk, at_desk
+from tests.web.callers import Client, problem
+
+START, STATUS, CANCEL, RUNS = "/sync/start", "/sync/status", "/sync/cancel", "/sync/runs"
+FIELDS = [
+    "status",
+    "run_id",
+    "connection_id",
+    "mode",
+    "params",
+    "started_at",
+    "finished_at",
+    "progress",
+    "summary",
+    "error",
+    "message",
+]
+
+
+@pytest.fixture
+async def desk(address: str, tmp_path: Path) -> AsyncIterator[Desk]:
+    """A graph on each database in turn."""
+    async with at_desk(address, tmp_path, pages=10, batch=4) as desk:
+        yield desk
+
+
+@pytest.fixture
+async def local(tmp_path: Path) -> AsyncIterator[Desk]:
+    """The same on SQLite, for what does not depend on the database."""
+    async with at_desk(f"sqlite:///{tmp_path}/notes.db", tmp_path, pages=10, batch=4) as desk:
+        yield desk
+
+
+async def told(client: Client, path: str = STATUS, **params: Any) -> dict[str, Any]:
+    answer = await client.get(path, params=params)
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+async def start(client: Client, **body: Any) -> dict[str, Any]:
+    answer = await client.post(START, json=body)
+    assert answer.status_code == 202, answer.text
+    document: dict[str, Any] = answer.json()
+    assert answer.headers["location"] == f"/sync/runs/{document['run_id']}"
+    return document
+
+
+# ---- states ------------------------------------------------------------------------------------
+
+
+async def test_from_idle_by_running_to_success_and_again(desk: Desk) -> None:
+    ann = await desk.ann()
+    idle = await told(ann)
+    assert (list(idle), idle["status"], idle["run_id"]) == (FIELDS, "idle", None)
+
+    desk.embedder.hold.clear()
+    begun = await start(ann, mode="full")
+    assert (list(begun), begun["status"], begun["mode"]) == (FIELDS, "running", "full")
+    assert begun["params"] == {
+        "since": None,
+        "limit": None,
+        "clear": False,
+        "recreate_collection": False,
+        "dry_run": False,
+    }
+    await desk.embedder.held.wait()
+    running = await told(ann)
+    assert (running["status"], running["error"]) == ("running", None)
+    assert running["progress"]["processed"] == {"processed": 0, "total": 10, "percent": 0.0}
+    assert running["summary"]["total_pages"] == 10
+
+    desk.embedder.hold.set()
+    await desk.ended(begun["run_id"])
+    success = await told(ann)
+    assert (success["status"], success["error"]) == ("success", None)
+    assert success["started_at"] < success["finished_at"]
+    assert success["progress"]["processed"] == {"processed": 10, "total": 10, "percent": 100.0}
+    assert (success["progress"]["event"], success["progress"]["batch"]) == ("batch_complete", 3)
+    assert success["progress"]["stats"] == {"pages_updated": 10, "pages_failed": 0}
+    mark = success["summary"].pop("cursor_max_edit_time")
+    assert mark == max(each.edit_ms for page in _pages(desk) for each in page.everything())
+    assert success["summary"] == {
+        "total_pages": 10,
+        "processed": 10,
+        "updated": 10,
+        "skipped_since": 0,
+        "skipped_content": 0,
+        "failed": 0,
+        "removed": 0,
+    }
+
+    # From any terminal state a new run may start; by default it reads what changed.
+    again = await start(ann)
+    assert (again["mode"], again["run_id"] != begun["run_id"]) == ("since", True)
+    await desk.ended(again["run_id"])
+    assert (await told(ann))["summary"]["skipped_since"] == 10
+
+
+def _pages(desk: Desk) -> list[Any]:
+    graph = desk.roam.graph()
+    return [page for head in graph.heads() if (page := graph.page(head.uid)) is not None]
+
+
+async def test_from_running_by_cancelling_to_cancelled(desk: Desk) -> None:
+    ann = await desk.ann()
+    problem(await ann.post(CANCEL), 409, "conflict")
+    desk.embedder.hold.clear()
+    begun = await start(ann)
+    await desk.embedder.held.wait()
+
+    # While one is active, no other starts; the active one is named.
+    refused = problem(await ann.post(START, json={}), 409, "active_job_exists")
+    assert refused["run_id"] == refused["job_id"] == begun["run_id"]
+
+    cancelling = (await ann.post(CANCEL)).json()
+    assert (cancelling["status"], cancelling["error"]) == ("cancelling", "cancel requested")
+    # Also not while it is being cancelled; and to cancel again changes nothing.
+    refused = problem(await ann.post(START, json={}), 409, "active_job_exists")
+    assert refused["run_id"] == begun["run_id"]
+    again = await ann.post(CANCEL, json={})
+    assert again.json()["status"] in ("cancelling", "cancelled")
+
+    desk.embedder.hold.set()
+    await desk.ended(begun["run_id"])
+    cancelled = await told(ann)
+    assert (cancelled["status"], cancelled["error"]) == ("cancelled", "cancelled")
+    assert cancelled["finished_at"] is not None
+    problem(await ann.post(CANCEL), 409, "conflict")
+
+    # It can be resumed, and started anew.
+    resumed = await start(ann, resume=True)
+    await desk.ended(resumed["run_id"])
+    assert (await told(ann))["summary"]["processed"] == 10
+    problem(await ann.post(START, json={"resume": True}), 409, "conflict")
+
+
+async def test_a_failed_run_tells_why_and_what_it_has_done(local: Desk) -> None:
+    ann = await local.ann()
+    local.embedder.hold.clear()
+    begun = await start(ann)
+    await local.embedder.held.wait()
+    local.roam.encrypt()
+    local.embedder.hold.set()
+    await local.ended(begun["run_id"])
+
+    failed = await told(ann)
+    assert failed["status"] == "failed"
+    assert failed["error"] and failed["finished_at"]
+    assert (failed["summary"]["total_pages"], failed["summary"]["processed"]) == (10, 4)
+    # An admin is told the reason itself.
+    admin = await local.admin()
+    assert "encrypted" in (await told(admin, user_id=USER))["error"]
+
+
+async def test_a_pending_run_is_cancelled_at_once(local: Desk) -> None:
+    ann = await local.ann()
+    submitted = await local.app.jobs.submit(
+        "notes-index", user_id=USER, connection_id=local.connection.id, delay_s=600
+    )
+    assert (await told(ann))["status"] == "running"
+    cancelled = (await ann.post(CANCEL)).json()
+    assert (cancelled["status"], cancelled["error"]) == ("cancelled", "cancelled")
+    assert (await local.app.jobs.get(submitted.job.id)).state is JobState.CANCELLED
+
+
+# ---- refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"mode": "history"}, "mode"),
+        ({"mode": "everything"}, "mode"),
+        ({"mode": "full", "since": 1705000000000}, "since"),
+        ({"since": "2024-01-01"}, "since"),
+        ({"since": 1 << 60}, "since"),
+        ({"since": 4102444800000}, "since"),
+        ({"mode": "limit"}, "limit"),
+        ({"mode": "limit", "limit": 0}, "limit"),
+        ({"limit": 5}, "limit"),
+        ({"state_file": "/etc/passwd"}, "state_file"),
+        ({"state_fil": "x"}, "state_fil"),
+        ({"clear": "yes"}, "clear"),
+        ({"resume": True, "mode": "full"}, "mode"),
+        ({"resume": True, "clear": True}, "clear"),
+    ],
+)
+async def test_a_wrong_field_is_named_and_nothing_starts(
+    local: Desk, body: dict[str, Any], field: str
+) -> None:
+    ann = await local.ann()
+    refused = problem(await ann.post(START, json=body), 422, "invalid_input")
+    assert refused["field"] == field
+    if field == "state_file":
+        assert "the checkpoint is in the store" in refused["detail"]
+    assert (await told(ann))["status"] == "idle"
+
+
+async def test_a_user_without_a_graph_is_told_to_connect_one(local: Desk) -> None:
+    eve = await local.client(user_id="eve")
+    problem(await eve.post(START, json={}), 409, "not_connected")
+    problem(await eve.get("/v1/notes/search", params={"q": "x"}), 409, "not_connected")
+
+
+async def test_the_key_names_the_user_and_others_runs_do_not_exist(local: Desk) -> None:
+    ann, eve = await local.ann(), await local.client(user_id="eve")
+    begun = await start(ann)
+    await local.ended(begun["run_id"])
+
+    assert (await told(eve))["status"] == "idle"
+    assert (await told(eve, RUNS))["data"] == []
+    for path in (f"{RUNS}/{begun['run_id']}", f"{RUNS}/{begun['run_id']}/events"):
+        assert (await ann.get(path)).status_code == 200
+        problem(await eve.get(path), 404, "not_found")
+    problem(await eve.get(STATUS, params={"user_id": USER}), 403, "forbidden")
+    refused = await eve.post(START, json={"connection_id": local.connection.id})
+    problem(refused, 404, "not_found")
+    # An admin has no graph, and names the user.
+    admin = await local.admin()
+    assert problem(await admin.get(STATUS), 422, "invalid_input")["field"] == "user_id"
+    assert (await told(admin, user_id=USER))["run_id"] == begun["run_id"]
+    reader = await local.client(Role.READER, USER)
+    problem(await reader.post(START, json={}), 403, "forbidden")
+
+
+async def test_a_job_of_another_sync_is_no_run(local: Desk) -> None:
+    admin = await local.admin()
+    problem(await admin.get(f"{RUNS}/job_unknown"), 404, "not_found")
+
+
+async def test_to_delete_an_index_takes_a_permission_and_the_number_of_its_pages(
+    local: Desk,
+) -> None:
+    ann, admin = await local.ann(), await local.admin()
+    await local.run()
+    problem(await ann.post(START, json={"clear": True}), 403, "forbidden")
+    # A dry run deletes nothing.
+    dry = await start(ann, clear=True, dry_run=True)
+    await local.ended(dry["run_id"])
+
+    body = {"clear": True, "user_id": USER}
+    shown = problem(await admin.post(START, json=body), 409, "confirmation_missing")
+    assert (shown["field"], shown["deletes_pages"]) == ("confirm_pages", "10")
+    assert "10 pages" in shown["detail"]
+    begun = await start(admin, **body, confirm_pages=10)
+    await local.ended(begun["run_id"])
+    assert (await told(ann))["summary"]["updated"] == 10
+
+
+async def test_users_may_be_let_delete_their_own_index(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/notes.db"
+    async with at_desk(address, tmp_path, pages=3, clear_by=ClearBy.USER) as desk:
+        await desk.run()
+        begun = await start(await desk.ann(), recreate_collection=True, confirm_pages=3)
+        await desk.ended(begun["run_id"])
+        assert len(await desk.index.page_uids()) == 3
+
+
+async def test_the_same_request_again_starts_nothing_more(local: Desk) -> None:
+    ann = await local.ann()
+    headers = {"Idempotency-Key": "once"}
+    first = await ann.post(START, json={"mode": "full"}, headers=headers)
+    await local.ended(first.json()["run_id"])
+    again = await ann.post(START, json={"mode": "full"}, headers=headers)
+    assert (again.status_code, again.json()["run_id"]) == (202, first.json()["run_id"])
+
+
+# ---- runs and events ---------------------------------------------------------------------------
+
+
+async def test_runs_are_listed_page_by_page(local: Desk) -> None:
+    ann = await local.ann()
+    ids = [(await local.run()).id for _ in range(5)]
+
+    page = await told(ann, RUNS, limit=2)
+    listed = [each["run_id"] for each in page["data"]]
+    while page["next_cursor"] is not None:
+        page = await told(ann, RUNS, limit=2, after=page["next_cursor"])
+        listed += [each["run_id"] for each in page["data"]]
+
+    assert listed == ids[::-1]
+    assert list(page["data"][0]) == FIELDS
+
+
+async def test_events_have_the_names_and_fields_of_the_specification(local: Desk) -> None:
+    ann = await local.ann()
+    await local.run()
+    local.roam.add_page(NewPage(title="More", blocks=[NewBlock("text")]))
+    job = await local.run(since=1)
+
+    page = await told(ann, f"{RUNS}/{job.id}/events")
+    events = {each["event"]: each for each in page["data"]}
+
+    named = ["uids_loaded", "since_applied", "metadata_filtered", "chunker_ready", "batch_start"]
+    assert [each for each in events if each in named] == named
+    assert events["uids_loaded"]["total"] == 11
+    assert events["since_applied"]["since"] == 1
+    assert events["metadata_filtered"]["to_process"] == 1
+    complete = events["batch_complete"]
+    assert complete["batch"] == 1
+    assert complete["processed"] == {"processed": 1, "total": 1, "percent": 100.0}
+    assert complete["stats"] == {"pages_updated": 1, "pages_failed": 0}
+    assert complete["timestamp"].endswith("Z")
+    assert [each["id"] for each in page["data"]] == sorted(each["id"] for each in page["data"])
+
+
+async def test_events_are_streamed_and_a_lost_stream_goes_on(local: Desk) -> None:
+    ann = await local.ann()
+    job = await local.run()
+    path, accept = f"{RUNS}/{job.id}/events", {"Accept": "text/event-stream"}
+
+    whole = (await ann.get(path, headers=accept)).text
+    frames = [frame for frame in whole.split("\n\n") if "event: " in frame]
+    kinds = [frame.partition("event: ")[2].partition("\n")[0] for frame in frames]
+    assert kinds[-2:] == ["succeeded", "end"]
+    assert kinds.count("batch_complete") == 3
+
+    third = frames[2].partition("id: ")[2].partition("\n")[0]
+    rest = (await ann.get(path, headers={**accept, "Last-Event-ID": third})).text
+    assert [frame for frame in rest.split("\n\n") if "event: " in frame] == frames[3:]
+
+
+# ---- searching ---------------------------------------------------------------------------------
+
+
+async def test_a_search_names_the_page_and_the_block(local: Desk) -> None:
+    ann = await local.ann()
+    assert (await told(ann, "/v1/notes/search", q="anything"))["data"] == []
+    made = local.roam.add_page(
+        NewPage(title="Words", blocks=[NewBlock("one thing"), NewBlock("wxyz wxyz")])
+    )
+    await local.run()
+
+    found = await told(ann, "/v1/notes/search", q="wxyz", limit=1)
+
+    [hit] = found["data"]
+    assert hit["page"] == {"uid": made.uid, "title": "Words"}
+    assert (hit["block_uid"], hit["snippet"]) == (made.children[1].uid, "wxyz wxyz")
+    assert 0 < hit["score"] <= 1
+    wrongs: list[dict[str, Any]]
+    wrongs = [{"q": ""}, {"q": " "}, {"q": "x" * 2001}, {"q": "x", "limit": 101}, {}]
+    for wrong in wrongs:
+        answer = await ann.get("/v1/notes/search", params=wrong)
+        problem(answer, 422, "invalid_input")
