@@ -259,7 +259,7 @@ def _when(wanted: Preferences) -> str:
 def _notifications(wanted: Preferences) -> str:
     if not wanted.notify:
         return "none: the user opted out"
-    return "none: no e-mail address" if wanted.email is None else f"to {wanted.email}"
+    return "not by e-mail: no address" if wanted.email is None else f"to {wanted.email}"
 
 
 def _schedules(user: User) -> str:

@@ -36,7 +36,7 @@ def test_a_user_is_seen_and_shown(user: Run) -> None:
     assert told(user("show", "ada", "--json")) == seen
 
     shown = user("show", "ada").stdout
-    for fact in ("ada", "daily at the schedule's time, UTC", "serve the user", "no e-mail address"):
+    for fact in ("ada", "daily at the schedule's time, UTC", "serve the user", "not by e-mail"):
         assert fact in shown
 
 
@@ -60,7 +60,7 @@ def test_preferences_are_changed_where_given_and_unset_by_none(user: Run) -> Non
     again = user("preferences", "ada", "--notify", "--time", "none")
     assert "weekly at the schedule's time, Europe/Vienna" in again.stdout
     assert "to ada@example.org" in again.stdout
-    assert "no e-mail address" in user("preferences", "ada", "--email", "none").stdout
+    assert "not by e-mail" in user("preferences", "ada", "--email", "none").stdout
 
 
 def test_a_pause_says_who_and_why_and_what_to_do_next(user: Run) -> None:
