@@ -156,6 +156,7 @@ async def working(file: Path, redis: servers.ValkeyServer) -> AsyncIterator[Plac
             await supervisor.stop()
 
 
+@pytest.mark.servers
 async def test_without_redis_live_metadata_goes_on_and_streams_wait_for_it(
     tmp_path: Path, redis: servers.ValkeyServer
 ) -> None:
