@@ -15,6 +15,7 @@ from headgate.policy.retry import RetryPolicy
 from headgate.ports.auth import Auth
 from headgate.ports.connector import Destination, Limited, Provider, Source
 from headgate.ports.items import FetchAttempt
+from headgate.ports.record_table import RecordTable
 
 NAME_LENGTH_MAX = 100
 #: The attributes of a `Provider`.
@@ -54,6 +55,9 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
     source: Source
     #: None: the records stay in Headgate's own database, committed with the cursor.
     destination: Destination | None = None
+    #: A system's own table for the records, written in the same transaction as the cursor; None:
+    #: Headgate's own.
+    table: RecordTable | None = None
     #: The modes that the source supports.
     modes: Sequence[Mode] = tuple(Mode)
     #: The lane of jobs that name none; None: a backfill is cold, everything else hot.
@@ -73,6 +77,10 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
             names.append(("destination.name", self.destination.name))
         for field, name in names:
             _check_name(field, name)
+        if self.table is not None and self.destination is not None:
+            raise InvalidInput(
+                f"{self.name}.table", "the records go to the destination; leave one of the two out"
+            )
         if not self.modes:
             raise InvalidInput(f"{self.name}.modes", "name at least one mode")
         if self.chunk_s_max <= 0:

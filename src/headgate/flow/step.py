@@ -126,7 +126,9 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
     except Exception as error:
         return _handle_error(rt, sync, job, error)
     slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
-    made, work = commit_chunk(job, chunk, written, messages=messages, slice_over=slice_over)
+    made, work = commit_chunk(
+        job, chunk, written, messages=messages, slice_over=slice_over, table=sync.table
+    )
     return Outcome(made, work, chunk.error)
 
 

@@ -17,6 +17,7 @@ from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
 from headgate.ports.outbox import NewMessage
+from headgate.ports.record_table import RecordTable
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +62,9 @@ class ChunkWork(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a chunk brings: records, coverage, events, messages; stored with the job's change."""
 
     records: Sequence[Record] = ()
+    #: The system's own table, and the records for it.
+    table: RecordTable | None = None
+    table_records: Sequence[Record] = ()
     coverage: Coverage | None = None
     #: Written in this order, before the event of the change.
     events: Sequence[ChunkEvent] = ()
