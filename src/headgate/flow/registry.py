@@ -9,7 +9,7 @@ from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput, UnknownSync
 from headgate.model.budget import Budget
 from headgate.model.forecast import DayCost
-from headgate.model.job import Lane, Mode
+from headgate.model.job import Job, Lane, Mode
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.auth import Auth
@@ -69,6 +69,10 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
     day_costs: Sequence[DayCost] = ()
     #: A chunk that takes longer than this counts as failed.
     chunk_s_max: float = 120.0
+    #: Called when a job starts, and when it has ended in whatever way, for the sync's own logs or
+    #: counts. A process that dies right then does not call them.
+    on_start: Callable[[Job], None] | None = None
+    on_end: Callable[[Job], None] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a sync that can never run, naming the sync and the field."""
