@@ -30,6 +30,8 @@ REQUESTS_PER_HOUR, REQUESTS_PER_DAY = 500, 99_500
 #: The hour is a moving one, and counts for each group of endpoints; we use only `users/*`.
 HOURLY = Limit(REQUESTS_PER_HOUR, per="hour", scope=Scope.CONNECTION, rolling=True)
 
+_RESET = "X-RateLimit-Reset"
+_read_used = read_remaining("X-RateLimit-Remaining", HOURLY.name, of=REQUESTS_PER_HOUR)
 _DETAIL_LENGTH_MAX = 200
 #: The end of the year 9999.
 _EPOCH_S_MAX = 253_402_300_799
@@ -78,9 +80,17 @@ def foursquare(
         base_url=base_url,
         auth=auth,
         budget=Budget(NAME, limits=[HOURLY, daily(requests_per_day)]),
-        counts=read_remaining("X-RateLimit-Remaining", HOURLY.name, of=REQUESTS_PER_HOUR),
+        counts=read_counts,
         classify=classify,
     )
+
+
+def read_counts(headers: Headers) -> Mapping[str, int]:
+    """Return how much of the user's hour is used.
+
+    A refusal has none left, and says itself when to go on; by its count we would wait for an hour.
+    """
+    return {} if headers.get(_RESET) else _read_used(headers)
 
 
 def daily(requests: int) -> Limit:
@@ -146,7 +156,7 @@ def _detail(meta: FoursquareMeta) -> str:
 
 
 def _reset_at(headers: Headers) -> datetime | None:
-    text = (headers.get("X-RateLimit-Reset") or "").strip()
+    text = (headers.get(_RESET) or "").strip()
     if not (text.isascii() and text.isdigit()) or len(text) > len(str(_EPOCH_S_MAX)):
         return None
     return datetime.fromtimestamp(min(int(text), _EPOCH_S_MAX), UTC)

@@ -66,6 +66,8 @@ def test_what_is_left_of_the_hour_is_read() -> None:
 
     assert counts(Headers({"X-RateLimit-Remaining": "498"}.items())) == {HOURLY.name: 2}
     assert counts(Headers({"X-RateLimit-Remaining": "soon"}.items())) == {}
+    refused = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767600000"}
+    assert counts(Headers(refused.items())) == {}
     assert counts(Headers()) == {}
 
 
