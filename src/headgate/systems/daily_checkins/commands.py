@@ -66,7 +66,7 @@ def import_(
         return 0
 
     code = run(loaded, begin, json=json)
-    if not json:
+    if not json and not follow:
         messages.print(f"next: headgate check-ins status --user {user}", markup=False)
     raise typer.Exit(code)
 
