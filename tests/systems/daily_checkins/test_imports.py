@@ -6,6 +6,7 @@ from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -26,6 +27,7 @@ from headgate.sandbox.foursquare.limits import Limits
 from headgate.sandbox.foursquare.world import NewCheckin
 from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.systems.daily_checkins import syncs
+from tests.connecting import database_bytes
 from tests.systems.daily_checkins.places import CHECKINS, WorldPlace, in_place
 
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -51,6 +53,27 @@ def test_an_account_is_known_by_its_id_so_that_two_people_are_not_mixed(tmp_path
             await place.connect(connection_id=first.id)
 
     in_place(tmp_path, main)
+
+
+def test_the_token_is_in_no_log_and_not_readable_in_the_database(tmp_path: Path) -> None:
+    stream = StringIO()
+    tokens: list[str] = []
+
+    async def main(place: WorldPlace) -> None:
+        await place.connect()
+        place.foursquare.faults.next(FaultKind.SERVER_ERROR, path=CHECKINS, times=4)
+        job = await place.run()
+        sent = [dict(parse_qsl(urlsplit(each.url).query)) for each in place.wire.sent]
+        tokens.extend({each["oauth_token"] for each in sent if "oauth_token" in each})
+        assert tokens and tokens[0] not in repr(job)
+
+    log.configure(SystemClock(), json=True, level="debug", stream=stream)
+    try:
+        in_place(tmp_path, main)
+    finally:
+        log.configure(SystemClock(), json=True, level="critical")
+    written = stream.getvalue().encode() + database_bytes(tmp_path)
+    assert tokens[0].encode() not in written
 
 
 # ---- what is read ------------------------------------------------------------------------------
