@@ -83,7 +83,14 @@ from headgate.model.job import (
     Reprocess,
     Summary,
 )
-from headgate.model.record import ChunkEvent, ChunkMessage, Coverage, CoverageRow, Record
+from headgate.model.record import (
+    ChunkEvent,
+    ChunkMessage,
+    Coverage,
+    CoverageRow,
+    Record,
+    RecordCounts,
+)
 from headgate.model.states import ConnectionState, DayStatus, DeliveryState, ItemState, JobState
 from headgate.model.target import Target, Topic
 from headgate.model.user import Frequency, Preferences, User
@@ -109,6 +116,7 @@ from headgate.ports.connector import (
 )
 from headgate.ports.items import FetchAttempt, FetchedItems, NewItem, StoredDocument
 from headgate.ports.outbox import DeliveryFilter
+from headgate.ports.record_table import RecordTable, TableBatch
 from headgate.ports.store import SubmitResult
 from headgate.ports.transport import Headers, Response, Timeouts, Transport
 from headgate.system import Command, System
@@ -222,6 +230,8 @@ __all__ = [
     "RateLimited",
     "Reason",
     "Record",
+    "RecordCounts",
+    "RecordTable",
     "Records",
     "Redirects",
     "Refusal",
@@ -246,6 +256,7 @@ __all__ = [
     "Sync",
     "System",
     "SystemClock",
+    "TableBatch",
     "Target",
     "TargetStop",
     "Targets",

@@ -115,7 +115,8 @@ class Pair:
         elif draw < 0.95:
             await self._observe(*rng.choice(self._grants[-3:]))
         elif draw < 0.97:
-            await self._refused(ask, rng.choice([None, 5.0, 100.0]))
+            named = rng.choice([None, *(limit.name for limit in self._budget.limits)])
+            await self._refused(ask, rng.choice([None, 5.0, 100.0]), named)
         else:
             now, ledgers = self.pure.now, self.pure.of(budget, ask.connection_id)
             for _ in range(2):
@@ -147,10 +148,16 @@ class Pair:
         spending.observe(self._budget, ledgers, grant.at_ms, self.pure.now, counts)
         await self._limiter.observe(self._budget, ask, grant, counts)
 
-    async def _refused(self, ask: BudgetRequest, retry_after_s: float | None) -> None:
+    async def _refused(
+        self, ask: BudgetRequest, retry_after_s: float | None, limit: str | None
+    ) -> None:
         ledgers = self.pure.of(self._budget, ask.connection_id)
-        mine = spending.close_budget(self._budget, ledgers, ask.kind, self.pure.now, retry_after_s)
-        theirs = await self._limiter.close_budget(self._budget, ask, retry_after_s=retry_after_s)
+        mine = spending.close_budget(
+            self._budget, ledgers, ask.kind, self.pure.now, retry_after_s, limit
+        )
+        theirs = await self._limiter.close_budget(
+            self._budget, ask, retry_after_s=retry_after_s, limit=limit
+        )
         assert to_ms(theirs.until) == mine
         assert theirs.wait_s == (mine - self.pure.now) / 1000
 

@@ -272,6 +272,22 @@ async def test_a_429_of_one_connections_limit_closes_that_connection(limiter: Li
     await granted(limiter, budget, ask(of="b"))
 
 
+async def test_a_429_that_names_the_applications_limit_closes_it_for_every_connection(
+    limiter: Limiter,
+) -> None:
+    hourly = Limit(500, per="hour", scope=Scope.CONNECTION, rolling=True)
+    budget = Budget("foursquare", [hourly, Limit(1000, per="day")], paced=False)
+
+    mine = await limiter.close_budget(budget, ask(of="a"), retry_after_s=60, limit=hourly.name)
+    assert mine == closed_for(timedelta(minutes=1))
+    assert reason_of(await acquire(limiter, budget, ask(of="a"))) is RefusalReason.CLOSED
+    await granted(limiter, budget, ask(of="b"))
+
+    all_of_us = await limiter.close_budget(budget, ask(of="a"), retry_after_s=None, limit="day")
+    assert all_of_us == closed_for(MIDNIGHT + GUARD - NOON_05)
+    assert (await exhausted(limiter, budget, ask(of="b"))).until == all_of_us.until
+
+
 async def test_a_429_of_a_budget_that_limits_nothing_says_how_long_to_wait(
     limiter: Limiter,
 ) -> None:

@@ -86,9 +86,14 @@ class AwayLimiter:
     ) -> None: ...
 
     async def close_budget(
-        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
+        self,
+        budget: Budget,
+        ask: BudgetRequest,
+        *,
+        retry_after_s: float | None,
+        limit: str | None = None,
     ) -> BudgetClosure:
-        return await self._real.close_budget(budget, ask, retry_after_s=retry_after_s)
+        return await self._real.close_budget(budget, ask, retry_after_s=retry_after_s, limit=limit)
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         return await self._real.use(budget, connection_id=connection_id)

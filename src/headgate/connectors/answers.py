@@ -31,8 +31,12 @@ _TOO_EARLY, _TIME_OUT, _TOO_MANY = 425, 408, 429
 class Throttled(msgspec.Struct, frozen=True):
     """The verdict that the provider's limit is spent, whatever the status says."""
 
-    #: How long to wait, if the response says it.
+    #: How long to wait, if the response says it,
     retry_after_s: float | None = None
+    #: or until when, by the provider's clock.
+    until: datetime | None = None
+    #: The name of the limit that is spent, if the response says it: `day`, `hour per connection`.
+    limit: str | None = None
 
 
 Verdict = SourceError | Throttled | None
@@ -64,20 +68,34 @@ def classify_status(response: Response, *, not_found: type[SourceError] = Termin
             return Terminal(f"{problem}: the request is not accepted")
 
 
-def retry_after_s(headers: Headers, now: datetime) -> float | None:
-    """Return how long the provider asks to wait; None if it does not say.
+def throttled_s(verdict: Throttled, headers: Headers, now: datetime) -> float | None:
+    """Return how long a throttled response asks to wait; None if it does not say."""
+    if verdict.retry_after_s is not None:
+        return verdict.retry_after_s
+    if verdict.until is not None:
+        return _seconds_until(verdict.until, headers, now)
+    return retry_after_s(headers, now)
 
-    A date is compared with the provider's own clock, if the response has it: ours may be wrong.
-    """
+
+def retry_after_s(headers: Headers, now: datetime) -> float | None:
+    """Return how long the provider asks to wait; None if it does not say."""
     value = (headers.get("retry-after") or "").strip()
     if not value:
         return None
     seconds = _as_seconds(value)
-    if seconds is None:
-        until = _as_date(value)
-        if until is None:
-            return None
-        seconds = (until - (_as_date(headers.get("date") or "") or now)) / timedelta(seconds=1)
+    if seconds is not None:
+        return _bounded(seconds)
+    until = _as_date(value)
+    return None if until is None else _seconds_until(until, headers, now)
+
+
+def _seconds_until(until: datetime, headers: Headers, now: datetime) -> float:
+    """How long that is, by the provider's own clock if the response has it: ours may be wrong."""
+    here = _as_date(headers.get("date") or "") or now
+    return _bounded((until - here) / timedelta(seconds=1))
+
+
+def _bounded(seconds: float) -> float:
     return min(max(seconds, RETRY_AFTER_S_MIN), RETRY_AFTER_S_MAX)
 
 

@@ -31,7 +31,13 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.connectors import multipart
-from headgate.connectors.answers import Throttled, Verdict, classify_status, retry_after_s
+from headgate.connectors.answers import (
+    Throttled,
+    Verdict,
+    classify_status,
+    retry_after_s,
+    throttled_s,
+)
 from headgate.connectors.api import Api
 from headgate.connectors.rates import read_safely
 from headgate.connectors.redirect_memory import PERMANENT, RedirectMemory
@@ -274,14 +280,14 @@ class HttpClient:
         if verdict is None:
             not_found = options.get("not_found", self._api.not_found)
             verdict = classify_status(response, not_found=not_found)
-        wait_s = retry_after_s(response.headers, self._client_options.clock.now())
+        now = self._client_options.clock.now()
         if isinstance(verdict, RateLimited):
             verdict = Throttled(max(0.0, verdict.after.total_seconds()))
         if isinstance(verdict, Throttled):
-            after_s = verdict.retry_after_s
-            return await permit.close_budget(wait_s if after_s is None else after_s)
+            wait_s = throttled_s(verdict, response.headers, now)
+            return await permit.close_budget(wait_s, verdict.limit)
         if isinstance(verdict, Transient) and verdict.retry_after_s is None:
-            verdict.retry_after_s = wait_s
+            verdict.retry_after_s = retry_after_s(response.headers, now)
         return verdict
 
     def _classify(self, response: Response) -> Verdict:

@@ -68,7 +68,8 @@ class Rotation(StrEnum):
 
 #: Reads RFC 6749's error code from a response of the token endpoint; None if there is none.
 ErrorOf = Callable[[Response], str | None]
-#: Reads the provider's id of the account from the response with the first tokens.
+#: Reads the provider's id of the account from the response with the first tokens, or from that of
+#: `account_url`.
 AccountOf = Callable[[Mapping[str, Any]], object]
 
 
@@ -108,6 +109,8 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str | None = None
     error_of: ErrorOf = standard_error
     account_of: AccountOf = no_account
+    #: The address to ask whose the first tokens are, if they come without an account.
+    account_url: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse fields that could never work."""
@@ -115,8 +118,8 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("client_secret", "must be a headgate.Secret(…)")
         if not self.client_id:
             raise InvalidInput("client_id", "must not be empty")
-        for field in ("authorize_url", "token_url"):
-            origin_of(getattr(self, field))
+        for url in (self.authorize_url, *self._called_urls):
+            origin_of(url)
         for uri in self.redirect_uris:
             origin_of(uri)
             if "#" in uri:
@@ -126,8 +129,12 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ports(self) -> frozenset[int]:
-        """The port of the token endpoint; only the user's browser calls the consent page."""
-        return frozenset({origin_of(self.token_url).port})
+        """The ports that we call ourselves; only the user's browser calls the consent page."""
+        return frozenset(origin_of(url).port for url in self._called_urls)
+
+    @property
+    def _called_urls(self) -> tuple[str, ...]:
+        return tuple(url for url in (self.token_url, self.account_url) if url is not None)
 
     def merge(self, other: Auth) -> "OAuth2 | None":
         """Return this with the scopes and redirect URIs of both; None if other fields differ."""
@@ -179,12 +186,35 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         # The user may have unticked some scopes. The response or the redirect names those that
         # were granted; if neither does, all were (RFC 6749, 5.1).
         granted = tokens.scopes or self._scopes(query.get("scope"))
-        account = self.account_of(body)
+        account = await self._account(auth_context, body, tokens.access)
         return msgspec.structs.replace(
             tokens,
             scopes=self.scopes if granted is None else granted,
             external_id=None if account is None else str(account)[:EXTERNAL_ID_LENGTH_MAX],
         )
+
+    async def _account(
+        self, auth_context: AuthContext, body: Mapping[str, Any], access: Secret
+    ) -> object:
+        if self.account_url is None:
+            return self.account_of(body)
+        placement = self.place_token(access)
+        response = await auth_context.transport.send(
+            Request(
+                method="GET",
+                url=join_url(self.account_url, self.account_url, placement.params),
+                headers=Headers([("accept", "application/json"), *placement.headers.items()]),
+                timeouts=PATIENCE,
+            )
+        )
+        host = origin_of(self.account_url)
+        if not 200 <= response.status < 300:
+            raise Transient(f"{host} said {response.status} when asked whose account it is")
+        account = self.account_of(_object(response))
+        if account is None:
+            # Without it, two people's data could be mixed when one connects again.
+            raise Malformed(f"{host} did not say whose account it is")
+        return account
 
     # Renewing.
 
@@ -279,7 +309,7 @@ def challenge_of(verifier: Secret) -> str:
 def _object(response: Response) -> Mapping[str, Any]:
     body = response.json()
     if not isinstance(body, dict):
-        raise Malformed("the response to a request for tokens is not a JSON object")
+        raise Malformed("the response of the authorization server is not a JSON object")
     return body
 
 

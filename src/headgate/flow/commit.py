@@ -10,11 +10,12 @@ from headgate.model import change
 from headgate.model.change import ChunkResult, JobChange
 from headgate.model.job import Job, Progress, Summary
 from headgate.model.lease import NOW
-from headgate.model.record import Coverage
+from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import day_after, history_progress
 from headgate.ports.connector import Chunk, WriteResult
 from headgate.ports.outbox import NewMessage
+from headgate.ports.record_table import RecordTable
 from headgate.ports.store import ChunkWork
 
 #: The longest text about the records that a destination refused.
@@ -28,11 +29,12 @@ def commit_chunk(
     *,
     slice_over: bool,
     messages: Sequence[NewMessage] = (),
+    table: RecordTable | None = None,
 ) -> tuple[JobChange, ChunkWork]:
     """The change of the job after `chunk`, and the work to store with it.
 
-    `written` is the destination's result; without a destination the records are stored here.
-    `messages` are the chunk's, ready to be enqueued.
+    `written` is the destination's result; without a destination the records are stored here, in
+    the system's own `table` if there is one. `messages` are the chunk's, ready to be enqueued.
     """
     day = job.cursor_date
     summary = _add_counts(job.summary, chunk, written)
@@ -41,9 +43,8 @@ def commit_chunk(
         result, done = _after_page(job, chunk, summary)
     elif chunk.error is not None:
         # The day is not done: it is read again, and its records are counted then.
-        return change.cut_short(job, _unmoved_result(job), {"day": day.isoformat()}), _partial_work(
-            chunk
-        )
+        partial = _work(chunk, chunk.records, table)
+        return change.cut_short(job, _unmoved_result(job), {"day": day.isoformat()}), partial
     else:
         result, done, coverage = _after_day(job, chunk, written, summary, day)
     # A chunk without records did not ask the destination, so it does not test it.
@@ -59,13 +60,7 @@ def commit_chunk(
     if written is not None and written.refused:
         data["refused"] = len(written.refused)
     kept_here = chunk.records if written is None else written.receipts
-    work = ChunkWork(
-        records=(*kept_here, *chunk.kept),
-        removed=chunk.removed,
-        coverage=coverage,
-        events=chunk.events,
-        messages=messages,
-    )
+    work = _work(chunk, kept_here, table, coverage=coverage, messages=messages)
     if done:
         return change.succeed(job, result, data), work
     if chunk.error is not None:
@@ -156,9 +151,23 @@ def _unmoved_result(job: Job) -> ChunkResult:
     )
 
 
-def _partial_work(chunk: Chunk) -> ChunkWork:
+def _work(
+    chunk: Chunk,
+    records: Sequence[Record],
+    table: RecordTable | None,
+    *,
+    coverage: Coverage | None = None,
+    messages: Sequence[NewMessage] = (),
+) -> ChunkWork:
+    """What the chunk brings to be stored; what it `kept` is for Headgate's own table."""
     return ChunkWork(
-        records=(*chunk.records, *chunk.kept), removed=chunk.removed, events=chunk.events
+        records=(*records, *chunk.kept) if table is None else tuple(chunk.kept),
+        table=table,
+        table_records=() if table is None else tuple(records),
+        removed=chunk.removed,
+        coverage=coverage,
+        events=chunk.events,
+        messages=messages,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from headgate.base.errors import Conflict, IllegalTransition, JobCancelled
+from headgate.flow.job_hooks import call_on_end
 from headgate.flow.runtime import Runtime
 from headgate.model import change
 from headgate.model.change import JobChange
@@ -105,6 +106,7 @@ async def _apply(rt: Runtime, job_id: str, user_id: str | None, decide: Decide) 
             return job
         after = await rt.store.settle(requested)
         if after is not None:
+            call_on_end(rt.registry, after)
             await rt.signal.announce(CONTROL)
             if after.state is JobState.PENDING:
                 await rt.signal.announce(lane_topic(after.lane))

@@ -222,16 +222,22 @@ class SharedPermit:
                 LogEvent.COUNTS_NOT_TOLD, source=self._budget.source, error=describe_error(error)
             )
 
-    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
+    async def close_budget(
+        self, retry_after_s: float | None = None, limit: str | None = None
+    ) -> RateLimited:
         """Close the budget after a 429; if the limiter is unreachable, only for this process."""
         budget, request = self._budget, self._ask
         try:
-            closed = await self._limiter.close_budget(budget, request, retry_after_s=retry_after_s)
+            closed = await self._limiter.close_budget(
+                budget, request, retry_after_s=retry_after_s, limit=limit
+            )
         except Exception as error:
             _log.warning(
                 LogEvent.REFUSAL_NOT_TOLD, source=budget.source, error=describe_error(error)
             )
-            closed = await self._local.close_budget(budget, request, retry_after_s=retry_after_s)
+            closed = await self._local.close_budget(
+                budget, request, retry_after_s=retry_after_s, limit=limit
+            )
         _log.warning(
             LogEvent.RATE_LIMITED, source=self._budget.source, until=closed.until.isoformat()
         )
@@ -270,7 +276,9 @@ class UnlimitedPermit:
     async def observe_counts(self, counts: Mapping[str, int]) -> None:
         """Ignore the counts, because there is no budget."""
 
-    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
+    async def close_budget(
+        self, retry_after_s: float | None = None, limit: str | None = None
+    ) -> RateLimited:
         """The error that makes this job wait; other jobs are not affected."""
         if retry_after_s is None:
             return RateLimited(UNLIMITED_REST)

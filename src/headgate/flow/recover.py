@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from headgate.flow.claims import ActiveClaims, LeasedWork
 from headgate.flow.fetch_item import NO_COLLECTIONS, Collections, ItemFetcher
+from headgate.flow.job_hooks import call_on_end
 from headgate.flow.rescue import BATCH_MAX, rescue_expired, settle_in_rounds
 from headgate.flow.runtime import Runtime
 from headgate.model import change
@@ -53,7 +54,9 @@ async def rescue_items(items: ItemStore, collections: Collections = NO_COLLECTIO
 
 async def rescue_jobs(rt: Runtime) -> int:
     """Rescue jobs of lost workers, and end cancels past their deadline; returns how many."""
-    rescued = await rescue_expired(rt.store, lambda job: _rescue_job(rt, job))
+    rescued = await rescue_expired(
+        rt.store, lambda job: _rescue_job(rt, job), lambda job: call_on_end(rt.registry, job)
+    )
     rt.measurements.rescues.add(JOB.name, rescued)
     return await _announce(rt, rescued)
 

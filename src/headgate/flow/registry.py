@@ -9,12 +9,13 @@ from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput, UnknownSync
 from headgate.model.budget import Budget
 from headgate.model.forecast import DayCost
-from headgate.model.job import Lane, Mode
+from headgate.model.job import Job, Lane, Mode
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.auth import Auth
 from headgate.ports.connector import Destination, Limited, Provider, Source
 from headgate.ports.items import FetchAttempt
+from headgate.ports.record_table import RecordTable
 
 NAME_LENGTH_MAX = 100
 #: The attributes of a `Provider`.
@@ -54,6 +55,9 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
     source: Source
     #: None: the records stay in Headgate's own database, committed with the cursor.
     destination: Destination | None = None
+    #: A system's own table for the records, written in the same transaction as the cursor; None:
+    #: Headgate's own.
+    table: RecordTable | None = None
     #: The modes that the source supports.
     modes: Sequence[Mode] = tuple(Mode)
     #: The lane of jobs that name none; None: a backfill is cold, everything else hot.
@@ -65,6 +69,10 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
     day_costs: Sequence[DayCost] = ()
     #: A chunk that takes longer than this counts as failed.
     chunk_s_max: float = 120.0
+    #: Called when a job starts, and when it has ended in whatever way, for the sync's own logs or
+    #: counts. A process that dies right then does not call them.
+    on_start: Callable[[Job], None] | None = None
+    on_end: Callable[[Job], None] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a sync that can never run, naming the sync and the field."""
@@ -73,6 +81,10 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
             names.append(("destination.name", self.destination.name))
         for field, name in names:
             _check_name(field, name)
+        if self.table is not None and self.destination is not None:
+            raise InvalidInput(
+                f"{self.name}.table", "the records go to the destination; leave one of the two out"
+            )
         if not self.modes:
             raise InvalidInput(f"{self.name}.modes", "name at least one mode")
         if self.chunk_s_max <= 0:

@@ -13,24 +13,38 @@ ROUNDS_MAX = 50
 
 
 async def rescue_expired(
-    leases: Leases[Row, AnyChange, Any], rescue: Callable[[Row], AnyChange]
+    leases: Leases[Row, AnyChange, Any],
+    rescue: Callable[[Row], AnyChange],
+    rescued: Callable[[Row], None] = lambda row: None,
 ) -> int:
-    """Rescue rows of lost workers with the change that `rescue` makes; returns how many."""
-    return await settle_in_rounds(leases, lambda: leases.list_expired(limit=BATCH_MAX), rescue)
+    """Rescue rows of lost workers with the change that `rescue` makes; returns how many.
+
+    `rescued` is called with each row after that.
+    """
+    return await settle_in_rounds(
+        leases, lambda: leases.list_expired(limit=BATCH_MAX), rescue, rescued
+    )
 
 
 async def settle_in_rounds(
     leases: Leases[Row, AnyChange, Any],
     find_rows: Callable[[], Awaitable[Sequence[Row]]],
     make_change: Callable[[Row], AnyChange],
+    changed: Callable[[Row], None] = lambda row: None,
 ) -> int:
-    """Change the rows that `find_rows` finds, in batches; returns how many were changed."""
+    """Change the rows that `find_rows` finds, in batches; returns how many were changed.
+
+    `changed` is called with each row after that.
+    """
     total = 0
     for _ in range(ROUNDS_MAX):
         found = await find_rows()
         if found:
-            changed = await leases.settle_many([(make_change(row), None) for row in found])
-            total += sum(row is not None for row in changed)
+            settled = await leases.settle_many([(make_change(row), None) for row in found])
+            for row in settled:
+                if row is not None:
+                    changed(row)
+                    total += 1
         if len(found) < BATCH_MAX:
             break
     return total

@@ -17,6 +17,7 @@ from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
 from headgate.flow.deliver import deliver, open_destination
 from headgate.flow.extract import extract
+from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of
 from headgate.flow.messages import chunk_messages
 from headgate.flow.registry import Sync
@@ -73,6 +74,7 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
     """Work on one chunk of the claimed job; returns the job, or None if the claim was lost."""
     job = claimed.row
     began = rt.clock.monotonic()
+    call_on_start(rt.registry, job)
     outcome = await _attempt(rt, claimed, slice_ends=slice_ends)
     changed, after = NOT_SETTLED if outcome is None else await _settle(rt, job, outcome)
     cut_short = outcome is not None and outcome.error is not None
@@ -126,7 +128,9 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
     except Exception as error:
         return _handle_error(rt, sync, job, error)
     slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
-    made, work = commit_chunk(job, chunk, written, messages=messages, slice_over=slice_over)
+    made, work = commit_chunk(
+        job, chunk, written, messages=messages, slice_over=slice_over, table=sync.table
+    )
     return Outcome(made, work, chunk.error)
 
 
@@ -185,6 +189,7 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     if after is not None:
         _measure(rt, after)
+        call_on_end(rt.registry, after)
         if outcome.work is not None and outcome.work.messages:
             await rt.signal.announce(OUTBOX)
     return SettleResult(outcome.change, after)

@@ -57,13 +57,18 @@ class MemoryLimiter:
         spending.observe(budget, ledgers, grant.at_ms, self._now, counts)
 
     async def close_budget(
-        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
+        self,
+        budget: Budget,
+        request: BudgetRequest,
+        *,
+        retry_after_s: float | None,
+        limit: str | None = None,
     ) -> BudgetClosure:
         """Close the budget."""
         ledgers = self._of(budget, request.connection_id)
         now = self._now
         return BudgetClosure.of(
-            spending.close_budget(budget, ledgers, request.kind, now, retry_after_s), now
+            spending.close_budget(budget, ledgers, request.kind, now, retry_after_s, limit), now
         )
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:

@@ -150,10 +150,17 @@ class RedisLimiter:
             await self._run("observe", budget, request, granted_at=grant.at_ms, counts=dict(counts))
 
     async def close_budget(
-        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
+        self,
+        budget: Budget,
+        request: BudgetRequest,
+        *,
+        retry_after_s: float | None,
+        limit: str | None = None,
     ) -> BudgetClosure:
         """Close the budget."""
-        more = {} if retry_after_s is None else {"retry_after": round(retry_after_s * 1000)}
+        more: dict[str, Any] = {} if limit is None else {"limit": limit}
+        if retry_after_s is not None:
+            more["retry_after"] = round(retry_after_s * 1000)
         reply = await self._run("refused", budget, request, **more)
         return BudgetClosure.of(int(reply["till"]), int(reply["now"]))
 

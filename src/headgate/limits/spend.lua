@@ -353,7 +353,14 @@ end
 local function refused()
   local limits, chosen = counting(args.kind), nil
   for _, limit in ipairs(limits) do
-    if left_of(limit) <= 0 and (not chosen or limit.length > chosen.length) then chosen = limit end
+    if limit.name == args.limit then chosen = limit end
+  end
+  if not chosen then
+    for _, limit in ipairs(limits) do
+      if left_of(limit) <= 0 and (not chosen or limit.length > chosen.length) then
+        chosen = limit
+      end
+    end
   end
   chosen = chosen or shortest(limits)
   local wait

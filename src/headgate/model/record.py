@@ -1,4 +1,4 @@
-"""The contents of a chunk: records, events, messages, and the coverage of a day."""
+"""The contents of a chunk: records and their counts, events, messages, the coverage of a day."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -14,6 +14,22 @@ class Record(msgspec.Struct, frozen=True):
 
     key: str
     data: JsonObject
+
+
+class RecordCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of a chunk's records were inserted, updated or unchanged."""
+
+    inserted: int = 0
+    updated: int = 0
+    unchanged: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether there were any records."""
+        return bool(self.inserted or self.updated or self.unchanged)
+
+    def by_name(self) -> dict[str, int]:
+        """The counts by the names of the job's summary."""
+        return msgspec.structs.asdict(self)
 
 
 #: Counted by a chunk that fetches items: those that failed for good in it.

@@ -34,6 +34,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     backoff_s: float = 5.0
     backoff_factor: float = 2.0
     backoff_s_max: float = 300.0
+    #: The part of each wait that is random, from 0 to 1; 0: every wait is exactly as long as named.
+    jitter: float = 0.5
     #: The breaker opens after more recoverable failures than this within the window.
     errors_max: int = 5
     errors_window_s: float = 3600.0
@@ -62,6 +64,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("backoff_factor", "attempts_max", "deferrals_max"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"retry.{name}", "must be at least 1")
+        if self.jitter > 1:
+            raise InvalidInput("retry.jitter", "must be between 0 and 1")
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -141,7 +145,7 @@ def recent_errors(job: Job, policy: RetryPolicy, *, now: datetime) -> tuple[date
 
 
 def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
-    """The wait before the next attempt: exponential, capped, and half of it random.
+    """The wait before the next attempt: exponential, capped, and by default half of it random.
 
     One half is fixed, so that a retry never comes at once. The other half is random, so that jobs
     that failed together do not come back together.
@@ -151,7 +155,7 @@ def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
         longest_s = min(policy.backoff_s_max, policy.backoff_s * growth)
     except OverflowError:
         longest_s = policy.backoff_s_max
-    return timedelta(seconds=longest_s * (0.5 + draw / 2))
+    return timedelta(seconds=longest_s * (1 - policy.jitter * (1 - draw)))
 
 
 def _defer(job: Job, error: Deferred, policy: RetryPolicy) -> Decision:

@@ -141,17 +141,25 @@ def observe(
 
 
 def close_budget(
-    budget: Budget, ledgers: Ledgers, kind: str, now: int, retry_after_s: float | None
+    budget: Budget,
+    ledgers: Ledgers,
+    kind: str,
+    now: int,
+    retry_after_s: float | None,
+    limit_name: str | None = None,
 ) -> int:
     """Close the budget for everybody, because the provider answered 429; returns until when.
 
-    If the provider does not say how long, the budget is closed until the end of the longest window
-    that is spent, or, if none is spent by our count, of the shortest window.
+    If the provider does not say how long, the budget is closed until the end of the limit's window.
+    The limit is the one that the provider names, if the budget has it; else the longest one that is
+    spent by our count or, if none is, the shortest.
     """
     guard = _ms(budget.guard_s)
     limits = limits_for(budget, kind)
-    spent = [limit for limit in limits if _is_spent(limit, ledgers, now, guard)]
-    limit = max(spent, key=_by_length) if spent else min(limits, key=_by_length, default=None)
+    chosen = [limit for limit in limits if limit.name == limit_name] or [
+        limit for limit in limits if _is_spent(limit, ledgers, now, guard)
+    ]
+    limit = max(chosen, key=_by_length) if chosen else min(limits, key=_by_length, default=None)
     if retry_after_s is not None:
         wait = min(max(_ms(retry_after_s), 1000), CLOSED_MS_MAX)
     elif limit is None or limit.rolling:

@@ -34,8 +34,13 @@ class Permit(Protocol):
         """Report the provider's own counts from its answer, by the limit's name."""
         ...
 
-    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
-        """Close the budget for everybody after a 429; raise the error that this returns."""
+    async def close_budget(
+        self, retry_after_s: float | None = None, limit: str | None = None
+    ) -> RateLimited:
+        """Close the budget for everybody after a 429; raise the error that this returns.
+
+        `limit` is the name of the limit that is spent, if the provider says it.
+        """
         ...
 
 

@@ -33,9 +33,17 @@ class Limiter(Protocol):
         ...
 
     async def close_budget(
-        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
+        self,
+        budget: Budget,
+        request: BudgetRequest,
+        *,
+        retry_after_s: float | None,
+        limit: str | None = None,
     ) -> BudgetClosure:
-        """Close the budget for everybody, because the provider answered 429; returns how long."""
+        """Close the budget for everybody, because the provider answered 429; returns how long.
+
+        `limit` is the name of the limit that is spent, if the provider says it.
+        """
         ...
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:

@@ -17,6 +17,7 @@ from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
 from headgate.ports.outbox import NewMessage
+from headgate.ports.record_table import RecordTable
 from headgate.ports.users import PlanStore
 
 
@@ -67,6 +68,9 @@ class ChunkWork(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     records: Sequence[Record] = ()
     #: The keys of records to delete; one that is stored by the same chunk stays.
     removed: Sequence[str] = ()
+    #: The system's own table, and the records for it.
+    table: RecordTable | None = None
+    table_records: Sequence[Record] = ()
     coverage: Coverage | None = None
     #: Written in this order, before the event of the change.
     events: Sequence[ChunkEvent] = ()

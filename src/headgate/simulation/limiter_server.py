@@ -71,11 +71,18 @@ class LimiterClient:
         await self._server.ledgers.observe(budget, request, grant, counts)
 
     async def close_budget(
-        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
+        self,
+        budget: Budget,
+        request: BudgetRequest,
+        *,
+        retry_after_s: float | None,
+        limit: str | None = None,
     ) -> BudgetClosure:
         """Close the budget."""
         await self._reach()
-        return await self._server.ledgers.close_budget(budget, request, retry_after_s=retry_after_s)
+        return await self._server.ledgers.close_budget(
+            budget, request, retry_after_s=retry_after_s, limit=limit
+        )
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         """Return the use of the budget."""

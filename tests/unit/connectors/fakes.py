@@ -66,6 +66,8 @@ class NotingGate:
         self.asked: list[dict[str, Any]] = []
         self.seen: list[Mapping[str, int]] = []
         self.waits: list[float | None] = []
+        #: The limits that the provider called spent.
+        self.spent: list[str | None] = []
         #: Requests on their way at this moment.
         self.inside = 0
 
@@ -85,8 +87,11 @@ class NotingGate:
     async def observe_counts(self, counts: Mapping[str, int]) -> None:
         self.seen.append(counts)
 
-    async def close_budget(self, retry_after_s: float | None = None) -> RateLimited:
+    async def close_budget(
+        self, retry_after_s: float | None = None, limit: str | None = None
+    ) -> RateLimited:
         self.waits.append(retry_after_s)
+        self.spent.append(limit)
         return RateLimited(timedelta(seconds=retry_after_s or 900))
 
 

@@ -16,7 +16,7 @@ from headgate.base.errors import (
     Terminal,
     Transient,
 )
-from headgate.connectors.answers import Throttled, classify_status, retry_after_s
+from headgate.connectors.answers import Throttled, classify_status, retry_after_s, throttled_s
 from headgate.ports.transport import Headers, Response
 from tests.unit.connectors.fakes import START
 
@@ -117,6 +117,30 @@ def test_a_date_in_the_past_or_far_away_is_clamped() -> None:
     assert wait(format_datetime(START - timedelta(days=1), usegmt=True)) == 1.0
     assert wait("Fri, 31 Dec 9999 23:59:59 GMT") == 86_400.0
     assert wait("Thu, 01 Jan 1970 00:00:00 -0000") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("verdict", "headers", "seconds"),
+    [
+        (Throttled(), {}, None),
+        (Throttled(), {"Retry-After": "7"}, 7.0),
+        (Throttled(30.0), {"Retry-After": "7"}, 30.0),
+        (Throttled(until=START + timedelta(minutes=5)), {"Retry-After": "7"}, 300.0),
+        (Throttled(until=START - timedelta(minutes=5)), {}, 1.0),
+        (Throttled(until=START + timedelta(days=9)), {}, 86_400.0),
+    ],
+)
+def test_a_throttled_response_may_say_how_long_or_until_when(
+    verdict: Throttled, headers: dict[str, str], seconds: float | None
+) -> None:
+    assert throttled_s(verdict, Headers(headers.items()), START) == seconds
+
+
+def test_a_moment_of_the_providers_is_taken_from_its_own_clock() -> None:
+    until = Throttled(until=START + timedelta(minutes=10))
+    theirs = format_datetime(START + timedelta(minutes=9), usegmt=True)
+
+    assert throttled_s(until, Headers({"Date": theirs}.items()), START) == 60.0
 
 
 def test_no_header_is_no_wait() -> None:

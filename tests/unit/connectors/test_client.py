@@ -342,6 +342,15 @@ async def test_a_classifier_that_chokes_on_a_gateways_page_leaves_it_to_the_stat
         await Bench(answer(200, b"<html>"), classify=foursquare).http.get("/x")
 
 
+async def test_a_classifier_may_know_until_when_and_which_limit_is_spent() -> None:
+    until = START + timedelta(minutes=3)
+    bench = Bench(answer(403), classify=lambda response: Throttled(until=until, limit="day"))
+
+    with pytest.raises(RateLimited):
+        await bench.http.get("/x")
+    assert (bench.gate.waits, bench.gate.spent) == ([180.0], ["day"])
+
+
 async def test_a_classifier_may_know_for_how_long() -> None:
     after = timedelta(minutes=3)
     bench = Bench(answer(403), classify=lambda response: RateLimited(after))

@@ -83,6 +83,7 @@ def form(transport: ScriptedTransport) -> dict[str, str]:
         ({"redirect_uris": ("https://app.example/#x",)}, InvalidInput),
         ({"redirect_uris": ("app.example/callback",)}, AddressRefused),
         ({"token_url": "https://user:pass@www.example/token"}, AddressRefused),
+        ({"account_url": "www.example/self"}, AddressRefused),
     ],
 )
 def test_what_could_never_work_is_refused(wrong: dict[str, Any], kind: type[Exception]) -> None:
@@ -168,6 +169,44 @@ async def test_the_account_is_read_from_the_first_answer() -> None:
     tokens, _ = await exchanged(said={**GIVEN, "athlete": {"id": 77}}, account_of=account)
 
     assert tokens.external_id == "77"
+
+
+ASKING: dict[str, Any] = {
+    "account_url": "https://api.example:8443/users/self?v=1",
+    "account_of": lambda body: body["user"].get("id"),
+    "placement": InQuery(),
+}
+
+
+async def test_whose_tokens_they_are_is_asked_where_they_do_not_say_it() -> None:
+    surroundings, transport = auth_context(
+        answer(body={"access_token": "acc3ss"}), answer(body={"user": {"id": 77}})
+    )
+
+    tokens = await auth(**ASKING).exchange(surroundings, {"code": "c0de"}, CONSENT)
+
+    assert tokens.external_id == "77"
+    assert transport.sent[1] == "GET https://api.example:8443/users/self?v=1&oauth_token=acc3ss"
+    assert auth(**ASKING).ports == {443, 8443}
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        (answer(503, b"<html>"), Transient),
+        (answer(401, {"user": {"id": 77}}), Transient),
+        (answer(200, {"user": {}}), Malformed),
+        (answer(200, []), Malformed),
+    ],
+)
+async def test_an_account_that_is_not_told_is_not_connected(
+    said: Answer, kind: type[SourceError]
+) -> None:
+    surroundings, _ = auth_context(answer(body={"access_token": "acc3ss"}), said)
+
+    with pytest.raises(kind) as raised:
+        await auth(**ASKING).exchange(surroundings, {"code": "c0de"}, CONSENT)
+    assert "acc3ss" not in str(raised.value)
 
 
 async def test_a_user_who_says_no_is_told_so_and_no_request_is_made() -> None:

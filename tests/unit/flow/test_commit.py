@@ -14,9 +14,10 @@ from headgate.flow.commit import (
     succeed_without_work,
 )
 from headgate.model.job import Job, JobParams, Mode, Progress, Reason, Summary
-from headgate.model.record import ChunkEvent, Coverage, Record
+from headgate.model.record import ChunkEvent, Coverage, Record, RecordCounts
 from headgate.model.states import DayStatus, JobEdge, JobState
 from headgate.ports.connector import Chunk, Refusal, WriteResult
+from headgate.ports.record_table import TableBatch
 from headgate.ports.store import ChunkWork
 from tests.unit.values import make_job
 
@@ -47,6 +48,33 @@ def test_a_page_with_more_to_come_moves_the_cursor_and_keeps_the_claim() -> None
     assert made.after.summary == Summary(chunks=1, records=2)
     assert made.data == {"records": 2}
     assert work == ChunkWork(records=RECORDS, coverage=None)
+
+
+class OwnTable:
+    def store(self, tx: object, batch: TableBatch) -> RecordCounts:
+        raise AssertionError("nothing is stored to build a change")
+
+
+TABLE = OwnTable()
+KEPT = (Record("k", {}),)
+
+
+def test_a_system_s_own_table_gets_the_records_and_not_what_is_kept() -> None:
+    chunk = Chunk(records=RECORDS, kept=KEPT, cursor={"page": 2})
+
+    made, work = commit_chunk(paging(), chunk, slice_over=False, table=TABLE)
+
+    assert made.after.summary == Summary(chunks=1, records=2)
+    assert work == ChunkWork(records=KEPT, table=TABLE, table_records=RECORDS)
+
+
+def test_a_day_that_was_cut_short_leaves_its_part_in_the_system_s_own_table() -> None:
+    chunk = Chunk(records=RECORDS, error=TimeoutError())
+
+    made, work = commit_chunk(history("2026-01-03"), chunk, slice_over=False, table=TABLE)
+
+    assert made.after.cursor == "2026-01-03"
+    assert work == ChunkWork(table=TABLE, table_records=RECORDS)
 
 
 def test_at_the_end_of_its_slice_a_job_goes_back_in_line() -> None:

@@ -61,10 +61,15 @@ class Flaky(MemoryLimiter):
         await super().observe(budget, ask, grant, counts)
 
     async def close_budget(
-        self, budget: Budget, ask: BudgetRequest, *, retry_after_s: float | None
+        self,
+        budget: Budget,
+        ask: BudgetRequest,
+        *,
+        retry_after_s: float | None,
+        limit: str | None = None,
     ) -> BudgetClosure:
         self._reach()
-        return await super().close_budget(budget, ask, retry_after_s=retry_after_s)
+        return await super().close_budget(budget, ask, retry_after_s=retry_after_s, limit=limit)
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         self._reach()

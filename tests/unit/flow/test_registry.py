@@ -8,9 +8,11 @@ from headgate.base.errors import InvalidInput, UnknownSync
 from headgate.flow.registry import NAME_LENGTH_MAX, Collection, Registry, Sync, default_lane
 from headgate.model.budget import Budget, Limit
 from headgate.model.job import Lane, Mode
+from headgate.model.record import RecordCounts
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.connector import Batch, Chunk, Context
+from headgate.ports.record_table import TableBatch
 
 
 class Named:
@@ -72,6 +74,20 @@ def test_a_destination_whose_name_cannot_be_shown_is_refused() -> None:
 @pytest.mark.parametrize("name", ["x", "x" * NAME_LENGTH_MAX, "health history (Zoë)"])
 def test_any_other_name_is_taken(name: str) -> None:
     assert Sync(name=name, source=Named(name)).name == name
+
+
+class OwnTable:
+    def store(self, tx: object, batch: TableBatch) -> RecordCounts:
+        raise AssertionError("nothing is stored to declare a sync")
+
+
+def test_a_sync_has_a_table_of_its_own_or_a_destination() -> None:
+    assert Sync(name="nightly", source=SOURCE, table=OwnTable()).table is not None
+
+    with pytest.raises(InvalidInput, match="leave one of the two out") as caught:
+        Sync(name="nightly", source=SOURCE, table=OwnTable(), destination=Limited("x", None))
+
+    assert caught.value.field == "nightly.table"
 
 
 def test_a_sync_without_a_mode_is_refused() -> None:

@@ -416,7 +416,41 @@ def test_a_setting_of_zero_is_a_choice(field: str) -> None:
     assert getattr(RetryPolicy(**{field: 0}), field) == 0
 
 
-@pytest.mark.parametrize("field", RetryPolicy.__struct_fields__)
+def test_more_than_the_whole_of_a_wait_cannot_be_random() -> None:
+    with pytest.raises(InvalidInput, match="between 0 and 1") as caught:
+        RetryPolicy(jitter=1.01)
+
+    assert caught.value.field == "retry.jitter"
+
+
+@given(st.floats(0, 1), draws)
+def test_the_random_part_of_a_wait_can_be_chosen(jitter: float, draw: float) -> None:
+    policy = RetryPolicy(backoff_s=60, jitter=jitter)
+
+    wait_s = backoff(0, policy, draw=draw).total_seconds()
+
+    assert 60 * (1 - jitter) - 1e-5 <= wait_s <= 60
+
+
+@given(st.lists(draws, min_size=4, max_size=4))
+def test_three_retries_at_exact_times_and_then_the_job_ends(drawn: list[float]) -> None:
+    policy = RetryPolicy(
+        backoff_s=60, backoff_s_max=240, jitter=0, attempts_max=4, errors_max=100, pauses_max=0
+    )
+
+    decisions = [
+        decided(make_job(attempts=attempts), Transient(), policy, draw=draw)
+        for attempts, draw in enumerate(drawn)
+    ]
+
+    waits = [each.after for each in decisions if isinstance(each, Retry)]
+    assert waits == [timedelta(minutes=1), timedelta(minutes=2), timedelta(minutes=4)]
+    assert decisions[-1] == Fail(Reason.ATTEMPTS_SPENT)
+
+
+@pytest.mark.parametrize(
+    "field", [each for each in RetryPolicy.__struct_fields__ if each != "jitter"]
+)
 def test_the_largest_setting_of_all_can_be_calculated_with(field: str) -> None:
     policy = RetryPolicy(**{field: 10**9})
 

@@ -361,6 +361,27 @@ def test_closing_again_never_opens_sooner(now: int, waits: list[float | None]) -
     assert spending.use(STRAVA, ledgers, now).answers_429_24h == len(waits)
 
 
+@given(MOMENTS)
+def test_a_429_that_names_its_limit_closes_that_one_whatever_is_counted(now: int) -> None:
+    budget = Budget(
+        "hours", [Limit(500, per="hour", scope=Scope.CONNECTION, rolling=True), Limit(9, per="day")]
+    )
+    ledgers = new_ledgers(budget)
+
+    until = spending.close_budget(budget, ledgers, "read", now, None, "day")
+    hourly = spending.close_budget(budget, ledgers, "read", now, 60.0, "hour per connection")
+
+    assert until == ledgers[Scope.APP].closed_until == (now // DAY_MS + 1) * DAY_MS + GUARD_MS
+    assert hourly == ledgers[Scope.CONNECTION].closed_until == now + 60_000
+
+
+@given(MOMENTS)
+def test_a_429_that_names_a_limit_which_is_not_declared_is_like_one_without(now: int) -> None:
+    unnamed = spending.close_budget(STRAVA, new_ledgers(STRAVA), "read", now, None)
+
+    assert spending.close_budget(STRAVA, new_ledgers(STRAVA), "read", now, None, "week") == unnamed
+
+
 def test_a_429_of_a_kind_that_nothing_counts_closes_for_a_minute() -> None:
     budget = Budget("uploads", [Limit(5, per="hour", only="upload")], paced=False)
     ledgers, now = new_ledgers(budget), to_ms(MIDDAY)

@@ -12,6 +12,8 @@ from headgate.sandbox.kit.meter import Meter, Reading
 from headgate.sandbox.kit.windows import Window
 
 HOUR, DAY = "hour", "day"
+#: When a planned refusal says that the hour is free again.
+PLANNED_RESET_S = 600
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,10 +45,16 @@ def count(meter: Meter, key: str) -> tuple[Reading, str | None]:
     return hour, DAY if day.beyond else None
 
 
+def add_planned_headers(headers: MutableHeaders, *, now_s: int) -> None:
+    """Add the headers of a spent hour to a refusal that a test has planned."""
+    headers["X-RateLimit-Remaining"] = "0"
+    headers["X-RateLimit-Reset"] = str(now_s + PLANNED_RESET_S)
+
+
 def add_headers(headers: MutableHeaders, reading: Reading, *, now_s: int) -> None:
     """Add what is left of the hour; if it is spent, also when the next request is free."""
     limit = reading.limits[HOUR]
     headers["X-RateLimit-Limit"] = str(limit)
-    headers["X-RateLimit-Remaining"] = str(max(0, limit - reading.used[HOUR]))
+    headers.setdefault("X-RateLimit-Remaining", str(max(0, limit - reading.used[HOUR])))
     if reading.beyond:
         headers["X-RateLimit-Reset"] = str(now_s + reading.resets_in_s[HOUR])

@@ -113,7 +113,12 @@ class Foursquare(TokenProvider):
 
     def refusal(self, status: int) -> Response:
         """Foursquare's error for a status."""
-        return self._limited(self.limited_by) if status == 429 else self._envelope.error(status)
+        if status != 429:
+            return self._envelope.error(status)
+        response = self._limited(self.limited_by)
+        if self.limited_by == limits.HOUR:
+            limits.add_planned_headers(response.headers, now_s=self._now_s())
+        return response
 
     def token_of(self, request: Request) -> str:
         """The token in the query, or else in the header."""
@@ -129,8 +134,7 @@ class Foursquare(TokenProvider):
         """Add what is left of the hour to every counted request's answer."""
         reading = getattr(request.state, "reading", None)
         if reading is not None:
-            now_s = int(self.clock.now().timestamp())
-            limits.add_headers(response.headers, reading, now_s=now_s)
+            limits.add_headers(response.headers, reading, now_s=self._now_s())
 
     def reset_data(self) -> None:
         """Go back to the first users, check-ins and tokens."""
@@ -163,6 +167,9 @@ class Foursquare(TokenProvider):
         ]
 
     # Endpoints and helpers.
+
+    def _now_s(self) -> int:
+        return int(self.clock.now().timestamp())
 
     def _limited(self, window: str) -> Response:
         by_hour = window == limits.HOUR

@@ -79,12 +79,17 @@ class SqlLimiter:
             )
 
     async def close_budget(
-        self, budget: Budget, request: BudgetRequest, *, retry_after_s: float | None
+        self,
+        budget: Budget,
+        request: BudgetRequest,
+        *,
+        retry_after_s: float | None,
+        limit: str | None = None,
     ) -> BudgetClosure:
         """Close the budget."""
 
         def close(ledgers: Mapping[Scope, Ledger], now: int) -> BudgetClosure:
-            until = spending.close_budget(budget, ledgers, request.kind, now, retry_after_s)
+            until = spending.close_budget(budget, ledgers, request.kind, now, retry_after_s, limit)
             return BudgetClosure.of(until, now)
 
         closed: BudgetClosure = await self._spend(budget, request.connection_id, close)

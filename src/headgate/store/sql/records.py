@@ -1,16 +1,16 @@
 """Records in Headgate's own database: one row per key, written only if the content changed."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
-import msgspec
 from sqlalchemy import Column, Connection, delete, select
 
 from headgate.base.encoding import JsonObject, content_hash
 from headgate.model.job import Job
-from headgate.model.record import Record, StoredRecord
+from headgate.model.record import Record, RecordCounts, StoredRecord
 from headgate.ports.store import ChunkWork
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import ROWS_MAX, Insert
@@ -29,22 +29,6 @@ def _rewrite(insert: Insert) -> Insert:
 _upsert = insert_many(records, records.columns.keys(), on_conflict=_rewrite)
 
 
-class RecordCounts(msgspec.Struct):
-    """How many of a chunk's records were inserted, updated or unchanged."""
-
-    inserted: int = 0
-    updated: int = 0
-    unchanged: int = 0
-
-    def __bool__(self) -> bool:
-        """Whether there were any records."""
-        return bool(self.inserted or self.updated or self.unchanged)
-
-    def by_name(self) -> dict[str, int]:
-        """The counts by the names of the job's summary."""
-        return msgspec.structs.asdict(self)
-
-
 def store(
     tx: Connection, chunks: Sequence[tuple[Job, ChunkWork | None]], at: datetime | None
 ) -> list[RecordCounts]:
@@ -52,7 +36,7 @@ def store(
 
     A record with unchanged content is not written again.
     """
-    counts = [RecordCounts() for _ in chunks]
+    counts = [Counter[str]() for _ in chunks]
     for job, work in chunks:
         if work is not None and work.removed:
             _remove(tx, job, work)
@@ -60,7 +44,7 @@ def store(
     while batch := list(islice(incoming, ROWS_MAX)):
         del incoming[:ROWS_MAX]
         _store_some(tx, batch, counts, at)
-    return counts
+    return [RecordCounts(**each) for each in counts]
 
 
 def _incoming(chunks: Sequence[tuple[Job, ChunkWork | None]]) -> Iterator[tuple[int, _Key, Record]]:
@@ -74,7 +58,7 @@ def _incoming(chunks: Sequence[tuple[Job, ChunkWork | None]]) -> Iterator[tuple[
 def _store_some(
     tx: Connection,
     batch: Sequence[tuple[int, _Key, Record]],
-    counts: list[RecordCounts],
+    counts: list[Counter[str]],
     at: datetime | None,
 ) -> None:
     stored_hashes = _hashes(tx, [key for _, key, _ in batch])
@@ -82,11 +66,11 @@ def _store_some(
     for place, key, record in batch:
         digest = content_hash(record.data)
         if key not in stored_hashes:
-            counts[place].inserted += 1
+            counts[place]["inserted"] += 1
         elif stored_hashes[key] != digest:
-            counts[place].updated += 1
+            counts[place]["updated"] += 1
         else:
-            counts[place].unchanged += 1
+            counts[place]["unchanged"] += 1
             continue
         stored_hashes[key] = digest
         sync, connection_id, name = key

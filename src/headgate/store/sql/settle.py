@@ -12,7 +12,9 @@ from sqlalchemy import Connection, select
 from headgate.base.errors import ActiveJobExists
 from headgate.model.change import JOBS, JobChange, LockedJob, count
 from headgate.model.job import Job
+from headgate.model.record import RecordCounts
 from headgate.model.states import JobEdge, JobState
+from headgate.ports.record_table import TableBatch
 from headgate.ports.store import ChunkWork
 from headgate.store.sql import coverage, events, high_water, outbox_writer, queue, records
 from headgate.store.sql.callers import caller_transaction
@@ -39,14 +41,32 @@ def _store(tx: Connection, settled: list[_RowUpdate], *, syncs: Sequence[str]) -
     at = settled[0].now
     work = [(each.row, each.payload) for each in settled]
     for each, counts in zip(settled, records.store(tx, work, at), strict=True):
-        if counts:
-            each.row = replace(each.row, summary=count(each.row.summary, **counts.by_name()))
+        for added in (counts, _store_in_table(tx, each)):
+            if added:
+                each.row = replace(each.row, summary=count(each.row.summary, **added.by_name()))
     _join_queue(tx, settled, syncs)
     TABLE.write(tx, settled)
     coverage.store(tx, work, at)
     high_water.store(tx, [each.row for each in settled], at)
     _enqueue(tx, settled)
     events.append(tx, [event for each in settled for event in _events_of(each)])
+
+
+def _store_in_table(tx: Connection, each: _RowUpdate) -> RecordCounts:
+    """Let the system's own table take its records."""
+    job, work = each.row, each.payload
+    if work is None or work.table is None or not work.table_records:
+        return RecordCounts()
+    batch = TableBatch(
+        user_id=job.user_id,
+        connection_id=job.connection_id,
+        sync=job.sync,
+        job_id=job.id,
+        # If a key comes twice in a chunk, the later record counts.
+        records=tuple({record.key: record for record in work.table_records}.values()),
+        at=each.now,
+    )
+    return work.table.store(tx, batch)
 
 
 def _enqueue(tx: Connection, settled: Sequence[_RowUpdate]) -> None:

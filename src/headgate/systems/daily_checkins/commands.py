@@ -1,0 +1,162 @@
+"""`headgate check-ins …`: import users' check-ins, and list them."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from headgate import ActiveJobExists, App, Conflict, format_time
+from headgate.systems.daily_checkins.names import LIST_MAX
+from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.output import amount, messages, out, print_json
+from headgate.toolkit.commands.watching import print_status, watch, watch_json
+
+# The database's library takes long to load, so each command imports what it runs.
+if TYPE_CHECKING:
+    from headgate.systems.daily_checkins.service import CheckIn, ImportStatus
+
+commands = typer.Typer(
+    help="Import users' Foursquare check-ins, and list them.", no_args_is_help=True
+)
+
+UserOption = Annotated[str, typer.Option("--user", help="Whose check-ins.")]
+
+
+@commands.command("import")
+def import_(
+    user: UserOption,
+    connection: Annotated[
+        str | None, typer.Option(help="The connection, if the user has several.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Read everything again, and not only what is new.")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--watch", "-w", help="Follow the import until it ends.")
+    ] = False,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Import a user's new check-ins now, as the schedule does.
+
+    A worker has to run somewhere: `headgate worker`. An import that is active is left alone.
+    """
+    from headgate.systems.daily_checkins.service import CheckIns
+
+    loaded = load_app(app, database, needs_syncs=True, json=json)
+
+    async def begin(opened: App) -> int:
+        try:
+            submitted = await CheckIns(opened).start_import(
+                user_id=user, connection_id=connection, full=full
+            )
+        except ActiveJobExists as active:
+            raise Conflict(
+                f"the check-ins of {user} are being imported already, by {active.job_id}; it was "
+                f"left alone. Look at it: headgate check-ins status --user {user}"
+            ) from None
+        if follow:
+            show = watch_json if json else watch
+            return await show(opened, submitted.job.id, user_id=user, timeout_s=None)
+        status = await opened.jobs.status(submitted.job.id, user_id=user)
+        print_json(status) if json else print_status(status)
+        return 0
+
+    code = run(loaded, begin, json=json)
+    if not json and not follow:
+        messages.print(f"next: headgate check-ins status --user {user}", markup=False)
+    raise typer.Exit(code)
+
+
+@commands.command("list")
+def list_(
+    user: UserOption,
+    limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=LIST_MAX - 1)] = 20,
+    after: Annotated[str | None, typer.Option(help="The `next_cursor` of the page before.")] = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List a user's check-ins, the newest first."""
+    from headgate.systems.daily_checkins.service import CheckIns, cursor_of
+
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    found = run(
+        loaded,
+        lambda opened: CheckIns(opened).list(user_id=user, limit=limit + 1, before=after),
+        json=json,
+    )
+    page = found[:limit]
+    more = cursor_of(page[-1]) if len(found) > limit else None
+    if json:
+        print_json({"data": page, "next_cursor": more})
+        return
+    if not page:
+        messages.print(
+            f"no check-ins of {user} are stored; import them: "
+            f"headgate check-ins import --user {user}",
+            markup=False,
+        )
+        return
+    _print_table([_line(each) for each in page])
+    if more is not None:
+        messages.print(f"more: headgate check-ins list --user {user} --after {more}", markup=False)
+
+
+@commands.command()
+def status(
+    user: UserOption,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show how far a user's check-ins are imported, and what the last import did."""
+    from headgate.systems.daily_checkins.service import CheckIns
+
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    found = run(loaded, lambda opened: CheckIns(opened).status(user_id=user), json=json)
+    if json:
+        print_json(found)
+        return
+    for line in _status_lines(found):
+        out.print(line, markup=False)
+
+
+def _line(each: "CheckIn") -> tuple[str, ...]:
+    place = ", ".join(part for part in (each.venue.name, each.venue.city) if part)
+    at = (each.local_time or each.created_at).isoformat(sep=" ", timespec="minutes")
+    return at, place, each.venue.category or "", each.shout or "", each.id
+
+
+def _print_table(lines: list[tuple[str, ...]]) -> None:
+    """Print a table; plain and untruncated when piped."""
+    if not out.is_terminal:
+        sys.stdout.writelines("\t".join(line) + "\n" for line in lines)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("when", "where", "kind", "said", "id"):
+        table.add_column(column, no_wrap=column in ("when", "id"), overflow="fold")
+    for line in lines:
+        table.add_row(*(Text(field) for field in line))
+    out.print(table)
+
+
+def _status_lines(status: "ImportStatus") -> list[str]:
+    newest = "" if status.newest_at is None else f", the newest of {format_time(status.newest_at)}"
+    lines = [f"{amount(status.check_ins, 'check-in', 'check-ins')}{newest}"]
+    if status.connection is None:
+        lines.append("Foursquare is not connected: headgate connection --help")
+    else:
+        lines.append(f"connection: {status.connection.value}")
+    last = status.last_import
+    if last is None:
+        lines.append(f"no import yet; start one: headgate check-ins import --user {status.user_id}")
+        return lines
+    lines.append(f"last import: {last.job_id}, {last.new:,} new, {last.changed:,} changed")
+    lines.append(last.message)
+    if status.succeeded_at is not None:
+        lines.append(f"last success: {format_time(status.succeeded_at)}")
+    return lines

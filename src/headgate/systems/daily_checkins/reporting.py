@@ -1,0 +1,49 @@
+"""Logs the start and the end of every import, with how many check-ins are new."""
+
+from headgate import Job, JobState, get_logger
+from headgate.systems.daily_checkins.log_events import CheckinsLogEvent
+
+_log = get_logger(__name__)
+
+
+def log_start(job: Job) -> None:
+    """Log that an import starts."""
+    _log.info(
+        CheckinsLogEvent.CHECK_INS_IMPORT_STARTED,
+        job=job.id,
+        user=job.user_id,
+        connection=job.connection_id,
+        mode=job.mode.value,
+    )
+
+
+def log_end(job: Job) -> None:
+    """Log how an import ended; what a failed one has stored is counted too."""
+    counts = {"new": job.summary.inserted, "changed": job.summary.updated}
+    match job.state:
+        case JobState.SUCCESS:
+            _log.info(
+                CheckinsLogEvent.CHECK_INS_IMPORT_COMPLETED,
+                job=job.id,
+                user=job.user_id,
+                new=counts["new"],
+                changed=counts["changed"],
+                pages=job.summary.chunks,
+            )
+        case JobState.FAILED:
+            _log.error(
+                CheckinsLogEvent.CHECK_INS_IMPORT_FAILED,
+                job=job.id,
+                user=job.user_id,
+                new=counts["new"],
+                reason=job.reason.value,
+                error=job.error,
+                errors=job.summary.errors,
+            )
+        case _:
+            _log.info(
+                CheckinsLogEvent.CHECK_INS_IMPORT_CANCELLED,
+                job=job.id,
+                user=job.user_id,
+                new=counts["new"],
+            )

@@ -1,0 +1,179 @@
+"""A system's own table takes the records of a sync in the transaction that commits the chunk."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Connection, MetaData, Table, Text, select
+
+from headgate.base.clock import ManualClock
+from headgate.model import change
+from headgate.model.job import Job
+from headgate.model.record import Record, RecordCounts
+from headgate.ports.record_table import TableBatch
+from headgate.ports.store import ChunkWork
+from headgate.store.sql.database import Database
+from headgate.store.sql.statements import insert_into
+from headgate.store.sql.store import SqlStore
+from tests.stores import claim_one, run_one, tally
+
+metadata = MetaData()
+places = Table(
+    "places",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+)
+
+
+class Places:
+    """A table of a system's: one row for each place of a user."""
+
+    def __init__(self) -> None:
+        self.batches: list[TableBatch] = []
+
+    def store(self, tx: Connection, batch: TableBatch) -> RecordCounts:
+        self.batches.append(batch)
+        known = _names(tx)
+        for each in batch.records:
+            row: dict[str, Any] = {"user_id": batch.user_id, "key": each.key, **each.data}
+            insert = insert_into(tx.dialect, places).values(row)
+            tx.execute(
+                insert.on_conflict_do_update(
+                    index_elements=places.primary_key.columns, set_={"name": insert.excluded.name}
+                )
+            )
+        fresh = sum(each.key not in known for each in batch.records)
+        return RecordCounts(inserted=fresh, updated=len(batch.records) - fresh)
+
+
+@pytest.fixture
+async def table(database: Database) -> AsyncIterator[Places]:
+    """The table, empty."""
+    await database.migrate(metadata.create_all)
+    yield Places()
+    await database.migrate(metadata.drop_all)
+
+
+def _names(tx: Connection) -> dict[str, str]:
+    return {row.key: row.name for row in tx.execute(select(places.c.key, places.c.name))}
+
+
+def work(table: Places, **names: str) -> ChunkWork:
+    records = [Record(key, {"name": name}) for key, name in names.items()]
+    return ChunkWork(table=table, table_records=records)
+
+
+def counts(job: Job) -> tuple[int, int, int]:
+    return job.summary.inserted, job.summary.updated, job.summary.unchanged
+
+
+async def test_a_chunk_s_records_are_in_the_table_with_its_cursor(
+    store: SqlStore, database: Database, table: Places, clock: ManualClock
+) -> None:
+    job = await run_one(store)
+
+    after = await store.settle(
+        change.advance(job, tally(cursor="p2"), {}), work(table, a="Pier", b="Park")
+    )
+
+    assert after is not None
+    assert (after.cursor, counts(after)) == ("p2", (2, 0, 0))
+    assert await store.get(job.id) == after
+    assert await database.read(_names) == {"a": "Pier", "b": "Park"}
+    assert await store.records(job.sync, job.connection_id, limit=10) == []
+    [batch] = table.batches
+    assert (batch.user_id, batch.connection_id) == (job.user_id, job.connection_id)
+    assert (batch.sync, batch.job_id, batch.at) == (job.sync, job.id, clock.now())
+
+
+async def test_what_the_table_counts_adds_to_what_headgate_s_own_table_counts(
+    store: SqlStore, table: Places
+) -> None:
+    job = await run_one(store)
+    both = ChunkWork(
+        records=[Record("kept", {})], table=table, table_records=[Record("a", {"name": "Pier"})]
+    )
+
+    after = await store.settle(change.advance(job, tally(), {}), both)
+
+    assert after is not None
+    assert counts(after) == (2, 0, 0)
+
+
+async def test_a_key_that_comes_twice_reaches_the_table_once_as_it_was_last(
+    store: SqlStore, database: Database, table: Places
+) -> None:
+    job = await run_one(store)
+    twice = [Record("a", {"name": "old"}), Record("b", {"name": "b"}), Record("a", {"name": "new"})]
+
+    await store.settle(
+        change.advance(job, tally(), {}), ChunkWork(table=table, table_records=twice)
+    )
+
+    assert [record.key for record in table.batches[0].records] == ["a", "b"]
+    assert await database.read(_names) == {"a": "new", "b": "b"}
+
+
+async def test_a_table_without_records_is_not_asked(store: SqlStore, table: Places) -> None:
+    job = await run_one(store)
+
+    await store.settle(change.advance(job, tally(), {}), ChunkWork(table=table))
+
+    assert table.batches == []
+
+
+async def test_a_worker_that_lost_its_claim_writes_nothing_into_the_table(
+    store: SqlStore, database: Database, table: Places, clock: ManualClock
+) -> None:
+    # Given a job that another worker has by now
+    job = await run_one(store)
+    await store.settle(change.rescue(job, after=timedelta(0)))
+    assert (await claim_one(store)).token > job.token
+
+    # When the first one comes back with its chunk
+    late = await store.settle(change.advance(job, tally(), {}), work(table, a="Pier"))
+
+    # Then neither the cursor nor the table has anything of it
+    assert late is None
+    assert await database.read(_names) == {}
+
+
+class Broken(Places):
+    """Writes its rows, and then fails."""
+
+    def store(self, tx: Connection, batch: TableBatch) -> RecordCounts:
+        super().store(tx, batch)
+        raise ValueError("this table is broken")
+
+
+async def test_a_table_that_fails_leaves_neither_rows_nor_a_cursor(
+    store: SqlStore, database: Database, table: Places
+) -> None:
+    job = await run_one(store)
+
+    with pytest.raises(ValueError, match="broken"):
+        await store.settle(change.advance(job, tally(cursor="p2"), {}), work(Broken(), a="Pier"))
+
+    assert await database.read(_names) == {}
+    assert (await store.get(job.id)).cursor == job.cursor
+
+
+async def test_others_who_settle_at_the_same_moment_are_not_held_up_by_it(
+    store: SqlStore, database: Database, table: Places
+) -> None:
+    mine, other = await run_one(store), await run_one(store, user_id="bob", connection_id="bob-1")
+
+    failed, after = await asyncio.gather(
+        store.settle(change.advance(mine, tally(), {}), work(Broken(), a="Pier")),
+        store.settle(change.advance(other, tally(cursor="p2"), {}), work(table, b="Park")),
+        return_exceptions=True,
+    )
+
+    assert isinstance(failed, ValueError)
+    assert isinstance(after, Job)
+    assert after.cursor == "p2"
+    assert await database.read(_names) == {"b": "Park"}

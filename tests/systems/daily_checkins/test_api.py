@@ -1,0 +1,221 @@
+"""The API for check-ins, on both databases: imports, lists, and what is whose."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from headgate import JobState
+from headgate.model.api_key import Role
+from headgate.sandbox.foursquare.world import NewCheckin
+from headgate.sandbox.kit.faults import Fault, FaultKind
+from headgate.systems.daily_checkins.metrics import metrics
+from tests.systems.daily_checkins.places import CHECKINS, ServedPlace, on_the_web
+from tests.web.callers import Client, problem
+
+LIST, IMPORT = "/v1/check-ins", "/v1/check-ins/import"
+
+
+@pytest.fixture
+async def place(address: str) -> AsyncIterator[ServedPlace]:
+    """Two users with accounts of ten check-ins each."""
+    async with on_the_web(address) as place:
+        await place.connect("ada")
+        await place.connect("bob")
+        yield place
+
+
+async def imported(place: ServedPlace, client: Client, **body: Any) -> dict[str, Any]:
+    """The job of an import, once it has succeeded."""
+    answer = await client.post(IMPORT, json=body)
+    assert answer.status_code == 202, answer.text
+    told: dict[str, Any] = answer.json()
+    assert answer.headers["location"] == f"/v1/jobs/{told['id']}"
+    assert (await place.ended(told["id"])).state is JobState.SUCCESS
+    return told
+
+
+async def test_a_users_check_ins_are_imported_and_listed_from_the_newest(
+    place: ServedPlace,
+) -> None:
+    async with await place.client() as ada:
+        job = await imported(place, ada)
+        page = (await ada.get(LIST)).json()
+
+    assert (job["sync"], job["mode"], job["user_id"]) == ("check-ins", "since", "ada")
+    assert len(page["data"]) == 10
+    assert page["next_cursor"] is None
+    times = [each["created_at"] for each in page["data"]]
+    assert times == sorted(times, reverse=True)
+    first = page["data"][0]
+    assert first["venue"]["name"]
+    assert first["venue"]["city"] == "Sandbox"
+    assert first["user_id"] == "ada"
+    assert "content" not in first
+
+
+async def test_a_long_list_comes_in_pages(place: ServedPlace) -> None:
+    async with await place.client() as ada:
+        await imported(place, ada)
+        found: list[str] = []
+        after = None
+        while True:
+            params: dict[str, str] = {"limit": "4"} | ({} if after is None else {"after": after})
+            page = (await ada.get(LIST, params=params)).json()
+            found += [each["id"] for each in page["data"]]
+            after = page["next_cursor"]
+            if after is None:
+                break
+
+    assert len(found) == len(set(found)) == 10
+
+
+@pytest.mark.parametrize("after", ["", "x", "5", "5-", "-a", "9" * 12 + "-a", "1-\0", "²-a"])
+async def test_a_cursor_that_is_none_is_refused(place: ServedPlace, after: str) -> None:
+    async with await place.client() as ada:
+        told = problem(await ada.get(LIST, params={"after": after}), 422, "invalid_input")
+
+    assert told["field"] == "after"
+
+
+async def test_one_check_in_is_shown_with_all_that_foursquare_says(place: ServedPlace) -> None:
+    made = place.foursquare.add_checkin(NewCheckin(venue_name="Lighthouse", shout="Windy"))
+    async with await place.client() as ada:
+        await imported(place, ada)
+        shown = await ada.get(f"{LIST}/{made.id}")
+        again = await ada.get(f"{LIST}/{made.id}", headers={"If-None-Match": shown.headers["etag"]})
+
+    told = shown.json()
+    assert (told["venue"]["name"], told["shout"]) == ("Lighthouse", "Windy")
+    assert told["content"]["venue"]["name"] == "Lighthouse"
+    assert told["local_time"][:19] != "" and told["created_at"].endswith("Z")
+    assert again.status_code == 304
+
+
+async def test_what_is_anothers_is_not_found(place: ServedPlace) -> None:
+    async with await place.client() as ada, await place.client(user_id="bob") as bob:
+        await imported(place, ada)
+        mine = (await ada.get(LIST)).json()["data"][0]["id"]
+
+        assert (await bob.get(LIST)).json()["data"] == []
+        for each in (mine, "nothing"):
+            problem(await bob.get(f"{LIST}/{each}"), 404, "not_found")
+        for answer in (
+            await bob.get(LIST, params={"user_id": "ada"}),
+            await bob.get(IMPORT, params={"user_id": "ada"}),
+            await bob.get(f"{LIST}/{mine}", params={"user_id": "ada"}),
+            await bob.post(IMPORT, json={"user_id": "ada"}),
+        ):
+            problem(answer, 403, "forbidden")
+        theirs = (await place.app.connections.of_user("ada"))[0].id
+        problem(await bob.post(IMPORT, json={"connection_id": theirs}), 404, "not_found")
+
+
+async def test_an_admins_key_names_the_user(place: ServedPlace) -> None:
+    async with await place.admin() as admin:
+        for answer in (
+            await admin.get(LIST),
+            await admin.get(IMPORT),
+            await admin.get(f"{LIST}/x"),
+            await admin.post(IMPORT, json={}),
+        ):
+            assert problem(answer, 422, "invalid_input")["field"] == "user_id"
+        await imported(place, admin, user_id="ada")
+        assert len((await admin.get(LIST, params={"user_id": "ada"})).json()["data"]) == 10
+
+
+async def test_a_readers_key_may_look_and_not_import(place: ServedPlace) -> None:
+    async with await place.client(Role.READER) as reader:
+        problem(await reader.post(IMPORT, json={}), 403, "forbidden")
+        assert (await reader.get(LIST)).status_code == 200
+
+
+async def test_an_import_that_runs_is_left_alone_and_named(place: ServedPlace) -> None:
+    place.foursquare.faults.add(Fault(kind=FaultKind.SLOW, path=CHECKINS, seconds=0.5))
+    async with await place.client() as ada:
+        first = (await ada.post(IMPORT, json={})).json()
+        for body in ({}, {"full": True}):
+            told = problem(await ada.post(IMPORT, json=body), 409, "active_job_exists")
+            assert told["job_id"] == first["id"]
+        assert (await place.ended(first["id"])).state is JobState.SUCCESS
+
+    assert len(await place.app.jobs.list(user_id="ada")) == 1
+
+
+async def test_the_same_request_again_gets_the_same_import(place: ServedPlace) -> None:
+    async with await place.client() as ada:
+        headers = {"Idempotency-Key": "today"}
+        first = (await ada.post(IMPORT, json={}, headers=headers)).json()
+        await place.ended(first["id"])
+        again = (await ada.post(IMPORT, json={}, headers=headers)).json()
+
+    assert again["id"] == first["id"]
+    assert len(await place.app.jobs.list(user_id="ada")) == 1
+
+
+async def test_everything_can_be_read_again(place: ServedPlace) -> None:
+    async with await place.client() as ada:
+        await imported(place, ada)
+        job = await imported(place, ada, full=True)
+
+    assert job["mode"] == "full"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [({"full": "yes"}, "full"), ({"mode": "full"}, "mode"), ({"user_id": ""}, "user_id")],
+)
+async def test_a_wrong_field_is_named(place: ServedPlace, body: Any, field: str) -> None:
+    async with await place.client() as ada:
+        assert problem(await ada.post(IMPORT, json=body), 422, "invalid_input")["field"] == field
+
+
+async def test_a_user_without_an_account_is_told_to_connect_one(place: ServedPlace) -> None:
+    async with await place.client(user_id="eve") as eve:
+        told = problem(await eve.post(IMPORT), 409, "not_connected")
+        status = (await eve.get(IMPORT)).json()
+
+    assert told["provider"] == "foursquare"
+    assert (status["connection"], status["check_ins"], status["last_import"]) == (None, 0, None)
+
+
+async def test_the_status_tells_what_the_last_import_brought(place: ServedPlace) -> None:
+    async with await place.client() as ada:
+        await imported(place, ada)
+        place.foursquare.add_checkin()
+        job = await imported(place, ada)
+        status = await ada.get(IMPORT)
+        again = await ada.get(IMPORT, headers={"If-None-Match": status.headers["etag"]})
+
+    told = status.json()
+    assert (told["connection"], told["check_ins"]) == ("active", 11)
+    assert told["last_import"]["job_id"] == job["id"]
+    assert (told["last_import"]["state"], told["last_import"]["new"]) == ("success", 1)
+    assert told["succeeded_at"] == told["last_import"]["finished_at"]
+    assert again.status_code == 304
+
+
+async def test_what_is_new_is_counted_in_the_metrics_and_nobody_is_named(
+    place: ServedPlace,
+) -> None:
+    async with await place.client() as ada:
+        await imported(place, ada)
+
+    told = {
+        sample.name: (sample.value, sample.labels)
+        for family in await metrics(place.app)
+        for sample in family.samples
+    }
+    assert told == {"daily_checkins_new_24h": (10, {}), "daily_checkins_users_24h": (1, {})}
+
+
+async def test_a_user_can_be_erased_and_others_stay(place: ServedPlace) -> None:
+    async with await place.client() as ada, await place.client(user_id="bob") as bob:
+        await imported(place, ada)
+        await imported(place, bob)
+
+        for _ in range(2):
+            await place.app.erase_from_systems("ada")
+
+        assert (await ada.get(LIST)).json()["data"] == []
+        assert len((await bob.get(LIST)).json()["data"]) == 10
