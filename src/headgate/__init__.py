@@ -86,6 +86,7 @@ from headgate.model.job import (
 from headgate.model.record import ChunkEvent, ChunkMessage, Coverage, CoverageRow, Record
 from headgate.model.states import ConnectionState, DayStatus, DeliveryState, ItemState, JobState
 from headgate.model.target import Target, Topic
+from headgate.model.user import Frequency, Preferences, User
 from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.policy.items import ItemRetryPolicy
@@ -168,6 +169,7 @@ __all__ = [
     "File",
     "Forbidden",
     "Forecast",
+    "Frequency",
     "Gate",
     "GrantRefused",
     "Headers",
@@ -214,6 +216,7 @@ __all__ = [
     "PageNumber",
     "Permit",
     "PlanRequired",
+    "Preferences",
     "Progress",
     "Provider",
     "RateLimited",
@@ -253,6 +256,7 @@ __all__ = [
     "Transient",
     "Transport",
     "UnknownSync",
+    "User",
     "Users",
     "WindowUse",
     "WorkerSettings",

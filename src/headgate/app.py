@@ -308,8 +308,10 @@ class App:
 
     @property
     def users(self) -> Users:
-        """Users and their plans."""
-        return Users(self._runtime)
+        """Users: their plans, logins and preferences."""
+        from headgate.store.sql.users import SqlUsers
+
+        return Users(SqlUsers(self._database))
 
     @property
     def api_keys(self) -> ApiKeys:

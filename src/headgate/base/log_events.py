@@ -65,6 +65,11 @@ class LogEvent(StrEnum):
     #: Credentials were encrypted under the newest key.
     REKEYED = "rekeyed"
 
+    # Users.
+    #: Schedules skip the user from now on, or serve them again.
+    USER_PAUSED = "user_paused"
+    USER_RESUMED = "user_resumed"
+
     # Requests to providers.
     REQUEST = "request"
     #: A request failed and is sent again.

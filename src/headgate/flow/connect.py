@@ -139,7 +139,9 @@ class Connections:
         verifier = self._credentials.vault.open(attempt.sealed_verifier, binding)
         consent = Consent(redirect_uri=redirect_uri, state=Secret(state), verifier=verifier)
         tokens = await auth.exchange(self._credentials.auth_context, query, consent)
-        return await self._save(attempt.source, user_id, tokens, attempt.connection_id)
+        return await self._save(
+            attempt.source, user_id, tokens, attempt.connection_id, in_person=True
+        )
 
     async def connect_with_token(
         self,
@@ -165,7 +167,8 @@ class Connections:
         if connection_id is not None:
             self._same_source(await self.get(connection_id, user_id=user_id), source)
         tokens = Tokens(access=token, external_id=external_id)
-        return await self._save(source, user_id, tokens, connection_id)
+        # The token may have come from a program, so it is no sign that the user is here.
+        return await self._save(source, user_id, tokens, connection_id, in_person=False)
 
     # ---- finding, pausing and removing ---------------------------------------------------------
 
@@ -232,11 +235,19 @@ class Connections:
     # ---- parts ---------------------------------------------------------------------------------
 
     async def _save(
-        self, source: str, user_id: str, tokens: Tokens, connection_id: str | None
+        self,
+        source: str,
+        user_id: str,
+        tokens: Tokens,
+        connection_id: str | None,
+        *,
+        in_person: bool,
     ) -> Connection:
         """Store the tokens in the named connection, in the account's, or in a new one."""
         for _ in range(_TRIES_MAX):
-            saved = await self._save_once(source, user_id, tokens, connection_id)
+            saved = await self._save_once(
+                source, user_id, tokens, connection_id, in_person=in_person
+            )
             if saved is not None:
                 _log.info(LogEvent.CONNECTED, connection=saved.id, source=source, user=user_id)
                 return saved
@@ -244,7 +255,13 @@ class Connections:
         raise Conflict("the same account is being connected over and over; try again")
 
     async def _save_once(
-        self, source: str, user_id: str, tokens: Tokens, connection_id: str | None
+        self,
+        source: str,
+        user_id: str,
+        tokens: Tokens,
+        connection_id: str | None,
+        *,
+        in_person: bool,
     ) -> Connection | None:
         external_id = tokens.external_id
         known = None
@@ -266,7 +283,8 @@ class Connections:
                     scopes=tokens.scopes or (),
                     expires_at=tokens.expires_at,
                     sealed=sealed,
-                )
+                ),
+                in_person=in_person,
             )
         renewal = Renewal(
             sealed=sealed,
@@ -274,7 +292,9 @@ class Connections:
             scopes=tokens.scopes,
             external_id=external_id,
         )
-        reconnected = await self._store.reconnect(existing_id, renewal, user_id=user_id)
+        reconnected = await self._store.reconnect(
+            existing_id, renewal, user_id=user_id, in_person=in_person
+        )
         if reconnected is None:
             raise Conflict(
                 f"connection {existing_id} is to another account; connect that one, or a new"

@@ -69,14 +69,20 @@ class ConnectAttempt(msgspec.Struct, frozen=True, kw_only=True):
 class ConnectionStore(Protocol):
     """Connections, without their credentials."""
 
-    async def add(self, new: NewConnection) -> Connection | None:
-        """Store a connection; None if the user has connected that account already."""
+    async def add(self, new: NewConnection, *, in_person: bool = False) -> Connection | None:
+        """Store a connection; None if the user has connected that account already.
+
+        The user is stored with it, if they are new; if they came `in_person`, their login is too.
+        """
         ...
 
     async def reconnect(
-        self, connection_id: str, renewal: Renewal, *, user_id: str
+        self, connection_id: str, renewal: Renewal, *, user_id: str, in_person: bool = False
     ) -> Connection | None:
-        """Store new credentials and make it active; None if they belong to another account."""
+        """Store new credentials and make it active; None if they belong to another account.
+
+        The user is stored as by `add`.
+        """
         ...
 
     async def get(self, connection_id: str, *, user_id: str | None = None) -> Connection:

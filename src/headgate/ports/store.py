@@ -1,4 +1,4 @@
-"""The stores of jobs, events, records, coverage, users and workers, as the engine uses them.
+"""The stores of jobs, events, records, coverage, plans and workers, as the engine uses them.
 
 Every method is one atomic, durable operation, under the promises of `ports/leases.py`.
 """
@@ -17,6 +17,7 @@ from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
 from headgate.ports.outbox import NewMessage
+from headgate.ports.users import PlanStore
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,18 +215,6 @@ class CoverageStore(Protocol):
         ...
 
 
-class UserStore(Protocol):
-    """The plans of users."""
-
-    async def plan_of(self, user_id: str) -> str | None:
-        """The user's plan; None if none was set."""
-        ...
-
-    async def set_plan(self, user_id: str, plan: str) -> None:
-        """Store the user's plan."""
-        ...
-
-
 class WorkerStore(Protocol):
     """Worker processes."""
 
@@ -248,7 +237,7 @@ class WorkerStore(Protocol):
         ...
 
 
-class Store(JobStore, EventStore, RecordStore, CoverageStore, UserStore, WorkerStore, Protocol):
+class Store(JobStore, EventStore, RecordStore, CoverageStore, PlanStore, WorkerStore, Protocol):
     """Everything that the engine stores for jobs."""
 
     async def free_locks(self) -> int:

@@ -48,6 +48,7 @@ from headgate.store.sql import schema
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.limiter import SqlLimiter
+from headgate.store.sql.moment import Moment
 from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.store.sql.store import SqlStore
@@ -256,6 +257,6 @@ def _migrated_file() -> bytes:
         file = Path(folder) / "empty.db"
         engine = create_engine(f"sqlite:///{file}")
         with engine.begin() as tx:
-            schema.upgrade(tx)
+            schema.upgrade(tx, now=Moment(START))
         engine.dispose()
         return file.read_bytes()

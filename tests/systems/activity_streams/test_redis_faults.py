@@ -147,7 +147,7 @@ async def working(file: Path, redis: servers.ValkeyServer) -> AsyncIterator[Plac
     async with app:
         grant = strava.grant()
         tokens = Tokens(access=Secret(grant.access_token), external_id=grant.user)
-        connection = await app.connections._save("strava", "ada", tokens, None)
+        connection = await app.connections._save("strava", "ada", tokens, None, in_person=True)
         supervisor = app.supervisor()
         await supervisor.start()
         try:

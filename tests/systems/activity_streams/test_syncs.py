@@ -455,7 +455,7 @@ def test_of_several_accounts_one_must_be_named(tmp_path: Path) -> None:
         second = place.strava.add_athlete(activities=3)
         grant = place.strava.grant(second.id)
         tokens = Tokens(access=Secret(grant.access_token), external_id=str(second.id))
-        other = await place.app.connections._save("strava", "ada", tokens, None)
+        other = await place.app.connections._save("strava", "ada", tokens, None, in_person=True)
 
         with pytest.raises(InvalidInput, match="connection_id"):
             await place.streams.sync_now(user_id="ada")

@@ -4,7 +4,6 @@ Every statement with a user checks the owner. A write of credentials names the v
 based on, and changes nothing if there is a newer one.
 """
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -25,25 +24,33 @@ from sqlalchemy import (
 )
 
 from headgate.base.errors import IllegalTransition, NotFound
-from headgate.model.connection import Connection, ConnectionReason, SealedCredentials
+from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.states import CONNECTION, ConnectionEdge, ConnectionState
-from headgate.ports.connections import NewConnection, Renewal, ResealedCredentials, SealedConnection
-from headgate.store.sql import removals
+from headgate.ports.connections import NewConnection, Renewal, SealedConnection
+from headgate.store.sql import removals, resealing, users
+from headgate.store.sql.connection_rows import (
+    COLUMNS,
+    SEALED,
+    at_version,
+    sealed_values,
+    to_connection,
+    to_sealed,
+)
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, reads, writes, writes_timed
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import connections
 
-_COLUMNS = tuple(connections.c[name] for name in Connection.__struct_fields__)
-_SEALED = (connections.c.sealed_access, connections.c.sealed_refresh, connections.c.key_id)
 _NO_LEASE = {"lease_holder": None, "lease_until": None}
 
 
 # ---- connecting --------------------------------------------------------------------------------
 
 
-def add(tx: Transaction, now: Moment, new: NewConnection) -> Connection | None:
-    """Store a connection, unless the user has connected that account already."""
+def add(
+    tx: Transaction, now: Moment, new: NewConnection, *, in_person: bool = False
+) -> Connection | None:
+    """Store a connection and its user, unless they have connected that account already."""
     statement = (
         insert_into(tx.dialect, connections)
         .values(
@@ -58,16 +65,25 @@ def add(tx: Transaction, now: Moment, new: NewConnection) -> Connection | None:
             version=1,
             created_at=now.at(),
             updated_at=now.at(),
-            **_sealed_values(new.sealed),
+            **sealed_values(new.sealed),
         )
         .on_conflict_do_nothing()
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS)
     )
-    return _one(tx.execute(statement).one_or_none())
+    added = _one(tx.execute(statement).one_or_none())
+    if added is not None:
+        users.connect(tx, now, new.user_id, in_person=in_person)
+    return added
 
 
 def reconnect(
-    tx: Transaction, now: Moment, connection_id: str, renewal: Renewal, *, user_id: str
+    tx: Transaction,
+    now: Moment,
+    connection_id: str,
+    renewal: Renewal,
+    *,
+    user_id: str,
+    in_person: bool = False,
 ) -> Connection | None:
     """Store new credentials of the same account; None if they belong to another account."""
     get(tx, connection_id, user_id=user_id)
@@ -85,9 +101,12 @@ def reconnect(
             external_id=func.coalesce(connections.c.external_id, renewal.external_id),
             **_renewed_values(now, renewal),
         )
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS)
     )
-    return _one(tx.execute(statement).one_or_none())
+    reconnected = _one(tx.execute(statement).one_or_none())
+    if reconnected is not None:
+        users.connect(tx, now, user_id, in_person=in_person)
+    return reconnected
 
 
 # ---- finding, pausing and removing -------------------------------------------------------------
@@ -95,15 +114,15 @@ def reconnect(
 
 def get(tx: Transaction, connection_id: str, *, user_id: str | None = None) -> Connection:
     """The connection; NotFound if it does not exist or belongs to another user."""
-    row = tx.execute(select(*_COLUMNS).where(_is(connection_id, user_id))).one_or_none()
+    row = tx.execute(select(*COLUMNS).where(_is(connection_id, user_id))).one_or_none()
     if row is None:
         raise _not_found(connection_id)
-    return _to_connection(row)
+    return to_connection(row)
 
 
 def find(tx: Transaction, user_id: str, source: str, external_id: str) -> Connection | None:
     """The user's connection to that account."""
-    query = select(*_COLUMNS).where(
+    query = select(*COLUMNS).where(
         connections.c.user_id == user_id,
         connections.c.source == source,
         connections.c.external_id == external_id,
@@ -116,23 +135,23 @@ def of_account(
 ) -> list[Connection]:
     """All users' connections to that account."""
     query = (
-        select(*_COLUMNS)
+        select(*COLUMNS)
         .where(connections.c.source == source, connections.c.external_id == external_id)
         .order_by(connections.c.id)
         .limit(limit)
     )
-    return [_to_connection(row) for row in tx.execute(query)]
+    return [to_connection(row) for row in tx.execute(query)]
 
 
 def list_connections(
     tx: Transaction, user_id: str, *, limit: int, after: str | None = None
 ) -> list[Connection]:
     """A user's connections, oldest first, because ids sort by the time of their creation."""
-    query = select(*_COLUMNS).where(connections.c.user_id == user_id)
+    query = select(*COLUMNS).where(connections.c.user_id == user_id)
     if after is not None:
         query = query.where(connections.c.id > after)
     found = tx.execute(query.order_by(connections.c.id).limit(limit))
-    return [_to_connection(row) for row in found]
+    return [to_connection(row) for row in found]
 
 
 def pause(
@@ -163,7 +182,7 @@ def _steer(
         update(connections)
         .where(_is(connection_id, user_id), connections.c.state.in_(edge.sources))
         .values(state=edge.target, reason=reason, updated_at=now.at())
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS)
     )
     changed = _one(tx.execute(statement).one_or_none())
     if changed is not None:
@@ -188,11 +207,11 @@ def remove(tx: Transaction, now: Moment, connection_id: str, *, user_id: str | N
 
 def get_sealed(tx: Transaction, connection_id: str, *, user_id: str) -> SealedConnection:
     """The connection with its credentials."""
-    query = select(*_COLUMNS, *_SEALED).where(_is(connection_id, user_id))
+    query = select(*COLUMNS, *SEALED).where(_is(connection_id, user_id))
     row = tx.execute(query).one_or_none()
     if row is None:
         raise _not_found(connection_id)
-    return _to_sealed(row)
+    return to_sealed(row)
 
 
 def lease(
@@ -208,7 +227,7 @@ def lease(
     free = or_(connections.c.lease_until.is_(None), connections.c.lease_until <= now.at())
     statement = (
         update(connections)
-        .where(_at_version(connection_id, version), free)
+        .where(at_version(connection_id, version), free)
         .values(lease_holder=holder, lease_until=now.at(term))
     )
     return tx.execute(statement).rowcount == 1
@@ -232,7 +251,7 @@ def renew(
     rescued = connections.c.state.in_(edge.sources)
     statement = (
         update(connections)
-        .where(_at_version(connection_id, version))
+        .where(at_version(connection_id, version))
         .values(
             state=case((rescued, _state(edge.target)), else_=connections.c.state),
             reason=case(
@@ -242,7 +261,7 @@ def renew(
             error=None,
             **_renewed_values(now, renewal),
         )
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS)
     )
     return _one(tx.execute(statement).one_or_none())
 
@@ -260,54 +279,11 @@ def refuse(
     edge = CONNECTION.edge(ConnectionEdge.REFUSE)
     statement = (
         update(connections)
-        .where(_at_version(connection_id, version), connections.c.state.in_(edge.sources))
+        .where(at_version(connection_id, version), connections.c.state.in_(edge.sources))
         .values(state=edge.target, reason=reason, error=error, updated_at=now.at(), **_NO_LEASE)
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS)
     )
     return _one(tx.execute(statement).one_or_none())
-
-
-# ---- rotating keys -----------------------------------------------------------------------------
-
-
-def list_under_other_keys(
-    tx: Transaction, key_id: str, *, after: str, limit: int
-) -> list[SealedConnection]:
-    """Connections whose credentials use another key."""
-    query = (
-        select(*_COLUMNS, *_SEALED)
-        .where(connections.c.key_id != key_id, connections.c.id > after)
-        .order_by(connections.c.id)
-        .limit(limit)
-    )
-    return [_to_sealed(row) for row in tx.execute(query)]
-
-
-def reseal(tx: Transaction, batch: Sequence[ResealedCredentials]) -> int:
-    """Replace ciphertexts that have not changed since they were read; returns how many.
-
-    The version stays, because the credentials are the same. So a worker that renews them at this
-    moment can still store the only valid tokens.
-    """
-    done = 0
-    # In the order of ids, as everywhere, so that transactions never deadlock.
-    for each in sorted(batch, key=lambda each: each.connection_id):
-        statement = (
-            update(connections)
-            .where(
-                _at_version(each.connection_id, each.version),
-                connections.c.key_id == each.old_key_id,
-            )
-            .values(**_sealed_values(each.sealed))
-        )
-        done += tx.execute(statement).rowcount
-    return done
-
-
-def count_by_key(tx: Transaction) -> dict[str, int]:
-    """The number of connections for each key."""
-    query = select(connections.c.key_id, func.count()).group_by(connections.c.key_id)
-    return {key_id: count for key_id, count in tx.execute(query)}
 
 
 # ---- parts of statements -----------------------------------------------------------------------
@@ -318,10 +294,6 @@ def _is(connection_id: str, user_id: str | None) -> ColumnElement[bool]:
     return by_id if user_id is None else and_(by_id, connections.c.user_id == user_id)
 
 
-def _at_version(connection_id: str, version: int) -> ColumnElement[bool]:
-    return and_(connections.c.id == connection_id, connections.c.version == version)
-
-
 def _same_account(external_id: str | None) -> ColumnElement[bool]:
     """The condition that the row has that account's id, or that one of the ids is unknown."""
     unknown = connections.c.external_id.is_(None)
@@ -330,7 +302,7 @@ def _same_account(external_id: str | None) -> ColumnElement[bool]:
 
 def _renewed_values(now: Moment, renewal: Renewal) -> dict[str, Any]:
     values = {
-        **_sealed_values(renewal.sealed),
+        **sealed_values(renewal.sealed),
         **_NO_LEASE,
         "expires_at": renewal.expires_at,
         "version": connections.c.version + 1,
@@ -341,32 +313,12 @@ def _renewed_values(now: Moment, renewal: Renewal) -> dict[str, Any]:
     return values
 
 
-def _sealed_values(sealed: SealedCredentials) -> dict[str, Any]:
-    return {
-        "sealed_access": sealed.access,
-        "sealed_refresh": sealed.refresh,
-        "key_id": sealed.key_id,
-    }
-
-
 def _state(state: ConnectionState) -> ColumnElement[Any]:
     return literal(state, connections.c.state.type)
 
 
 def _one(row: Row[Any] | None) -> Connection | None:
-    return None if row is None else _to_connection(row)
-
-
-def _to_connection(row: Row[Any]) -> Connection:
-    # Not strict: a row may also have the credentials' columns after the model's fields.
-    return Connection(**dict(zip(Connection.__struct_fields__, row, strict=False)))
-
-
-def _to_sealed(row: Any) -> SealedConnection:
-    sealed = SealedCredentials(
-        access=row.sealed_access, refresh=row.sealed_refresh, key_id=row.key_id
-    )
-    return SealedConnection(_to_connection(row), sealed)
+    return None if row is None else to_connection(row)
 
 
 def _not_found(connection_id: str) -> NotFound:
@@ -395,6 +347,6 @@ class SqlConnections(SqlPort):
     renew = writes_timed(renew)
     refuse = writes_timed(refuse)
 
-    list_under_other_keys = reads(list_under_other_keys)
-    reseal = writes(reseal)
-    count_by_key = reads(count_by_key)
+    list_under_other_keys = reads(resealing.list_under_other_keys)
+    reseal = writes(resealing.reseal)
+    count_by_key = reads(resealing.count_by_key)

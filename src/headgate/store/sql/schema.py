@@ -13,6 +13,7 @@ from sqlalchemy import Connection, MetaData, Table, inspect, select
 
 from headgate.base.errors import InvalidInput, SchemaBehind, SchemaNewer
 from headgate.store.sql.database import Database
+from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import metadata
 
 _SCRIPTS = Path(__file__).parent / "migrations"
@@ -70,7 +71,7 @@ async def prepare(database: Database, schemas: Sequence[Schema] = (ENGINE,)) -> 
 
 async def migrate(database: Database, schema: Schema = ENGINE) -> tuple[str | None, str]:
     """Migrate the tables; returns their revision before and after."""
-    return await database.migrate(lambda tx: upgrade(tx, schema))
+    return await database.migrate(lambda tx: upgrade(tx, schema, now=database.moment()))
 
 
 def revision_of(tx: Connection, schema: Schema = ENGINE) -> str | None:
@@ -81,8 +82,11 @@ def revision_of(tx: Connection, schema: Schema = ENGINE) -> str | None:
     return tx.execute(select(versions.c.version_num)).scalar_one_or_none()
 
 
-def upgrade(tx: Connection, schema: Schema = ENGINE) -> tuple[str | None, str]:
-    """Run the missing migrations on this connection; returns the revision before and after."""
+def upgrade(tx: Connection, schema: Schema = ENGINE, *, now: Moment) -> tuple[str | None, str]:
+    """Run the missing migrations on this connection; returns the revision before and after.
+
+    A migration finds the store's time as `now` in the attributes of Alembic's configuration.
+    """
     before = revision_of(tx, schema)
     if before != schema.head:
         _refuse_newer(before, schema)
@@ -93,7 +97,7 @@ def upgrade(tx: Connection, schema: Schema = ENGINE) -> tuple[str | None, str]:
         config.set_main_option("script_location", str(_SCRIPTS))
         config.set_main_option("path_separator", "newline")
         config.set_main_option("version_locations", str(schema.migrations))
-        config.attributes.update(connection=tx, schema=schema)
+        config.attributes.update(connection=tx, schema=schema, now=now)
         command.upgrade(config, "head")
     return before, schema.head
 

@@ -120,7 +120,6 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     gaps = reads(days.gaps)
 
     plan_of = reads(users.plan_of)
-    set_plan = writes_timed(users.set_plan)
 
     refresh_worker = autocommits_timed(workers.refresh)
     remove_worker = writes(workers.remove)

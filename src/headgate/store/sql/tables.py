@@ -48,6 +48,7 @@ from headgate.model.states import (
     Machine,
     words,
 )
+from headgate.model.user import Preferences
 from headgate.model.worker import Abilities
 from headgate.store.sql.types import JsonOf, OneOf, UtcTime
 
@@ -352,13 +353,20 @@ connect_attempts = Table(
 )
 Index("ix_headgate_connect_attempts_expiry", connect_attempts.c.expires_at)
 
-#: The plans of users; a user without a row has no plan.
+#: Users, from the moment in which they connect, or in which the application first tells of them.
 users = Table(
     "headgate_users",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("plan", Text, nullable=False),
+    Column("plan", Text),
+    Column("last_login_at", UtcTime),
+    Column("preferences", JsonOf[Preferences](Preferences), nullable=False, default=Preferences()),
+    Column("paused_at", UtcTime),
+    Column("paused_by", Text),
+    Column("pause_reason", Text),
+    Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
+    CheckConstraint("(paused_at IS NULL) = (paused_by IS NULL)", name="paused"),
 )
 
 #: Worker processes that are alive, or have died recently.

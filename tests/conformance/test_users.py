@@ -1,0 +1,235 @@
+"""Users on both databases: made when needed, seen at most once an hour, paused by somebody."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import NotFound, StoreError
+from headgate.model.connection import SealedCredentials
+from headgate.model.user import LOGIN_EVERY, Frequency, Preferences, User
+from headgate.ports.connections import NewConnection, Renewal
+from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.database import Database
+from headgate.store.sql.tables import users as table
+from headgate.store.sql.users import SqlUsers
+from tests.stores import START
+
+SEALED = SealedCredentials(access=b"a", refresh=None, key_id="k1")
+RENEWAL = Renewal(sealed=SEALED, expires_at=None)
+
+
+@pytest.fixture
+def users(database: Database) -> SqlUsers:
+    return SqlUsers(database)
+
+
+@pytest.fixture
+def connections(database: Database) -> SqlConnections:
+    return SqlConnections(database)
+
+
+def new(connection_id: str = "conn_1", **fields: Any) -> NewConnection:
+    given = {"user_id": "ada", "source": "strava", "external_id": "7", "scopes": ()}
+    return NewConnection(id=connection_id, expires_at=None, sealed=SEALED, **{**given, **fields})
+
+
+# ---- rows --------------------------------------------------------------------------------------
+
+
+async def test_a_user_is_unknown_until_something_is_told_of_them(users: SqlUsers) -> None:
+    with pytest.raises(NotFound, match="'ada'"):
+        await users.get("ada")
+    assert await users.plan_of("ada") is None
+
+    told = await users.set_plan("ada", "premium")
+
+    assert told == User(id="ada", plan="premium", created_at=START, updated_at=START)
+    assert await users.get("ada") == told
+    assert await users.plan_of("ada") == "premium"
+
+
+async def test_users_are_listed_in_pages(users: SqlUsers) -> None:
+    for number in (3, 1, 4, 0, 2):
+        await users.set_plan(f"user_{number}", "free")
+
+    first = await users.list_users(limit=3)
+    rest = await users.list_users(limit=3, after=first[-1].id)
+
+    assert [user.id for user in (*first, *rest)] == [f"user_{number}" for number in range(5)]
+
+
+async def test_preferences_are_changed_field_by_field(users: SqlUsers, clock: ManualClock) -> None:
+    first = await users.set_preferences("ada", {"time": "06:30", "zone": "Europe/Vienna"})
+    assert first.preferences == Preferences(time="06:30", zone="Europe/Vienna")
+    assert (first.last_login_at, first.created_at) == (None, START)
+    clock.advance(60)
+
+    weekly = await users.set_preferences("ada", {"frequency": Frequency.WEEKLY, "time": None})
+
+    assert weekly.preferences == Preferences(frequency=Frequency.WEEKLY, zone="Europe/Vienna")
+    assert (weekly.created_at, weekly.updated_at) == (START, clock.now())
+    assert await users.get("ada") == weekly
+
+
+async def test_of_preferences_that_are_set_at_once_none_is_lost(users: SqlUsers) -> None:
+    changes = {"time": "06:30", "zone": "Asia/Tokyo", "email": "a@b", "notify": False}
+
+    await asyncio.gather(
+        *(users.set_preferences("ada", {name: value}) for name, value in changes.items())
+    )
+
+    assert (await users.get("ada")).preferences == Preferences(**changes)  # type: ignore[arg-type]
+
+
+async def test_a_pause_says_who_and_why_and_the_first_one_stays(
+    users: SqlUsers, clock: ManualClock
+) -> None:
+    await users.set_plan("ada", "free")
+
+    paused, changed = await users.pause("ada", by="support", reason="asked for it")
+    assert changed
+    assert (paused.paused_at, paused.paused_by, paused.pause_reason) == (
+        START,
+        "support",
+        "asked for it",
+    )
+    clock.advance(60)
+    assert await users.pause("ada", by="another") == (paused, False)
+
+    resumed, changed = await users.resume("ada")
+    assert changed
+    assert (resumed.paused_at, resumed.paused_by, resumed.pause_reason) == (None, None, None)
+    assert await users.resume("ada") == (resumed, False)
+
+
+async def test_nobody_pauses_a_user_who_does_not_exist(users: SqlUsers) -> None:
+    with pytest.raises(NotFound, match="'adda'"):
+        await users.pause("adda", by="support")
+    with pytest.raises(NotFound, match="'adda'"):
+        await users.resume("adda")
+    assert await users.list_users(limit=10) == []
+
+
+async def test_no_pause_without_the_one_who_paused(users: SqlUsers) -> None:
+    await users.set_plan("ada", "free")
+
+    with pytest.raises(StoreError, match="ck_headgate_users_paused"):
+        await users.database.write(lambda tx: tx.execute(update(table).values(paused_at=START)))
+
+
+# ---- logins ------------------------------------------------------------------------------------
+
+
+async def test_a_login_is_written_once_an_hour(users: SqlUsers, clock: ManualClock) -> None:
+    assert await users.is_login_due("ada")
+    assert await users.write_login("ada")
+    assert (await users.get("ada")).last_login_at == START
+
+    clock.advance(LOGIN_EVERY.total_seconds() - 1)
+    assert not await users.is_login_due("ada")
+    assert not await users.write_login("ada")
+    assert (await users.get("ada")).last_login_at == START
+
+    clock.advance(1)
+    assert await users.is_login_due("ada")
+    assert await users.write_login("ada")
+    user = await users.get("ada")
+    assert user.last_login_at == user.updated_at == START + LOGIN_EVERY
+    assert user.created_at == START
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_of_logins_at_the_same_moment_one_is_written(users: SqlUsers, known: bool) -> None:
+    if known:
+        await users.set_plan("ada", "free")
+
+    written = await asyncio.gather(*(users.write_login("ada") for _ in range(8)))
+
+    assert sum(written) == 1
+
+
+async def test_a_login_changes_nothing_else(users: SqlUsers) -> None:
+    await users.set_preferences("ada", {"time": "06:30"})
+    await users.set_plan("ada", "premium")
+    before, _ = await users.pause("ada", by="support")
+
+    await users.write_login("ada")
+
+    after = await users.get("ada")
+    assert (after.plan, after.preferences) == ("premium", Preferences(time="06:30"))
+    assert (after.paused_at, after.paused_by) == (before.paused_at, "support")
+
+
+# ---- connecting --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_person", [True, False])
+async def test_connecting_makes_the_user_who_counts_as_seen(
+    users: SqlUsers, connections: SqlConnections, in_person: bool
+) -> None:
+    assert await connections.add(new(), in_person=in_person) is not None
+
+    assert await users.get("ada") == User(
+        id="ada", last_login_at=START, created_at=START, updated_at=START
+    )
+
+
+async def test_only_who_connects_in_person_is_seen_again(
+    users: SqlUsers, connections: SqlConnections, clock: ManualClock
+) -> None:
+    await connections.add(new())
+    clock.advance(timedelta(days=3).total_seconds())
+
+    await connections.add(new("conn_2", external_id="8"))
+    await connections.reconnect("conn_1", RENEWAL, user_id="ada")
+    assert (await users.get("ada")).last_login_at == START
+
+    await connections.reconnect("conn_1", RENEWAL, user_id="ada", in_person=True)
+    assert (await users.get("ada")).last_login_at == clock.now()
+
+
+async def test_who_was_never_seen_counts_as_seen_when_connected(
+    users: SqlUsers, connections: SqlConnections
+) -> None:
+    # Given users whom the application told of before they connected
+    for user_id in ("ada", "bob"):
+        await users.set_plan(user_id, "premium")
+
+    await connections.add(new())
+    await connections.add(new("conn_2", user_id="bob"), in_person=True)
+
+    for user_id in ("ada", "bob"):
+        user = await users.get(user_id)
+        assert (user.plan, user.last_login_at) == ("premium", START)
+
+
+async def test_a_connection_that_is_not_made_makes_no_user(
+    users: SqlUsers, connections: SqlConnections, clock: ManualClock
+) -> None:
+    await connections.add(new())
+    clock.advance(timedelta(days=3).total_seconds())
+
+    # Neither the account that is connected already, nor one that is another's.
+    assert await connections.add(new("conn_2"), in_person=True) is None
+    other = Renewal(sealed=SEALED, expires_at=None, external_id="9")
+    assert await connections.reconnect("conn_1", other, user_id="ada", in_person=True) is None
+    with pytest.raises(NotFound):
+        await connections.reconnect("conn_1", RENEWAL, user_id="bob", in_person=True)
+
+    assert [user.id for user in await users.list_users(limit=10)] == ["ada"]
+    assert (await users.get("ada")).last_login_at == START
+
+
+async def test_one_user_connects_two_accounts_at_once(
+    users: SqlUsers, connections: SqlConnections
+) -> None:
+    made = await asyncio.gather(
+        *(connections.add(new(f"conn_{n}", external_id=str(n)), in_person=True) for n in range(6))
+    )
+
+    assert None not in made
+    assert len(await users.list_users(limit=10)) == 1

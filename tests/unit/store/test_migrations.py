@@ -1,0 +1,112 @@
+"""Migrations of databases that are in use: what is in them stays, and what is new is filled in."""
+
+import shutil
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import text
+
+from headgate.base.clock import ManualClock
+from headgate.model.user import Preferences, User
+from headgate.store.sql import schema
+from headgate.store.sql.database import Database
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.schema import ENGINE, Schema
+from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.users import SqlUsers
+from tests import servers, stores
+from tests.stores import START
+
+LONG_AGO = START - timedelta(days=400)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def blank(
+    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
+) -> AsyncIterator[Database]:
+    """An open database without tables; on Postgres the time is the server's."""
+    database: Database = SqliteDatabase(tmp_path / "old.db", clock)
+    if request.param == "postgres":
+        server: servers.PostgresServer = request.getfixturevalue("postgres_server")
+        url = await stores.create_postgres(server.url, "headgate_old")
+        database = PostgresDatabase(url, clock)
+    await database.open()
+    yield database
+    await database.close()
+
+
+def until(revision: str, folder: Path) -> Schema:
+    """The schema as it was at that revision."""
+    folder.mkdir()
+    for file in ENGINE.migrations.glob("[0-9]*_*.py"):
+        if file.name.partition("_")[0] <= revision:
+            shutil.copy(file, folder)
+    return msgspec.structs.replace(ENGINE, migrations=folder)
+
+
+async def insert(database: Database, table: str, **values: Any) -> None:
+    """Write a row as it was written then; times as the database has them."""
+    if database.dialect.name == "sqlite":
+        values = {
+            name: int(value.timestamp() * 1_000_000) if isinstance(value, datetime) else value
+            for name, value in values.items()
+        }
+    places = ", ".join(f":{name}" for name in values)
+    statement = text(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places})")
+    await database.write(lambda tx: tx.execute(statement, values))
+
+
+async def connect(database: Database, connection_id: str, user_id: str) -> None:
+    await insert(
+        database,
+        "headgate_connections",
+        id=connection_id,
+        user_id=user_id,
+        source="strava",
+        state="active",
+        reason="connected",
+        scopes="[]",
+        sealed_access=b"a",
+        key_id="k1",
+        version=1,
+        created_at=LONG_AGO,
+        updated_at=LONG_AGO,
+    )
+
+
+async def test_users_who_were_there_before_count_as_seen_at_the_migration(
+    blank: Database, tmp_path: Path
+) -> None:
+    # Given a database of revision 0002: one user has a plan, one two connections, one both
+    await schema.migrate(blank, until("0002", tmp_path / "old"))
+    for user_id, plan in (("ada", "premium"), ("bob", "free")):
+        await insert(blank, "headgate_users", id=user_id, plan=plan, updated_at=LONG_AGO)
+    for number, user_id in enumerate(("bob", "eve", "eve")):
+        await connect(blank, f"conn_{number}", user_id)
+
+    # When it is migrated
+    before, after = await schema.migrate(blank)
+    assert (before, after) == ("0002", ENGINE.head)
+
+    # Then each has one row, has kept the plan, and was here at the time of the migration
+    found = await SqlUsers(blank).list_users(limit=10)
+    now = await blank.read(blank.moment().read)
+    assert [(user.id, user.plan) for user in found] == [
+        ("ada", "premium"),
+        ("bob", "free"),
+        ("eve", None),
+    ]
+    [seen] = {user.last_login_at for user in found}
+    assert seen is not None and timedelta(0) <= now - seen < timedelta(minutes=5)
+    assert [user.created_at for user in found] == [LONG_AGO, LONG_AGO, seen]
+    assert found[2] == User(id="eve", last_login_at=seen, created_at=seen, updated_at=seen)
+    assert {user.preferences for user in found} == {Preferences()}
+    # And from here on the table takes a user without a plan, and writes as to a new one.
+    assert not await SqlUsers(blank).write_login("ada")
+    assert await SqlUsers(blank).write_login("zoe")
+    changed = await SqlUsers(blank).set_preferences("ada", {"time": "06:30"})
+    assert (changed.plan, changed.preferences) == ("premium", Preferences(time="06:30"))
