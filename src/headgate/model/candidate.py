@@ -2,20 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 import msgspec
 
 from headgate.model.schedule import SkipReason
 from headgate.model.states import ConnectionState
-
-
-class Frequency(StrEnum):
-    """How often a user wants a job; `daily` is every tick."""
-
-    DAILY = "daily"
-    WEEKLY = "weekly"
-    MONTHLY = "monthly"
+from headgate.model.user import Preferences
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -35,10 +27,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     #: When the user was seen last; None: never.
     last_login_at: datetime | None = None
     paused: bool = False
-    frequency: Frequency = Frequency.DAILY
-    #: The time of day that the user wants, as a clock in their zone shows it: "07:30".
-    time: str | None = None
-    tz: str = "UTC"
+    preferences: Preferences = Preferences()
     #: The job of the sync that is active for the connection.
     active_job_id: str | None = None
     #: The last tick of the schedule at which the connection got a job.

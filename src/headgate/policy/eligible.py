@@ -2,9 +2,10 @@
 
 from datetime import date, datetime
 
-from headgate.model.candidate import Candidate, Frequency
+from headgate.model.candidate import Candidate
 from headgate.model.schedule import Schedule, SkipReason
 from headgate.model.states import ConnectionState
+from headgate.model.user import Frequency
 from headgate.policy.calendar import DAY
 from headgate.policy.entitlement import Entitlement
 
@@ -45,12 +46,16 @@ def is_active(schedule: Schedule, candidate: Candidate, now: datetime) -> bool:
 
 
 def is_due(schedule: Schedule, candidate: Candidate, tick: datetime) -> bool:
-    """Whether the last job of a tick is as long ago as the user wants, in days of the schedule."""
-    if candidate.frequency is Frequency.DAILY or candidate.last_tick is None:
+    """Whether the last job of a tick is as long ago as the user wants, in days of the schedule.
+
+    A user who wants it daily gets it at every tick.
+    """
+    frequency = candidate.preferences.frequency
+    if frequency is Frequency.DAILY or candidate.last_tick is None:
         return True
     zone = schedule.zone
     day, last = tick.astimezone(zone).date(), candidate.last_tick.astimezone(zone).date()
-    if candidate.frequency is Frequency.WEEKLY:
+    if frequency is Frequency.WEEKLY:
         return day - last >= WEEK
     return day >= _month_after(last)
 

@@ -12,13 +12,13 @@ from math import ceil
 
 from headgate.model.candidate import (
     Candidate,
-    Frequency,
     Freshness,
     FreshPlan,
     PlannedStart,
     Skip,
 )
 from headgate.model.schedule import Schedule, SkipReason
+from headgate.model.user import Frequency
 from headgate.policy.allowance import DAY_S, Allowance
 from headgate.policy.calendar import DAY
 from headgate.policy.eligible import WEEK, skip_reason
@@ -139,7 +139,7 @@ def _goal(schedule: Schedule) -> timedelta:
 def _goal_of(schedule: Schedule, candidate: Candidate) -> timedelta:
     """How old the data of this user may be: older than others' if they want it less often."""
     wanted = {Frequency.WEEKLY: WEEK, Frequency.MONTHLY: _MONTH}
-    return max(_goal(schedule), wanted.get(candidate.frequency, _goal(schedule)))
+    return max(_goal(schedule), wanted.get(candidate.preferences.frequency, _goal(schedule)))
 
 
 def _lead(goal: timedelta) -> timedelta:

@@ -162,13 +162,15 @@ def _by_anchor(
 
 def _anchor(candidate: Candidate, period: Period) -> datetime | None:
     """The instant in the period at which it is the time of the day that the user wants, if any."""
-    if candidate.time is None:
+    wish = candidate.preferences
+    if wish.time is None:
         return None
     try:
-        zone, clock = find_zone("tz", candidate.tz), time.fromisoformat(candidate.time)
-    except (InvalidInput, ValueError):
-        # A zone that another process knew. The user gets a job all the same.
+        zone = find_zone("zone", wish.zone)
+    except InvalidInput:
+        # Another machine knew the zone. The user gets a job all the same.
         return None
+    clock = time.fromisoformat(wish.time)
     today = wall_of(period.tick, zone).date()
     at = instant_of(datetime.combine(today, clock), zone)
     if at < period.tick:

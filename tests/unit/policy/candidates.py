@@ -6,6 +6,7 @@ from typing import Any
 from headgate.model.candidate import Candidate, TickPlan
 from headgate.model.schedule import Schedule
 from headgate.model.states import ConnectionState
+from headgate.model.user import Preferences
 from headgate.policy.allowance import Allowance
 from headgate.policy.ticks import Period, plan_tick
 
@@ -19,15 +20,17 @@ def nightly(**fields: Any) -> Schedule:
 
 
 def candidate(number: int = 1, **fields: Any) -> Candidate:
-    """A user who is connected and was seen an hour ago."""
+    """A user who is connected and was seen an hour ago; preferences may be among the fields."""
+    wishes = {name: fields.pop(name) for name in ("frequency", "time", "zone") if name in fields}
     return Candidate(
+        preferences=Preferences(**wishes),
         **{
             "user_id": f"user_{number}",
             "connection_id": f"connection_{number:05d}",
             "state": ConnectionState.ACTIVE,
             "last_login_at": TICK - timedelta(hours=1),
             **fields,
-        }
+        },
     )
 
 

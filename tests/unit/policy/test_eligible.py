@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.model.candidate import Frequency
 from headgate.model.schedule import SkipReason
 from headgate.model.states import ConnectionState
+from headgate.model.user import Frequency
 from headgate.policy.eligible import _month_after, is_due, skip_reason
 from headgate.policy.entitlement import paid_history
 from tests.unit.policy.candidates import DAY, TICK, candidate, nightly

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.model.candidate import Candidate, Frequency, FreshPlan
+from headgate.model.candidate import Candidate, FreshPlan
 from headgate.model.schedule import Schedule, SkipReason
+from headgate.model.user import Frequency
 from headgate.policy.allowance import Allowance
 from headgate.policy.freshness import due_at, look_every, plan_fresh
 from tests.unit.policy.candidates import DAY, TICK, candidate
