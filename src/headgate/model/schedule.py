@@ -275,6 +275,8 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     missed: int = 0
     #: The process that fired it.
     worker: str
+    #: Who asked for it; None: nobody did.
+    asked_by: str | None = None
 
 
 class TickUser(msgspec.Struct, frozen=True, kw_only=True):
