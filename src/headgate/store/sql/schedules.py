@@ -142,7 +142,7 @@ def _overtaken(tx: Connection, new: NewTick, stored: set[str]) -> list[TickUser]
         query = select(jobs.c.connection_id, jobs.c.id).where(
             ACTIVE, jobs.c.sync == left[0].sync, jobs.c.connection_id.in_(ids)
         )
-        active.update(tx.execute(query).tuples())
+        active.update((connection, job) for connection, job in tx.execute(query))
     # None: that job has ended meanwhile.
     return [
         TickUser(

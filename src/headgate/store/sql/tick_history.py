@@ -72,7 +72,7 @@ def skip_counts(tx: Connection, name: str, tick: datetime) -> dict[SkipReason, i
         .group_by(tick_users.c.reason)
         .order_by(tick_users.c.reason)
     )
-    return dict(tx.execute(query).tuples().all())
+    return {reason: count for reason, count in tx.execute(query)}
 
 
 def counts_since(tx: Connection, since: datetime) -> dict[str, TickCounts]:
