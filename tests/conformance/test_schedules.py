@@ -22,6 +22,7 @@ from headgate.ports.schedules import (
     UserFailures,
 )
 from headgate.ports.store import JobFilter
+from headgate.store.sql import jobs as job_statements
 from headgate.store.sql import schedules as statements
 from headgate.store.sql.database import Database
 from headgate.store.sql.schedules import SqlSchedules
@@ -221,13 +222,13 @@ async def test_a_crash_after_the_third_of_five_users_leaves_nothing_and_all_get_
         raise KeyError("the process is gone")
 
     # The first three are written, and then the process ends: nobody commits.
-    submit = statements.submit_asleep
+    submit = job_statements.submit_asleep
 
     def submit_three(tx: object, at: object, batch: object, data: object) -> set[str]:
         submit(tx, at, batch[:3], data)  # type: ignore[arg-type,index]
         raise KeyError("the process is gone")
 
-    with patch.object(statements, "submit_asleep", submit_three), pytest.raises(KeyError):
+    with patch.object(job_statements, "submit_asleep", submit_three), pytest.raises(KeyError):
         await schedules.fire(new_tick())
     assert await stores.everything(store) == before
     with patch.object(statements, "_insert_users", dies), pytest.raises(KeyError):
@@ -366,7 +367,7 @@ async def test_candidates_are_the_connections_of_the_source_with_what_is_known_o
     assert second.last_login_at is None
     assert (third.last_login_at, third.preferences) == (None, Preferences())
     assert third.active_job_id == active.id
-    assert first.destinations is first.destination_connection_id is None
+    assert (first.destinations, first.destination_connection_id) == (None, None)
 
 
 async def test_candidates_come_in_pages(schedules: SqlSchedules, database: Database) -> None:

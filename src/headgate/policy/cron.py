@@ -11,7 +11,7 @@ Ticks are computed from the tick before, never from the present time, and always
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -62,10 +62,7 @@ def ticks_until(
     for back in _LOOKS_BACK:
         begin = max(first, until - back)
         found = [begin] if begin == first else []
-        for tick in ticks_after(cron, zone, begin):
-            if tick > until:
-                break
-            found.append(tick)
+        found += takewhile(lambda tick: tick <= until, ticks_after(cron, zone, begin))
         if begin == first or len(found) >= limit:
             return found[-limit:]
     raise AssertionError("a tick is older than the clock")

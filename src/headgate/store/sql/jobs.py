@@ -38,8 +38,8 @@ from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import ZERO, Moment, instant
 from headgate.store.sql.queue import OF_LANE, bind_syncs, for_each_sync
 from headgate.store.sql.settle import TABLE, active_job_of
-from headgate.store.sql.statements import Insert, insert_into
-from headgate.store.sql.tables import ASLEEP, QUEUED, job_events, jobs
+from headgate.store.sql.statements import ROWS_MAX, Insert, insert_into
+from headgate.store.sql.tables import ACTIVE, ASLEEP, QUEUED, job_events, jobs
 from headgate.store.sql.types import UtcTime
 
 _SUBMIT_TRIES_MAX = 3
@@ -158,6 +158,20 @@ def submit_asleep(
         [(each, at, EventKind.SUBMITTED, {"lane": lanes[each], **data}) for each in sorted(ids)],
     )
     return ids
+
+
+def active_by_connection(
+    tx: Connection, sync: str, connection_ids: Sequence[str]
+) -> dict[str, str]:
+    """The ids of the sync's active jobs for these connections, by connection."""
+    found: dict[str, str] = {}
+    for begin in range(0, len(connection_ids), ROWS_MAX):
+        some = connection_ids[begin : begin + ROWS_MAX]
+        query = select(jobs.c.connection_id, jobs.c.id).where(
+            ACTIVE, jobs.c.sync == sync, jobs.c.connection_id.in_(some)
+        )
+        found.update((connection_id, job_id) for connection_id, job_id in tx.execute(query))
+    return found
 
 
 def _asleep_row(new: NewJob, wake_at: datetime, at: datetime) -> dict[str, Any]:

@@ -14,13 +14,12 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, select, update
 from headgate.base.errors import NotFound
 from headgate.model.schedule import ScheduleState, SkipReason, TickUser
 from headgate.ports.schedules import DeclaredSchedule, FiredTick, NewTick
-from headgate.store.sql import candidates, tick_history
-from headgate.store.sql.jobs import submit_asleep
+from headgate.store.sql import candidates, jobs, tick_history
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, reads, reads_timed, writes_timed
-from headgate.store.sql.statements import ROWS_MAX, insert_into
-from headgate.store.sql.tables import ACTIVE, jobs, schedules, tick_users, ticks
+from headgate.store.sql.statements import insert_into
+from headgate.store.sql.tables import schedules, tick_users, ticks
 
 _STATE = tuple(schedules.c[name] for name in ScheduleState.__struct_fields__)
 
@@ -64,7 +63,7 @@ def fire(tx: Connection, now: Moment, new: NewTick) -> FiredTick | None:
     if not _insert_tick(tx, new, at):
         return None
     data = {"schedule": new.schedule, "tick": new.tick.isoformat()}
-    stored = submit_asleep(tx, at, [(each.new, each.starts_at) for each in new.jobs], data)
+    stored = jobs.submit_asleep(tx, at, [(each.new, each.starts_at) for each in new.jobs], data)
     overtaken = _overtaken(tx, new, stored)
     queued = [
         TickUser(user_id=job.user_id, connection_id=job.connection_id, job_id=job.id)
@@ -136,13 +135,7 @@ def _overtaken(tx: Connection, new: NewTick, stored: set[str]) -> list[TickUser]
     left = [each.new for each in new.jobs if each.new.id not in stored]
     if not left:
         return []
-    active: dict[str, str] = {}
-    for begin in range(0, len(left), ROWS_MAX):
-        ids = [job.connection_id for job in left[begin : begin + ROWS_MAX]]
-        query = select(jobs.c.connection_id, jobs.c.id).where(
-            ACTIVE, jobs.c.sync == left[0].sync, jobs.c.connection_id.in_(ids)
-        )
-        active.update((connection, job) for connection, job in tx.execute(query))
+    active = jobs.active_by_connection(tx, left[0].sync, [job.connection_id for job in left])
     # None: that job has ended meanwhile.
     return [
         TickUser(
