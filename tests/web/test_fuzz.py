@@ -60,11 +60,7 @@ class Target:
         self._app = App(
             InlineSqliteDatabase(folder / "fuzz.db", clock),
             systems=faces(),
-            syncs=[
-                history(),
-                history("garmin"),
-                Sync(name="notes", source=ScriptedSource(read_day)),
-            ],
+            syncs=[history(), history("garmin"), notes],
             schedules=[Schedule(name="nightly", sync="notes", cron="@daily")],
             signal=LocalSignal(),
             clock=clock,
