@@ -730,7 +730,7 @@ def test_without_schedules_no_scheduler_runs(tmp_path: Path) -> None:
         app = await world.app(Sync(name="notes", source=ScriptedSource(nothing)))
         assert app.supervisor()._schedulers == []
         assert await app.schedules.list() == []
-        assert await app.schedules.counts() == {}
+        assert await app.schedules.stats() == []
 
     in_world(tmp_path, main)
 
@@ -812,8 +812,10 @@ def test_history_tells_each_day_and_who_keeps_failing(tmp_path: Path) -> None:
         assert (before.ticks, before.queued) == (0, 0)
         assert [(each.user_id, each.failures) for each in history.failing_users] == [("eve", 4)]
         assert history.failures_min == 3
-        counts = (await nights.app.schedules.counts())["nightly"]
-        assert (counts.ticks, counts.queued, counts.skipped) == (2, 4, 2)
+        [stats] = await nights.app.schedules.stats()
+        assert (stats.counts.ticks, stats.counts.queued, stats.counts.skipped) == (2, 4, 2)
+        assert stats.ended == {JobState.SUCCESS: 1, JobState.FAILED: 1, JobState.CANCELLED: 0}
+        assert stats.failing_users == 1
 
     play(tmp_path, main, read=read)
 

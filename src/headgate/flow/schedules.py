@@ -1,7 +1,9 @@
 """The schedules of an application: looking at them, planning, running and pausing them."""
 
-from collections.abc import Sequence
-from datetime import datetime, time, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, time
+
+import msgspec
 
 from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.log import get_logger
@@ -31,10 +33,11 @@ from headgate.flow.schedule_view import (
 )
 from headgate.flow.submit import check_name
 from headgate.model.schedule import Schedule, ScheduleState, SkipReason, Tick
+from headgate.model.states import JOB, JobState
 from headgate.policy.calendar import DAY
 from headgate.policy.cron import next_tick, next_ticks
 from headgate.policy.ticks import Period
-from headgate.ports.schedules import TickCounts
+from headgate.ports.schedules import TickCounts, TickOutcome
 from headgate.ports.signal import SCHEDULES
 
 LIST_MAX = 1000
@@ -47,6 +50,19 @@ HISTORY_DAYS, HISTORY_DAYS_MAX = 7, 90
 FAILURES_MIN = 3
 
 _log = get_logger(__name__)
+
+
+class ScheduleStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a schedule did in the last 24 hours, and whether it goes on."""
+
+    name: str
+    #: None until a worker has stored it.
+    state: ScheduleState | None
+    counts: TickCounts
+    #: The jobs of these ticks that have ended, by state.
+    ended: Mapping[JobState, int]
+    #: Users with at least `FAILURES_MIN` failures in `HISTORY_DAYS`.
+    failing_users: int
 
 
 class Schedules:
@@ -185,11 +201,26 @@ class Schedules:
             ),
         )
 
-    async def counts(self, *, within: timedelta = DAY) -> "dict[str, TickCounts]":
-        """What the ticks of each schedule added up to in the last time."""
-        now, _ = await self._store.states([])
-        counted = await self._store.counts_since(now - within)
-        return {name: counted.get(name, TickCounts()) for name in self.names}
+    async def stats(self) -> "Sequence[ScheduleStats]":
+        """What each schedule did in the last day, and how many users keep failing."""
+        schedules = self._rt.registry.schedules
+        now, states = await self._store.states([*schedules])
+        known = {state.name: state for state in states}
+        counted = await self._store.counts_since(now - DAY)
+        return [
+            ScheduleStats(
+                name=name,
+                state=known.get(name),
+                counts=counted.get(name, TickCounts()),
+                ended=_ended(await self._store.outcomes_since(name, now - DAY)),
+                failing_users=len(
+                    await self._store.failing_users(
+                        name, now - HISTORY_DAYS * DAY, least=FAILURES_MIN, limit=LIST_MAX
+                    )
+                ),
+            )
+            for name in schedules
+        ]
 
     def _find(self, name: str) -> Schedule:
         schedules = self._rt.registry.schedules
@@ -207,6 +238,15 @@ class Schedules:
             first = _next_period(schedule, state, now).tick
             following = [first, *next_ticks(schedule.cron, schedule.zone, first, runs - 1)]
         return schedule_view(schedule, state, lane_of(self._rt, schedule), following)
+
+
+def _ended(outcomes: Sequence[TickOutcome]) -> dict[JobState, int]:
+    """How many jobs have succeeded, failed and been cancelled, zero included."""
+    counts = {state: 0 for state in JobState if state in JOB.terminal}
+    for each in outcomes:
+        if each.state in counts:
+            counts[each.state] += each.count
+    return counts
 
 
 def _next_period(schedule: Schedule, state: ScheduleState | None, now: datetime) -> Period:
