@@ -61,6 +61,8 @@ from headgate.flow.jobs import Jobs
 from headgate.flow.outbox import Outbox, OutboxSettings
 from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Sync
+from headgate.flow.schedule_view import PlanView, ScheduleHistory, ScheduleView
+from headgate.flow.schedules import Schedules
 from headgate.flow.submit import JobRequest
 from headgate.flow.targets import Targets
 from headgate.flow.users import Users
@@ -91,6 +93,7 @@ from headgate.model.record import (
     Record,
     RecordCounts,
 )
+from headgate.model.schedule import CatchUp, Schedule, SkipReason, Tick, TickKind
 from headgate.model.states import ConnectionState, DayStatus, DeliveryState, ItemState, JobState
 from headgate.model.target import Target, Topic
 from headgate.model.user import Frequency, Preferences, User
@@ -140,6 +143,7 @@ __all__ = [
     "BudgetSpent",
     "BudgetUse",
     "Budgets",
+    "CatchUp",
     "Chunk",
     "ChunkEvent",
     "ChunkMessage",
@@ -224,6 +228,7 @@ __all__ = [
     "PageNumber",
     "Permit",
     "PlanRequired",
+    "PlanView",
     "Preferences",
     "Progress",
     "Provider",
@@ -240,11 +245,16 @@ __all__ = [
     "RetryPolicy",
     "Retryable",
     "Rotation",
+    "Schedule",
+    "ScheduleHistory",
+    "ScheduleView",
+    "Schedules",
     "SchemaBehind",
     "SchemaNewer",
     "Scope",
     "ScopeMissing",
     "Secret",
+    "SkipReason",
     "Source",
     "SourceError",
     "StoreError",
@@ -262,6 +272,8 @@ __all__ = [
     "Targets",
     "Terminal",
     "Throttled",
+    "Tick",
+    "TickKind",
     "Timeouts",
     "Topic",
     "Transient",

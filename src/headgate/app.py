@@ -6,10 +6,8 @@ An application works with one `App`: it submits jobs, reads their status, and ru
 import os
 import random
 import socket
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -23,6 +21,7 @@ from headgate.backends import (
     open_target_transport,
     open_transport,
     open_vault,
+    schemas_of,
     vault_from,
 )
 from headgate.base.clock import Clock, SystemClock
@@ -45,10 +44,12 @@ from headgate.flow.records import Records
 from headgate.flow.registry import Sync
 from headgate.flow.rekey import Progress, RekeyResult, rekey
 from headgate.flow.runtime import Runtime
+from headgate.flow.schedules import Schedules
 from headgate.flow.users import Users
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.job import Lane
+from headgate.model.schedule import Schedule
 from headgate.model.target import Target, Topic
 from headgate.model.worker import Worker
 from headgate.policy.entitlement import Entitlement
@@ -81,6 +82,7 @@ class App:
         syncs: Iterable[Sync] = (),
         topics: Iterable[Topic] = (),
         targets: Iterable[Target] = (),
+        schedules: Iterable[Schedule] = (),
         worker: WorkerSettings | None = None,
         redis: str | None = None,
         entitlement: Entitlement | None = None,
@@ -92,12 +94,11 @@ class App:
     ) -> None:
         """Use the database at that address: `sqlite:///file.db` or `postgresql://…`.
 
-        `systems` bring syncs, tables, routes and commands; `syncs`, `topics` and `targets` are
-        further ones, of no system.
-        Budgets are counted in the database, or in the Redis at the address `redis`. `entitlement`
-        decides what a user's plan includes, such as `headgate.paid_history`. `vault` encrypts the
-        credentials of users; by default the keys in the settings do. A test or a simulation passes
-        its own database, transport, signal, clock and randomness.
+        `systems` bring syncs, tables, routes and commands; `syncs`, `topics`, `targets` and
+        `schedules` are of no system. Budgets are counted in the database, or in the Redis at the
+        address `redis`. `entitlement` decides what a user's plan includes, such as
+        `headgate.paid_history`. `vault` encrypts the credentials of users; by default the keys in
+        the settings do. A test passes its own database, transport, signal, clock and randomness.
         """
         from headgate.store.sql.api_keys import SqlApiKeys
         from headgate.store.sql.connect_attempts import SqlConnectAttempts
@@ -118,7 +119,7 @@ class App:
         #: The systems by name.
         self.systems = _configure_systems(systems)
         #: What the application declares: syncs, providers, budgets and collections.
-        self.registry = registry = build_registry(self.systems.values(), syncs)
+        self.registry = registry = build_registry(self.systems.values(), syncs, schedules)
         self._store = SqlStore(self._database, registry.names)
         self._items = SqlItems(self._database)
         self._connections = SqlConnections(self._database)
@@ -152,8 +153,11 @@ class App:
         entitlement: Entitlement | None,
         drainer: Drainer | None,
     ) -> Runtime:
+        from headgate.store.sql.schedules import SqlSchedules
+
         return Runtime(
             store=self._store,
+            schedules=SqlSchedules(self._database),
             signal=signal or open_signal(self._database, self.clock, origin=self.name),
             clock=self.clock,
             ids=self._ids,
@@ -247,16 +251,7 @@ class App:
         return {each.name: await schema.migrate(self._database, each) for each in self._schemas()}
 
     def _schemas(self) -> "Sequence[Schema]":
-        from headgate.store.sql.schema import ENGINE, schema_of
-
-        schemas = [ENGINE]
-        for system in self.systems.values():
-            if system.tables is not None:
-                tables = load(system.tables, field=f"{system.name}.tables")
-                module = sys.modules[system.tables.partition(":")[0]]
-                migrations = Path(str(module.__file__)).parent / "migrations"
-                schemas.append(schema_of(system.name, tables, migrations))
-        return schemas
+        return schemas_of(self.systems.values())
 
     async def close(self) -> None:
         """Close all connections; safe to call twice."""
@@ -300,6 +295,11 @@ class App:
     def records(self) -> Records:
         """The stored records, and which days are covered."""
         return Records(self._runtime)
+
+    @property
+    def schedules(self) -> Schedules:
+        """Schedules: look at them, plan, run, pause and resume them."""
+        return Schedules(self._runtime, worker=self.name)
 
     @property
     def budgets(self) -> Budgets:

@@ -1,15 +1,17 @@
-"""Which database, signal, vault and transport an application runs on, by its settings.
+"""Which database, tables, signal, vault and transport an application runs on, by its settings.
 
 What is imported here late is an extra, or takes longer to load than all the rest together.
 """
 
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import Ids
-from headgate.base.lazy import needs_extra
+from headgate.base.lazy import load, needs_extra
 from headgate.connectors.addresses import HTTPS_PORT, LOOPBACK, AddressRules, is_loopback
 from headgate.connectors.urls import origin_of
 from headgate.flow.registry import Registry
@@ -19,10 +21,12 @@ from headgate.ports.connector import Provider
 from headgate.ports.limiter import Limiter
 from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
+from headgate.system import System
 
 if TYPE_CHECKING:
     from headgate.settings import Settings
     from headgate.store.sql.database import Database
+    from headgate.store.sql.schema import Schema
 
 
 def open_database(address: str, clock: Clock) -> "Database":
@@ -52,6 +56,20 @@ def open_database(address: str, clock: Clock) -> "Database":
             raise AssertionError("unreachable")
         case other:
             raise InvalidInput("database", f"{other} is not supported; use sqlite or postgresql")
+
+
+def schemas_of(systems: Iterable[System]) -> "Sequence[Schema]":
+    """Return the schemas of the engine and of each system that has tables."""
+    from headgate.store.sql.schema import ENGINE, schema_of
+
+    schemas = [ENGINE]
+    for system in systems:
+        if system.tables is not None:
+            tables = load(system.tables, field=f"{system.name}.tables")
+            module = sys.modules[system.tables.partition(":")[0]]
+            migrations = Path(str(module.__file__)).parent / "migrations"
+            schemas.append(schema_of(system.name, tables, migrations))
+    return schemas
 
 
 def open_limiter(database: "Database", redis: str | None, clock: Clock, ids: Ids) -> Limiter:

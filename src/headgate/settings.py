@@ -114,6 +114,7 @@ class Settings(BaseSettings):
     lease_s: float = Field(default=_WORKER.lease_s, gt=0)
     grace_s: float = Field(default=_WORKER.grace_s, ge=0)
     keep_events_days: float = Field(default=_WORKER.keep_events.days, gt=0, le=KEEP_DAYS_MAX)
+    keep_ticks_days: float = Field(default=_WORKER.keep_ticks.days, ge=62, le=KEEP_DAYS_MAX)
     #: Where messages go, by name; see docs/how-to/outbox.md.
     targets: dict[str, TargetSettings] = {}
     #: How often the outbox is looked at without a signal, and how much is claimed at once.
@@ -146,6 +147,7 @@ class Settings(BaseSettings):
             lease_s=self.lease_s,
             grace_s=self.grace_s,
             keep_events=timedelta(days=self.keep_events_days),
+            keep_ticks=timedelta(days=self.keep_ticks_days),
             outbox=OutboxSettings(
                 interval_s=self.outbox_interval_s,
                 batch_limit=self.outbox_batch_limit,

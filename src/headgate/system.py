@@ -14,6 +14,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.lazy import load
 from headgate.flow.registry import Collection, Registry, Sync
 from headgate.flow.targets import Targets
+from headgate.model.schedule import Schedule
 from headgate.model.target import Target, Topic
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
@@ -46,6 +47,8 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     #: `(settings) -> Sequence`.
     topics: Sequence[Topic] | str = ()
     targets: Sequence[Target] | str = ()
+    #: When its syncs run by themselves; or the address of a function `(settings) -> Sequence`.
+    schedules: Sequence[Schedule] | str = ()
     #: The address of the `MetaData` of its tables; the migrations are next to that module.
     tables: str | None = None
     #: The address of an `APIRouter`; see `headgate.toolkit.api`.
@@ -79,6 +82,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
         named = {
             "topics": self.topics if isinstance(self.topics, str) else None,
             "targets": self.targets if isinstance(self.targets, str) else None,
+            "schedules": self.schedules if isinstance(self.schedules, str) else None,
             "tables": self.tables,
             "routes": self.routes,
             "pages": self.pages,
@@ -95,6 +99,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
             syncs=tuple(syncs),
             topics=() if isinstance(self.topics, str) else self.topics,
             targets=() if isinstance(self.targets, str) else self.targets,
+            schedules=() if isinstance(self.schedules, str) else self.schedules,
             settings=None,
             configuration=configuration,
         )
@@ -117,6 +122,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
             syncs=tuple(syncs),
             topics=self._resolve("topics", configuration),
             targets=self._resolve("targets", configuration),
+            schedules=self._resolve("schedules", configuration),
             configuration=configuration,
         )
 
@@ -129,7 +135,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_configured(self) -> bool:
         """Whether nothing is left to be made from its settings."""
-        made = (self.syncs, self.topics, self.targets)
+        made = (self.syncs, self.topics, self.targets, self.schedules)
         has_settings = self.settings is None or self.configuration is not None
         return has_settings and not any(isinstance(each, str) for each in made)
 
@@ -166,14 +172,18 @@ def settings_problems(system: System) -> dict[str, str]:
     return {}
 
 
-def build_registry(systems: Iterable[System], syncs: Iterable[Sync]) -> Registry:
-    """Return what configured systems and an application declare: syncs and collections."""
-    declared, collections = list(syncs), list[Collection]()
+def build_registry(
+    systems: Iterable[System], syncs: Iterable[Sync], schedules: Iterable[Schedule] = ()
+) -> Registry:
+    """Return what configured systems and an application declare: syncs, collections, schedules."""
+    declared, collections, scheduled = list(syncs), list[Collection](), list(schedules)
     for system in systems:
         assert not isinstance(system.syncs, str), "a system in an application is configured"
+        assert not isinstance(system.schedules, str)
         declared += system.syncs
         collections += system.collections
-    return Registry(declared, collections)
+        scheduled += system.schedules
+    return Registry(declared, collections, scheduled)
 
 
 def build_targets(

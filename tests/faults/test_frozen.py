@@ -93,6 +93,7 @@ def sweeper_of(database: PostgresDatabase) -> Sweeper:
         lease_s=60.0,
         keep_events=timedelta(days=30),
         keep_sent=timedelta(days=30),
+        keep_ticks=timedelta(days=90),
     )
 
 

@@ -77,7 +77,14 @@ class Place:
         """A worker starts, and sweeps until it has nothing to do."""
         work = [item_work(self.fetching)]
         month = timedelta(days=30)
-        sweeper = Sweeper(self.app._runtime, work, lease_s=60.0, keep_events=month, keep_sent=month)
+        sweeper = Sweeper(
+            self.app._runtime,
+            work,
+            lease_s=60.0,
+            keep_events=month,
+            keep_sent=month,
+            keep_ticks=month,
+        )
         while await sweeper.run_once() < 1:
             pass
 

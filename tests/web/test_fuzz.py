@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from headgate import App
+from headgate import App, Schedule, Sync
 from headgate.base.clock import ManualClock
 from headgate.connectors.keys import KeyRing
 from headgate.model.api_key import Role
@@ -31,8 +31,8 @@ from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.toolkit.api.limits import Limits
 from headgate.web.server import build
 from tests import profiles
-from tests.web.callers import ORIGIN, Client, Served, faces, history, start
-from tests.worlds import START
+from tests.web.callers import ORIGIN, Client, Served, faces, history, read_day, start
+from tests.worlds import START, ScriptedSource
 
 pytestmark = pytest.mark.slow
 
@@ -56,10 +56,12 @@ class Target:
     def __init__(self, folder: Path) -> None:
         self._runner = asyncio.Runner()
         clock = ManualClock(START)
+        notes = Sync(name="notes", source=ScriptedSource(read_day))
         self._app = App(
             InlineSqliteDatabase(folder / "fuzz.db", clock),
             systems=faces(),
-            syncs=[history(), history("garmin")],
+            syncs=[history(), history("garmin"), notes],
+            schedules=[Schedule(name="nightly", sync="notes", cron="@daily")],
             signal=LocalSignal(),
             clock=clock,
             rng=Random(7),
@@ -156,6 +158,9 @@ def test_the_api_keeps_to_its_document_whatever_it_is_sent(role: Role, target: T
             for mode, job in modes
             if job is None or _job_name(operation.path)
         ]
+        if operation.path.startswith("/v1/schedules/{name}"):
+            named = {"name": "nightly"}
+            strategies.append(operation.as_strategy(path_parameters=named))
         if operation.label in ("POST /v1/jobs", "POST /jobs"):
             strategies.append(operation.as_strategy().map(_aimed))
 

@@ -18,6 +18,7 @@ from headgate import (
     Chunk,
     Context,
     RetryPolicy,
+    Schedule,
     StoreError,
     Sync,
     Target,
@@ -28,6 +29,7 @@ from headgate.base.errors import LimiterUnreachable
 from headgate.base.secret import Secret
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.flow.measurements import ChunkOutcome
+from headgate.loops.scheduler import Scheduler
 from headgate.model import item as change
 from headgate.model.api_key import Role
 from headgate.model.states import DELIVERY, ITEM, JOB, words
@@ -37,7 +39,7 @@ from headgate.web.metrics import PARTS, PATH, exposition
 from tests.processes import ROOT
 from tests.web.callers import Served, faces, history, problem, served, serving
 from tests.web.library import LIVE, claim, put, serving_library, settle, stuck
-from tests.worlds import ScriptedSource, World, in_world
+from tests.worlds import START, ScriptedSource, World, in_world, lanes
 
 #: Two days that have passed when a world begins.
 DAYS: dict[str, Any] = {"mode": "history", "start": date(2025, 12, 1), "end": date(2025, 12, 2)}
@@ -134,6 +136,45 @@ def test_every_declared_collection_is_measured(tmp_path: Path) -> None:
         assert page.value("headgate_items_failed", **details, retries="1") == 1
 
     serving_library(tmp_path, main)
+
+
+def test_schedules_are_told_with_what_they_did(tmp_path: Path) -> None:
+    async def read(ctx: Context) -> Chunk:
+        return Chunk(records=[])
+
+    async def main(world: World, served: Served) -> None:
+        nightly = {"schedule": "nightly"}
+        unknown = await told(served)
+        assert unknown.value("headgate_schedule_paused", **nightly) == 0
+        assert unknown.by("schedule", "headgate_schedule_next_tick_timestamp_seconds") == {}
+        for name in ("ada", "bob"):
+            await served.app.users.seen(name)
+        await served.app.users.pause("bob", by="support")
+        worker = served.app.supervisor()
+        await worker.start()
+        await world.clock.sleep(26.5 * 3600)
+        await worker.stop()
+
+        page = await told(served)
+
+        midnight = START.timestamp()
+        last, following = midnight + 26 * 3600, midnight + 50 * 3600
+        times = "headgate_schedule_last_tick_timestamp_seconds"
+        assert page.value(times, **nightly) == last
+        assert page.value(times.replace("last", "next"), **nightly) == following
+        users = page.by("outcome", "headgate_schedule_users_24h", **nightly)
+        assert users == {"queued": 1, "skipped": 1}
+        ended = page.by("state", "headgate_schedule_jobs_ended_24h", **nightly)
+        assert ended == {"success": 1, "failed": 0, "cancelled": 0}
+        assert page.value("headgate_schedule_ticks_missed_24h", **nightly) == 0
+        assert page.value("headgate_schedule_failing_users", **nightly) == 0
+        await served.app.schedules.pause("nightly", by="ada")
+        assert (await told(served)).value("headgate_schedule_paused", **nightly) == 1
+
+    schedule = Schedule(name="nightly", sync="notes", cron="0 2 * * *")
+    sync = Sync(name="notes", source=ScriptedSource(read))
+    parts = {"schedules": [schedule], "systems": (), "worker": lanes(lease_s=3600)}
+    serving(tmp_path, main, sync, **parts)
 
 
 def test_deliveries_are_told_by_declared_target_in_every_state(tmp_path: Path) -> None:
@@ -431,6 +472,10 @@ def test_the_global_registry_is_left_alone(tmp_path: Path) -> None:
 def test_every_metric_is_in_the_table_of_the_docs(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         await stuck(served.app)
+        scheduler = Scheduler(served.app._runtime, worker="w")
+        await scheduler.run_once()
+        await world.clock.sleep(24 * 3600)
+        await scheduler.run_once()
         page = await told(served)
         lines = (ROOT / "docs/how-to/http-api.md").read_text(encoding="utf-8").splitlines()
         rows = [line.split("`")[1] for line in lines if line.startswith("| `headgate_")]
@@ -442,4 +487,5 @@ def test_every_metric_is_in_the_table_of_the_docs(tmp_path: Path) -> None:
         ours = {name for name in page.names if name.startswith("headgate_")}
         assert {name.removesuffix("_total") for name in described} == ours
 
-    serving_library(tmp_path, main, **OUTBOX)
+    nightly = Schedule(name="nightly", sync=LIVE, cron="@daily")
+    serving_library(tmp_path, main, schedules=[nightly], **OUTBOX)

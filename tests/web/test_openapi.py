@@ -12,7 +12,7 @@ from headgate.model.forecast import Forecast
 from headgate.model.job import JobParams
 from headgate.toolkit.api import documents
 from headgate.toolkit.api.problems import KINDS
-from headgate.web.api import administration, connections, items, users
+from headgate.web.api import administration, connections, items, schedules, users
 from tests.web.callers import Served, serving
 from tests.web.streaming import frames
 from tests.worlds import World
@@ -49,6 +49,15 @@ OPERATIONS = {
     "list_items",
     "get_item",
     "reset_item",
+    "list_schedules",
+    "get_schedule",
+    "plan_schedule",
+    "run_schedule",
+    "pause_schedule",
+    "resume_schedule",
+    "get_schedule_history",
+    "list_ticks",
+    "list_tick_users",
 }
 
 
@@ -140,11 +149,13 @@ def test_no_model_is_left_out_and_none_is_of_the_framework(document: dict[str, A
     assert "Problem" in schemas
     assert not {"HTTPValidationError", "ValidationError"} & set(schemas)
     bodies = ("StartJob", "StartSync", "MakeLink", "Connect", "HandOver")
-    for name in (*bodies, "SetPlan", "SetPreferences", "PauseUser"):
+    for name in (*bodies, "SetPlan", "SetPreferences", "PauseUser", "PauseSchedule"):
         assert schemas[name]["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("module", [documents, connections, items, users, administration])
+@pytest.mark.parametrize(
+    "module", [documents, connections, items, schedules, users, administration]
+)
 def test_examples_are_what_the_models_hold(module: Any) -> None:
     models = [
         each

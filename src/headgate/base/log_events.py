@@ -24,6 +24,18 @@ class LogEvent(StrEnum):
     JOB_HOOK_FAILED = "job_hook_failed"
     PROVIDER_RECOVERED = "provider_recovered"
 
+    # Schedules.
+    #: A tick of a schedule, or a look at how fresh users' data is, gives jobs to users.
+    ORCHESTRATOR_STARTED = "orchestrator_started"
+    ORCHESTRATOR_COMPLETED = "orchestrator_completed"
+    #: Another process has fired the tick, or somebody has paused the schedule meanwhile.
+    TICK_TAKEN = "tick_taken"
+    TICKS_MISSED = "ticks_missed"
+    #: The provider's budget is not enough for all users.
+    BUDGET_TOO_SMALL = "budget_too_small"
+    SCHEDULE_PAUSED = "schedule_paused"
+    SCHEDULE_RESUMED = "schedule_resumed"
+
     # The outbox.
     #: A drain, whoever asked for it, began or ended.
     DRAIN_BEGAN = "drain_began"

@@ -45,6 +45,11 @@ COMMANDS = (
         "Count, list and reset items, which are fetched one by one.",
     ),
     Command(
+        "schedule",
+        "headgate.cli.schedules:commands",
+        "Look at schedules; plan, run, pause and resume them.",
+    ),
+    Command(
         "outbox",
         "headgate.cli.outbox:commands",
         "Send messages to targets; look at them, retry and replay them.",

@@ -1,4 +1,4 @@
-"""The syncs that an application declares, and the collections of items that they fetch."""
+"""The syncs that an application declares, the collections that they fetch, and their schedules."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -10,6 +10,7 @@ from headgate.base.errors import InvalidInput, UnknownSync
 from headgate.model.budget import Budget
 from headgate.model.forecast import DayCost
 from headgate.model.job import Job, Lane, Mode
+from headgate.model.schedule import Schedule
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.auth import Auth
@@ -128,10 +129,18 @@ def _check_provider(end: Source | Destination) -> None:
 
 
 class Registry:
-    """The syncs, budgets, authorizations and collections of an application, by name."""
+    """The syncs, budgets, authorizations, collections and schedules of an application, by name."""
 
-    def __init__(self, syncs: Iterable[Sync], collections: Iterable[Collection] = ()) -> None:
-        """Register `syncs`, and `collections` that no sync declares; refuse duplicate names."""
+    def __init__(
+        self,
+        syncs: Iterable[Sync],
+        collections: Iterable[Collection] = (),
+        schedules: Iterable[Schedule] = (),
+    ) -> None:
+        """Register `syncs`, and `collections` that no sync declares; refuse duplicate names.
+
+        `schedules` may only name what the syncs have.
+        """
         self._syncs: dict[str, Sync] = {}
         #: By the provider's name.
         self.budgets: dict[str, Budget] = {}
@@ -152,6 +161,10 @@ class Registry:
                 _declare(self.collections, each.name, "collection", each)
         for each in collections:
             _declare(self.collections, each.name, "collection", each)
+        #: By the schedule's name.
+        self.schedules: dict[str, Schedule] = {}
+        for schedule in schedules:
+            self._add_schedule(schedule)
         for each in self.collections.values():
             if each.fetched_by is not None and each.fetched_by not in self._syncs:
                 known = ", ".join(self._syncs) or "none"
@@ -167,6 +180,24 @@ class Registry:
         if merged is None:
             raise InvalidInput(f"{name}.auth", "is declared twice, with differences; share one")
         self.auths[name] = merged
+
+    def _add_schedule(self, schedule: Schedule) -> None:
+        """Register a schedule; InvalidInput if its sync is unknown or has not its mode."""
+        if schedule.name in self.schedules:
+            raise InvalidInput("schedules", f"two are called {schedule.name!r}")
+        sync = self.find(schedule.sync)
+        if sync is None:
+            known = ", ".join(self._syncs) or "none"
+            raise InvalidInput(
+                f"{schedule.name}.sync", f"{schedule.sync!r} is no sync; there are: {known}"
+            )
+        if schedule.job_mode not in sync.modes:
+            has = ", ".join(mode.value for mode in sync.modes)
+            raise InvalidInput(
+                f"{schedule.name}.mode",
+                f"sync {sync.name!r} has no mode {schedule.job_mode.value}; it has: {has}",
+            )
+        self.schedules[schedule.name] = schedule
 
     def __iter__(self) -> Iterator[Sync]:
         """Every sync, in the order of declaration."""

@@ -16,6 +16,7 @@ from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry
 from headgate.flow.targets import Targets
 from headgate.policy.entitlement import Entitlement
+from headgate.ports.schedules import ScheduleStore
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
 from headgate.ports.transport import Transport
@@ -38,6 +39,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     targets: Targets = msgspec.field(default_factory=Targets)
     #: Sends the deliveries of the outbox; None if no target is configured.
     drainer: Drainer | None = None
+    #: The schedules and their ticks; None if nothing is scheduled here.
+    schedules: ScheduleStore | None = None
     #: Leased types besides jobs, items and deliveries.
     leased: Sequence[LeasedWork] = ()
     #: The HTTP transport and the credentials of connections; None if no source has an API.

@@ -24,6 +24,7 @@ from headgate.flow.runtime import Runtime
 from headgate.loops.drainer import target_workers
 from headgate.loops.heartbeat import Heartbeat, Presence
 from headgate.loops.lanes import LaneSize, LaneWorkers
+from headgate.loops.scheduler import Scheduler
 from headgate.loops.sweeper import Sweeper
 from headgate.model.job import Lane
 from headgate.model.worker import Abilities
@@ -51,6 +52,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: How long running chunks have to finish after the first signal to stop.
     grace_s: float = 20.0
     keep_events: timedelta = timedelta(days=30)
+    #: How long it is known what a tick meant for each user; monthly wishes need two months.
+    keep_ticks: timedelta = timedelta(days=90)
     outbox: OutboxSettings = OutboxSettings()
 
     def __post_init__(self) -> None:
@@ -62,7 +65,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Supervisor:
-    """The lanes, the heartbeat and the sweeper of one process."""
+    """The lanes, the heartbeat, the scheduler and the sweeper of one process."""
 
     def __init__(self, rt: Runtime, settings: WorkerSettings, *, worker: str) -> None:
         """Prepare to run as `worker`, a name that no other process has."""
@@ -101,13 +104,16 @@ class Supervisor:
             lease_s=lease_s,
             keep_events=settings.keep_events,
             keep_sent=settings.outbox.keep_sent,
+            keep_ticks=settings.keep_ticks,
         )
+        self._schedulers = [Scheduler(rt, worker=worker)] if rt.registry.schedules else []
         self._stop_requested = asyncio.Event()
         self._stop_now = asyncio.Event()
 
     async def start(self) -> None:
         """Start all services."""
-        for service in (self._heartbeat, self._sweeper, *self._lanes, *self._senders):
+        services = (self._heartbeat, self._sweeper, *self._schedulers)
+        for service in (*services, *self._lanes, *self._senders):
             await service.start()
 
     def request_stop(self) -> None:
@@ -148,7 +154,7 @@ class Supervisor:
             _log.info(
                 LogEvent.STOPPED, released=released, left_to_leases=0 if clean else len(self._jobs)
             )
-        for service in (self._heartbeat, self._sweeper):
+        for service in (*self._schedulers, self._heartbeat, self._sweeper):
             await service.stop()
         try:
             await self._presence.end()

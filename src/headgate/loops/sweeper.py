@@ -41,11 +41,12 @@ class Sweeper(Service):
         lease_s: float,
         keep_events: timedelta,
         keep_sent: timedelta,
+        keep_ticks: timedelta,
     ) -> None:
         """Sweep `leased`, whose leases last `lease_s`.
 
-        Events older than `keep_events` are deleted, and messages that all targets accepted so long
-        ago as `keep_sent`.
+        Events older than `keep_events` and ticks older than `keep_ticks` are deleted, and messages
+        that all targets accepted so long ago as `keep_sent`.
         """
         super().__init__(rt.clock)
         self._leased = leased
@@ -53,6 +54,7 @@ class Sweeper(Service):
         self._rt = rt
         self._keep_events = keep_events
         self._keep_sent = keep_sent
+        self._keep_ticks = keep_ticks
         self._prune_at = rt.clock.monotonic()
         # A cancel sets a deadline and a recovered provider resumes jobs: both are due soon.
         for topic in (CONTROL, SWEEP):
@@ -69,7 +71,7 @@ class Sweeper(Service):
         return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN if known_s else self._sweep_s_max
 
     async def _prune(self) -> bool:
-        """Delete a batch of old events, sent messages and items of removed connections, if due.
+        """Delete a batch of old events, ticks, sent messages and orphaned items, if due.
 
         Returns False if there are more.
         """
@@ -77,7 +79,7 @@ class Sweeper(Service):
             return True
         pruned = await self._rt.store.prune_events(older_than=self._keep_events, limit=PRUNE_MAX)
         forgotten = await self._rt.fetching.items.forget_removed(limit=FORGET_MAX)
-        purged = await self._purge_sent()
+        purged = await self._purge_sent() + await self._prune_ticks()
         if pruned == PRUNE_MAX or forgotten or purged:
             return False
         await self._rt.store.prune_workers()
@@ -89,6 +91,11 @@ class Sweeper(Service):
             return 0
         store = self._rt.drainer.store
         return await store.purge_sent(older_than=self._keep_sent, limit=PURGE_MAX)
+
+    async def _prune_ticks(self) -> int:
+        if self._rt.schedules is None:
+            return 0
+        return await self._rt.schedules.prune_ticks(older_than=self._keep_ticks, limit=PRUNE_MAX)
 
 
 async def sweep_due(leased: LeasedWork) -> float | None:

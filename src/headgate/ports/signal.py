@@ -16,6 +16,9 @@ SWEEP = "sweep"
 #: A message was enqueued, or a target goes on: there may be deliveries to send.
 OUTBOX = "outbox"
 
+#: A schedule was paused or resumed: its next tick may be another one.
+SCHEDULES = "schedules"
+
 
 def lane_topic(lane: Lane) -> str:
     """The topic that announces work for `lane`."""

@@ -1,9 +1,9 @@
 """The metrics page for Prometheus, written by the official client.
 
-Every label comes from what the application declares: its syncs, collections, targets, providers and
-budgets; nothing else is shown. Most parts are read from the database on request, so every process
-shows the same numbers. Only the last part is measured by the process that responds. The page needs
-an admin's API key, and no label names a user.
+Every label comes from what the application declares: its syncs, collections, schedules, targets,
+providers and budgets; nothing else is shown. Most parts are read from the database on request, so
+every process shows the same numbers. Only the last part is measured by the process that responds.
+The page needs an admin's API key, and no label names a user.
 
 A part that cannot be read is left out, and `headgate_metrics_failed` says so; the rest is shown.
 """
@@ -23,6 +23,7 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.items import ItemStats
+from headgate.flow.schedules import ScheduleStats
 from headgate.model.budget import BudgetUse
 from headgate.model.states import DeliveryState
 from headgate.toolkit.api.route import TheAdmin, TheApp, router
@@ -180,6 +181,67 @@ def _of_items(stats: Sequence[ItemStats]) -> Iterator[Metric]:
     )
 
 
+# ---- schedules ---------------------------------------------------------------------------------
+
+
+async def _schedules(app: App) -> Iterable[Metric]:
+    return _of_schedules(await app.schedules.stats())
+
+
+def _of_schedules(stats: Sequence[ScheduleStats]) -> Iterator[Metric]:
+    states = [(each.name, each.state) for each in stats]
+    yield gauge(
+        "headgate_schedule_paused",
+        "1 if a schedule is paused.",
+        ["schedule"],
+        [((n,), float(state is not None and state.paused_at is not None)) for n, state in states],
+    )
+    yield gauge(
+        "headgate_schedule_next_tick_timestamp_seconds",
+        "When a schedule fires or looks next; in the past if no worker fires it.",
+        ["schedule"],
+        [((n,), s.next_tick_at.timestamp()) for n, s in states if s and s.paused_at is None],
+    )
+    yield gauge(
+        "headgate_schedule_last_tick_timestamp_seconds",
+        "The last tick that fired.",
+        ["schedule"],
+        [((n,), s.last_tick.timestamp()) for n, s in states if s and s.last_tick],
+    )
+    yield gauge(
+        "headgate_schedule_users_24h",
+        "Users that the ticks of the last 24 hours gave a job to, or skipped, by outcome.",
+        ["schedule", "outcome"],
+        [
+            ((each.name, outcome), getattr(each.counts, outcome))
+            for each in stats
+            for outcome in ("queued", "skipped")
+        ],
+    )
+    yield gauge(
+        "headgate_schedule_jobs_ended_24h",
+        "Jobs of these ticks that have ended, by state.",
+        ["schedule", "state"],
+        [
+            ((each.name, state.value), count)
+            for each in stats
+            for state, count in each.ended.items()
+        ],
+    )
+    yield gauge(
+        "headgate_schedule_ticks_missed_24h",
+        "Ticks of the last 24 hours that nobody fired in time.",
+        ["schedule"],
+        [((each.name,), each.counts.missed) for each in stats],
+    )
+    yield gauge(
+        "headgate_schedule_failing_users",
+        "Users with three or more failed jobs in a week.",
+        ["schedule"],
+        [((each.name,), each.failing_users) for each in stats],
+    )
+
+
 # ---- the outbox --------------------------------------------------------------------------------
 
 
@@ -273,6 +335,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "workers": _workers,
         "breakers": _breakers,
         "items": _items,
+        "schedules": _schedules,
         "outbox": _outbox,
         "budgets": _budgets,
         "process": _process,

@@ -9,6 +9,7 @@ from headgate.flow.registry import NAME_LENGTH_MAX, Collection, Registry, Sync, 
 from headgate.model.budget import Budget, Limit
 from headgate.model.job import Lane, Mode
 from headgate.model.record import RecordCounts
+from headgate.model.schedule import Schedule
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.connector import Batch, Chunk, Context
@@ -258,3 +259,39 @@ def test_a_sync_may_have_a_lane_of_its_own(mode: Mode) -> None:
     assert (
         default_lane(Sync(name="slow", source=Named("fitbit"), lane=Lane.COLD), mode) is Lane.COLD
     )
+
+
+# ---- schedules ---------------------------------------------------------------------------------
+
+
+def test_a_schedule_is_registered_by_its_name() -> None:
+    nightly = Schedule(name="nightly", sync="steps", cron="@daily")
+    registry = Registry([Sync(name="steps", source=SOURCE)], schedules=[nightly])
+
+    assert registry.schedules == {"nightly": nightly}
+
+
+@pytest.mark.parametrize(
+    ("schedules", "field", "told"),
+    [
+        ([{"sync": "walks"}], "nightly.sync", "'walks' is no sync; there are: steps"),
+        ([{"mode": "full"}], "nightly.mode", "has no mode full; it has: since, history"),
+        ([{}, {}], "schedules", "two are called 'nightly'"),
+    ],
+)
+def test_a_schedule_that_could_never_run_is_refused(
+    schedules: list[dict[str, Any]], field: str, told: str
+) -> None:
+    sync = Sync(name="steps", source=SOURCE, modes=[Mode.SINCE, Mode.HISTORY])
+    given = [
+        Schedule(**{"name": "nightly", "sync": "steps", "cron": "@daily", **each})
+        for each in schedules
+    ]
+    with pytest.raises(InvalidInput, match=told) as refused:
+        Registry([sync], schedules=given)
+    assert refused.value.field == field
+
+
+def test_without_a_sync_there_is_nothing_to_schedule() -> None:
+    with pytest.raises(InvalidInput, match="there are: none"):
+        Registry([], schedules=[Schedule(name="nightly", sync="steps", cron="@daily")])

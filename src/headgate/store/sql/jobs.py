@@ -5,9 +5,9 @@ submitting and claiming are one statement each, and need no explicit transaction
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import (
     BindParameter,
@@ -28,16 +28,18 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningUpdate
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
+from headgate.base.encoding import JsonObject
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import JobFilter, NewJob, SubmitResult
 from headgate.store.sql import events, queue
+from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import ZERO, Moment, instant
 from headgate.store.sql.queue import OF_LANE, bind_syncs, for_each_sync
 from headgate.store.sql.settle import TABLE, active_job_of
-from headgate.store.sql.statements import insert_into
-from headgate.store.sql.tables import ASLEEP, QUEUED, job_events, jobs
+from headgate.store.sql.statements import ROWS_MAX, Insert, insert_into
+from headgate.store.sql.tables import ACTIVE, ASLEEP, QUEUED, job_events, jobs
 from headgate.store.sql.types import UtcTime
 
 _SUBMIT_TRIES_MAX = 3
@@ -62,10 +64,12 @@ def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) ->
 _GIVEN = tuple(name for name in NewJob.__struct_fields__ if name != "delay")
 #: Named here, because SQLAlchemy does not fill in defaults if the INSERT is part of a statement.
 _DEFAULTS: dict[str, Any] = {
-    column.name: literal(column.default.arg, column.type)
+    column.name: column.default.arg
     for column in jobs.c
     if column.name not in _GIVEN and isinstance(column.default, ScalarElementColumnDefault)
 }
+#: The first state of every job.
+_NEW = {"state": JobState.PENDING, "reason": Reason.QUEUED}
 
 
 def _insert(tx: Connection, now: Moment, new: NewJob, syncs: Sequence[str]) -> Job | None:
@@ -95,11 +99,10 @@ def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[
     insert = (
         insert_into(dialect, jobs)
         .values(
-            **_DEFAULTS,
+            **{name: literal(value, jobs.c[name].type) for name, value in _DEFAULTS.items()},
             **values,
+            **_NEW,
             provider=values["source"],
-            state=JobState.PENDING,
-            reason=Reason.QUEUED,
             wake_at=instant(server=server, after="delay"),
             turn=null() if syncs is None else queue.next_turn(syncs, values["user_id"]),
             created_at=now,
@@ -135,6 +138,63 @@ def _by_key(tx: Connection, new: NewJob) -> Job | None:
     if row.request_hash != new.request_hash:
         raise KeyReused(row.id)
     return TABLE.get(tx, row.id, user_id=new.user_id)
+
+
+def submit_asleep(
+    tx: Connection, at: datetime, batch: Sequence[tuple[NewJob, datetime]], data: JsonObject
+) -> set[str]:
+    """Store many jobs at once, each of which sleeps until its time; returns the ids of those.
+
+    A job whose key or whose sync and connection are taken is left out. `data` is added to the first
+    event of each.
+    """
+    # Always in the same order: two batches that meet would otherwise wait for each other.
+    ordered = sorted(batch, key=lambda pair: (pair[0].sync, pair[0].connection_id))
+    inserted = _insert_asleep.run(tx, [_asleep_row(new, wake_at, at) for new, wake_at in ordered])
+    ids: set[str] = {row[0] for result in inserted for row in result}
+    lanes = {new.id: new.lane.value for new, _ in batch}
+    events.append(
+        tx,
+        [(each, at, EventKind.SUBMITTED, {"lane": lanes[each], **data}) for each in sorted(ids)],
+    )
+    return ids
+
+
+def active_by_connection(
+    tx: Connection, sync: str, connection_ids: Sequence[str]
+) -> dict[str, str]:
+    """The ids of the sync's active jobs for these connections, by connection."""
+    found: dict[str, str] = {}
+    for begin in range(0, len(connection_ids), ROWS_MAX):
+        some = connection_ids[begin : begin + ROWS_MAX]
+        query = select(jobs.c.connection_id, jobs.c.id).where(
+            ACTIVE, jobs.c.sync == sync, jobs.c.connection_id.in_(some)
+        )
+        found.update((connection_id, job_id) for connection_id, job_id in tx.execute(query))
+    return found
+
+
+def _asleep_row(new: NewJob, wake_at: datetime, at: datetime) -> dict[str, Any]:
+    return {
+        **_DEFAULTS,
+        **_NEW,
+        **{name: getattr(new, name) for name in _GIVEN},
+        "provider": new.source,
+        "wake_at": wake_at,
+        "created_at": at,
+        "updated_at": at,
+    }
+
+
+def _if_free(insert: Insert) -> Insert:
+    return cast(Insert, insert.on_conflict_do_nothing().returning(jobs.c.id))
+
+
+_insert_asleep = insert_many(
+    jobs,
+    (*_DEFAULTS, *_NEW, *_GIVEN, "provider", "wake_at", "created_at", "updated_at"),
+    on_conflict=_if_free,
+)
 
 
 # ---- claiming ----------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from headgate.model.api_key import Role
 from headgate.model.budget import Ledger
 from headgate.model.connection import ConnectionReason
 from headgate.model.job import JobParams, Lane, Mode, Progress, Reason, Summary
+from headgate.model.schedule import SkipReason, TickKind
 from headgate.model.states import (
     DELIVERY,
     ITEM,
@@ -213,6 +214,15 @@ _index(
 Index("ix_headgate_jobs_of_user", jobs.c.user_id, jobs.c.id)
 #: For counts of jobs that have ended; the active ones are few.
 _index("ix_headgate_jobs_ended", jobs.c.sync, jobs.c.state, where=ENDED)
+#: For how long ago a connection's last job ended, and the last one that succeeded.
+_index(
+    "ix_headgate_jobs_last_ended",
+    jobs.c.sync,
+    jobs.c.connection_id,
+    jobs.c.finished_at,
+    jobs.c.state,
+    where=ENDED,
+)
 
 job_events = Table(
     "headgate_job_events",
@@ -327,6 +337,7 @@ _index(
     where=connections.c.external_id.is_not(None),
 )
 Index("ix_headgate_connections_of_user", connections.c.user_id, connections.c.id)
+Index("ix_headgate_connections_of_source", connections.c.source, connections.c.id)
 Index("ix_headgate_connections_key", connections.c.key_id, connections.c.id)
 
 #: Removed connections, remembered for a week so that no item is registered for them again.
@@ -632,4 +643,67 @@ target_stops = Table(
     Column("target", Text, primary_key=True),
     Column("reason", Text, nullable=False),
     Column("stopped_at", UtcTime, nullable=False),
+)
+
+#: The schedules that applications have declared, and when each fires next.
+schedules = Table(
+    "headgate_schedules",
+    metadata,
+    Column("name", Text, primary_key=True),
+    # What determines the ticks; an application that declares it otherwise computes the next anew.
+    Column("definition", Text, nullable=False),
+    Column("last_tick", UtcTime),
+    Column("next_tick_at", UtcTime, nullable=False),
+    Column("paused_at", UtcTime),
+    Column("paused_by", Text),
+    Column("pause_reason", Text),
+    Column("updated_at", UtcTime, nullable=False),
+    CheckConstraint("(paused_at IS NULL) = (paused_by IS NULL)", name="paused"),
+)
+
+#: Ticks that have fired; the key makes each of them fire once.
+ticks = Table(
+    "headgate_ticks",
+    metadata,
+    Column("schedule", Text, nullable=False),
+    Column("tick", UtcTime, nullable=False),
+    Column("kind", OneOf(TickKind), nullable=False),
+    Column("fired_at", UtcTime, nullable=False),
+    Column("queued", Integer, nullable=False),
+    Column("skipped", Integer, nullable=False),
+    Column("missed", Integer, nullable=False),
+    # The process that fired it, and who asked for it, if somebody did.
+    Column("worker", Text, nullable=False),
+    Column("asked_by", Text),
+    PrimaryKeyConstraint("schedule", "tick"),
+    _one_of("kind", TickKind),
+    CheckConstraint("(asked_by IS NOT NULL) = (kind = 'manual')", name="asked"),
+    # For pruning, the oldest first.
+    Index("ix_headgate_ticks_tick", "tick", "schedule"),
+)
+
+#: What each tick meant for each connection: a job, or the reason why there is none.
+tick_users = Table(
+    "headgate_tick_users",
+    metadata,
+    Column("schedule", Text, nullable=False),
+    Column("tick", UtcTime, nullable=False),
+    Column("connection_id", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    # The connection's job; if it was skipped because of an active job, that job.
+    Column("job_id", Text),
+    Column("reason", OneOf(SkipReason)),
+    PrimaryKeyConstraint("schedule", "tick", "connection_id"),
+    _one_of("reason", SkipReason),
+    CheckConstraint("job_id IS NOT NULL OR reason IS NOT NULL", name="outcome"),
+)
+
+#: Got a job.
+TICK_QUEUED = tick_users.c.reason.is_(None)
+_index(
+    "ix_headgate_tick_users_last",
+    tick_users.c.schedule,
+    tick_users.c.connection_id,
+    tick_users.c.tick,
+    where=TICK_QUEUED,
 )

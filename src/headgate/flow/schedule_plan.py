@@ -1,0 +1,124 @@
+"""The plans of a schedule: who gets a job, and when. Nothing is written."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from headgate.flow.registry import auth_of, default_lane
+from headgate.flow.runtime import Runtime
+from headgate.model.budget import Scope
+from headgate.model.candidate import Candidate, FreshPlan, TickPlan
+from headgate.model.job import Lane
+from headgate.model.schedule import Schedule, ScheduleState
+from headgate.policy.allowance import Allowance, allowance_of
+from headgate.policy.cron import next_tick
+from headgate.policy.freshness import plan_fresh
+from headgate.policy.ticks import Period, plan_tick
+from headgate.ports.connector import Destination, Source
+from headgate.ports.schedules import CandidateQuery, ScheduleStore
+
+#: The candidates that are read in one statement.
+PAGE = 2000
+
+
+def store_of(rt: Runtime) -> ScheduleStore:
+    """The store of schedules, which every application has."""
+    assert rt.schedules is not None, "this runtime has no schedules"
+    return rt.schedules
+
+
+def first_tick(schedule: Schedule, state: ScheduleState | None, now: datetime) -> datetime:
+    """When the schedule fires, or looks, if it begins now; later than the last tick in any case."""
+    if schedule.cron is None:
+        return now
+    last = None if state is None else state.last_tick
+    after = now if last is None else max(now, last)
+    return next_tick(schedule.cron, schedule.zone, after)
+
+
+def asked_period(schedule: Schedule, now: datetime) -> Period:
+    """The period of a tick that somebody asks for: until the next one, or for a goal's time."""
+    if schedule.cron is not None:
+        ends = next_tick(schedule.cron, schedule.zone, now)
+    else:
+        assert schedule.freshness is not None
+        ends = now + schedule.freshness
+    return Period(tick=now, now=now, ends=ends, asked=True)
+
+
+async def read_candidates(rt: Runtime, schedule: Schedule) -> tuple[datetime, list[Candidate]]:
+    """The store's time, and all candidates of the schedule in the order of their connections."""
+    query = _query(rt, schedule)
+    found: list[Candidate] = []
+    while True:
+        after = found[-1].connection_id if found else None
+        now, page = await store_of(rt).candidates(query, after=after, limit=PAGE)
+        found += page
+        if len(page) < PAGE:
+            return now, found
+
+
+def _query(rt: Runtime, schedule: Schedule) -> CandidateQuery:
+    sync = rt.registry.get(schedule.sync)
+
+    def has_users(end: Source | Destination) -> bool:
+        # Without credentials there are no connections, and the user's id stands for one.
+        return rt.credentials is not None and auth_of(end) is not None
+
+    there = sync.destination
+    return CandidateQuery(
+        schedule=schedule.name,
+        sync=sync.name,
+        source=sync.source.name if has_users(sync.source) else None,
+        destination=there.name if there is not None and has_users(there) else None,
+        ages=schedule.freshness is not None,
+    )
+
+
+def plan(
+    rt: Runtime, schedule: Schedule, period: Period, candidates: Sequence[Candidate]
+) -> TickPlan:
+    """The plan of a tick for these candidates."""
+    return plan_tick(
+        schedule, period, candidates, _allowance(rt, schedule), entitlement=rt.entitlement
+    )
+
+
+async def plan_look(
+    rt: Runtime, schedule: Schedule, candidates: Sequence[Candidate], now: datetime
+) -> FreshPlan:
+    """The plan of a look at how fresh the data of these candidates is."""
+    return plan_fresh(
+        schedule,
+        candidates,
+        _allowance(rt, schedule),
+        now=now,
+        left=await _requests_left(rt, schedule),
+        entitlement=rt.entitlement,
+    )
+
+
+def lane_of(rt: Runtime, schedule: Schedule) -> Lane:
+    """The lane of the schedule's jobs."""
+    if schedule.lane is not None:
+        return Lane(schedule.lane)
+    return default_lane(rt.registry.get(schedule.sync), schedule.job_mode)
+
+
+def _allowance(rt: Runtime, schedule: Schedule) -> Allowance:
+    source = rt.registry.get(schedule.sync).source.name
+    return allowance_of(rt.registry.budgets.get(source), lane_of(rt, schedule))
+
+
+async def _requests_left(rt: Runtime, schedule: Schedule) -> int | None:
+    """What is left of the source's budget at the moment; None if that is unknown or unlimited."""
+    budget = rt.registry.budgets.get(rt.registry.get(schedule.sync).source.name)
+    use = None if budget is None else await rt.gates.use(budget, connection_id=None)
+    if use is None:
+        return None
+    cold = lane_of(rt, schedule) is Lane.COLD
+    left = [
+        window.remaining - (window.reserved if cold else 0)
+        for window in use.windows
+        if window.scope is Scope.APP
+    ]
+    return max(0, min(left)) if left else None

@@ -1,0 +1,199 @@
+"""Weeks of ticks on both databases: two schedulers, clocks that are set, processes that die."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from headgate import App, Chunk, Context, JobState, Schedule, Sync
+from headgate.base.clock import ManualClock
+from headgate.loops.scheduler import Scheduler
+from headgate.model import change
+from headgate.model.job import Lane
+from headgate.signals.local import LocalSignal
+from headgate.store.sql import jobs as job_statements
+from headgate.store.sql.database import Database
+from tests.stores import LEASE, START, MakeDatabase, tally
+
+USERS = ("ada", "bob", "cleo", "dan", "eve")
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+
+
+class Quiet:
+    """A source that nobody reads."""
+
+    name = "quiet"
+
+    async def read(self, ctx: Context) -> Chunk:
+        raise AssertionError("no worker runs")
+
+
+class Weeks:
+    """An application with a schedule and its schedulers, on one database and one clock."""
+
+    def __init__(self, database: Database, clock: ManualClock) -> None:
+        self._database = database
+        self._signal = LocalSignal()
+        self.clock = clock
+        self.app = self.another()
+
+    def another(self, cron: str = "30 2 * * *", tz: str = "Europe/Berlin", **fields: Any) -> App:
+        """The application of another process, or of another version."""
+        given = {"name": "nightly", "sync": "notes", "cron": cron, "tz": tz, **fields}
+        return App(
+            self._database,
+            syncs=[Sync(name="notes", source=Quiet())],
+            schedules=[Schedule(**{"active_within": None, **given})],
+            signal=self._signal,
+            clock=self.clock,
+            rng=Random(1),
+        )
+
+    def scheduler(self, app: App | None = None) -> Scheduler:
+        return Scheduler((app or self.app)._runtime, worker="w")
+
+    async def finish_jobs(self) -> None:
+        """Do what workers do: claim what is due, and let it succeed."""
+        store = self.app._store
+        while claimed := (await store.claim(Lane.HOT, worker="w", limit=50, lease=LEASE)).jobs:
+            await store.settle_many([(change.succeed(job, tally(), {}), None) for job in claimed])
+
+    async def jobs_by_user(self) -> Counter[str]:
+        jobs = await self.app.jobs.list(limit=1000)
+        return Counter(job.user_id for job in jobs)
+
+    async def ticks(self) -> list[datetime]:
+        return [
+            tick.tick for tick in reversed(await self.app.schedules.ticks("nightly", limit=999))
+        ]
+
+
+@pytest.fixture
+async def weeks(database: Database, clock: ManualClock) -> AsyncIterator[Weeks]:
+    weeks = Weeks(database, clock)
+    for name in USERS:
+        await weeks.app.users.seen(name)
+    yield weeks
+
+
+def set_to(clock: ManualClock, at: datetime) -> None:
+    clock.advance((at - clock.now()).total_seconds())
+
+
+@pytest.mark.parametrize(
+    ("month", "fires"),
+    [
+        # The clock skips half past two on the 29th, and shows it twice on the 25th.
+        (3, datetime(2026, 3, 29, 1, tzinfo=UTC)),
+        (10, datetime(2026, 10, 25, 0, 30, tzinfo=UTC)),
+    ],
+)
+async def test_in_the_weeks_in_which_clocks_are_set_each_user_has_one_job_a_night(
+    weeks: Weeks, clock: ManualClock, month: int, fires: datetime
+) -> None:
+    begin = datetime(2026, month, 16, 12, tzinfo=UTC)
+    set_to(clock, begin)
+    schedulers = [weeks.scheduler(), weeks.scheduler(weeks.another())]
+
+    while clock.now() < begin + 14 * DAY:
+        await asyncio.gather(*(each.run_once() for each in schedulers))
+        await weeks.finish_jobs()
+        clock.advance(1800)
+
+    ticks = await weeks.ticks()
+    assert len(ticks) == 14
+    assert fires in ticks
+    assert await weeks.jobs_by_user() == dict.fromkeys(USERS, 14)
+    assert {job.state for job in await weeks.app.jobs.list(limit=1000)} == {JobState.SUCCESS}
+
+
+async def test_with_every_tick_two_processes_and_a_crash_nobody_has_two_jobs_or_none(
+    weeks: Weeks, clock: ManualClock, make_database: MakeDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_database()
+    await other.open()
+    try:
+        await many_nights(weeks, Weeks(other, clock), monkeypatch)
+    finally:
+        await other.close()
+
+
+async def many_nights(one: Weeks, two: Weeks, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = Random(7)
+    submit = job_statements.submit_asleep
+    dying = False
+
+    def crash(tx: Any, at: Any, batch: Any, data: Any) -> set[str]:
+        # After user 3 of 5, in one night out of three, whichever process it is.
+        if dying:
+            submit(tx, at, batch[:3], data)
+            raise KeyError("killed")
+        return submit(tx, at, batch, data)
+
+    monkeypatch.setattr(job_statements, "submit_asleep", crash)
+    clock, tick = one.clock, START
+    schedulers = [one.scheduler(), two.scheduler()]
+    for night in range(21):
+        await asyncio.gather(*(each.run_once() for each in schedulers))
+        [view] = await one.app.schedules.list()
+        assert view.next_tick_at is not None
+        tick = view.next_tick_at
+        set_to(clock, tick)
+        dying = night % 3 == 0
+        ended = await asyncio.gather(
+            *(each.run_once() for each in schedulers), return_exceptions=True
+        )
+        if dying:
+            assert {type(each) for each in ended} == {KeyError}
+        dying = False
+        # A clock that is set back, or forward, fires nothing twice.
+        clock.advance(draw.choice((-120, 0, 3600)))
+        schedulers = [one.scheduler(), two.scheduler()]
+        await asyncio.gather(*(each.run_once() for each in schedulers))
+        clock.advance(7200)
+        await asyncio.gather(*(each.run_once() for each in schedulers))
+        clock.advance(1200)
+        await one.finish_jobs()
+
+    ticks = await one.ticks()
+    assert len(ticks) == len(set(ticks)) == 21
+    assert await one.jobs_by_user() == dict.fromkeys(USERS, 21)
+
+
+async def test_26_hours_without_a_scheduler_are_one_tick_and_no_herd(
+    weeks: Weeks, clock: ManualClock
+) -> None:
+    await weeks.scheduler().run_once()
+    [view] = await weeks.app.schedules.list()
+    assert view.next_tick_at is not None
+    set_to(clock, view.next_tick_at + 26 * HOUR)
+
+    await weeks.scheduler().run_once()
+
+    assert await weeks.ticks() == [view.next_tick_at + DAY]
+    starts = sorted(job.wake_at for job in await weeks.app.jobs.list() if job.wake_at is not None)
+    assert [at - clock.now() for at in starts] == [
+        timedelta(minutes=2 * place) for place in range(5)
+    ]
+
+
+async def test_a_freshness_goal_holds_for_weeks(weeks: Weeks, clock: ManualClock) -> None:
+    app = weeks.another(name="fresh", cron=None, fresh_within="12h")  # type: ignore[arg-type]
+    schedulers = [weeks.scheduler(app), weeks.scheduler(app)]
+    begin = clock.now()
+    while clock.now() < begin + 8 * DAY:
+        await asyncio.gather(*(each.run_once() for each in schedulers))
+        clock.advance(1800)
+        await weeks.finish_jobs()
+        if clock.now() > begin + HOUR:
+            report = (await app.schedules.plan("fresh")).freshness
+            assert report is not None and report.stale == []
+
+    counts = await weeks.jobs_by_user()
+    # Every eleven hours, and a look before or after.
+    assert set(counts) == set(USERS)
+    assert all(16 <= count <= 19 for count in counts.values())
