@@ -27,6 +27,7 @@ from headgate.base.errors import (
     NotFound,
     PlanRequired,
     RateLimited,
+    RecordsClaimed,
     Retryable,
     SchemaBehind,
     SchemaNewer,
@@ -84,7 +85,14 @@ from headgate.model.job import (
     Summary,
 )
 from headgate.model.record import ChunkEvent, ChunkMessage, Coverage, CoverageRow, Record
-from headgate.model.states import ConnectionState, DayStatus, DeliveryState, ItemState, JobState
+from headgate.model.states import (
+    ConnectionState,
+    DayStatus,
+    DeliveryState,
+    ItemState,
+    JobState,
+    ReceiptState,
+)
 from headgate.model.target import Target, Topic
 from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.entitlement import Entitlement, paid_history
@@ -218,8 +226,10 @@ __all__ = [
     "Provider",
     "RateLimited",
     "Reason",
+    "ReceiptState",
     "Record",
     "Records",
+    "RecordsClaimed",
     "Redirects",
     "Refusal",
     "Reprocess",

@@ -62,7 +62,7 @@ def _incoming(chunks: Sequence[tuple[Job, ChunkWork | None]]) -> Iterator[tuple[
         if work is not None:
             # If a key comes twice in a chunk, the later record counts.
             for record in {record.key: record for record in work.records}.values():
-                yield place, (job.sync, job.connection_id, record.key), record
+                yield place, (work.stored_as or job.sync, job.connection_id, record.key), record
 
 
 def _store_some(

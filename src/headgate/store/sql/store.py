@@ -15,6 +15,7 @@ from headgate.store.sql import coverage as days
 from headgate.store.sql import events as job_events
 from headgate.store.sql import high_water as marks
 from headgate.store.sql import job_counts, jobs, recovery, settle, users, workers
+from headgate.store.sql import receipts as sent
 from headgate.store.sql import records as stored
 from headgate.store.sql.database import Database
 from headgate.store.sql.jobs import ClaimResult
@@ -114,6 +115,8 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     record_hashes = reads(stored.hashes)
     high_water = reads(marks.of_connection)
     forget_records = writes(stored.forget)
+    receipts = reads(sent.find)
+    claim_records = writes_timed(sent.claim)
 
     coverage = reads(days.of_days)
     covered_days = reads(days.covered_days)
