@@ -7,10 +7,22 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from headgate import App, BackfillRequest, Connection, Job, Record, Secret, Sync
+from headgate import (
+    App,
+    BackfillRequest,
+    Budget,
+    Connection,
+    Job,
+    JobRequest,
+    Mode,
+    Record,
+    Secret,
+    Sync,
+)
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.fitbit import FitbitApi, fitbit
 from headgate.connectors.strava import StravaApi, strava
+from headgate.connectors.strava.api import BUDGET
 from headgate.ports.transport import Request, Response
 from headgate.sandbox.google_health import access as google_access
 from headgate.sandbox.google_health.data_types import DATA_TYPES
@@ -20,7 +32,7 @@ from headgate.sandbox.google_health.sandbox import GoogleHealth
 from headgate.sandbox.strava import access as strava_access
 from headgate.sandbox.strava.activity import Activity
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.systems.health_history.syncs import NAME, health_history
+from headgate.systems.health_history.syncs import LIVE, NAME, health_history, health_history_live
 from tests.connecting import Wire, vault
 from tests.worlds import World
 
@@ -95,6 +107,7 @@ class Site:
         users: int = 1,
         google: dict[str, Any] | None = None,
         strava: dict[str, Any] | None = None,
+        budget: Budget = BUDGET,
     ) -> None:
         self.world = world
         self.google = GoogleHealth(world.clock, users=users, **(google or {}))
@@ -105,12 +118,17 @@ class Site:
         transport = Spoiling(self._apps, world.clock, latency_s=0.2)
         self.spoilt = transport.spoilt = set()
         self.wire = Wire(transport)
-        self.sync = health_history(fitbit=fitbit_api(), strava=strava_api())
+        both: dict[str, Any] = {
+            "fitbit": fitbit_api(),
+            "strava": {**strava_api(), "budget": budget},
+        }
+        self.sync = health_history(**both)
+        self.live = health_history_live(**both)
 
     async def app(self, *, sync: Sync | None = None, **parts: Any) -> App:
-        """A process with the health history."""
+        """A process with the health history and its live sync."""
         given: dict[str, Any] = {"transport": self.wire, "vault": vault()}
-        return await self.world.app(sync or self.sync, **{**given, **parts})
+        return await self.world.app(sync or self.sync, self.live, **{**given, **parts})
 
     async def connect(
         self, app: App, source: str, user: int = 0, connection_id: str | None = None
@@ -190,6 +208,12 @@ def request(days: int, user: int = 0, **more: Any) -> BackfillRequest:
 async def start(app: App, days: int, user: int = 0, **more: Any) -> Job:
     """An import of the last so many days."""
     return (await app.backfills.start(request(days, user, **more))).job
+
+
+async def start_live(app: App, user: int = 0, **more: Any) -> Job:
+    """A live sync of a user's recent days."""
+    wanted = JobRequest(sync=LIVE, user_id=user_id(user), **{"mode": Mode.SINCE, **more})
+    return (await app.jobs.start(wanted)).job
 
 
 async def all_records(app: App, connection_id: str) -> dict[str, Record]:

@@ -61,6 +61,11 @@ class PostgresServer:
         """Where to connect as the superuser; the same after a restart."""
         return f"postgresql://postgres@127.0.0.1:{self._port}/postgres"
 
+    @property
+    def log(self) -> Path:
+        """What the server writes down."""
+        return self._home / "server.log"
+
     def create(self, *, fsync: bool) -> None:
         """Make an empty cluster; `fsync` off is quicker and still survives a crashed process."""
         if self._account:
@@ -82,8 +87,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start, and return when it accepts connections."""
-        log = self._home / "server.log"
-        self._run("pg_ctl", "--wait", f"--log={log}", f"--options=-p {self._port}", "start")
+        self._run("pg_ctl", "--wait", f"--log={self.log}", f"--options=-p {self._port}", "start")
 
     def stop(self, mode: StopMode = "fast") -> None:
         """Stop, and return when it is gone."""
@@ -119,7 +123,7 @@ class PostgresServer:
                 extra_groups=[] if account else None,
             )
         if done.returncode != 0:
-            logs = [output_path, self._home / "server.log"]
+            logs = [output_path, self.log]
             printed = [log.read_text(encoding="utf-8") for log in logs if log.exists()]
             raise ServerError(f"{program} returned {done.returncode}\n" + "\n".join(printed))
 

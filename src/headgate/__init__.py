@@ -27,6 +27,7 @@ from headgate.base.errors import (
     NotFound,
     PlanRequired,
     RateLimited,
+    RecordsClaimed,
     Retryable,
     SchemaBehind,
     SchemaNewer,
@@ -94,7 +95,14 @@ from headgate.model.record import (
     RecordCounts,
 )
 from headgate.model.schedule import CatchUp, Schedule, SkipReason, Tick, TickKind
-from headgate.model.states import ConnectionState, DayStatus, DeliveryState, ItemState, JobState
+from headgate.model.states import (
+    ConnectionState,
+    DayStatus,
+    DeliveryState,
+    ItemState,
+    JobState,
+    ReceiptState,
+)
 from headgate.model.target import Target, Topic
 from headgate.model.user import Frequency, Preferences, User
 from headgate.policy.deliveries import DeliveryRetryPolicy
@@ -234,10 +242,12 @@ __all__ = [
     "Provider",
     "RateLimited",
     "Reason",
+    "ReceiptState",
     "Record",
     "RecordCounts",
     "RecordTable",
     "Records",
+    "RecordsClaimed",
     "Redirects",
     "Refusal",
     "Reprocess",

@@ -14,7 +14,7 @@ from headgate.connectors.strava.api import BUDGET
 from headgate.model.job import Lane
 from headgate.ports.transport import Request, Response
 from headgate.settings import Settings
-from headgate.systems.health_history.syncs import health_history
+from headgate.systems.health_history.syncs import health_history, health_history_live
 from tests.faults.worker import crash_point
 from tests.health import fitbit_api, strava_api
 
@@ -29,9 +29,13 @@ def application() -> App:
     hurried = Budget(BUDGET.source, BUDGET.limits, paced=False)
     strava = strava_api(os.environ["STRAVA"])
     strava["budget"] = hurried
+    fitbit = fitbit_api(os.environ["GOOGLE"])
     return App(
         Settings().database,
-        syncs=[health_history(fitbit=fitbit_api(os.environ["GOOGLE"]), strava=strava)],
+        syncs=[
+            health_history(fitbit=fitbit, strava=strava),
+            health_history_live(fitbit=fitbit, strava=strava),
+        ],
         worker=WorkerSettings(lanes={Lane.HOT: size, Lane.COLD: size}, lease_s=LEASE_S),
     )
 

@@ -11,14 +11,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from headgate import App, BackfillRequest, Job, JobState
+from headgate import App, BackfillRequest, Job, JobRequest, JobState
 from headgate.base.clock import SystemClock
 from headgate.model.states import JOB
 from headgate.ports.transport import Request
 from headgate.sandbox.google_health.sandbox import GoogleHealth
 from headgate.sandbox.serving import serving
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.systems.health_history.syncs import NAME
+from headgate.systems.health_history.syncs import LIVE, NAME
 from tests.connecting import key_entries
 from tests.faults.harness import WAIT_S_MAX
 from tests.faults.history_worker import POINTS, application
@@ -146,3 +146,58 @@ async def test_a_worker_killed_after_an_upload_leaves_one_activity(
         records = {each.key: each.data for each in await app.records.list(NAME, fitbit)}
         told = [records[f"exercise:{each}"]["strava_activity_id"] for each in expected]
         assert told == [first, first + 1]
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_an_import_and_a_live_sync_at_once_make_one_activity_each_despite_a_kill(
+    app: App,
+    google: GoogleHealth,
+    strava: Strava,
+    workers: list[Process],
+    point: str,
+) -> None:
+    async with app:
+        # Given an import and a live sync of the same days, and a worker that is killed after the
+        # first upload of either
+        fitbit = await connect(app, "fitbit")
+        await connect(app, "strava")
+        newest = SystemClock().now().date()
+        asked = BackfillRequest(
+            user_id="ada",
+            source="fitbit",
+            destination="strava",
+            start=newest - timedelta(days=2),
+            end=newest,
+        )
+        slow = (await app.backfills.start(asked)).job
+        live = (await app.jobs.start(JobRequest(sync=LIVE, user_id="ada", mode="since"))).job
+        workers.append(start_worker(crash_at=point))
+        assert await asyncio.to_thread(workers[0].wait, WAIT_S_MAX) == -signal.SIGKILL
+
+        # When two other workers take over
+        workers += [start_worker(), start_worker()]
+        jobs = [await ended(app, each.id) for each in (slow, live)]
+
+        # Then there is one activity for each exercise, and one record that knows it
+        assert [job.state for job in jobs] == [JobState.SUCCESS] * 2, [job.error for job in jobs]
+        archive = strava.world.archive(strava.world.athlete_ids[0])
+        first = archive.next_id() - archive.size
+        made = [archive.find(first + number) for number in range(archive.size)]
+        names = sorted(each.external_id or "" for each in made if each is not None)
+        person = google.world.person(str(google.world.user_ids[0]))
+        day = (newest - date(1970, 1, 1)).days
+        exercises = [
+            str(each.id)
+            for number in range(day - 2, day + 2)
+            for each in google.world.exercises(person, number)
+        ]
+        assert names == sorted(f"headgate-fitbit-{each}.tcx" for each in exercises)
+        assert len(exercises) >= 1
+        records = {each.key: each.data for each in await app.records.list(NAME, fitbit)}
+        known = {records[f"exercise:{each}"]["strava_activity_id"] for each in exercises}
+        assert known == {each.id for each in made if each is not None}
+        # Only the file whose fate nobody knew was sent twice
+        sent = strava.requests.count(method="POST", path="/api/v3/uploads", status=201)
+        assert sent <= len(exercises) + 3
+        delivered = sum(job.summary.delivered for job in jobs)
+        assert delivered == len(exercises)

@@ -24,7 +24,8 @@ HeadgateError
    │  ├─ RateLimited
    │  │  └─ BudgetSpent         by our own count: nothing was sent
    │  ├─ LimiterUnreachable
-   │  └─ ConnectionPaused       the user or an operator paused the connection
+   │  ├─ ConnectionPaused       the user or an operator paused the connection
+   │  └─ RecordsClaimed         another job delivers the same records right now
    ├─ NoData                    the provider has nothing here, which is a valid answer
    └─ Terminal                  trying again cannot help
       ├─ AuthExpired
@@ -187,6 +188,10 @@ class LimiterUnreachable(Deferred):
 
 class ConnectionPaused(Deferred):
     """The connection is paused."""
+
+
+class RecordsClaimed(Deferred):
+    """Another job delivers some of these records right now."""
 
 
 class NoData(SourceError):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import SecretStr, StringConstraints, model_validator
+from pydantic import SecretStr, StringConstraints, ValidationInfo, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from headgate.base.secret import Secret
@@ -27,3 +27,10 @@ class ProviderSettings(BaseSettings):
 def secret(value: SecretStr) -> Secret:
     """Return the setting as the engine's own type for secrets."""
     return Secret(value.get_secret_value())
+
+
+def refuse_both(value: str | None, info: ValidationInfo, other: str) -> str | None:
+    """Return a setting that goes without the field `other`; ValueError if both are set."""
+    if value is not None and info.data.get(other) is not None:
+        raise ValueError(f"leave it out, or HEADGATE_{other.upper()}: only one of them can be set")
+    return value

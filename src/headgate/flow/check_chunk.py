@@ -43,6 +43,7 @@ def check_chunk(chunk: Chunk, job: Job) -> None:
     for key in chunk.removed:
         if not isinstance(key, str):
             raise Malformed(f"removed: {key!r} is no key; write the keys of stored records")
+    _check_count("delivered_before", chunk.delivered_before)
     _check_wait(chunk.wait)
     if chunk.error is not None and not isinstance(chunk.error, Exception):
         raise Malformed(
@@ -83,12 +84,16 @@ def _check_events(events: Sequence[ChunkEvent]) -> None:
 def _check_counts(counts: Mapping[str, int], before: Mapping[str, int]) -> None:
     for name, count in counts.items():
         _check_name("counts", name)
-        # `type`, because a bool is an int too.
-        if type(count) is not int or not 0 <= count <= COUNT_MAX:
-            raise Malformed(f"counts.{name}: write an int from 0 to {COUNT_MAX:,}, not {count!r}")
+        _check_count(f"counts.{name}", count)
     names = len(before.keys() | counts.keys())
     if names > COUNTS_MAX:
         raise Malformed(f"counts: the job would have {names} names; use at most {COUNTS_MAX}")
+
+
+def _check_count(field: str, count: int) -> None:
+    # `type`, because a bool is an int too.
+    if type(count) is not int or not 0 <= count <= COUNT_MAX:
+        raise Malformed(f"{field}: write an int from 0 to {COUNT_MAX:,}, not {count!r}")
 
 
 def _check_name(field: str, name: object) -> None:

@@ -54,7 +54,7 @@ def commit_chunk(
     result = msgspec.structs.replace(
         result, answered=provider_asked or done, high_water=_high_water(job, chunk, summary)
     )
-    data: dict[str, object] = {"records": len(chunk.records)}
+    data: dict[str, object] = {"records": len(chunk.records) + chunk.delivered_before}
     if day is not None:
         data["day"] = day.isoformat()
     if written is not None and written.refused:
@@ -87,14 +87,13 @@ def give_up_day(job: Job, error: str) -> tuple[JobChange, ChunkWork]:
 
 
 def _add_counts(summary: Summary, chunk: Chunk, written: WriteResult | None) -> Summary:
-    found = len(chunk.records)
+    found, before = len(chunk.records), chunk.delivered_before
     summary = msgspec.structs.replace(summary, counts=_sum_counts(summary.counts, chunk.counts))
+    summary = change.count(summary, chunks=1, records=found + before, delivered_before=before)
     if written is None:
-        return change.count(summary, chunks=1, records=found)
+        return summary
     refused = len(written.refused)
-    return change.count(
-        summary, chunks=1, records=found, delivered=found - refused, refused=refused
-    )
+    return change.count(summary, delivered=found - refused, refused=refused)
 
 
 def _high_water(job: Job, chunk: Chunk, summary: Summary) -> Json:
@@ -110,13 +109,14 @@ def _sum_counts(counts: Mapping[str, int], more: Mapping[str, int]) -> Mapping[s
 def _after_day(
     job: Job, chunk: Chunk, written: WriteResult | None, summary: Summary, day: date
 ) -> tuple[ChunkResult, bool, Coverage]:
-    has_data = bool(chunk.records or chunk.kept)
+    records = len(chunk.records) + len(chunk.kept) + chunk.delivered_before
+    has_data = records > 0
     summary = change.count(summary, days_held=int(has_data), days_empty=int(not has_data))
     result, last = _next_day(job, day, summary)
     coverage = Coverage(
         day=day,
         status=DayStatus.HELD if has_data else DayStatus.EMPTY,
-        records=len(chunk.records) + len(chunk.kept),
+        records=records,
         error=_refusals(written),
     )
     return result, last, coverage

@@ -105,6 +105,7 @@ _WAITS = {
     Reason.RATE_LIMITED: "{who} limits how much we may request; going on {when}.",
     Reason.NO_LIMITER: "We cannot check how much {who} allows right now; trying again {when}.",
     Reason.CONNECTION_PAUSED: "The connection to {who} is paused; checking again {when}.",
+    Reason.RECORDS_CLAIMED: "Another import is sending some of the same records; going on {when}.",
     Reason.DEFERRED: "Waiting for {who}; going on {when}.",
     Reason.IDLE: "Nothing to do at the moment; checking again {when}.",
     Reason.RESCUED: "We were interrupted; starting again {when}.",

@@ -5,6 +5,7 @@ from headgate.base.errors import NoData
 from headgate.flow.check_chunk import check_chunk
 from headgate.flow.fetch_item import JobItems
 from headgate.flow.open_api import open_api
+from headgate.flow.receipts import find_receipts
 from headgate.flow.registry import Sync, budget_of
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job, Mode
@@ -16,7 +17,7 @@ async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
     gate = rt.gates.of(budget_of(sync.source), job.lane, job.connection_id)
     api = await open_api(rt, sync.source, job.connection_id, job, gate)
     try:
-        ctx = context(rt, job, gate, api, high_water=await _high_water(rt, job))
+        ctx = context(rt, sync, job, gate, api, high_water=await _high_water(rt, job))
         chunk = await sync.source.read(ctx)
     except NoData:
         chunk = Chunk()
@@ -35,10 +36,10 @@ async def _high_water(rt: Runtime, job: Job) -> Json:
 
 
 def context(
-    rt: Runtime, job: Job, gate: Gate, api: Http | None, *, high_water: Json = None
+    rt: Runtime, sync: Sync, job: Job, gate: Gate, api: Http | None, *, high_water: Json = None
 ) -> Context:
     """The context of the source for the next chunk."""
-    day = job.cursor_date
+    day, stored_as = job.cursor_date, sync.records_name
     return Context(
         job_id=job.id,
         user_id=job.user_id,
@@ -57,6 +58,7 @@ def context(
         gate=gate,
         api=api,
         item_work=JobItems(rt.fetching, job),
-        find_hashes=lambda keys: rt.store.record_hashes(job.sync, job.connection_id, keys),
-        find_records=lambda keys: rt.store.record_data(job.sync, job.connection_id, keys),
+        find_hashes=lambda keys: rt.store.record_hashes(stored_as, job.connection_id, keys),
+        find_records=lambda keys: rt.store.record_data(stored_as, job.connection_id, keys),
+        find_receipts=lambda keys: find_receipts(rt, sync, job, keys),
     )

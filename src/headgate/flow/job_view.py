@@ -51,6 +51,7 @@ class JobCounts(msgspec.Struct, frozen=True, kw_only=True):
     found: Annotated[int, Meta(description="Records that were read.")]
     imported: Annotated[int, Meta(description="Records that were stored or delivered.")]
     refused: Annotated[int, Meta(description="Records that the destination refused.")]
+    delivered_before: Annotated[int, Meta(description="Records that the destination had already.")]
     days_held: Annotated[int, Meta(description="Days with data.")]
     days_empty: Annotated[int, Meta(description="Days without data.")]
     days_failed: Annotated[int, Meta(description="Days that could not be read.")]

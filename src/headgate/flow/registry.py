@@ -59,6 +59,12 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
     #: A system's own table for the records, written in the same transaction as the cursor; None:
     #: Headgate's own.
     table: RecordTable | None = None
+    #: The name that its records are stored under; None: its own. Syncs that share a name share
+    #: their records.
+    stored_as: str | None = None
+    #: Each record is delivered once, by whichever sync of these records finds it first. For a
+    #: destination that makes a new thing of every record; one that updates must get it again.
+    delivers_once: bool = False
     #: The modes that the source supports.
     modes: Sequence[Mode] = tuple(Mode)
     #: The lane of jobs that name none; None: a backfill is cold, everything else hot.
@@ -86,6 +92,10 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(
                 f"{self.name}.table", "the records go to the destination; leave one of the two out"
             )
+        if self.stored_as is not None:
+            _check_name(f"{self.name}.stored_as", self.stored_as)
+        if self.delivers_once and self.destination is None:
+            raise InvalidInput(f"{self.name}.delivers_once", "needs a destination")
         if not self.modes:
             raise InvalidInput(f"{self.name}.modes", "name at least one mode")
         if self.chunk_s_max <= 0:
@@ -95,6 +105,11 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
             budget = budget_of(end)
             if budget is not None and not isinstance(budget, Budget):
                 raise InvalidInput(f"{end.name}.budget", "must be a headgate.Budget")
+
+    @property
+    def records_name(self) -> str:
+        """The name that its records are stored under."""
+        return self.stored_as or self.name
 
     @property
     def ends(self) -> Sequence[Source | Destination]:
@@ -153,6 +168,7 @@ class Registry:
             if sync.name in self._syncs:
                 raise InvalidInput("syncs", f"two are called {sync.name!r}")
             self._syncs[sync.name] = sync
+            self._check_sharing(sync)
             for end in sync.ends:
                 self.titles.setdefault(end.name, title_of(end))
                 _declare(self.budgets, end.name, "budget", budget_of(end))
@@ -171,6 +187,21 @@ class Registry:
                 raise InvalidInput(
                     f"{each.name}.fetched_by", f"{each.fetched_by!r} is no sync; there are: {known}"
                 )
+
+    def _check_sharing(self, sync: Sync) -> None:
+        """Refuse syncs that share their records but not what the records' keys mean."""
+        for other in self._syncs.values():
+            if other.records_name == sync.records_name and _sharing(other) != _sharing(sync):
+                raise InvalidInput(
+                    f"{sync.name}.stored_as",
+                    f"{other.name!r} has another source, destination or delivers_once; "
+                    "syncs that share records must have the same",
+                )
+
+    def records_name(self, name: str) -> str:
+        """The name that the records of a sync are stored under, declared or not."""
+        sync = self.find(name)
+        return name if sync is None else sync.records_name
 
     def _declare_auth(self, name: str, auth: Auth | None) -> None:
         """Register an authorization; if syncs need different scopes, users grant all of them."""
@@ -218,6 +249,10 @@ class Registry:
         if sync is None:
             raise UnknownSync(name, list(self._syncs))
         return sync
+
+
+def _sharing(sync: Sync) -> tuple[tuple[str, ...], bool]:
+    return tuple(end.name for end in sync.ends), sync.delivers_once
 
 
 def _declare(known: dict[str, Any], name: str, field: str, value: object) -> None:

@@ -8,6 +8,8 @@ settles twice: first what it read, then its error.
 from datetime import timedelta
 from typing import NamedTuple, assert_never
 
+from msgspec.structs import replace
+
 from headgate.base.errors import SourceError, StoreUnavailable, Transient
 from headgate.base.failure import describe_failure
 from headgate.base.log import get_logger
@@ -20,6 +22,7 @@ from headgate.flow.extract import extract
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of
 from headgate.flow.messages import chunk_messages
+from headgate.flow.receipts import claim_records, receipts_of
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.settle import settle_surely
@@ -121,6 +124,7 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
                 raise chunk.error
             messages = chunk_messages(rt.targets, rt.ids, job, chunk.messages)
             if destination is not None:
+                chunk = await claim_records(rt, sync, job, chunk)
                 provider = destination.destination.name
                 written = await deliver(rt, job, chunk, destination)
     except Interrupted as interrupted:
@@ -131,7 +135,8 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
     made, work = commit_chunk(
         job, chunk, written, messages=messages, slice_over=slice_over, table=sync.table
     )
-    return Outcome(made, work, chunk.error)
+    receipts = receipts_of(sync, chunk, written)
+    return Outcome(made, replace(work, stored_as=sync.stored_as, receipts=receipts), chunk.error)
 
 
 def _handle_interrupt(

@@ -50,6 +50,7 @@ class Reason(StrEnum):
     RATE_LIMITED = "rate_limited"
     NO_LIMITER = "no_limiter"
     CONNECTION_PAUSED = "connection_paused"
+    RECORDS_CLAIMED = "records_claimed"
     RELEASED = "released"
     RESCUED = "rescued"
     WORKING = "working"
@@ -125,6 +126,8 @@ class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     #: Records that the destination took and refused, if the sync has a destination.
     delivered: int = 0
     refused: int = 0
+    #: Records that the destination had taken before, so that they were not sent again.
+    delivered_before: int = 0
     #: The source's own counts, by its own names.
     counts: Mapping[str, int] = {}
 

@@ -6,7 +6,7 @@ from datetime import date, datetime
 import msgspec
 
 from headgate.base.encoding import Json, JsonObject
-from headgate.model.states import DayStatus
+from headgate.model.states import DayStatus, ReceiptState
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -64,6 +64,13 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     data: JsonObject
     updated_at: datetime
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What a destination has made of the record under this key."""
+
+    key: str
+    state: ReceiptState
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,15 @@ class DayStatus(StrEnum):
     FAILED = "failed"
 
 
+class ReceiptState(StrEnum):
+    """What a destination has made of a record. A record without a row was never sent."""
+
+    #: A job is about to send it; the row is void once that job has left the chunk.
+    CLAIMED = "claimed"
+    TAKEN = "taken"
+    REFUSED = "refused"
+
+
 class ConnectionState(StrEnum):
     """The state of a connection: whether it can be used."""
 

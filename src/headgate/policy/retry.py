@@ -16,6 +16,7 @@ from headgate.base.errors import (
     InvalidInput,
     LimiterUnreachable,
     RateLimited,
+    RecordsClaimed,
     Terminal,
 )
 from headgate.model import change
@@ -159,8 +160,8 @@ def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
 
 
 def _defer(job: Job, error: Deferred, policy: RetryPolicy) -> Decision:
-    # A wait caused by our own budget or by a paused connection is no outage of the provider.
-    ours = isinstance(error, BudgetSpent | LimiterUnreachable | ConnectionPaused)
+    # A wait caused by our own budget, a paused connection or another job is no outage.
+    ours = isinstance(error, BudgetSpent | LimiterUnreachable | ConnectionPaused | RecordsClaimed)
     if job.deferrals + 1 > policy.deferrals_max and not ours:
         return _open_breaker(job, policy)
     # Never at once, even if no wait is named: that would be a tight loop.
@@ -173,6 +174,8 @@ def _reason(error: Deferred) -> Reason:
     match error:
         case ConnectionPaused():
             return Reason.CONNECTION_PAUSED
+        case RecordsClaimed():
+            return Reason.RECORDS_CLAIMED
         case LimiterUnreachable():
             return Reason.NO_LIMITER
         case RateLimited():

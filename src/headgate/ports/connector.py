@@ -19,6 +19,7 @@ from headgate.model.budget import Budget
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode, Progress
 from headgate.model.record import ITEMS_FAILED, ChunkEvent, ChunkMessage, Record
+from headgate.model.states import ReceiptState
 from headgate.ports.auth import Auth, TokenPlacement
 from headgate.ports.items import FetchedItems, NewItem, RegisterResult
 from headgate.ports.transport import Response, Transport
@@ -227,6 +228,8 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     #: Use `stored_hashes` and `stored_records`.
     find_hashes: "FindHashes | None" = None
     find_records: "FindRecords | None" = None
+    #: Use `receipts`.
+    find_receipts: "FindReceipts | None" = None
 
     @property
     def http(self) -> Http:
@@ -257,11 +260,24 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         assert self.find_records is not None, "the engine gives every job its stored records"
         return await self.find_records(keys)
 
+    async def receipts(self, keys: Sequence[str]) -> Mapping[str, ReceiptState]:
+        """What the destination has made of the records under these keys, if they were ever sent.
+
+        Ask before preparing a record is expensive: one that is TAKEN is not sent again, and counts
+        in `Chunk.delivered_before`. Without `Sync.delivers_once`, nothing is remembered. Let
+        RecordsClaimed through: another job is sending one of them, and the engine waits for it.
+        """
+        assert self.find_receipts is not None, "the engine gives every job its receipts"
+        return await self.find_receipts(keys)
+
 
 #: Finds the hashes of a job's records by their keys.
 FindHashes = Callable[[Sequence[str]], Awaitable[dict[str, str]]]
 #: Finds the data of a job's records by their keys.
 FindRecords = Callable[[Sequence[str]], Awaitable[dict[str, JsonObject]]]
+
+#: Finds what the destination has made of a job's records by their keys.
+FindReceipts = Callable[[Sequence[str]], Awaitable[Mapping[str, ReceiptState]]]
 
 #: Fetches one item from the provider with `ctx.http`; raises errors of `base/errors.py`.
 Fetch = Callable[[Context, Item], Awaitable[Document]]
@@ -304,6 +320,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     kept: Sequence[Record] = ()
     #: The keys of stored records to delete: what they described is gone at the source.
     removed: Sequence[str] = ()
+    #: Records that were found and left out, because the destination has them; see `ctx.receipts`.
+    delivered_before: int = 0
     #: Messages to enqueue in the outbox, in the transaction that commits the chunk.
     messages: Sequence[ChunkMessage] = ()
     #: The source's own events, written before the engine's event for the chunk.

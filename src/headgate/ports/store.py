@@ -12,8 +12,8 @@ import msgspec
 from headgate.base.encoding import Json, JsonObject
 from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress, Summary
-from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record, StoredRecord
-from headgate.model.states import JobState
+from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Receipt, Record, StoredRecord
+from headgate.model.states import JobState, ReceiptState
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
 from headgate.ports.outbox import NewMessage
@@ -65,12 +65,16 @@ class JobClaimResult(msgspec.Struct, frozen=True, gc=False):
 class ChunkWork(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a chunk brings: records, coverage, events, messages; stored with the job's change."""
 
+    #: The name that records and receipts are stored under; None: the sync's own.
+    stored_as: str | None = None
     records: Sequence[Record] = ()
     #: The keys of records to delete; one that is stored by the same chunk stays.
     removed: Sequence[str] = ()
     #: The system's own table, and the records for it.
     table: RecordTable | None = None
     table_records: Sequence[Record] = ()
+    #: What the destination has made of the records, if each is delivered once.
+    receipts: Sequence[Receipt] = ()
     coverage: Coverage | None = None
     #: Written in this order, before the event of the change.
     events: Sequence[ChunkEvent] = ()
@@ -210,6 +214,28 @@ class RecordStore(Protocol):
         ...
 
 
+class ReceiptStore(Protocol):
+    """What destinations have made of records, by the name that the records are stored under."""
+
+    async def receipts(
+        self, job: Job, stored_as: str, keys: Sequence[str]
+    ) -> Mapping[str, ReceiptState]:
+        """The states of these records at the job's destination.
+
+        CLAIMED is one that another job is sending now; one that was never sent is left out.
+        """
+        ...
+
+    async def claim_records(
+        self, job: Job, stored_as: str, keys: Sequence[str]
+    ) -> Mapping[str, ReceiptState]:
+        """Claim these records for the job's present chunk, until it is settled.
+
+        Returns the states of those that the job did not get: TAKEN or CLAIMED by another job.
+        """
+        ...
+
+
 class CoverageStore(Protocol):
     """The coverage of the days of a connection's history."""
 
@@ -252,7 +278,16 @@ class WorkerStore(Protocol):
         ...
 
 
-class Store(JobStore, EventStore, RecordStore, CoverageStore, PlanStore, WorkerStore, Protocol):
+class Store(
+    JobStore,
+    EventStore,
+    RecordStore,
+    ReceiptStore,
+    CoverageStore,
+    PlanStore,
+    WorkerStore,
+    Protocol,
+):
     """Everything that the engine stores for jobs."""
 
     async def free_locks(self) -> int:

@@ -28,7 +28,7 @@ from headgate.sandbox.strava import access as strava_access
 from headgate.sandbox.strava.limits import Limits
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history import system
-from headgate.systems.health_history.syncs import health_history
+from headgate.systems.health_history.syncs import LIVE, health_history, health_history_live
 from headgate.toolkit.commands.http_server import http_server
 from headgate.web.server import build
 from tests.connecting import key_entries
@@ -79,22 +79,22 @@ async def product(address: str) -> AsyncIterator[Product]:
         listening("127.0.0.1", 0) as listener,
     ):
         url = address_of(listener)
-        sync = health_history(
-            fitbit=fitbit(
+        clients: dict[str, Any] = {
+            "fitbit": fitbit(
                 client_id=google_access.CLIENT_ID,
                 client_secret=Secret(google_access.CLIENT_SECRET),
                 redirect_uris=(f"{url}/connected/fitbit",),
                 budget=Budget("fitbit", [Limit(300, per="min")], paced=False),
                 url=google_url,
             ),
-            strava=strava(
+            "strava": strava(
                 client_id=strava_access.CLIENT_ID,
                 client_secret=Secret(strava_access.CLIENT_SECRET),
                 redirect_uris=(f"{url}/connected/strava",),
                 budget=Budget("strava", [Limit(2000, per="15min")], paced=False),
                 url=strava_url,
             ),
-        )
+        }
         ports = frozenset(
             port for each in (google_url, strava_url) if (port := urlsplit(each).port)
         )
@@ -103,7 +103,9 @@ async def product(address: str) -> AsyncIterator[Product]:
         )
         app = App(
             address,
-            systems=[system.with_syncs([sync])],
+            systems=[
+                system.with_syncs([health_history(**clients), health_history_live(**clients)])
+            ],
             entitlement=paid_history,
             vault=AesVault(keys),
             transport=transport,
@@ -169,3 +171,50 @@ async def test_a_user_s_past_is_imported_and_followed(address: str) -> None:
         page = await site.page(link["url"])
         assert "Done." in page
         assert "100%" in page
+
+
+async def test_recent_days_are_kept_fresh_for_everybody_and_imported_once(address: str) -> None:
+    async with product(address) as site:
+
+        async def ended(job_id: str) -> Any:
+            while True:
+                _, job, _ = await site.call("GET", f"/v1/jobs/{job_id}")
+                if job["state"] not in ("pending", "running"):
+                    return job
+                await site.app.clock.sleep(0.2)
+
+        # Given a user without a plan, who has connected both accounts
+        for source in ("fitbit", "strava"):
+            await site.connect(source)
+        supervisor = site.app.supervisor()
+        await supervisor.start()
+        try:
+            # When the live sync is started by the API, then it needs no plan
+            wanted = {"user_id": "ada", "mode": "since"}
+            status, live, _ = await site.call("POST", f"/v1/syncs/{LIVE}/jobs", json=wanted)
+            assert (status, live["lane"]) == (202, "hot")
+            live = await ended(live["id"])
+            assert live["state"] == "success", live
+            brought = live["counts"]["imported"]
+            assert brought >= 1
+
+            # And an import of the same days, once they pay, brings only the rest
+            await site.call("PUT", "/v1/users/ada", json={"plan": "premium"})
+            today = site.app.clock.now().date()
+            asked = {
+                "user_id": "ada",
+                "source": "fitbit",
+                "destination": "strava",
+                "start_date": str(today - timedelta(days=3)),
+                "end_date": str(today),
+            }
+            status, slow, _ = await site.call("POST", "/v1/jobs", json=asked)
+            assert status == 202, slow
+            slow = await ended(slow["id"])
+        finally:
+            await supervisor.stop()
+
+        assert (slow["state"], slow["counts"]["delivered_before"]) == ("success", brought)
+        [athlete] = site.strava.world.athlete_ids
+        total = brought + slow["counts"]["imported"]
+        assert site.strava.world.archive(athlete).size == total == slow["counts"]["found"]

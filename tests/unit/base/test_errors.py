@@ -41,6 +41,7 @@ TOLD = (
     "LimiterUnreachable",
     "NotConnected",
     "RateLimited",
+    "RecordsClaimed",
     "UnknownSync",
 )
 

@@ -154,6 +154,13 @@ def test_what_is_counted_is_named_in_lower_snake_case(name: object) -> None:
     assert said.endswith(f"not {name!r}")
 
 
+@pytest.mark.parametrize("count", [-1, True, 1.0, "1", 1_000_000_001])
+def test_what_was_delivered_before_is_a_number_of_records(count: object) -> None:
+    said = problem(Chunk(delivered_before=cast(Any, count)))
+
+    assert said == f"delivered_before: write an int from 0 to 1,000,000,000, not {count!r}"
+
+
 def test_a_job_counts_so_many_things_and_no_more() -> None:
     # Given a job that has counted as much as may be, but for one
     before = {f"name_{number}": 1 for number in range(COUNTS_MAX - 1)}

@@ -197,6 +197,18 @@ def test_receipts_and_what_is_to_be_kept_are_stored_where_there_is_a_destination
     assert work.records == (receipt, kept)
 
 
+def test_records_that_were_delivered_before_are_found_but_not_delivered() -> None:
+    chunk = Chunk(records=[Record("a", {})], delivered_before=2)
+
+    made, work = commit_chunk(history("2026-01-03"), chunk, WriteResult(), slice_over=False)
+
+    summary = made.after.summary
+    assert (summary.records, summary.delivered, summary.delivered_before) == (3, 1, 2)
+    assert made.data["records"] == 3
+    assert work.coverage is not None
+    assert (work.coverage.status, work.coverage.records) == (DayStatus.HELD, 3)
+
+
 def test_what_a_destination_refused_is_counted_and_told_with_its_day() -> None:
     refused = [Refusal("a", "the file is empty"), Refusal("b", "too long: " + 600 * "x")]
 

@@ -95,6 +95,10 @@ ASK = f"so we stopped. {SAFE} Ask support, and give them the support code."
         (Reason.RETRYING, f"The last try failed; trying again {THEN}."),
         (Reason.RATE_LIMITED, f"fitbit limits how much we may request; going on {THEN}."),
         (Reason.DEFERRED, f"Waiting for fitbit; going on {THEN}."),
+        (
+            Reason.RECORDS_CLAIMED,
+            f"Another import is sending some of the same records; going on {THEN}.",
+        ),
         (Reason.RESCUED, f"We were interrupted; starting again {THEN}."),
         (Reason.PROBE, "Waiting for a worker to test whether fitbit has recovered."),
     ],

@@ -155,6 +155,52 @@ def test_two_syncs_may_share_a_source() -> None:
     assert registry.get("nightly").source is registry.get("hourly").source
 
 
+def test_records_are_stored_under_the_syncs_own_name_or_another() -> None:
+    registry = Registry(
+        [
+            Sync(name="history", source=SOURCE),
+            Sync(name="live", source=SOURCE, stored_as="history"),
+        ]
+    )
+
+    assert registry.records_name("history") == registry.records_name("live") == "history"
+    assert registry.records_name("unknown") == "unknown"
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+def test_a_name_for_records_that_cannot_be_shown_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Sync(name="live", source=SOURCE, stored_as=name)
+
+    assert caught.value.field == "live.stored_as"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"source": Named("garmin")},
+        {"source": SOURCE, "destination": Limited("strava", None)},
+        {"source": SOURCE, "destination": Limited("shelf", None), "delivers_once": True},
+    ],
+    ids=["source", "destination", "delivers_once"],
+)
+def test_syncs_that_share_records_read_and_write_the_same(other: dict[str, Any]) -> None:
+    # Else two different things could have the same key.
+    history = Sync(name="history", source=SOURCE, destination=Limited("shelf", None))
+
+    with pytest.raises(InvalidInput, match="'history' has another source") as caught:
+        Registry([history, Sync(name="live", stored_as="history", **other)])
+
+    assert caught.value.field == "live.stored_as"
+
+
+def test_only_what_has_a_destination_delivers() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Sync(name="live", source=SOURCE, delivers_once=True)
+
+    assert caught.value.field == "live.delivers_once"
+
+
 def test_syncs_are_told_in_the_order_of_declaration() -> None:
     registry = Registry(Sync(name=name, source=SOURCE) for name in ("b", "c", "a"))
 

@@ -16,6 +16,7 @@ from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.lease import Claim
 from headgate.store.sql import postgres, queue
+from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import CROWDED_S, SqlStore
 from tests import servers, stores
@@ -367,11 +368,9 @@ async def empty_store(store_url: str) -> AsyncIterator[SqlStore]:
     await database.close()
 
 
-async def test_submitting_and_claiming_are_one_statement_each_without_a_transaction(
-    empty_store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given a store whose statements and transactions are counted
-    store = empty_store
+@pytest.fixture
+def sent(empty_store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The first word of every statement that the store sends, transactions included."""
     sent: list[str] = []
     start = asyncpg.transaction.Transaction.start
 
@@ -381,10 +380,29 @@ async def test_submitting_and_claiming_are_one_statement_each_without_a_transact
 
     monkeypatch.setattr(asyncpg.transaction.Transaction, "start", start_counted)
     event.listen(
-        cast(PostgresDatabase, store.database).sync_engine,
+        cast(PostgresDatabase, empty_store.database).sync_engine,
         "before_cursor_execute",
         lambda _, __, statement, *rest: sent.append(statement.split()[0]),
     )
+    return sent
+
+
+async def test_an_idle_sweep_is_four_statements_without_a_transaction(
+    empty_store: SqlStore, sent: list[str]
+) -> None:
+    # What every process asks every forty seconds, also if nothing ever happens.
+    assert await empty_store.free_locks() == 0
+    assert await empty_store.list_waiting_probes() == []
+    assert await empty_store.next_sweep_s() is None
+    assert await SqlItems(empty_store.database).next_sweep_s() is None
+
+    assert sent == ["WITH", "SELECT", "SELECT", "SELECT"]
+
+
+async def test_submitting_and_claiming_are_one_statement_each_without_a_transaction(
+    empty_store: SqlStore, sent: list[str]
+) -> None:
+    store = empty_store
     # When a job is submitted with its event, and claimed
     job = await submit_one(store)
     assert sent == ["WITH"]

@@ -65,6 +65,10 @@ def test_imported_is_what_the_destination_took() -> None:
     assert list(into) == ["found", "imported", "empty", "failed"]
     assert [tile.value for tile in into.values()] == ["1,234", "1,200", "5", "35"]
     assert into["failed"].note == "1 day · 34 records"
+    # What another job had delivered before is there too
+    shared = Summary(records=7, delivered=3, delivered_before=4)
+    both = {tile.name: tile.value for tile in seen(destination="strava", summary=shared).tiles}
+    assert both["imported"] == "7"
     # Without one, what is stored here
     kept = {tile.name: tile.value for tile in seen(summary=Summary(records=7, inserted=7)).tiles}
     assert kept["imported"] == "7"

@@ -2,5 +2,6 @@
 
 from headgate.connectors.fitbit.api import FitbitApi, fitbit
 from headgate.connectors.fitbit.days import FitbitDays
+from headgate.connectors.fitbit.recent import FitbitRecent
 
-__all__ = ["FitbitApi", "FitbitDays", "fitbit"]
+__all__ = ["FitbitApi", "FitbitDays", "FitbitRecent", "fitbit"]

@@ -5,7 +5,7 @@ stays in Headgate too, with the reason.
 """
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from datetime import date, timedelta
 
 from headgate.base.encoding import JsonObject
@@ -15,13 +15,13 @@ from headgate.connectors.fitbit.shapes import (
     ExercisePage,
     ExercisePoint,
     RollupPage,
-    RollupPoint,
     exercise_data,
     summary_data,
 )
 from headgate.connectors.paging import NextToken
 from headgate.connectors.source import ApiSource
 from headgate.model.record import Record
+from headgate.model.states import ReceiptState
 from headgate.ports.connector import Chunk, Context, Http
 from headgate.ports.transport import Response
 
@@ -38,6 +38,7 @@ _POINTS = "/users/me/dataTypes/{}/dataPoints"
 _TRACKPOINT = re.compile(r"<(?:\w+:)?Trackpoint\b")
 _WHOLE_FILE = re.compile(r"</(?:\w+:)?TrainingCenterDatabase\s*>\s*\Z")
 _REFUSED, _NOT_FOUND = 400, 404
+_DAY = timedelta(days=1)
 
 
 class FitbitDays(ApiSource):
@@ -47,25 +48,43 @@ class FitbitDays(ApiSource):
         """Return the day's exercises for the destination, and the records that stay here."""
         if ctx.day is None:
             raise Terminal("Fitbit is read day by day: submit the job in mode history")
-        records, kept = [], []
-        async for point in _exercises(ctx.http, ctx.day):
-            data, (tcx, why) = exercise_data(point), await _export(ctx.http, point)
-            if tcx is not None:
-                records.append(Record(f"exercise:{point.id}", {**data, "tcx": tcx}))
-            else:
-                kept.append(Record(f"exercise:{point.id}", {**data, "not_exported": why}))
-        summary = await _summary(ctx.http, ctx.day)
-        if summary:
-            kept.append(Record(f"day:{ctx.day}", {"day": str(ctx.day), **summary}))
-        return Chunk(records=records, kept=kept)
+        # A file that was refused is tried again: who starts an import may have corrected it.
+        return await read_days(ctx, ctx.day, ctx.day, but={ReceiptState.TAKEN})
 
 
-async def _exercises(http: Http, day: date) -> AsyncIterator[ExercisePoint]:
-    """Yield the exercises that began on that day, in the person's own time zone."""
+async def read_days(
+    ctx: Context, first: date, last: date, *, but: Collection[ReceiptState]
+) -> Chunk:
+    """Return the records of these days, without exercises in one of the states of `but`.
+
+    An exercise that the destination has already is not exported again.
+    """
+    points = [point async for point in _exercises(ctx.http, first, last)]
+    receipts = await ctx.receipts([_key(point) for point in points])
+    records, kept = [], []
+    for point in points:
+        if receipts.get(_key(point)) in but:
+            continue
+        data, (tcx, why) = exercise_data(point), await _export(ctx.http, point)
+        if tcx is not None:
+            records.append(Record(_key(point), {**data, "tcx": tcx}))
+        else:
+            kept.append(Record(_key(point), {**data, "not_exported": why}))
+    async for day, summary in _summaries(ctx.http, first, last):
+        kept.append(Record(f"day:{day}", {"day": str(day), **summary}))
+    before = sum(state is ReceiptState.TAKEN for state in receipts.values())
+    return Chunk(records=records, kept=kept, delivered_before=before)
+
+
+def _key(point: ExercisePoint) -> str:
+    return f"exercise:{point.id}"
+
+
+async def _exercises(http: Http, first: date, last: date) -> AsyncIterator[ExercisePoint]:
+    """Yield the exercises that began on these days, in the person's own time zone."""
     field = "exercise.interval.civil_start_time"
-    following = day + timedelta(days=1)
     params = {
-        "filter": f'{field} >= "{day}" AND {field} < "{following}"',
+        "filter": f'{field} >= "{first}" AND {field} < "{last + _DAY}"',
         "pageSize": PAGE_SIZE,
     }
     async for page in http.pages(_POINTS.format("exercise"), params, paging=NextToken()):
@@ -105,21 +124,28 @@ def _tcx(response: Response) -> str:
     return text
 
 
-async def _summary(http: Http, day: date) -> JsonObject:
-    points: list[RollupPoint] = []
+async def _summaries(http: Http, first: date, last: date) -> AsyncIterator[tuple[date, JsonObject]]:
+    """Yield the totals of the days that have any."""
+    pages: list[RollupPage] = []
     for each in ROLLUPS:
         response = await http.post(
-            f"{_POINTS.format(each)}:dailyRollUp", json=_one_day(day), repeatable=True
+            f"{_POINTS.format(each)}:dailyRollUp", json=_daily(first, last), repeatable=True
         )
-        found = response.json(RollupPage).of(day)
-        if found is not None:
-            points.append(found)
-    return summary_data(points)
+        pages.append(response.json(RollupPage))
+    for day in _each_day(first, last):
+        found = (page.of(day) for page in pages)
+        summary = summary_data(point for point in found if point is not None)
+        if summary:
+            yield day, summary
 
 
-def _one_day(day: date) -> JsonObject:
+def _each_day(first: date, last: date) -> Iterator[date]:
+    return (first + number * _DAY for number in range((last - first).days + 1))
+
+
+def _daily(first: date, last: date) -> JsonObject:
     return {
-        "range": {"start": _midnight(day), "end": _midnight(day + timedelta(days=1))},
+        "range": {"start": _midnight(first), "end": _midnight(last + _DAY)},
         "windowSizeDays": 1,
     }
 

@@ -107,7 +107,10 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
     async def next_sweep_s(self) -> float | None:
         """Seconds until the first lease ends; None if nothing is claimed."""
         table, database = self.table, self.database
-        return await database.read(lambda tx: table.next_sweep_s(tx, database.moment()))
+        # Asked in every sweep, also by an idle process.
+        return await database.autocommit(
+            lambda tx: table.next_sweep_s(tx, database.moment()), read_only=True
+        )
 
     async def get(self, row_id: str, /, *, user_id: str | None = None) -> Row:
         """The row; NotFound if it does not exist or belongs to another user."""

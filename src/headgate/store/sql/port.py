@@ -39,6 +39,18 @@ def reads(function: Plain[P, T]) -> Method[P, T]:
     return method
 
 
+def autocommit_reads(function: Plain[P, T]) -> Method[P, T]:
+    """As `reads`, for a function of one statement, which needs no transaction."""
+
+    @wraps(function)
+    async def method(self: SqlPort, /, *args: P.args, **named: P.kwargs) -> T:
+        return await self.database.autocommit(
+            lambda tx: function(tx, *args, **named), read_only=True
+        )
+
+    return method
+
+
 def writes(function: Plain[P, T]) -> Method[P, T]:
     """A method that runs `function` in one transaction."""
 

@@ -169,7 +169,7 @@ class PostgresDatabase(Database):
         """
         binds = {"name": _NAME, "silent_s": self._silent_s, "statement_s": STATEMENT_S_MAX}
         try:
-            async with self._engine.connect() as connection:
+            async with self._autocommitting.connect() as connection:
                 ended = len((await connection.execute(_END_SILENT, binds)).all())
         except Exception as error:
             _log.warning(LogEvent.LOCKS_NOT_FREED, error=describe_error(translate(error)))

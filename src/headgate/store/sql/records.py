@@ -52,7 +52,7 @@ def _incoming(chunks: Sequence[tuple[Job, ChunkWork | None]]) -> Iterator[tuple[
         if work is not None:
             # If a key comes twice in a chunk, the later record counts.
             for record in {record.key: record for record in work.records}.values():
-                yield place, (job.sync, job.connection_id, record.key), record
+                yield place, (work.stored_as or job.sync, job.connection_id, record.key), record
 
 
 def _store_some(
@@ -101,7 +101,7 @@ def _remove(tx: Connection, job: Job, work: ChunkWork) -> None:
     stored = {record.key for record in work.records}
     gone = [key for key in work.removed if key not in stored]
     for begin in range(0, len(gone), ROWS_MAX):
-        forget(tx, [job.sync], job.connection_id, gone[begin : begin + ROWS_MAX])
+        forget(tx, [work.stored_as or job.sync], job.connection_id, gone[begin : begin + ROWS_MAX])
 
 
 def hashes(tx: Connection, sync: str, connection_id: str, keys: Sequence[str]) -> dict[str, str]:

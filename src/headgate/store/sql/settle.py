@@ -16,7 +16,7 @@ from headgate.model.record import RecordCounts
 from headgate.model.states import JobEdge, JobState
 from headgate.ports.record_table import TableBatch
 from headgate.ports.store import ChunkWork
-from headgate.store.sql import coverage, events, high_water, outbox_writer, queue, records
+from headgate.store.sql import coverage, events, high_water, outbox_writer, queue, receipts, records
 from headgate.store.sql.callers import caller_transaction
 from headgate.store.sql.leases import LeaseTable, RowUpdate
 from headgate.store.sql.moment import Moment
@@ -47,6 +47,7 @@ def _store(tx: Connection, settled: list[_RowUpdate], *, syncs: Sequence[str]) -
     _join_queue(tx, settled, syncs)
     TABLE.write(tx, settled)
     coverage.store(tx, work, at)
+    receipts.store(tx, work, at)
     high_water.store(tx, [each.row for each in settled], at)
     _enqueue(tx, settled)
     events.append(tx, [event for each in settled for event in _events_of(each)])

@@ -15,12 +15,20 @@ from headgate.store.sql import coverage as days
 from headgate.store.sql import events as job_events
 from headgate.store.sql import high_water as marks
 from headgate.store.sql import job_counts, jobs, recovery, settle, users, workers
+from headgate.store.sql import receipts as sent
 from headgate.store.sql import records as stored
 from headgate.store.sql.database import Database
 from headgate.store.sql.jobs import ClaimResult
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.moment import Moment
-from headgate.store.sql.port import autocommits_timed, reads, reads_timed, writes, writes_timed
+from headgate.store.sql.port import (
+    autocommit_reads,
+    autocommits_timed,
+    reads,
+    reads_timed,
+    writes,
+    writes_timed,
+)
 from headgate.store.sql.settle import TABLE, Settlement
 
 #: When to claim again if a concurrent claim, which takes milliseconds, may have hidden jobs.
@@ -74,8 +82,8 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     async def next_sweep_s(self) -> float | None:
         """Seconds until this application's sweeper may have work."""
         now = self.database.moment
-        return await self.database.read(
-            lambda tx: recovery.next_sweep_s(tx, now(), syncs=self._syncs)
+        return await self.database.autocommit(
+            lambda tx: recovery.next_sweep_s(tx, now(), syncs=self._syncs), read_only=True
         )
 
     async def count_jobs(self) -> Mapping[str, Mapping[JobState, int]]:
@@ -101,7 +109,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
 
     list_jobs = reads(jobs.find)
     list_expired = reads_timed(recovery.list_expired)
-    list_waiting_probes = reads(recovery.list_waiting_probes)
+    list_waiting_probes = autocommit_reads(recovery.list_waiting_probes)
     release_provider = writes_timed(recovery.release_provider)
 
     events = reads(job_events.of_job)
@@ -115,6 +123,8 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     record_data = reads(stored.data)
     high_water = reads(marks.of_connection)
     forget_records = writes(stored.forget)
+    receipts = reads(sent.find)
+    claim_records = writes_timed(sent.claim)
 
     coverage = reads(days.of_days)
     covered_days = reads(days.covered_days)

@@ -47,6 +47,7 @@ from headgate.model.states import (
     ItemState,
     JobState,
     Machine,
+    ReceiptState,
     words,
 )
 from headgate.model.user import Preferences
@@ -249,6 +250,26 @@ records = Table(
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     PrimaryKeyConstraint("sync", "connection_id", "key"),
+)
+
+#: What destinations have made of records: whichever sync sends a record first, it is sent once.
+receipts = Table(
+    "headgate_receipts",
+    metadata,
+    # The name that the records are stored under, which several syncs may share.
+    Column("sync", Text, nullable=False),
+    Column("connection_id", Text, nullable=False),
+    # Empty if the destination has no users; a primary key takes no NULL.
+    Column("destination_connection_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("state", OneOf(ReceiptState), nullable=False),
+    # The chunk that claimed or sent it: a claim is void once its job has left that chunk.
+    Column("job_id", Text, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("sync", "connection_id", "destination_connection_id", "key"),
+    _one_of("state", ReceiptState),
 )
 
 #: How far each sync has read for a connection, as its source says; the next job goes on there.
@@ -553,6 +574,7 @@ __all__ = [
     "jobs",
     "limiters",
     "metadata",
+    "receipts",
     "records",
     "removed_connections",
     "users",

@@ -1,9 +1,10 @@
-"""The settings of activity streams: the client at Strava, and its webhooks."""
+"""The settings of activity streams: the client at Strava, its webhooks, and the schedule."""
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
+from headgate.connectors.settings import refuse_both
 from headgate.connectors.strava.settings import StravaSettings
 
 
@@ -18,7 +19,7 @@ WebhookKey = Annotated[SecretStr, Field(min_length=16, max_length=200), AfterVal
 
 
 class ActivityStreamsSettings(StravaSettings):
-    """The client at Strava, and the webhook subscription."""
+    """The client at Strava, the webhook subscription, and the schedule."""
 
     #: The token that Strava sends in the handshake; without it there are no webhooks.
     strava_verify_token: SecretStr | None = None
@@ -26,3 +27,12 @@ class ActivityStreamsSettings(StravaSettings):
     strava_webhook_key: WebhookKey | None = None
     #: The id of the subscription; None: any.
     strava_subscription_id: int | None = None
+    #: When the live sync runs by itself: so that no user's data is older than this, such as `6h`;
+    #: or by a cron expression, in UTC. With neither, webhooks and people start it.
+    activity_streams_fresh_within: str | None = None
+    activity_streams_cron: str | None = None
+
+    @field_validator("activity_streams_cron")
+    @classmethod
+    def _one_of_both(cls, cron: str | None, info: ValidationInfo) -> str | None:
+        return refuse_both(cron, info, "activity_streams_fresh_within")

@@ -1,15 +1,19 @@
-"""The sync from a user's Fitbit to their Strava."""
+"""The two syncs from a user's Fitbit to their Strava: the import of history, and the live sync.
+
+They share budgets, connections and records. Whichever finds an exercise first uploads it, and the
+other knows of it.
+"""
 
 from collections.abc import Sequence
 
-from headgate import DayCost, Mode, Sync
-from headgate.connectors.fitbit import FitbitApi, FitbitDays
+from headgate import DayCost, Lane, Mode, Sync
+from headgate.connectors.fitbit import FitbitApi, FitbitDays, FitbitRecent
 from headgate.connectors.fitbit.days import ROLLUPS
 from headgate.connectors.strava import StravaApi, StravaUploads
 from headgate.connectors.strava.api import UPLOAD_SCOPES
-from headgate.systems.health_history.settings import HealthHistorySettings
+from headgate.systems.health_history.settings import LIVE_DAYS, HealthHistorySettings
 
-NAME = "health-history"
+NAME, LIVE = "health-history", "health-history-live"
 #: A day with fifty exercises takes eleven minutes at the pace of Strava's 15-minute limit, and
 #: longer while others share it.
 CHUNK_S_MAX = 1800.0
@@ -36,15 +40,32 @@ def health_history(*, fitbit: FitbitApi, strava: StravaApi, name: str = NAME) ->
         source=FitbitDays(**fitbit),
         destination=StravaUploads(**strava),
         modes=(Mode.HISTORY,),
+        delivers_once=True,
         day_costs=DAY_COSTS,
         chunk_s_max=CHUNK_S_MAX,
     )
 
 
+def health_history_live(
+    *, fitbit: FitbitApi, strava: StravaApi, days: int = LIVE_DAYS, name: str = LIVE
+) -> Sync:
+    """Return the sync that keeps the last `days` fresh, for the same two clients."""
+    return Sync(
+        name=name,
+        source=FitbitRecent(days=days, **fitbit),
+        destination=StravaUploads(**strava),
+        modes=(Mode.SINCE, Mode.FULL),
+        lane=Lane.HOT,
+        stored_as=NAME,
+        delivers_once=True,
+        chunk_s_max=CHUNK_S_MAX,
+    )
+
+
 def syncs(settings: HealthHistorySettings, public_url: str) -> Sequence[Sync]:
-    """Return the sync for these settings."""
+    """Return the two syncs for these settings."""
+    fitbit, strava = settings.fitbit(public_url), settings.strava(public_url, UPLOAD_SCOPES)
     return [
-        health_history(
-            fitbit=settings.fitbit(public_url), strava=settings.strava(public_url, UPLOAD_SCOPES)
-        )
+        health_history(fitbit=fitbit, strava=strava),
+        health_history_live(fitbit=fitbit, strava=strava, days=settings.health_history_live_days),
     ]

@@ -175,6 +175,7 @@ CODES: dict[type[HeadgateError], str] = {
     errors.BudgetSpent: "deferred",
     errors.LimiterUnreachable: "deferred",
     errors.ConnectionPaused: "deferred",
+    errors.RecordsClaimed: "deferred",
     errors.NoData: "not_found",
     errors.Terminal: "source_refused",
     errors.AuthExpired: "not_connected",

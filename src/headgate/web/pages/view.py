@@ -111,6 +111,7 @@ _WAITS = (
     Reason.RATE_LIMITED,
     Reason.NO_LIMITER,
     Reason.CONNECTION_PAUSED,
+    Reason.RECORDS_CLAIMED,
     Reason.IDLE,
 )
 
@@ -174,9 +175,11 @@ def _tiles(job: JobView) -> tuple[Tile, ...]:
     counts = job.counts
     days, refused = counts.days_failed, counts.refused
     kinds = ((days, "day"), (refused, "record"))
+    # What another job had brought there before is imported too, as its user sees it.
+    imported = counts.imported + counts.delivered_before
     tiles = [
         Tile(name="found", label="Found", value=f"{counts.found:,}"),
-        Tile(name="imported", label="Imported", value=f"{counts.imported:,}"),
+        Tile(name="imported", label="Imported", value=f"{imported:,}"),
         Tile(
             name="failed",
             label="Couldn't import",

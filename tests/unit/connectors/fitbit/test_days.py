@@ -7,76 +7,17 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from headgate import Chunk, Context, Malformed, Mode, Response, Secret, Terminal, Transient
+from headgate import Chunk, Malformed, Mode, ReceiptState, Response, Secret, Terminal, Transient
 from headgate.connectors.fitbit import FitbitDays, fitbit
 from headgate.connectors.fitbit.days import GONE, NO_TRACK, NOT_EXPORTED, ROLLUPS
 from headgate.ports.transport import Request
-from tests.unit.connectors.fakes import Bench, answer
-
-BASE = "https://health.googleapis.com/v4"
-DAY = date(2025, 12, 31)
-POINTS = f"{BASE}/users/me/dataTypes/exercise/dataPoints"
-TCX = "<TrainingCenterDatabase><Trackpoint/></TrainingCenterDatabase>\n"
+from tests.unit.connectors.fakes import answer
+from tests.unit.connectors.fitbit.reading import DAY, POINTS, TCX, Google, context, shown, steps_of
 
 
-def shown(number: int) -> dict[str, Any]:
-    moment = {"startTime": "2025-12-31T06:00:00Z", "endTime": "2025-12-31T07:00:00Z"}
-    return {
-        "name": f"users/7/dataTypes/exercise/dataPoints/{number}",
-        "exercise": {"interval": moment, "exerciseType": "RUNNING", "displayName": "Run"},
-    }
-
-
-class Google:
-    """Answers by the path, from what a test puts in."""
-
-    def __init__(self) -> None:
-        #: Pages of exercises, by their token.
-        self.pages: dict[str, dict[str, Any]] = {"": {}}
-        self.files: dict[str, Response] = {}
-        self.rollups: dict[str, Any] = {}
-        self.asked: list[Request] = []
-
-    def __call__(self, request: Request) -> Response:
-        self.asked.append(request)
-        path = urlsplit(request.url).path
-        if path.endswith(":dailyRollUp"):
-            return answer(body=self.rollups.get(path.split("/")[5], {}))
-        if path.endswith(":exportExerciseTcx"):
-            return self.files[path.rpartition("/")[2].partition(":")[0]]
-        [token] = parse_qs(urlsplit(request.url).query).get("pageToken", [""])
-        return answer(body=self.pages[token])
-
-    def has_exercises(self, *numbers: int) -> None:
-        self.pages = {"": {"dataPoints": [shown(number) for number in numbers]}}
-        self.files = {str(number): answer(body=TCX.encode()) for number in numbers}
-
-
-async def read(google: Any, day: date | None = DAY) -> Chunk:
-    bench = Bench(google, base_url=BASE)
-    context = Context(
-        job_id="job_1",
-        user_id="ada",
-        connection_id="conn_1",
-        sync="history",
-        mode=Mode.HISTORY,
-        day=day,
-        cursor=None,
-        since=None,
-        limit=None,
-        options={},
-        chunks=0,
-        records=0,
-        clock=bench.clock,
-        gate=bench.gate,
-        api=bench.http,
-    )
-    return await FitbitDays(**fitbit(client_id="1", client_secret=Secret("s"))).read(context)
-
-
-def steps_of(day: date) -> dict[str, Any]:
-    start = {"date": {"year": day.year, "month": day.month, "day": day.day}}
-    return {"rollupDataPoints": [{"civilStartTime": start, "steps": {"countSum": "5"}}]}
+async def read(google: Any, day: date | None = DAY, **fields: Any) -> Chunk:
+    source = FitbitDays(**fitbit(client_id="1", client_secret=Secret("s")))
+    return await source.read(context(google, mode=Mode.HISTORY, day=day, **fields))
 
 
 async def test_a_day_is_asked_for_by_the_wall_clock_of_the_person() -> None:
@@ -235,3 +176,16 @@ async def test_a_roll_up_is_a_read_and_may_be_asked_for_again() -> None:
 async def test_only_history_can_be_read() -> None:
     with pytest.raises(Terminal, match="day by day"):
         await read(Google(), day=None)
+
+
+async def test_an_exercise_that_strava_has_is_counted_and_not_exported_again() -> None:
+    google = Google()
+    google.has_exercises(1, 2, 3)
+    receipts = {"exercise:1": ReceiptState.TAKEN, "exercise:3": ReceiptState.REFUSED}
+
+    chunk = await read(google, receipts=receipts)
+
+    # Then the one that was refused is tried again: somebody has started this import
+    assert [each.key for each in chunk.records] == ["exercise:2", "exercise:3"]
+    assert chunk.delivered_before == 1
+    assert google.exported() == ["2", "3"]

@@ -1,0 +1,231 @@
+"""Receipts: a record is claimed by one job at a time, and what became of it is remembered."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.model import change
+from headgate.model.change import JobChange
+from headgate.model.job import Job, Lane, Reason
+from headgate.model.lease import NOW
+from headgate.model.record import Receipt, Record
+from headgate.model.states import ReceiptState
+from headgate.ports.store import ChunkWork
+from headgate.store.sql.statements import ROWS_MAX
+from headgate.store.sql.store import SqlStore
+from tests.stores import (
+    LEASE,
+    SYNCS,
+    MakeDatabase,
+    claim_one,
+    everything,
+    new_job,
+    run_one,
+    settled,
+    tally,
+)
+
+NAME = "notes"
+CLAIMED, TAKEN, REFUSED = ReceiptState.CLAIMED, ReceiptState.TAKEN, ReceiptState.REFUSED
+
+
+async def two_jobs(store: SqlStore, **fields: object) -> tuple[Job, Job]:
+    """A backfill and a live job of one connection, both running."""
+    both = {"connection_id": "conn_1", **fields}
+    slow = await run_one(store, sync="notes", lane=Lane.COLD, **both)
+    return slow, await run_one(store, sync="other", lane=Lane.HOT, **both)
+
+
+async def deliver(
+    store: SqlStore, job: Job, keys: Sequence[str], refused: Sequence[str] = ()
+) -> Job:
+    """Settle a chunk whose records went to the destination."""
+    receipts = [Receipt(key, TAKEN) for key in keys] + [Receipt(key, REFUSED) for key in refused]
+    work = ChunkWork(stored_as=NAME, receipts=receipts)
+    after = await store.settle(change.advance(job, tally(), {}), work)
+    assert after is not None
+    return after
+
+
+async def test_a_claim_keeps_another_job_away_until_it_is_settled(store: SqlStore) -> None:
+    slow, live = await two_jobs(store)
+
+    # Given records that one job is about to send
+    assert await store.claim_records(slow, NAME, ["a", "b"]) == {}
+
+    # Then another gets none of them, and sees that they are claimed
+    assert await store.claim_records(live, NAME, ["b", "c"]) == {"b": CLAIMED}
+    assert await store.receipts(live, NAME, ["a", "b", "c"]) == {"a": CLAIMED, "b": CLAIMED}
+
+    # When they are delivered, then the other skips them and goes on with the rest
+    await deliver(store, slow, ["a", "b"])
+    assert await store.receipts(live, NAME, ["a", "b", "c"]) == {"a": TAKEN, "b": TAKEN}
+    assert await store.claim_records(live, NAME, ["b", "c"]) == {"b": TAKEN}
+
+
+async def test_a_job_may_claim_its_own_records_again(store: SqlStore) -> None:
+    slow, _ = await two_jobs(store)
+    await store.claim_records(slow, NAME, ["a"])
+
+    assert await store.receipts(slow, NAME, ["a"]) == {}
+    assert await store.claim_records(slow, NAME, ["a", "b"]) == {}
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda job: change.advance(job, tally(), {}),
+        lambda job: change.rest(job, tally(), {}),
+        lambda job: change.retry(job, after=LEASE, error="down", recent_errors=()),
+        lambda job: change.defer(job, after=LEASE, reason=Reason.RATE_LIMITED, note="later"),
+        lambda job: change.fail(job, reason=Reason.REFUSED, error="no"),
+        lambda job: change.succeed(job, tally(), {}),
+    ],
+    ids=["advance", "rest", "retry", "defer", "fail", "succeed"],
+)
+async def test_a_claim_is_void_once_its_job_has_left_the_chunk(
+    store: SqlStore, leave: Callable[[Job], JobChange]
+) -> None:
+    # Given a claim whose job ended its chunk without delivering the record
+    slow, live = await two_jobs(store)
+    await store.claim_records(slow, NAME, ["a"])
+    await settled(store, leave(slow))
+
+    # Then nobody is in the way
+    assert await store.receipts(live, NAME, ["a"]) == {}
+    assert await store.claim_records(live, NAME, ["a"]) == {}
+
+
+async def test_a_claim_of_a_lost_worker_is_void_and_the_worker_gets_no_other(
+    store: SqlStore, clock: ManualClock
+) -> None:
+    # Given a worker that stalled past its lease, and another that has its job now
+    slow, live = await two_jobs(store)
+    await store.claim_records(slow, NAME, ["a"])
+    clock.advance(LEASE.total_seconds() + 1)
+    [lost] = [job for job in await store.list_expired(limit=10) if job.id == slow.id]
+    await settled(store, change.rescue(lost, after=NOW))
+    again = await claim_one(store, Lane.COLD, worker="worker_2")
+
+    # Then the new claim of the job gets the record
+    assert await store.claim_records(again, NAME, ["a"]) == {}
+    # And the stalled worker gets none, claimed or not
+    assert await store.claim_records(slow, NAME, ["a", "b"]) == {"a": CLAIMED, "b": CLAIMED}
+    assert await store.receipts(live, NAME, ["a", "b"]) == {"a": CLAIMED}
+
+
+async def test_a_job_that_is_being_cancelled_still_has_its_claims(store: SqlStore) -> None:
+    slow, live = await two_jobs(store)
+    await store.claim_records(slow, NAME, ["a"])
+    await settled(store, change.ask_cancel(slow, deadline=LEASE))
+
+    assert await store.claim_records(live, NAME, ["a"]) == {"a": CLAIMED}
+
+
+async def test_what_was_refused_is_known_and_may_be_sent_again(store: SqlStore) -> None:
+    slow, live = await two_jobs(store)
+    await store.claim_records(slow, NAME, ["a", "b"])
+    await deliver(store, slow, ["a"], refused=["b"])
+
+    assert await store.receipts(live, NAME, ["a", "b"]) == {"a": TAKEN, "b": REFUSED}
+    assert await store.claim_records(live, NAME, ["a", "b"]) == {"a": TAKEN}
+    await deliver(store, live, ["b"])
+    assert await store.receipts(live, NAME, ["a", "b"]) == {"a": TAKEN, "b": TAKEN}
+
+
+async def test_receipts_are_those_of_one_name_and_one_pair_of_accounts(store: SqlStore) -> None:
+    slow, live = await two_jobs(store)
+    await store.claim_records(slow, NAME, ["a"])
+    await deliver(store, slow, ["a"])
+
+    other_account = msgspec.structs.replace(live, destination_connection_id="strava_2")
+    other_source = msgspec.structs.replace(live, connection_id="conn_2")
+    assert await store.receipts(live, "other", ["a"]) == {}
+    assert await store.receipts(other_account, NAME, ["a"]) == {}
+    assert await store.receipts(other_source, NAME, ["a"]) == {}
+    assert await store.receipts(live, NAME, ["a"]) == {"a": TAKEN}
+
+
+async def test_a_chunk_that_loses_its_claim_leaves_no_receipt(store: SqlStore) -> None:
+    slow, _ = await two_jobs(store)
+    await store.claim_records(slow, NAME, ["a"])
+    await settled(store, change.advance(slow, tally(), {}))
+    before = await everything(store)
+
+    late = change.advance(slow, tally(), {})
+    assert await store.settle(late, ChunkWork(receipts=[Receipt("a", TAKEN)])) is None
+
+    assert await everything(store) == before
+
+
+async def test_records_are_stored_under_the_shared_name(store: SqlStore) -> None:
+    slow, live = await two_jobs(store)
+    records = [Record("a", {"is": "old"})]
+    await store.settle(change.advance(slow, tally(), {}), ChunkWork(records=records))
+
+    # When the other sync stores the same record anew, then it is the same row
+    work = ChunkWork(stored_as=NAME, records=[Record("a", {"is": "new"})])
+    after = await store.settle(change.advance(live, tally(), {}), work)
+
+    assert after is not None
+    assert (after.summary.inserted, after.summary.updated) == (0, 1)
+    assert await store.records(NAME, "conn_1", limit=10) == [Record("a", {"is": "new"})]
+    assert await store.records("other", "conn_1", limit=10) == []
+
+
+async def test_more_records_than_one_statement_takes_are_claimed(store: SqlStore) -> None:
+    slow, live = await two_jobs(store)
+    keys = [f"key_{number:05d}" for number in range(2 * ROWS_MAX + 1)]
+
+    assert await store.claim_records(slow, NAME, keys) == {}
+    assert len(await store.claim_records(live, NAME, keys[::-1])) == len(keys)
+    await deliver(store, slow, keys)
+    assert set((await store.receipts(live, NAME, keys)).values()) == {TAKEN}
+
+
+async def test_no_records_need_no_claim(store: SqlStore) -> None:
+    slow, _ = await two_jobs(store)
+
+    assert await store.claim_records(slow, NAME, []) == {}
+    assert await store.receipts(slow, NAME, []) == {}
+
+
+async def test_of_many_jobs_at_once_each_record_has_one_owner(
+    store: SqlStore, make_database: MakeDatabase
+) -> None:
+    """Each job runs in a process of its own, and wants records that others want too."""
+    # Given eight jobs of one user's connection, in two processes
+    second = make_database()
+    await second.open()
+    try:
+        stores = [store, SqlStore(second, SYNCS)]
+        for number in range(8):
+            await store.submit(
+                msgspec.structs.replace(
+                    new_job(connection_id=f"conn_{number}"), destination_connection_id="strava"
+                )
+            )
+        jobs = (await store.claim(Lane.COLD, worker="w", limit=8, lease=LEASE)).jobs
+        assert len(jobs) == 8
+        # As if all were syncs of one connection, which may have one active job for each sync
+        jobs = [msgspec.structs.replace(job, connection_id="conn_1") for job in jobs]
+
+        # When all claim overlapping records at the same time, in different orders
+        keys = [f"key_{number}" for number in range(12)]
+        wanted = [keys[place : place + 5][:: 1 if place % 2 else -1] for place in range(8)]
+        missed = await asyncio.gather(
+            *(
+                stores[place % 2].claim_records(job, NAME, wanted[place])
+                for place, job in enumerate(jobs)
+            )
+        )
+
+        # Then no record went to two jobs, and somebody got theirs
+        got = [key for place, states in enumerate(missed) if not states for key in wanted[place]]
+        assert got
+        assert len(got) == len(set(got))
+    finally:
+        await second.close()
