@@ -1,8 +1,10 @@
 """The settings of the schedule: when the live sync runs by itself."""
 
+from datetime import timedelta
+
 import pytest
 
-from headgate import InvalidInput
+from headgate import InvalidInput, Schedule
 from headgate.systems.activity_streams import system
 from headgate.systems.activity_streams.settings import ActivityStreamsSettings
 
@@ -44,3 +46,32 @@ def test_both_settings_at_once_are_refused_by_name(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(InvalidInput, match=f"{CRON}: .*{FRESH}"):
         configured()
+
+
+def scheduled() -> tuple[Schedule, ...]:
+    """The schedules that the settings make."""
+    found = system.with_settings(public_url="https://app.example").schedules
+    assert isinstance(found, tuple)
+    return found
+
+
+def test_the_settings_make_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scheduled() == ()
+
+    monkeypatch.setenv(CRON, "@daily")
+    [by_cron] = scheduled()
+    assert (by_cron.cron, by_cron.freshness) == ("0 0 * * *", None)
+    monkeypatch.delenv(CRON)
+    monkeypatch.setenv(FRESH, "6h")
+    [by_goal] = scheduled()
+    assert (by_goal.cron, by_goal.freshness) == (None, timedelta(hours=6))
+
+
+@pytest.mark.parametrize("variable", [CRON, FRESH])
+def test_a_schedule_that_cannot_be_read_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "now and then")
+    with pytest.raises(InvalidInput) as refused:
+        system.with_settings(public_url="https://app.example")
+    assert refused.value.field == variable

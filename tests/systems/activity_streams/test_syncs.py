@@ -147,6 +147,25 @@ def test_the_next_sync_lists_only_what_is_new(tmp_path: Path) -> None:
     in_place(tmp_path, main, activities=30)
 
 
+def test_a_schedule_lists_everything_once_and_then_what_is_new(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        async def scheduled() -> int:
+            """Run as a schedule does: since the last success, and count the records."""
+            job = await place.app.jobs.submit(
+                LIVE, user_id="ada", connection_id=place.connection.id, mode="since"
+            )
+            return (await place.until(job.job)).summary.records
+
+        # All of them: the last of a page begins the next one too.
+        assert await scheduled() >= 30
+        await place.clock.sleep(3_600)
+        added = place.strava.world.add(NewActivity())
+        assert await scheduled() < 20
+        assert await place.fetched(added) == place.channels(added)
+
+    in_place(tmp_path, main, activities=30)
+
+
 @pytest.mark.parametrize(
     ("mode", "known"), [({"mode": "limit", "limit": 7}, 7), ({"mode": "full"}, 30)]
 )

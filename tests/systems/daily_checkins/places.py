@@ -1,13 +1,15 @@
 """Daily check-ins against the emulated Foursquare, in virtual time and on both databases."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from headgate import App, Connection, Job, Secret, System, SystemClock, WorkerSettings
+from pydantic import SecretStr
+
+from headgate import App, Connection, Job, Schedule, Secret, System, SystemClock, WorkerSettings
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.foursquare import FoursquareApi, foursquare
 from headgate.connectors.foursquare.api import API_URL, AUTH_URL, NAME
@@ -16,7 +18,9 @@ from headgate.ports.transport import Request
 from headgate.sandbox.foursquare import access
 from headgate.sandbox.foursquare.sandbox import Foursquare
 from headgate.systems.daily_checkins import system
+from headgate.systems.daily_checkins.schedules import schedules
 from headgate.systems.daily_checkins.service import CheckIn, CheckIns
+from headgate.systems.daily_checkins.settings import DailyCheckinsSettings
 from headgate.systems.daily_checkins.syncs import daily_checkins
 from headgate.web.server import build
 from tests.connecting import SESSION, Wire, vault
@@ -120,10 +124,24 @@ class WorldPlace(Place):
 Main = Callable[[WorldPlace], Coroutine[Any, Any, None]]
 
 
+def _nightly() -> Sequence[Schedule]:
+    settings = DailyCheckinsSettings(
+        foursquare_client_id=access.CLIENT_ID,
+        foursquare_client_secret=SecretStr(access.CLIENT_SECRET),
+    )
+    return schedules(settings)
+
+
 def in_place(
-    folder: Path, main: Main, *, works: bool = True, lease_s: float = 60.0, **options: Any
+    folder: Path,
+    main: Main,
+    *,
+    works: bool = True,
+    lease_s: float = 60.0,
+    scheduled: bool = False,
+    **options: Any,
 ) -> None:
-    """Run `main` in a world of its own, with a worker.
+    """Run `main` in a world of its own, with a worker, and with the nightly schedule if wanted.
 
     Hours of it are quicker with long leases, which are not extended as often.
     """
@@ -133,6 +151,7 @@ def in_place(
         wire = Wire(AsgiTransport({API_URL: sandbox, AUTH_URL: sandbox}, world.clock))
         app = await world.app(
             systems=[check_ins_system()],
+            schedules=_nightly() if scheduled else (),
             transport=wire,
             vault=vault(),
             worker=WorkerSettings(lease_s=lease_s),

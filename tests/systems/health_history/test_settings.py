@@ -1,8 +1,10 @@
 """The settings of the live sync: when it runs by itself, and how many days it reads."""
 
+from datetime import timedelta
+
 import pytest
 
-from headgate import InvalidInput
+from headgate import InvalidInput, Schedule
 from headgate.connectors.fitbit.recent import DAYS_MAX
 from headgate.sandbox.google_health import access as google_access
 from headgate.sandbox.strava import access as strava_access
@@ -72,3 +74,32 @@ def test_the_live_sync_reads_as_many_days_as_the_setting_says(
     monkeypatch.setenv(DAYS, "7")
     [live] = [sync for sync in syncs(configured(), "https://app.example") if sync.name == LIVE]
     assert live.source._days == 7  # type: ignore[attr-defined]
+
+
+def scheduled() -> tuple[Schedule, ...]:
+    """The schedules that the settings make."""
+    found = system.with_settings(public_url="https://app.example").schedules
+    assert isinstance(found, tuple)
+    return found
+
+
+def test_the_settings_make_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scheduled() == ()
+
+    monkeypatch.setenv(CRON, "@daily")
+    [by_cron] = scheduled()
+    assert (by_cron.cron, by_cron.freshness) == ("0 0 * * *", None)
+    monkeypatch.delenv(CRON)
+    monkeypatch.setenv(FRESH, "6h")
+    [by_goal] = scheduled()
+    assert (by_goal.cron, by_goal.freshness) == (None, timedelta(hours=6))
+
+
+@pytest.mark.parametrize("variable", [CRON, FRESH])
+def test_a_schedule_that_cannot_be_read_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "now and then")
+    with pytest.raises(InvalidInput) as refused:
+        system.with_settings(public_url="https://app.example")
+    assert refused.value.field == variable

@@ -18,6 +18,7 @@ system = System(
     title="Activity streams",
     settings=f"{_HERE}.settings:ActivityStreamsSettings",
     syncs=f"{_HERE}.syncs:syncs",
+    schedules=f"{_HERE}.schedules:schedules",
     routes=f"{_HERE}.api:routes",
     pages=f"{_HERE}.pages:pages",
 )

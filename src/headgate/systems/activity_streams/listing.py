@@ -11,6 +11,8 @@ from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION, acti
 
 #: The list starts this far in the future: athletes' clocks and Strava's may be ahead of ours.
 AHEAD = timedelta(days=1)
+#: How far the next list overlaps the last one: activities may be uploaded late.
+OVERLAP = timedelta(days=7)
 _SECOND = timedelta(seconds=1)
 
 
@@ -30,10 +32,25 @@ class ActivityListing(msgspec.Struct, frozen=True):
 async def read_page(ctx: Context, before: datetime | None) -> ActivityListing:
     """Return the activities before that time, within the range and limit of the job."""
     before = before or ctx.clock.now() + AHEAD
-    found = await list_activities(ctx.http, before=before, after=ctx.since)
+    found = await list_activities(ctx.http, before=before, after=ctx.since or _listed_until(ctx))
     if ctx.limit is not None and len(found) >= ctx.limit - ctx.records:
         return ActivityListing(found[: ctx.limit - ctx.records], None)
     return ActivityListing(found, _next(found, before))
+
+
+def mark_of_list(ctx: Context) -> str | None:
+    """Return the mark of a list that begins now: up to then, the next one need not look.
+
+    None, if the list leaves out what is older than a time, or is cut off.
+    """
+    if ctx.since is not None or ctx.limit is not None:
+        return None
+    return (ctx.clock.now() - OVERLAP).isoformat()
+
+
+def _listed_until(ctx: Context) -> datetime | None:
+    """The mark of the last list; None: there was none, or everything is wanted."""
+    return datetime.fromisoformat(ctx.high_water) if isinstance(ctx.high_water, str) else None
 
 
 def _next(found: Sequence[StravaActivity], before: datetime) -> datetime | None:

@@ -15,7 +15,12 @@ import msgspec
 from headgate import ApiSource, Chunk, Context, Document, FetchedItems, Item, Lane, Retryable
 from headgate.connectors.strava.activities import parse_activity, read_activity
 from headgate.systems.activity_streams.backfill import Cursor, after_page, cursor_of, fetch_item
-from headgate.systems.activity_streams.listing import activity_item, read_page, stream_item
+from headgate.systems.activity_streams.listing import (
+    activity_item,
+    mark_of_list,
+    read_page,
+    stream_item,
+)
 from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION
 
 #: Listed activities of this age are live: read in full, with streams, in the hot lane. Older ones
@@ -60,7 +65,12 @@ class StravaLive(ApiSource):
                 *(stream_item(ctx, each, Lane.COLD) for each in history),
             ]
         )
-        return Chunk(records=page.records, cursor=msgspec.to_builtins(after_page(page.before)))
+        return Chunk(
+            records=page.records,
+            cursor=msgspec.to_builtins(after_page(page.before)),
+            # Of the first page, which has the newest ones.
+            high_water=mark_of_list(ctx) if cursor.before is None else None,
+        )
 
     async def _read_activity(self, ctx: Context, item: Item) -> Document:
         found = parse_activity(await read_activity(ctx.http, str(item.external_id)))

@@ -1,7 +1,7 @@
 """`ActivityStreams`, the system's API in Python: reads activities and streams, starts syncs."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -26,11 +26,10 @@ from headgate.connectors.strava.api import NAME
 from headgate.connectors.strava.streams import StreamAttributes
 from headgate.systems.activity_streams import stored_details
 from headgate.systems.activity_streams.events import StravaEvent, WebhookHandler, WebhookResult
+from headgate.systems.activity_streams.listing import OVERLAP
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS
 
 LIST_MAX = 1000
-#: How far the next list overlaps the last one: activities may be uploaded late.
-OVERLAP = timedelta(days=7)
 #: How many live jobs are searched for the last list; if none has one, everything is listed.
 JOBS_MAX = 50
 

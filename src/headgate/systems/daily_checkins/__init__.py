@@ -17,6 +17,7 @@ system = System(
     title="Daily check-ins",
     settings=f"{_HERE}.settings:DailyCheckinsSettings",
     syncs=f"{_HERE}.syncs:syncs",
+    schedules=f"{_HERE}.schedules:schedules",
     tables=f"{_HERE}.tables:metadata",
     routes=f"{_HERE}.api:routes",
     commands=(

@@ -15,6 +15,7 @@ system = System(
     title="Health history",
     settings=f"{_HERE}.settings:HealthHistorySettings",
     syncs=f"{_HERE}.syncs:syncs",
+    schedules=f"{_HERE}.schedules:schedules",
     routes=f"{_HERE}.api:routes",
     commands=(
         Command(

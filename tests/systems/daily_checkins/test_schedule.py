@@ -1,0 +1,154 @@
+"""The nights of daily check-ins: every active user, once, two minutes apart, on the same path."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from headgate import InvalidInput, Job, JobState, Schedule, SkipReason
+from headgate.sandbox.foursquare.world import NewCheckin
+from headgate.systems.daily_checkins import system
+from headgate.systems.daily_checkins.names import SYNC
+from tests.systems.daily_checkins.places import WorldPlace, in_place
+
+USERS = ("ada", "bob", "cleo", "dan", "eve")
+#: Virtual time begins at midnight.
+TWO = datetime(2026, 1, 1, 2, tzinfo=UTC)
+DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
+
+
+@pytest.fixture(autouse=True)
+def client(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The least that has to be set."""
+    monkeypatch.setenv("HEADGATE_FOURSQUARE_CLIENT_ID", "4242")
+    monkeypatch.setenv("HEADGATE_FOURSQUARE_CLIENT_SECRET", "cl1ent")
+    return monkeypatch
+
+
+async def until(place: WorldPlace, at: datetime) -> None:
+    await place.clock.sleep((at - place.clock.now()).total_seconds())
+
+
+async def jobs(place: WorldPlace, since: datetime) -> list[Job]:
+    """The imports that were queued since then, the first one first."""
+    found = await place.app.jobs.list(limit=1000)
+    return [job for job in reversed(found) if job.created_at >= since]
+
+
+def test_each_night_every_active_user_is_imported_two_minutes_after_the_one_before(
+    tmp_path: Path,
+) -> None:
+    async def main(place: WorldPlace) -> None:
+        for user in USERS:
+            await place.connect(user)
+
+        # When the first night has passed
+        await until(place, TWO + timedelta(hours=1))
+
+        # Then everybody was imported, at 0, 2, 4, 6 and 8 minutes past two
+        night = await jobs(place, TWO)
+        assert sorted(job.user_id for job in night) == sorted(USERS)
+        assert {job.state for job in night} == {JobState.SUCCESS}
+        starts = sorted(job.started_at - TWO for job in night if job.started_at)
+        assert [round(start / MINUTE) for start in starts] == [0, 2, 4, 6, 8]
+        for user in USERS:
+            assert len(await place.stored_ids(user)) == 10
+
+        # And the next night brings what is new
+        await place.clock.sleep(3600)
+        added = place.foursquare.add_checkin(NewCheckin(venue_name="Lighthouse"))
+        await until(place, TWO + DAY + timedelta(hours=1))
+        assert len(await jobs(place, TWO + DAY)) == 5
+        stored = [await place.stored_ids(user) for user in USERS]
+        assert sum(added.id in ids for ids in stored) == 1
+
+    in_place(tmp_path, main, users=5, scheduled=True, lease_s=3600.0)
+
+
+def test_who_was_not_seen_for_a_month_is_left_out_and_named(tmp_path: Path) -> None:
+    async def main(place: WorldPlace) -> None:
+        await place.connect("ada")
+        await place.connect("bob")
+        for _ in range(31):
+            await place.clock.sleep(DAY.total_seconds())
+            await place.app.users.seen("ada")
+
+        await until(place, TWO + 32 * DAY)
+        await place.clock.sleep(3600)
+
+        tick = TWO + 32 * DAY
+        assert {job.user_id for job in await jobs(place, tick)} == {"ada"}
+        told = await place.app.schedules.tick_users("daily-check-ins", tick)
+        assert {each.user_id: each.reason for each in told} == {
+            "ada": None,
+            "bob": SkipReason.INACTIVE,
+        }
+
+    in_place(tmp_path, main, scheduled=True, lease_s=24 * 3600.0)
+
+
+def test_an_import_that_somebody_started_is_left_alone(tmp_path: Path) -> None:
+    async def main(place: WorldPlace) -> None:
+        connection = await place.connect("ada")
+        await until(place, TWO - MINUTE)
+        submitted = await place.app.jobs.submit(
+            SYNC, user_id="ada", connection_id=connection.id, mode="since", delay_s=600
+        )
+
+        await until(place, TWO + MINUTE)
+
+        told = await place.app.schedules.tick_users("daily-check-ins", TWO)
+        assert [each.reason for each in told] == [SkipReason.JOB_ACTIVE]
+        assert [job.id for job in await jobs(place, TWO - MINUTE)] == [submitted.job.id]
+
+    in_place(tmp_path, main, scheduled=True)
+
+
+# ---- settings ----------------------------------------------------------------------------------
+
+
+def scheduled() -> tuple[Schedule, ...]:
+    """The schedules that the settings make."""
+    found = system.with_settings(public_url="https://app.example").schedules
+    assert isinstance(found, tuple)
+    return found
+
+
+def test_the_schedule_is_the_seeds_unless_a_setting_says_otherwise(
+    client: pytest.MonkeyPatch,
+) -> None:
+    [schedule] = scheduled()
+    assert (schedule.name, schedule.cron, schedule.tz) == ("daily-check-ins", "0 2 * * *", "UTC")
+    assert (schedule.stagger, schedule.active_within) == (2 * MINUTE, 30 * DAY)
+
+    client.setenv("HEADGATE_CHECK_INS_CRON", "30 4 * * 1")
+    client.setenv("HEADGATE_CHECK_INS_ZONE", "Europe/Berlin")
+    client.setenv("HEADGATE_CHECK_INS_ACTIVE_WITHIN", "90d")
+    [schedule] = scheduled()
+    assert (schedule.cron, schedule.tz) == ("30 4 * * 1", "Europe/Berlin")
+    assert schedule.active_within == 90 * DAY
+
+    client.setenv("HEADGATE_CHECK_INS_FRESH_WITHIN", "24h")
+    [schedule] = scheduled()
+    assert (schedule.cron, schedule.freshness) == (None, DAY)
+
+    client.setenv("HEADGATE_CHECK_INS_SCHEDULE", "off")
+    assert scheduled() == ()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("HEADGATE_CHECK_INS_CRON", "at two"),
+        ("HEADGATE_CHECK_INS_ZONE", "Mars/Base"),
+        ("HEADGATE_CHECK_INS_STAGGER", "soon"),
+        ("HEADGATE_CHECK_INS_ACTIVE_WITHIN", "30"),
+        ("HEADGATE_CHECK_INS_FRESH_WITHIN", "1s"),
+        ("HEADGATE_CHECK_INS_SCHEDULE", "maybe"),
+    ],
+)
+def test_a_wrong_setting_is_named(client: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    client.setenv(variable, value)
+    with pytest.raises(InvalidInput) as refused:
+        scheduled()
+    assert refused.value.field == variable
