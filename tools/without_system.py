@@ -39,6 +39,7 @@ def remove(system: str, copy: Path) -> None:
         f"src/headgate/systems/{system}/",
         f"tests/systems/{system}/",
         f"bench/{system}/",
+        *(f"bench/{each.name}" for each in _benches_of(system)),
         f"docs/how-to/{name}.md",
     )
     for path in listed.stdout.split("\0"):
@@ -48,6 +49,12 @@ def remove(system: str, copy: Path) -> None:
     _edit(copy / "pyproject.toml", rf'(?m)^{name} = "headgate\.systems\..*\n', "")
     for page in [*copy.glob("*.md"), *copy.glob("docs/**/*.md")]:
         _edit(page, rf"\[([^\]]*)\]\([^)]*{name}\.md[^)]*\)", r"\1")
+
+
+def _benches_of(system: str) -> list[Path]:
+    """The benchmarks in a file of their own that measure the system."""
+    files = sorted((ROOT / "bench").glob("*.py"))
+    return [file for file in files if f"headgate.systems.{system}" in file.read_text("utf-8")]
 
 
 def _edit(path: Path, pattern: str, new: str) -> None:

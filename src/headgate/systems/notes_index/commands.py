@@ -186,21 +186,22 @@ def runs(
     """List runs, the newest first."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def use(opened: App) -> RunPage:
+    async def use(opened: App) -> tuple[RunPage, list[str]]:
         jobs = await NotesIndex(opened).runs(
             user_id=user, connection_id=connection, limit=limit + 1, before=before
         )
         views = await opened.jobs.views(jobs[:limit])
         page = [run_of(job, view) for job, view in zip(jobs, views, strict=False)]
-        return RunPage(data=page, next_cursor=page[-1].run_id if len(jobs) > limit else None)
+        more = page[-1].run_id if len(jobs) > limit else None
+        return RunPage(data=page, next_cursor=more), [job.user_id for job in jobs[:limit]]
 
-    page = run(loaded, _checked(use, _Graph(user)), json=json)
+    page, users = run(loaded, _checked(use, _Graph(user)), json=json)
     if json:
         print_json(page)
     elif not page.data:
         messages.print("no runs; to start one, see: headgate notes start --help")
     else:
-        print_runs(page)
+        print_runs(page, users)
 
 
 @commands.command()

@@ -23,7 +23,6 @@ START = {"mode": "since", "since": 1705000000000}
 RUN = Run(
     status=RunStatus.RUNNING,
     run_id="job_01J8Z0Q4V8C3R6T9W2Y5B7D1FG",
-    user_id="ada",
     connection_id="conn_01J8Z0Q4V8C3R6T9W2Y5B7D1FG",
     mode=Mode.SINCE,
     params=RunParams(since=1705000000000),

@@ -52,16 +52,16 @@ def print_run(found: Run, whose: str) -> None:
         messages.print(f"next: headgate notes {hint}", markup=False)
 
 
-def print_runs(page: RunPage) -> None:
-    """Print a table of runs; plain and untruncated when piped."""
+def print_runs(page: RunPage, users: Sequence[str]) -> None:
+    """Print a table of runs, each with its user; plain and untruncated when piped."""
     if not out.is_terminal:
-        for each in page.data:
+        for each, user in zip(page.data, users, strict=True):
             times = (_iso(each.started_at), _iso(each.finished_at))
-            fields = (each.run_id, each.status.value, each.mode, each.user_id, *times)
+            fields = (each.run_id, each.status.value, each.mode, user, *times)
             result = "" if each.summary is None else summary_text(each)
             sys.stdout.write("\t".join([*(str(field or "") for field in fields), result]) + "\n")
     else:
-        _print_table([_row(each) for each in page.data])
+        _print_table(list(map(_row, page.data, users)))
     if page.next_cursor is not None:
         messages.print(f"there are more: --before {page.next_cursor}", markup=False)
 
@@ -91,8 +91,8 @@ def summary_text(found: Run) -> str:
 def _counts(found: Run, summary: RunSummary) -> list[str]:
     """What became of the pages: what a run is for, and what there is of the rest."""
     first = {"indexed": summary.updated}
-    if summary.to_process is not None:
-        first = {"to read": summary.to_process, "to remove": summary.to_remove or 0}
+    if (planned := _planned(found)) is not None:
+        first = {"to read or remove": planned}
     rest = {
         "unchanged": summary.skipped_content,
         "not edited": summary.skipped_since,
@@ -108,8 +108,15 @@ def _left(found: Run, summary: RunSummary) -> int:
     """How many pages a limit has left out."""
     if found.mode is not Mode.LIMIT or found.status is not RunStatus.SUCCESS:
         return 0
-    read = summary.processed + (summary.to_process or 0)
+    read = summary.processed + (_planned(found) or 0)
     return max(0, summary.total_pages - summary.skipped_since - read)
+
+
+def _planned(found: Run) -> int | None:
+    """How many pages a run would look at; None if it was not a dry run."""
+    if found.params is None or not found.params.dry_run or found.progress is None:
+        return None
+    return found.progress.processed.total
 
 
 def _next_step(found: Run, whose: str) -> str | None:
@@ -126,12 +133,12 @@ def _status_text(found: Run) -> Text:
     return Text(f"{mark} {found.status.value}", style=colour)
 
 
-def _row(found: Run) -> tuple[Text, ...]:
+def _row(found: Run, user: str) -> tuple[Text, ...]:
     return (
         Text(found.run_id or ""),
         _status_text(found),
         Text("" if found.mode is None else found.mode.value),
-        Text(found.user_id or ""),
+        Text(user),
         Text("" if found.started_at is None else f"{found.started_at:%Y-%m-%d %H:%M}"),
         Text("" if found.summary is None else ", ".join(_counts(found, found.summary))),
     )

@@ -82,12 +82,6 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     cursor_max_edit_time: Annotated[
         int | None, Meta(description="Everything edited up to then is indexed, in milliseconds.")
     ]
-    to_process: Annotated[
-        int | None, Meta(description="Of a dry run: pages that a run would read.")
-    ] = None
-    to_remove: Annotated[
-        int | None, Meta(description="Of a dry run: pages that a run would remove.")
-    ] = None
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +89,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     status: RunStatus
     run_id: str | None = None
-    user_id: str | None = None
     connection_id: str | None = None
     mode: Mode | None = None
     params: RunParams | None = None
@@ -124,7 +117,6 @@ def run_of(job: Job, view: JobView) -> Run:
     return Run(
         status=status,
         run_id=job.id,
-        user_id=job.user_id,
         connection_id=job.connection_id,
         mode=job.mode,
         params=_params(job),
@@ -186,8 +178,6 @@ def _summary(job: Job) -> RunSummary | None:
         failed=_failed(job),
         removed=counts.get("removed", 0),
         cursor_max_edit_time=mark if isinstance(mark, int) else None,
-        to_process=counts.get("to_process"),
-        to_remove=counts.get("to_remove"),
     )
 
 

@@ -97,8 +97,11 @@ class RoamNotes(ApiSource):
         ready = ChunkEvent("chunker_ready", {"characters": self.indexes.piece_characters})
         events = [*_planning_events(plan, since_ms or mark_ms), ready]
         if options.dry_run:
-            planned = {"to_process": len(plan.pages) - plan.gone, "to_remove": plan.gone}
-            return Chunk(events=events, counts={**_plan_counts(plan), **planned})
+            return Chunk(
+                events=events,
+                counts={**_plan_counts(plan), "planned": len(plan.pages)},
+                progress=Progress(done=0, total=len(plan.pages)),
+            )
         cursor = RunCursor(total=len(plan.pages), mark_ms=plan.mark_ms)
         first = (await ctx.stored_records([part_key(0)])).get(part_key(0))
         chunk = Chunk(
