@@ -15,7 +15,9 @@ from headgate import (
     ApiSource,
     Chunk,
     ChunkEvent,
+    Conflict,
     Context,
+    InvalidInput,
     Mode,
     Progress,
     Record,
@@ -66,9 +68,13 @@ class RoamNotes(ApiSource):
     async def read(self, ctx: Context) -> Chunk:
         """Plan the run; then read a batch of pages with each chunk."""
         index = self.indexes.of(ctx.user_id, ctx.connection_id)
-        if ctx.cursor is None:
-            return await self._plan(ctx, index)
-        return await self._read_batch(ctx, index, RunCursor.read(ctx.cursor))
+        try:
+            if ctx.cursor is None:
+                return await self._plan(ctx, index)
+            return await self._read_batch(ctx, index, RunCursor.read(ctx.cursor))
+        except (Conflict, InvalidInput) as error:
+            # The extra is missing, or the index is another embedder's: to wait does not help.
+            raise Terminal(str(error)) from error
 
     async def _plan(self, ctx: Context, index: GraphIndex) -> Chunk:
         options = msgspec.convert(ctx.options, RunOptions)
