@@ -292,3 +292,20 @@ def test_without_the_extra_it_is_told_what_to_install(notebook: Notebook, tmp_pa
     with notebook.work(**changed):
         failed = notebook.anns("start", "--wait", **changed)
     assert (failed.code, said in failed.stdout) == (5, True)
+
+
+def test_an_application_may_bring_another_embedder_which_needs_another_index(
+    notebook: Notebook,
+) -> None:
+    notebook.roam.add_page(NewPage(title="Bread", blocks=[NewBlock("Knead the dough.")]))
+    with notebook.work():
+        assert notebook.anns("start", "--wait").code == 0
+    own = {"HEADGATE_APP": "examples.own_embedder:app", "PYTHONPATH": str(processes.ROOT)}
+    with notebook.work(**own):
+        failed = notebook.anns("start", "--wait", **own)
+        assert failed.code == 5
+        assert "was built with the embedder wordllama/l2_supercat" in failed.stdout
+        again = ("start", "--recreate-collection", "--confirm-pages", str(PAGES + 1), "--wait")
+        lines_of(notebook.anns(*again, **own))
+    [found] = lines_of(notebook.anns("search", "the dough", "--limit", "1", **own))
+    assert found.endswith("Knead the dough.")
