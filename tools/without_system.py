@@ -1,6 +1,6 @@
 """Check that everything else stands without a system: `make without SYSTEM=activity_streams`.
 
-A copy is made without the system's folder, its tests, its benchmarks, its page and its entry point,
+A copy is made without the system's folder, its tests, benchmarks, examples, page and entry point,
 and without the links to that page; the checks and the quick tests must pass there.
 """
 
@@ -39,6 +39,7 @@ def remove(system: str, copy: Path) -> None:
         f"src/headgate/systems/{system}/",
         f"tests/systems/{system}/",
         f"bench/{system}/",
+        *_programs_of(system),
         f"docs/how-to/{name}.md",
     )
     for path in listed.stdout.split("\0"):
@@ -48,6 +49,16 @@ def remove(system: str, copy: Path) -> None:
     _edit(copy / "pyproject.toml", rf'(?m)^{name} = "headgate\.systems\..*\n', "")
     for page in [*copy.glob("*.md"), *copy.glob("docs/**/*.md")]:
         _edit(page, rf"\[([^\]]*)\]\([^)]*{name}\.md[^)]*\)", r"\1")
+
+
+def _programs_of(system: str) -> list[str]:
+    """The benchmarks and examples in files of their own that are about the system."""
+    files = [*(ROOT / "bench").glob("*.py"), *(ROOT / "examples").glob("*.py")]
+    return [
+        file.relative_to(ROOT).as_posix()
+        for file in files
+        if f"headgate.systems.{system}" in file.read_text(encoding="utf-8")
+    ]
 
 
 def _edit(path: Path, pattern: str, new: str) -> None:

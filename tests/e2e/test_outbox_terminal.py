@@ -1,9 +1,6 @@
 """`headgate outbox …` on a terminal: nothing is cut, a bar moves, and somebody can be asked."""
 
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,46 +8,26 @@ import pytest
 
 from headgate.sandbox.kit.faults import Fault, FaultKind
 from tests.e2e.outbox_shop import Shop, open_shop
-
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+from tests.terminal import on_terminal
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     ours = {name: text for name, text in os.environ.items() if not name.startswith("HEADGATE_")}
-    with open_shop(tmp_path, {**ours, "TERM": "xterm", "COLUMNS": "80", "NO_COLOR": "1"}) as opened:
+    with open_shop(tmp_path, ours) as opened:
         yield opened
 
 
-def on_terminal(shop: Shop, *arguments: str, answer: str = "") -> tuple[int, str]:
-    """Run `headgate outbox …` on a terminal of 80 columns; its code, and what is on the screen."""
-    ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "headgate", "outbox", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=shop.folder,
-        env={**shop.environment, "PYTHONPATH": str(shop.folder)},
-    )
-    os.close(theirs)
-    if answer:
-        os.write(ours, answer.encode())
-    said = b""
-    try:
-        while part := os.read(ours, 65_536):
-            said += part
-    except OSError:
-        pass  # On Linux the end of a terminal is an error.
-    os.close(ours)
-    return process.wait(), _CONTROL.sub("", said.decode()).replace("\r", "\n")
+def on_screen(shop: Shop, *arguments: str, answer: str = "") -> tuple[int, str]:
+    """Run `headgate outbox …`; its code, and what is on the screen."""
+    return on_terminal(shop.environment, shop.folder, "outbox", *arguments, answer=answer)
 
 
 def test_a_table_is_whole_on_a_narrow_terminal(shop: Shop) -> None:
     shop.enqueue(2)
     ids = [each["id"] for each in shop.json("list")["data"]]
 
-    code, screen = on_terminal(shop, "list")
+    code, screen = on_screen(shop, "list")
 
     assert code == 0
     for one in ids:
@@ -62,7 +39,7 @@ def test_a_drain_moves_a_bar_and_ends_with_the_counts(shop: Shop) -> None:
     shop.enqueue(6)
     shop.backend.faults.add(Fault(kind=FaultKind.SLOW, times=6, seconds=0.2))
 
-    code, screen = on_terminal(shop, "drain", "--env", "local")
+    code, screen = on_screen(shop, "drain", "--env", "local")
 
     assert code == 0
     assert "0/6" in screen and "6/6 sent 6 · failed 0 · dead 0" in screen and "━" in screen
@@ -81,7 +58,7 @@ def test_all_that_match_are_retried_after_a_yes(
     shop.run("drain", "--env", "local")
 
     all_of = ("retry", "--state", "dead", "--env", "local")
-    ended, screen = on_terminal(shop, *all_of, answer=answer)
+    ended, screen = on_screen(shop, *all_of, answer=answer)
 
     assert "1 dead delivery to local would be sent again; go on? [y/N]" in screen
     assert (ended, shop.states()) == (code, states)

@@ -180,7 +180,10 @@ class Connections:
         self, source: str, *, user_id: str, connection_id: str | None = None
     ) -> Connection:
         """The user's connection to `source`: the named one, or their only one."""
-        return await resolve_connection(self._store, source, user_id=user_id, given=connection_id)
+        title = self._registry.titles.get(source)
+        return await resolve_connection(
+            self._store, source, user_id=user_id, given=connection_id, title=title
+        )
 
     async def of_user(
         self, user_id: str, *, limit: int = 50, after: str | None = None

@@ -20,7 +20,7 @@ _INDENT = "  "
 _BLOCK_REF = re.compile(r"\(\(([\w-]+)\)\)")
 
 
-class TextSpan(msgspec.Struct, frozen=True):
+class TextSpan(msgspec.Struct, frozen=True, gc=False):
     """The part of a text that comes from one block, or from the title of the page."""
 
     uid: str

@@ -36,7 +36,7 @@ _SOME_EDITS = (
 )
 
 
-class ListedPage(msgspec.Struct, frozen=True, kw_only=True):
+class ListedPage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A page of the list."""
 
     uid: str
@@ -92,7 +92,7 @@ async def pull_pages(http: Http, uids: Sequence[str]) -> PulledPages:
     )
 
 
-class _PageHead(msgspec.Struct, frozen=True):
+class _PageHead(msgspec.Struct, frozen=True, gc=False):
     uid: str = msgspec.field(name=":block/uid")
     title: str = msgspec.field(name=":node/title")
     edit_ms: int | None = msgspec.field(name=":edit/time", default=None)

@@ -1,4 +1,7 @@
-"""A page of Roam with its tree of blocks, parsed from what a pull gives."""
+"""A page of Roam with its tree of blocks, parsed from what a pull gives.
+
+A tree has no cycles, and there are many blocks: so the garbage collector is spared them.
+"""
 
 from collections.abc import Iterator
 
@@ -21,7 +24,7 @@ CHILDREN_MAX = 1_000
 SELECTOR_OF_LONG = SELECTOR.replace(":block/children", "(limit :block/children nil)")
 
 
-class RoamRef(msgspec.Struct, frozen=True, kw_only=True):
+class RoamRef(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A page or block that a block refers to."""
 
     uid: str = msgspec.field(name=":block/uid", default="")
@@ -31,7 +34,7 @@ class RoamRef(msgspec.Struct, frozen=True, kw_only=True):
     string: str | None = msgspec.field(name=":block/string", default=None)
 
 
-class RoamBlock(msgspec.Struct, frozen=True, kw_only=True):
+class RoamBlock(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A block, with those below it in the order that a reader sees."""
 
     uid: str = msgspec.field(name=":block/uid")
@@ -45,10 +48,11 @@ class RoamBlock(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Sort the children: Roam gives them in no order."""
-        msgspec.structs.force_setattr(self, "children", _sorted(self.children))
+        if len(self.children) > 1:
+            msgspec.structs.force_setattr(self, "children", _sorted(self.children))
 
 
-class RoamPage(msgspec.Struct, frozen=True, kw_only=True):
+class RoamPage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A page with all its blocks."""
 
     uid: str = msgspec.field(name=":block/uid")
@@ -60,7 +64,8 @@ class RoamPage(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Sort the children: Roam gives them in no order."""
-        msgspec.structs.force_setattr(self, "children", _sorted(self.children))
+        if len(self.children) > 1:
+            msgspec.structs.force_setattr(self, "children", _sorted(self.children))
 
     def blocks(self) -> Iterator[tuple[RoamBlock, int]]:
         """Yield every block from top to bottom, with its depth."""

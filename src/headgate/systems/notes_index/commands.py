@@ -1,16 +1,15 @@
 """`headgate notes …`: start, follow, cancel and continue runs, and search a graph by meaning."""
 
+import shlex
 from collections.abc import Awaitable, Callable
-from datetime import datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from headgate import App, ConfirmationMissing, InvalidInput, Job, JobState, Mode
+from headgate import App, ConfirmationMissing, InvalidInput, Job, JobState, Mode, NotConnected
 from headgate.systems.notes_index import system
+from headgate.systems.notes_index.printing import print_hits, print_run, print_runs
 from headgate.systems.notes_index.run_view import Run, RunPage, RunStatus, run_of
 from headgate.systems.notes_index.search import LIMIT_MAX, NoteHits
 from headgate.systems.notes_index.service import ConfirmDeletion, NotesIndex, RunRequest
@@ -23,9 +22,11 @@ from headgate.toolkit.commands.loading import (
     log_errors_only,
     run,
 )
-from headgate.toolkit.commands.output import amount, counts_text, messages, out, print_json
+from headgate.toolkit.commands.output import messages, print_json
 from headgate.toolkit.commands.reading import parse_time
 from headgate.toolkit.commands.watching import ENDED_BADLY, STILL_RUNNING, watch
+
+T = TypeVar("T")
 
 RUNS_MAX = 200
 #: How often a run is looked at, for `--wait`.
@@ -51,7 +52,11 @@ def start(
     user: UserOption,
     connection: ConnectionOption = None,
     mode: Annotated[
-        Mode, typer.Option(help="since: what changed; full: every page; limit: so many pages.")
+        Mode,
+        typer.Option(
+            help="since: what changed; full: every page; limit: so many pages.",
+            metavar="since|full|limit",
+        ),
     ] = Mode.SINCE,
     since: Annotated[
         str | None,
@@ -105,7 +110,7 @@ def start(
 
     # What a dry run finds is told when it has ended.
     follow = _Follow(watching, wait or dry_run, timeout)
-    _print_run(use, follow, app, database, json=json)
+    _print_run(use, _Graph(user, connection), follow, app, database, json=json)
 
 
 @commands.command()
@@ -124,7 +129,8 @@ def resume(
     async def use(opened: App) -> Job:
         return (await NotesIndex(opened).resume(user_id=user, connection_id=connection)).job
 
-    _print_run(use, _Follow(watching, wait, timeout), app, database, json=json)
+    follow = _Follow(watching, wait, timeout)
+    _print_run(use, _Graph(user, connection), follow, app, database, json=json)
 
 
 @commands.command()
@@ -143,7 +149,8 @@ def status(
     async def use(opened: App) -> Job | None:
         return await NotesIndex(opened).last(user_id=user, connection_id=connection)
 
-    _print_run(use, _Follow(watching, wait, timeout), app, database, json=json)
+    follow = _Follow(watching, wait, timeout)
+    _print_run(use, _Graph(user, connection), follow, app, database, json=json)
 
 
 @commands.command()
@@ -163,7 +170,7 @@ def cancel(
         return await NotesIndex(opened).cancel(user_id=user, connection_id=connection)
 
     follow = _Follow(watching, wait, timeout, wanted=JobState.CANCELLED)
-    _print_run(use, follow, app, database, json=json)
+    _print_run(use, _Graph(user, connection), follow, app, database, json=json)
 
 
 @commands.command()
@@ -179,22 +186,22 @@ def runs(
     """List runs, the newest first."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def use(opened: App) -> RunPage:
-        _require_started(opened)
+    async def use(opened: App) -> tuple[RunPage, list[str]]:
         jobs = await NotesIndex(opened).runs(
             user_id=user, connection_id=connection, limit=limit + 1, before=before
         )
         views = await opened.jobs.views(jobs[:limit])
         page = [run_of(job, view) for job, view in zip(jobs, views, strict=False)]
-        return RunPage(data=page, next_cursor=page[-1].run_id if len(jobs) > limit else None)
+        more = page[-1].run_id if len(jobs) > limit else None
+        return RunPage(data=page, next_cursor=more), [job.user_id for job in jobs[:limit]]
 
-    page = run(loaded, use, json=json)
+    page, users = run(loaded, _checked(use, _Graph(user)), json=json)
     if json:
         print_json(page)
     elif not page.data:
         messages.print("no runs; to start one, see: headgate notes start --help")
     else:
-        _print_table(page)
+        print_runs(page, users)
 
 
 @commands.command()
@@ -211,26 +218,36 @@ def search(
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> NoteHits:
-        _require_started(opened)
         return await NotesIndex(opened).search(
             query, user_id=user, connection_id=connection, limit=limit
         )
 
-    hits = run(loaded, use, json=json)
+    graph = _Graph(user, connection)
+    hits = run(loaded, _checked(use, graph), json=json)
     if json:
         print_json(hits)
     elif not hits.data:
-        messages.print("nothing is indexed yet; start a run: headgate notes start --help")
-    for hit in () if json else hits.data:
-        out.print(
-            Text.assemble(
-                (f"{hit.score:.2f}  ", "dim"), (hit.page.title, "bold"), f"  {hit.block_uid}"
-            )
+        messages.print(
+            f"nothing is indexed yet; headgate notes start {graph.options}", markup=False
         )
-        out.print(Text(f"      {hit.snippet}"))
+    else:
+        print_hits(hits.data)
 
 
 # ---- parts -------------------------------------------------------------------------------------
+
+
+class _Graph(msgspec.Struct, frozen=True):
+    """Whose graph it is, and which, as it was said on the command line."""
+
+    user: str | None
+    connection: str | None = None
+
+    @property
+    def options(self) -> str:
+        """The options that name it."""
+        named = {"--user": self.user, "--connection": self.connection}
+        return " ".join(f"{name} {shlex.quote(text)}" for name, text in named.items() if text)
 
 
 class _Follow(msgspec.Struct, frozen=True):
@@ -244,6 +261,7 @@ class _Follow(msgspec.Struct, frozen=True):
 
 def _print_run(
     use: Callable[[App], Awaitable[Job | None]],
+    graph: _Graph,
     follow: _Follow,
     app: str | None,
     database: str | None,
@@ -256,7 +274,6 @@ def _print_run(
         log_errors_only()
 
     async def work(opened: App) -> tuple[Run, int]:
-        _require_started(opened)
         job = await use(opened)
         if job is None:
             return Run(status=RunStatus.IDLE), 0
@@ -264,11 +281,11 @@ def _print_run(
         job = await opened.jobs.get(job.id)
         return run_of(job, await opened.jobs.view(job)), code
 
-    found, code = run(loaded, work, json=json)
+    found, code = run(loaded, _checked(work, graph), json=json)
     if json:
         print_json(found)
     else:
-        _print_facts(found, followed=follow.watch or follow.wait)
+        print_run(found, graph.options)
     raise typer.Exit(code)
 
 
@@ -287,54 +304,31 @@ async def _until_ended(app: App, job_id: str, follow: _Follow, *, json: bool) ->
     return 0 if job.state is follow.wanted else ENDED_BADLY
 
 
-def _print_facts(found: Run, *, followed: bool) -> None:
-    if found.run_id is None:
-        messages.print("idle: no run was started yet; see: headgate notes start --help")
-        return
-    out.print(Text.assemble((found.run_id, "bold"), f"  {found.status.value}"))
-    out.print(found.error or found.message, markup=False)
-    if found.progress is not None:
-        done = found.progress.processed
-        out.print(f"{done.processed:,} of {amount(done.total, 'page', 'pages')}", markup=False)
-    if found.summary is not None:
-        counts = {**msgspec.structs.asdict(found.summary)}
-        mark = counts.pop("cursor_max_edit_time")
-        out.print(counts_text(counts), markup=False)
-        if mark is not None:
-            out.print(f"indexed up to {mark}", markup=False)
-    if found.finished_at is None and not followed:
-        messages.print("next: headgate notes status --user … --watch", markup=False)
-
-
-def _print_table(page: RunPage) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("run", "status", "mode", "started", "finished", "updated", "failed"):
-        table.add_column(column, no_wrap=True)
-    for each in page.data:
-        counts = each.summary
-        table.add_row(
-            each.run_id,
-            each.status.value,
-            "" if each.mode is None else each.mode.value,
-            _time_text(each.started_at),
-            _time_text(each.finished_at),
-            "" if counts is None else f"{counts.updated:,}",
-            "" if counts is None else f"{counts.failed:,}",
-        )
-    out.print(table)
-
-
-def _time_text(at: datetime | None) -> str:
-    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
-
-
 def _since(text: str) -> int:
-    return int(text) if text.isdigit() else epoch_ms(parse_time("since", text))
+    if text.isascii() and text.isdigit():
+        return int(text)
+    since = parse_time("since", text)
+    if since.tzinfo is None:
+        example = f"{since.isoformat()}+00:00"
+        raise InvalidInput("since", f"{text!r} has no time zone; add one, such as {example}")
+    return epoch_ms(since)
 
 
-def _require_started(app: App) -> None:
-    """Say what is missing, if the system is not started."""
-    if system.name not in app.systems:
-        # Says which setting is wrong, if one is.
-        system.with_settings()
-        raise InvalidInput("systems", f"{system.name} is not started: see `headgate systems`")
+def _checked(use: Callable[[App], Awaitable[T]], graph: _Graph) -> Callable[[App], Awaitable[T]]:
+    """Do the same; say what is missing, if the system is not started or the graph not connected."""
+
+    async def checked(app: App) -> T:
+        if system.name not in app.systems:
+            # Says which setting is wrong, if one is.
+            system.with_settings()
+            raise InvalidInput("systems", f"{system.name} is not started: see `headgate systems`")
+        try:
+            return await use(app)
+        except NotConnected as error:
+            raise NotConnected(
+                error.provider,
+                f"{error}; with a token of the graph: headgate connection add {error.provider} "
+                f"{_Graph(graph.user).options} --account NAME_OF_THE_GRAPH",
+            ) from None
+
+    return checked

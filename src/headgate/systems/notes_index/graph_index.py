@@ -5,9 +5,10 @@ notes. A page is a document there, and its pieces know which blocks they are fro
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -23,6 +24,8 @@ from headgate.connectors.vectors import (
 )
 from headgate.systems.notes_index.page_record import PageRecord
 
+T = TypeVar("T")
+
 _ID_DIGITS = 20
 
 
@@ -35,6 +38,8 @@ class GraphIndexes:
         self.piece_characters = piece_characters
         self._folder = folder
         self._index: VectorIndex | None = None
+        #: Those that were opened: a look whether they exist is not needed for every batch.
+        self._opened: dict[str, VectorCollection] = {}
 
     def of(self, user_id: str, connection_id: str) -> "GraphIndex":
         """Return the index of a user's connection."""
@@ -46,8 +51,25 @@ class GraphIndexes:
         prefix = _user_prefix(user_id)
         names = [name for name in await index.collections() if name.startswith(prefix)]
         for name in names:
-            await index.drop(name)
+            await self.drop(name)
         return len(names)
+
+    async def drop(self, name: str) -> None:
+        """Delete an index."""
+        self._opened.pop(name, None)
+        await (await self.open()).drop(name)
+
+    async def use(self, name: str, work: Callable[[VectorCollection], Awaitable[T]]) -> T:
+        """Do something with a collection, which is made where it does not exist."""
+        if (opened := self._opened.get(name)) is not None:
+            try:
+                return await work(opened)
+            except NotFound:
+                # Another process has deleted it.
+                del self._opened[name]
+        opened = await (await self.open()).collection(name, self.embedder)
+        self._opened[name] = opened
+        return await work(opened)
 
     async def open(self) -> VectorIndex:
         """Return the vector index; InvalidInput if the extra is missing."""
@@ -70,11 +92,11 @@ class GraphIndex:
 
     async def page_uids(self) -> set[str]:
         """Return the uids of all pages that are indexed."""
-        return await (await self.collection()).document_ids()
+        return await self.use(lambda collection: collection.document_ids())
 
     async def hashes(self, uids: Collection[str]) -> dict[str, str]:
         """Return the hashes of the texts that are indexed, by the uids of their pages."""
-        found = await (await self.collection()).document_metadata(uids)
+        found = await self.use(lambda collection: collection.document_metadata(uids))
         return {uid: str(metadata["hash"]) for uid, metadata in found.items()}
 
     async def replace(self, pages: Sequence[PageRecord]) -> None:
@@ -93,14 +115,13 @@ class GraphIndex:
             )
             for page, of_page in zip(pages, pieces, strict=True)
         ]
-        collection = await self.collection()
-        await collection.upsert(documents)
-        await collection.maintain()
+        await self.use(lambda collection: collection.upsert(documents))
+        await self.use(lambda collection: collection.maintain())
 
     async def delete(self, uids: Collection[str]) -> None:
         """Delete pages; those that are not there are no error."""
         if uids:
-            await (await self.collection()).delete_documents(uids)
+            await self.use(lambda collection: collection.delete_documents(uids))
 
     async def size(self) -> IndexSize:
         """Return how much is indexed: what a clear deletes."""
@@ -116,11 +137,11 @@ class GraphIndex:
     async def drop(self) -> None:
         """Delete the index itself; the next page makes a new one, for the present embedder."""
         if await self.exists():
-            await (await self.indexes.open()).drop(self.name)
+            await self.indexes.drop(self.name)
 
-    async def collection(self) -> VectorCollection:
-        """Return the collection, which is made where it does not exist."""
-        return await (await self.indexes.open()).collection(self.name, self.indexes.embedder)
+    async def use(self, work: Callable[[VectorCollection], Awaitable[T]]) -> T:
+        """Do something with the collection, which is made where it does not exist."""
+        return await self.indexes.use(self.name, work)
 
     def _split(self, pages: Sequence[PageRecord]) -> list[list[Piece]]:
         return [split_page(page, self.indexes.piece_characters) for page in pages]

@@ -30,7 +30,7 @@ class PageState(msgspec.Struct, frozen=True, kw_only=True):
         return Record(page_key(uid), msgspec.to_builtins(self))
 
 
-class PlannedPage(msgspec.Struct, frozen=True, array_like=True):
+class PlannedPage(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A page that a run has to look at."""
 
     uid: str

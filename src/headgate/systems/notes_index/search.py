@@ -68,8 +68,8 @@ async def search(index: GraphIndex, query: str, *, limit: int = 10) -> NoteHits:
         return NoteHits(data=[])
     embedder = index.indexes.embedder
     [wanted] = await embedder.embed([query])
-    collection = await index.collection()
-    pieces = await collection.search(wanted, limit=max(PIECES_MIN, limit * PIECES_PER_RESULT))
+    most = max(PIECES_MIN, limit * PIECES_PER_RESULT)
+    pieces = await index.use(lambda collection: collection.search(wanted, limit=most))
     found = [
         _Found(piece, block)
         for piece in pieces

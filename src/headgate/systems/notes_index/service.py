@@ -165,7 +165,8 @@ class NotesIndex:
 
     async def _confirm(self, request: RunRequest) -> int:
         size = await self.size(user_id=request.user_id, connection_id=request.connection_id)
-        if request.confirmed_pages != size.documents:
+        # Nobody is asked about nothing; if there is something by then, the run deletes nothing.
+        if size.documents and request.confirmed_pages != size.documents:
             raise ConfirmDeletion(size)
         return size.documents
 

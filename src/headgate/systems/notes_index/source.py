@@ -15,7 +15,9 @@ from headgate import (
     ApiSource,
     Chunk,
     ChunkEvent,
+    Conflict,
     Context,
+    InvalidInput,
     Mode,
     Progress,
     Record,
@@ -66,9 +68,13 @@ class RoamNotes(ApiSource):
     async def read(self, ctx: Context) -> Chunk:
         """Plan the run; then read a batch of pages with each chunk."""
         index = self.indexes.of(ctx.user_id, ctx.connection_id)
-        if ctx.cursor is None:
-            return await self._plan(ctx, index)
-        return await self._read_batch(ctx, index, RunCursor.read(ctx.cursor))
+        try:
+            if ctx.cursor is None:
+                return await self._plan(ctx, index)
+            return await self._read_batch(ctx, index, RunCursor.read(ctx.cursor))
+        except (Conflict, InvalidInput) as error:
+            # The extra is missing, or the index is another embedder's: to wait does not help.
+            raise Terminal(str(error)) from error
 
     async def _plan(self, ctx: Context, index: GraphIndex) -> Chunk:
         options = msgspec.convert(ctx.options, RunOptions)
@@ -97,7 +103,11 @@ class RoamNotes(ApiSource):
         ready = ChunkEvent("chunker_ready", {"characters": self.indexes.piece_characters})
         events = [*_planning_events(plan, since_ms or mark_ms), ready]
         if options.dry_run:
-            return Chunk(events=events, counts={**_plan_counts(plan), "planned": len(plan.pages)})
+            return Chunk(
+                events=events,
+                counts={**_plan_counts(plan), "planned": len(plan.pages)},
+                progress=Progress(done=0, total=len(plan.pages)),
+            )
         cursor = RunCursor(total=len(plan.pages), mark_ms=plan.mark_ms)
         first = (await ctx.stored_records([part_key(0)])).get(part_key(0))
         chunk = Chunk(

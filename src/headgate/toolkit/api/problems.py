@@ -292,7 +292,9 @@ def _of_validation(error: RequestValidationError) -> ProblemError:
         return ProblemError("not_found", "nothing has this id")
     first = violations[0]
     field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
-    return ProblemError("invalid_input", f"{field}: {first['msg']}", field=field)
+    # What one of our own validators says needs no introduction.
+    told = str(first["msg"]).removeprefix("Value error, ")
+    return ProblemError("invalid_input", f"{field}: {told}", field=field)
 
 
 def _detail(problem: ProblemError) -> str:
