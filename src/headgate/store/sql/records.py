@@ -142,7 +142,7 @@ def _under_keys(
             records.c.connection_id == connection_id,
             records.c.key.in_(keys[begin : begin + ROWS_MAX]),
         )
-        yield from tx.execute(query).tuples()
+        yield from tx.execute(query)
 
 
 def of_connection(
