@@ -37,6 +37,7 @@ from headgate.base.errors import (
     Terminal,
     Transient,
     UnknownSync,
+    UnsendableMessage,
 )
 from headgate.base.log import get_logger
 from headgate.base.redact import describe_error
@@ -253,6 +254,7 @@ __all__ = [
     "Transient",
     "Transport",
     "UnknownSync",
+    "UnsendableMessage",
     "Users",
     "WindowUse",
     "WorkerSettings",

@@ -25,6 +25,7 @@ from headgate.loops.drainer import Purger, TargetWorker, target_workers
 from headgate.loops.sweeper import PRUNE_EVERY_S
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Delivery, Rejection, SendFailure
+from headgate.model.job import Reason
 from headgate.model.record import ChunkMessage
 from headgate.model.states import DeliveryState
 from headgate.policy.deliveries import RETRY_AFTER_S_MAX
@@ -841,10 +842,42 @@ def test_messages_of_a_chunk_that_fails_are_not_enqueued(
     [
         (ChunkMessage(topic="unknown", payload={}), r"messages[1].topic: no topic is called"),
         (ChunkMessage(topic="orders", payload=object()), r"messages[1].payload: "),
+        (ChunkMessage(topic="orders", payload={}, key="ü"), r"messages[1].key: must be 1 to 200"),
+        (ChunkMessage(topic="orders", payload={}, key="taken"), r"messages[1].key: it was used"),
         ("a text", r"messages[1]: is a str; write a headgate.ChunkMessage"),
     ],
 )
-def test_a_bad_message_fails_its_chunk_and_is_named(tmp_path: Path, bad: Any, told: str) -> None:
+def test_a_bad_message_fails_its_job_at_once_and_nobody_else_is_blamed(
+    tmp_path: Path, bad: Any, told: str
+) -> None:
+    async def main(world: World) -> None:
+        other = Sync(name="good pages", source=two_pages())
+        app, _ = await application(world, Sync(name="pages", source=two_pages(bad)), other)
+        await app.outbox.submit("orders", {"of": "another"}, key="taken")
+        await app.supervisor().start()
+
+        job_id = await run_job(world, app)
+
+        job = await app.jobs.get(job_id)
+        assert (job.state, job.reason, job.attempts) == (JobState.FAILED, Reason.REFUSED, 0)
+        assert job.error is not None
+        assert job.error.startswith(f"UnsendableMessage: {told}")
+        status = await app.jobs.status(job_id)
+        assert "not set up right on our side" in status.message
+        assert not status.retryable
+        # The first chunk counts; of the second nothing was stored or enqueued
+        assert job.steps == 1
+        assert len(await app.records.list("pages", "c", limit=9)) == 1
+        assert len(await states(app.outbox)) == 2
+        # The source has done nothing wrong, so its other jobs go on
+        done = (await app.jobs.submit(other.name, user_id="ada", connection_id="c")).job
+        await world.until(app, done.id)
+        assert (await app.jobs.get(done.id)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_nothing_of_a_chunk_with_a_bad_message_is_handed_on(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         written: list[Any] = []
 
@@ -854,19 +887,31 @@ def test_a_bad_message_fails_its_chunk_and_is_named(tmp_path: Path, bad: Any, to
             async def write(self, batch: Any) -> None:
                 written.append(batch)
 
-        sync = Sync(name="pages", source=two_pages(bad), destination=Noting())
+        sync = Sync(name="pages", source=two_pages("a text"), destination=Noting())
         app, _ = await application(world, sync)
         await app.supervisor().start()
 
-        job_id = await run_job(world, app, JobState.FAILED, JobState.PAUSED)
+        await run_job(world, app)
 
-        job = await app.jobs.get(job_id)
-        assert job.error is not None
-        assert told in job.error
-        # The first chunk counts; of the second nothing was enqueued or handed on
-        assert job.steps == 1
-        assert len(await states(app.outbox)) == 1
         assert len(written) == 1
+
+    in_world(tmp_path, main)
+
+
+def test_messages_are_of_whoever_a_job_may_be_of(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        user = "jürgen@example.com"
+        app, _ = await application(world, Sync(name="pages", source=two_pages()))
+        await app.supervisor().start()
+        await app.write(lambda tx: app.outbox.enqueue(tx, "orders", {}, user_id=user, run_id="ü"))
+
+        job = (await app.jobs.submit("pages", user_id=user, connection_id="c")).job
+        await world.until(app, job.id)
+        await world.clock.sleep(1)
+
+        assert (await app.jobs.get(job.id)).state is JobState.SUCCESS
+        found = await app.outbox.list(DeliveryFilter(user_id=user), limit=9)
+        assert [each.state.value for each in found] == ["sent"] * 3
 
     in_world(tmp_path, main)
 

@@ -76,6 +76,12 @@ def test_a_run_is_scraped_and_delivered(scraper: Scraper) -> None:
     assert scraper.accepted() > 30
 
 
+def test_the_prices_may_be_anybodys(scraper: Scraper) -> None:
+    ended = scraper.run("scrape", "--user", "jürgen")
+    assert ended.code == 0, ended.stderr
+    assert scraper.statuses() == {"sent": 3}
+
+
 def test_what_was_scraped_while_the_backend_was_down_is_delivered_later(scraper: Scraper) -> None:
     ended = scraper.run("scrape", "--json", SYNC_API_URL=NOWHERE)
     assert ended.code == 0, ended.stderr
