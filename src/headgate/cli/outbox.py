@@ -21,7 +21,7 @@ from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
-from headgate.toolkit.commands.outbox import RunOption
+from headgate.toolkit.commands.outbox_targets import RunOption
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(

@@ -26,7 +26,7 @@ from headgate.toolkit.commands.loading import (
     report_errors,
     run,
 )
-from headgate.toolkit.commands.outbox import ConfirmOption, RunOption, choose_target
+from headgate.toolkit.commands.outbox_targets import ConfirmOption, RunOption, choose_target
 from headgate.toolkit.commands.output import amount, messages, out, print_json
 from headgate.toolkit.commands.reading import parse_time, read_ids
 from headgate.toolkit.commands.sending_screen import SendingScreen

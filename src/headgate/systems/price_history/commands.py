@@ -28,7 +28,8 @@ from headgate.toolkit.commands.loading import (
     report_errors,
     run,
 )
-from headgate.toolkit.commands.outbox import (
+from headgate.toolkit.commands.outbox_draining import drain_targets
+from headgate.toolkit.commands.outbox_targets import (
     ApiKeyFileOption,
     ApiKeyOption,
     ApiUrlOption,
@@ -37,9 +38,8 @@ from headgate.toolkit.commands.outbox import (
     RunOption,
     choose_target,
     choose_targets,
-    drain_targets,
-    run_outbox_worker,
 )
+from headgate.toolkit.commands.outbox_worker import run_outbox_worker
 from headgate.toolkit.commands.output import counts_text, messages, out, print_json
 from headgate.toolkit.commands.watching import watch, watch_json
 
