@@ -10,7 +10,9 @@ from headgate.base.clock import Clock
 from headgate.base.errors import StoreUnavailable
 from headgate.base.ids import UlidIds
 from headgate.base.secret import Secret
-from headgate.flow.drain import Drainer, DrainResult, DrainScope
+from headgate.flow.attempts import DrainResult
+from headgate.flow.drain import Drainer
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.measurements import Measurements
 from headgate.flow.outbox import Outbox
 from headgate.flow.targets import Targets

@@ -18,7 +18,7 @@ from headgate.base.errors import (
     Transient,
 )
 from headgate.flow import outbox as flow_outbox
-from headgate.flow.drain import DrainScope
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.outbox import BATCH_MAX, Outbox, OutboxSettings
 from headgate.loops import drainer as drainer_loop
 from headgate.loops.drainer import Purger, TargetWorker, target_workers

@@ -18,7 +18,8 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from headgate.flow.drain import Drainer, DrainResult
+from headgate.flow.attempts import DrainResult
+from headgate.flow.drain import Drainer
 from headgate.flow.gate import JobGate, UnlimitedPermit
 from headgate.model import change
 from headgate.model.delivery import Message

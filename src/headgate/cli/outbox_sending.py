@@ -10,7 +10,7 @@ import typer
 from headgate.app import App
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
-from headgate.flow.drain import DrainScope
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.explain_delivery import explain_stop
 from headgate.flow.outbox import BATCH_MAX
 from headgate.model.target import Target

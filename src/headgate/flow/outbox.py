@@ -12,7 +12,9 @@ import msgspec
 from headgate.base.encoding import Json
 from headgate.base.errors import Conflict, InvalidInput
 from headgate.base.ids import Ids
-from headgate.flow.drain import BATCH, Drainer, DrainResult, DrainScope, Progress
+from headgate.flow.attempts import DrainResult, Progress
+from headgate.flow.drain import Drainer
+from headgate.flow.drain_scope import BATCH, DrainScope
 from headgate.flow.messages import new_message
 from headgate.flow.targets import Targets
 from headgate.model import delivery as change
