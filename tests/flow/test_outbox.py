@@ -15,6 +15,7 @@ from headgate.base.errors import (
     IllegalTransition,
     InvalidInput,
     NotFound,
+    StoreUnavailable,
     Transient,
 )
 from headgate.flow import outbox as flow_outbox
@@ -346,6 +347,45 @@ def test_a_message_is_sent_at_once_to_its_targets_but_never_to_a_protected_one(
 
     targets = target(), target("staging"), target("other"), target("production", protected=True)
     in_post_office(tmp_path, main, *targets)
+
+
+def test_a_message_is_sent_to_its_targets_at_the_same_time(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        [mine] = await office.enqueue("a", targets=["slow", "local"])
+        office.sender.takes_s = {"slow": 30.0, "local": 1.0}
+        began_s = office.clock.monotonic()
+
+        results = await office.outbox.send(mine)
+
+        # The one that is slow is named first, and the other does not wait for it
+        assert [(each.target, each.sent) for each in results] == [("slow", 1), ("local", 1)]
+        begun_s = {name: at - began_s for _, name, at in office.sender.begun}
+        assert begun_s["local"] < 1 and begun_s["slow"] < 1
+        assert office.clock.monotonic() - began_s < 31
+
+    in_post_office(tmp_path, main, target("slow"), target())
+
+
+def test_if_the_store_fails_for_one_target_the_others_are_finished_first(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        [mine] = await office.enqueue("a", targets=["slow", "local"])
+        office.sender.takes_s = {"slow": 30.0}
+        store: Any = office.real_store
+        claim = store.claim
+
+        async def failing(name: str, *rest: Any, **named: Any) -> Any:
+            if name == "local":
+                raise StoreUnavailable("it is away")
+            return await claim(name, *rest, **named)
+
+        store.claim = failing
+        with pytest.raises(StoreUnavailable):
+            await office.outbox.send(mine)
+
+        assert await office.states("slow") == {"a": "sent"}
+        assert await office.states("local") == {"a": "pending"}
+
+    in_post_office(tmp_path, main, target(), target("slow"))
 
 
 def test_a_message_is_sent_though_targets_of_old_are_not_configured_any_more(

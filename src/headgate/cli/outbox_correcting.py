@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -118,8 +119,10 @@ async def _retry_matching(
     matching = sum((await app.outbox.count(which)).get(env, {}).values())
     if matching and not yes:
         _ask(f"{_deliveries(matching, state)} to {env} would be sent again", json=json)
-    with SendingScreen(app.clock, "retrying", matching, quiet=json) as screen:
-        done = await app.outbox.retry_all(which, progress=screen.show) if matching else 0
+    title = "retrying"
+    with SendingScreen(app.clock, {title: matching}, quiet=json) as screen:
+        show = partial(screen.show, title)
+        done = await app.outbox.retry_all(which, progress=show) if matching else 0
     if json:
         print_json({"target": env, "state": state.value, "retried": done})
     else:
@@ -165,8 +168,10 @@ def replay(
         missing = await opened.outbox.count_replayable(target, since=begin)
         if dry_run:
             return missing
-        with SendingScreen(opened.clock, "replaying", missing, quiet=json) as screen:
-            return await opened.outbox.replay(target, since=begin, progress=screen.show)
+        title = "replaying"
+        with SendingScreen(opened.clock, {title: missing}, quiet=json) as screen:
+            show = partial(screen.show, title)
+            return await opened.outbox.replay(target, since=begin, progress=show)
 
     count = run(loaded, use, json=json)
     if json:
@@ -203,8 +208,10 @@ def purge(
     age = loaded.outbox.settings.keep_sent if older_than is None else timedelta(days=older_than)
 
     async def use(opened: App) -> int:
-        with SendingScreen(opened.clock, "purging", None, quiet=json) as screen:
-            return await opened.outbox.purge(older_than=age, progress=screen.show)
+        title = "purging"
+        with SendingScreen(opened.clock, {title: None}, quiet=json) as screen:
+            show = partial(screen.show, title)
+            return await opened.outbox.purge(older_than=age, progress=show)
 
     count, days = run(loaded, use, json=json), age / timedelta(days=1)
     if json:

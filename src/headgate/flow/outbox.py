@@ -12,6 +12,7 @@ import msgspec
 from headgate.base.encoding import Json
 from headgate.base.errors import Conflict, InvalidInput
 from headgate.base.ids import Ids
+from headgate.base.together import all_ended
 from headgate.flow.attempts import DrainResult, Progress
 from headgate.flow.drain import Drainer
 from headgate.flow.drain_scope import BATCH, DrainScope
@@ -138,12 +139,14 @@ class Outbox:
         Raises NotFound if it is not committed.
         """
         await self._store.get_message(message_id)
-        results = []
+        addressed = []
         for target in self.targets.open_targets():
             which = DeliveryFilter(message_id=message_id, target=target.name)
             if await self._store.list_deliveries(which, limit=1):
-                results.append(await self.drain(target, DrainScope(message_id=message_id)))
-        return results
+                addressed.append(target)
+        scope = DrainScope(message_id=message_id)
+        # At the same time, so that none waits for another that is down.
+        return await all_ended(self.drain(target, scope) for target in addressed)
 
     async def drain(
         self,

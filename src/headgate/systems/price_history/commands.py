@@ -13,6 +13,7 @@ from headgate import (
     App,
     DeliveryFilter,
     DeliveryState,
+    DrainResult,
     DrainScope,
     InvalidInput,
 )
@@ -28,7 +29,7 @@ from headgate.toolkit.commands.loading import (
     report_errors,
     run,
 )
-from headgate.toolkit.commands.outbox_draining import drain_targets
+from headgate.toolkit.commands.outbox_draining import drain_targets, drain_with_progress
 from headgate.toolkit.commands.outbox_targets import (
     ApiKeyFileOption,
     ApiKeyOption,
@@ -83,9 +84,7 @@ def scrape(
         finally:
             await supervisor.stop()
         # The worker has delivered while it scraped; the last pages may be left.
-        for target in opened.outbox.targets.open_targets():
-            if target.name in names:
-                await opened.outbox.drain(target, DrainScope(run_id=submitted.job.id, probe=True))
+        await deliver_run(opened, submitted.job.id, names, json=json)
         await _print_delivered(opened, submitted.job.id, json=json)
         return code
 
@@ -155,6 +154,15 @@ def sync_worker(
         await run_outbox_worker(opened, targets, pace)
 
     run(loaded, work)
+
+
+async def deliver_run(
+    app: App, run_id: str, names: Sequence[str], *, json: bool
+) -> Sequence[DrainResult]:
+    """Deliver what is left of a run to those backends of these names that need no confirmation."""
+    targets = [each for each in app.outbox.targets.open_targets() if each.name in names]
+    scope = DrainScope(run_id=run_id, probe=True)
+    return await drain_with_progress(app, targets, scope, json=json)
 
 
 async def _print_delivered(app: App, run_id: str, *, json: bool) -> None:

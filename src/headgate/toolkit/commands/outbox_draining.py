@@ -8,12 +8,12 @@ import msgspec
 
 from headgate.app import App
 from headgate.backends import open_target_transport
+from headgate.base.together import all_ended
 from headgate.flow.attempts import DrainResult
 from headgate.flow.drain import Drainer
 from headgate.flow.drain_scope import DrainScope
 from headgate.flow.targets import Targets
 from headgate.model.target import Target
-from headgate.ports.outbox import Backlog
 from headgate.toolkit.commands.loading import FAILED
 from headgate.toolkit.commands.outbox_results import print_results, result_counts
 from headgate.toolkit.commands.sending_screen import SendingScreen
@@ -22,42 +22,51 @@ from headgate.toolkit.commands.stop_signals import INTERRUPTED, stop_on_signals
 
 async def drain_with_progress(
     app: App,
-    target: Target,
+    targets: Sequence[Target],
     scope: DrainScope,
     *,
     stop: asyncio.Event | None = None,
     json: bool = False,
-) -> DrainResult:
-    """Send what is due to the target, and show how far it is; on stdout nothing is printed.
+) -> Sequence[DrainResult]:
+    """Send what is due to the targets, to all at the same time, and show how far each is.
 
-    When `stop` is set, what is being sent is finished, and the rest is given back.
+    On stdout nothing is printed. When `stop` is set, what is being sent is finished, and the rest
+    is given back.
     """
-    due = await app.outbox.count_due(target, run_id=scope.run_id)
-    total = due if scope.limit is None else min(due, scope.limit)
+    totals: dict[str, int | None] = {}
+    for target in targets:
+        due = await app.outbox.count_due(target, run_id=scope.run_id)
+        totals[target.name] = due if scope.limit is None else min(due, scope.limit)
+    with SendingScreen(app.clock, totals, quiet=json) as screen:
+        return await all_ended(_drain(app, target, scope, screen, stop) for target in targets)
+
+
+async def _drain(
+    app: App, target: Target, scope: DrainScope, screen: SendingScreen, stop: asyncio.Event | None
+) -> DrainResult:
     async with _drainer_to(app, target) as (drainer, by_hand):
-        with SendingScreen(app.clock, target.name, total, quiet=json) as screen:
-            return await drainer.drain(
-                target,
-                msgspec.structs.replace(scope, by_hand=by_hand),
-                progress=lambda result: screen.show(result.processed, result_counts(result)),
-                stop=stop,
-            )
+        return await drainer.drain(
+            target,
+            msgspec.structs.replace(scope, by_hand=by_hand),
+            progress=lambda result: screen.show(
+                target.name, result.processed, result_counts(result)
+            ),
+            stop=stop,
+        )
 
 
 async def drain_targets(
     app: App, targets: Sequence[Target], scope: DrainScope, *, json: bool = False
 ) -> int:
-    """Drain one target after the other, print the final counts, and return the exit code.
+    """Drain the targets at the same time, print the final counts, and return the exit code.
 
     The first Ctrl-C or SIGTERM finishes what is being sent; the second one ends at once.
     """
-    results: list[DrainResult] = []
-    backlogs: dict[str, Backlog] = {}
     with stop_on_signals() as stop:
-        for target in targets:
-            if not stop.is_set():
-                results.append(await drain_with_progress(app, target, scope, stop=stop, json=json))
-                backlogs[target.name] = await app.outbox.backlog(target, run_id=scope.run_id)
+        results = await drain_with_progress(app, targets, scope, stop=stop, json=json)
+        backlogs = {
+            each.name: await app.outbox.backlog(each, run_id=scope.run_id) for each in targets
+        }
         interrupted = stop.is_set()
     print_results(results, backlogs, interrupted=interrupted, json=json)
     if interrupted:

@@ -13,19 +13,24 @@ from tests.stores import START
 
 def test_in_a_pipe_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     clock = ManualClock(START)
-    with SendingScreen(clock, "local", 10) as screen:
-        screen.show(1, {"sent": 1})
+    with SendingScreen(clock, {"local": 10, "staging": None}) as screen:
+        screen.show("local", 1, {"sent": 1})
         clock.advance(LINE_EVERY_S)
-        screen.show(4, {"sent": 3, "failed": 1})
-        screen.show(5, {"sent": 4, "failed": 1})
+        screen.show("local", 4, {"sent": 3, "failed": 1})
+        screen.show("local", 5, {"sent": 4, "failed": 1})
+        screen.show("staging", 7)
         clock.advance(LINE_EVERY_S)
-        screen.show(12)
-    with SendingScreen(clock, "purging", None, quiet=True) as quiet:
+        screen.show("local", 12)
+    with SendingScreen(clock, {"purging": None}, quiet=True) as quiet:
         clock.advance(LINE_EVERY_S)
-        quiet.show(1)
+        quiet.show("purging", 1)
 
     printed = capsys.readouterr()
-    assert printed.err.splitlines() == ["local: 4 of 10 · sent 3 · failed 1", "local: 12 of 12"]
+    assert printed.err.splitlines() == [
+        "local: 4 of 10 · sent 3 · failed 1",
+        "staging: 7",
+        "local: 12 of 12",
+    ]
     assert printed.out == ""
 
 
@@ -33,8 +38,8 @@ def test_on_a_terminal_progress_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> Non
     shown = StringIO()
     terminal = Console(file=shown, force_terminal=True, width=100, _environ={"TERM": "xterm"})
     monkeypatch.setattr(sending_screen, "messages", terminal)
-    with SendingScreen(ManualClock(START), "local", 10) as screen:
-        screen.show(4, {"sent": 3, "failed": 1})
+    with SendingScreen(ManualClock(START), {"local": 10, "staging": None}) as screen:
+        screen.show("local", 4, {"sent": 3, "failed": 1})
 
     told = shown.getvalue()
     assert "4/10" in told and "sent 3 · failed 1" in told and "━" in told
