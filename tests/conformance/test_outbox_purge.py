@@ -133,9 +133,11 @@ async def test_a_replay_adds_one_delivery_however_often_it_is_made(
     clock.advance(3600)
     since = START + timedelta(minutes=30)
     recent = [new_message(run_id="run_1", user_id="user_1") for _ in range(5)]
+    # One of them has gone nowhere yet: no target was configured when it was enqueued
+    recent.append(new_message(user_id="user_1", targets=()))
     there = new_message(targets=["local", "staging"])
     await add(outbox, [*recent, there], at=START + timedelta(hours=1))
-    assert await outbox.count_replayable(TOPICS, "staging", since) == 5
+    assert await outbox.count_replayable(TOPICS, "staging", since) == 6
 
     # When those since then are replayed to it, in batches, by two at once, and again
     async def replay() -> int:
@@ -151,7 +153,7 @@ async def test_a_replay_adds_one_delivery_however_often_it_is_made(
     # Then each has one delivery there, due at once
     claimed = await claim(outbox, "staging")
     assert [each.message.id for each in claimed] == [*ids(recent), there.id]
-    assert {each.delivery.user_id for each in claimed[:5]} == {"user_1"}
+    assert {each.delivery.user_id for each in claimed[:6]} == {"user_1"}
     # And what was sent is not sent again by another replay
     await outbox.settle_many([(change.succeed(each.delivery), None) for each in claimed])
     assert await replay() == 0

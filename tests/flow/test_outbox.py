@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -36,7 +37,7 @@ from headgate.store.sql.tables import messages
 from tests.flow.test_drain import DOWN, NEVER, WRONG_KEY, names
 from tests.outboxes import LOCAL, TOPIC, PostOffice, ScriptedSender, in_post_office, target
 from tests.unit.connectors.fakes import ScriptedTransport
-from tests.worlds import ScriptedSource, World, in_world
+from tests.worlds import START, ScriptedSource, World, in_world
 
 INTERVAL_S = 60.0
 SETTINGS = OutboxSettings(interval_s=INTERVAL_S, batch_limit=3)
@@ -95,6 +96,34 @@ def test_what_is_rolled_back_was_never_enqueued(tmp_path: Path) -> None:
         assert await office.states() == {}
 
     in_post_office(tmp_path, main)
+
+
+def test_a_message_without_a_target_is_kept_for_one_that_is_configured_later(
+    tmp_path: Path,
+) -> None:
+    async def main(world: World) -> None:
+        # Given an application that has nowhere to send to yet, and says so
+        kept = msgspec.structs.replace(TOPIC, targets=())
+        app = await world.app(Sync(name="pages", source=two_pages()), topics=[kept])
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await run_job(world, app, JobState.SUCCESS)
+        mine = await app.outbox.submit("orders", {"of": "an application"})
+        assert await states(app.outbox) == []
+        assert await app.outbox.send(mine) == []
+        # Not even a purge forgets them
+        assert await app.outbox.purge(older_than=timedelta(0)) == 0
+        await supervisor.stop()
+
+        # When a target is configured, and they are replayed
+        later, sender = await application(world, topics=[kept])
+        assert await later.outbox.replay(LOCAL, since=START) == 3
+        assert await later.outbox.replay(LOCAL, since=START) == 0
+        result = await later.outbox.drain(LOCAL)
+
+        assert (result.sent, len(set(sender.keys))) == (3, 3)
+
+    in_world(tmp_path, main)
 
 
 # ---- looking and correcting --------------------------------------------------------------------

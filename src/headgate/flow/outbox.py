@@ -86,7 +86,8 @@ class Outbox:
 
         `tx` is a SQLAlchemy connection or session, or a connection of sqlite3 or psycopg, to the
         database of this application. Nothing is sent before the caller commits. The message goes to
-        `targets`, or else to those of its topic. `key` makes enqueueing idempotent: a second
+        `targets`, or else to those of its topic; if the topic has an empty list of them, it is kept
+        for a target that `replay` names later. `key` makes enqueueing idempotent: a second
         message of the topic with the same key and payload is the first one. Returns its id.
 
         On Postgres a NOTIFY in the transaction wakes the workers at its commit, which Postgres does

@@ -33,6 +33,8 @@ async def drain_with_progress(
     On stdout nothing is printed. When `stop` is set, what is being sent is finished, and the rest
     is given back.
     """
+    if not targets:
+        return []
     totals: dict[str, int | None] = {}
     for target in targets:
         due = await app.outbox.count_due(target, run_id=scope.run_id)
