@@ -188,11 +188,22 @@ def test_production_gets_nothing_unless_it_is_named_twice(scraper: Scraper) -> N
         ended = scraper.run(*refused, **production)
         assert (ended.code, scraper.accepted("production")) == (3, 0), refused
         assert "--env production --confirm production" in ended.stderr
+    # A variable and one word are not twice: the word counts only with --env
+    for command in ("sync-pending", "sync-worker"):
+        ended = scraper.run(command, "--confirm", "production", **production)
+        assert (ended.code, scraper.accepted("production")) == (2, 0), command
+        assert "--confirm: production is not chosen: add --env production" in ended.stderr
     ended = scraper.run(
         "sync-pending", "--env", "production", "--confirm", "production", **production
     )
     assert ended.code == 0, ended.stderr
     assert scraper.accepted("production") > 30
+
+
+def test_a_backend_that_is_named_twice_in_the_settings_is_drained_once(scraper: Scraper) -> None:
+    scraper.run("scrape", SYNC_API_KEY="wrong")
+    ended = scraper.run("sync-pending", HEADGATE_PRICE_HISTORY_TARGETS="default,default")
+    assert ended.stdout == "default: processed 3 · sent 3 · failed 0 · dead 0\n"
 
 
 def test_the_worker_delivers_until_it_is_stopped(scraper: Scraper) -> None:

@@ -37,6 +37,7 @@ from headgate.toolkit.commands.outbox_targets import (
     ConfirmOption,
     EnvOption,
     RunOption,
+    check_confirms,
     choose_target,
     choose_targets,
 )
@@ -118,6 +119,8 @@ def sync_pending(
 
     async def work(opened: App) -> int:
         settings = _settings(opened)
+        if env is None and confirm is not None:
+            check_confirms([], [confirm])
         names = [env] if env is not None else _default_targets(opened, settings)
         targets = [choose_target(opened, each, confirm, api_url, api_key_file) for each in names]
         scope = DrainScope(limit=limit, run_id=run_id, probe=True)
@@ -149,6 +152,7 @@ def sync_worker(
 
     async def work(opened: App) -> None:
         settings = _settings(opened)
+        check_confirms(env or [], confirm or [])
         names = env or _default_targets(opened, settings)
         targets = choose_targets(opened, names, confirm or [])
         pace = msgspec.structs.replace(

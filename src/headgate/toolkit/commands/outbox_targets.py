@@ -119,13 +119,21 @@ def _at(target: Target, api_url: str, key: Secret) -> Target:
     return given
 
 
-def choose_targets(app: App, envs: Sequence[str], confirms: Sequence[str]) -> Sequence[Target]:
-    """The targets that are named, or else all that need no confirmation."""
-    check_sends(app)
-    targets = app.outbox.targets
+def check_confirms(envs: Sequence[str], confirms: Sequence[str]) -> None:
+    """Raise InvalidInput if --confirm names a target that --env does not name.
+
+    What a setting chooses is not confirmed by this alone: a person has to name a target twice.
+    """
     for name in confirms:
         if name not in envs:
             raise InvalidInput("--confirm", f"{name} is not chosen: add --env {name}")
+
+
+def choose_targets(app: App, envs: Sequence[str], confirms: Sequence[str]) -> Sequence[Target]:
+    """The targets that are named, or else all that need no confirmation."""
+    check_sends(app)
+    check_confirms(envs, confirms)
+    targets = app.outbox.targets
     if envs:
         names = dict.fromkeys(envs)
         return [targets.choose(name, confirm=name if name in confirms else None) for name in names]
