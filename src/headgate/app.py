@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
@@ -72,6 +72,10 @@ Opened = TypeVar("Opened", Transport, Transport | None)
 
 class App:
     """Headgate on one database, with the systems and syncs that an application declares."""
+
+    #: Systems that were to be part of it and could not be started, by name, each with the reason.
+    #: Whoever looked for them, such as a command, notes them here.
+    unstarted: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,

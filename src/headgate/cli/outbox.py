@@ -21,7 +21,7 @@ from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
-from headgate.toolkit.commands.outbox_targets import RunOption
+from headgate.toolkit.commands.outbox_targets import RunOption, explain_unstarted, find_target
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
@@ -80,7 +80,7 @@ def list_deliveries(
         found = await opened.outbox.list(which, limit=limit + 1, after=after)
         if env is not None and not found:
             # A target that is not configured any more may still have deliveries, but not none.
-            opened.outbox.targets.get(env)
+            find_target(opened, env)
         return _DeliveryPage(
             found,
             {} if json else await opened.outbox.count(which),
@@ -102,6 +102,8 @@ def list_deliveries(
         _print_deliveries(found.deliveries[:limit])
     else:
         messages.print("no deliveries")
+        if loaded.unstarted:
+            messages.print(explain_unstarted(loaded), markup=False, soft_wrap=True)
     if len(found.deliveries) > limit:
         last = found.deliveries[limit - 1].id
         messages.print(f"there are more: --after {last}", markup=False)

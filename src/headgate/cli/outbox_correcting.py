@@ -27,7 +27,12 @@ from headgate.toolkit.commands.loading import (
     report_errors,
     run,
 )
-from headgate.toolkit.commands.outbox_targets import ConfirmOption, RunOption, choose_target
+from headgate.toolkit.commands.outbox_targets import (
+    ConfirmOption,
+    RunOption,
+    choose_target,
+    find_target,
+)
 from headgate.toolkit.commands.output import amount, messages, out, print_json
 from headgate.toolkit.commands.reading import parse_time, read_ids
 from headgate.toolkit.commands.sending_screen import SendingScreen
@@ -232,7 +237,11 @@ def resume(
 ) -> None:
     """Let a target go on that has stopped, once its URL or its key is corrected."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    resumed = run(loaded, lambda opened: opened.outbox.resume(env), json=json)
+
+    async def use(opened: App) -> bool:
+        return await opened.outbox.resume(find_target(opened, env).name)
+
+    resumed = run(loaded, use, json=json)
     if json:
         print_json({"target": env, "resumed": resumed})
     else:

@@ -269,3 +269,32 @@ def test_what_is_wrong_is_named(
     assert ended.code in (2, 4)
     assert all(each in ended.stderr for each in named), ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("drain",),
+        ("worker",),
+        ("list",),
+        ("list", "--env", "staging"),
+        ("replay", "--env", "staging", "--since", "2026-01-01"),
+        ("resume", "--env", "staging"),
+    ],
+)
+def test_half_a_pair_is_named_by_every_command_that_needs_it(
+    scraper: Scraper, arguments: tuple[str, ...], chosen: bool
+) -> None:
+    environment = dict(scraper.environment(SCRAPER_API_URL_STAGING=scraper.backend))
+    if not chosen:
+        # Then all that are installed are to be started.
+        del environment["HEADGATE_SYSTEMS"]
+    ended = processes.run(
+        *("headgate", "outbox", *arguments), environment=environment, folder=scraper.folder
+    )
+    assert ended.code == (0 if arguments == ("list",) else 2)
+    told = "SCRAPER_API_KEY_STAGING: is not set, and SCRAPER_API_URL_STAGING is: set both"
+    assert f"price-history is not started ({told})" in ended.stderr
+    # What others lack, of which nothing is set, is of no interest here.
+    assert "headgate.toml" not in ended.stderr and "STRAVA" not in ended.stderr

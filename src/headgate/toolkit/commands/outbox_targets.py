@@ -64,10 +64,30 @@ ApiKeyOption = Annotated[
 
 def check_sends(app: App) -> None:
     """Raise InvalidInput, saying what to do, if the application has nothing or nowhere to send."""
+    unstarted = explain_unstarted(app)
     if not len(app.outbox.targets):
-        raise InvalidInput("targets", _NO_TARGETS)
+        problem = f"none is configured: {unstarted}" if unstarted else _NO_TARGETS
+        raise InvalidInput("targets", problem)
     if not app.outbox.targets.topics:
-        raise InvalidInput("topics", _NO_TOPICS)
+        problem = f"this app declares none: {unstarted}" if unstarted else _NO_TOPICS
+        raise InvalidInput("topics", problem)
+
+
+def explain_unstarted(app: App) -> str:
+    """Why systems of the application could not be started, one after the other; empty: all were."""
+    told = [f"{name} is not started ({why})" for name, why in app.unstarted.items()]
+    return "; ".join(told)
+
+
+def find_target(app: App, name: str) -> Target:
+    """The target of that name; InvalidInput says why it may be missing."""
+    try:
+        return app.outbox.targets.get(name)
+    except InvalidInput as error:
+        unstarted = explain_unstarted(app)
+        if not unstarted:
+            raise
+        raise InvalidInput(error.field, f"{error.problem}; {unstarted}") from None
 
 
 def choose_target(
@@ -83,6 +103,7 @@ def choose_target(
     port of another target that is protected.
     """
     check_sends(app)
+    find_target(app, env)
     targets = app.outbox.targets
     target = targets.choose(env, confirm=confirm)
     if confirm is not None and confirm != env:
@@ -136,6 +157,8 @@ def choose_targets(app: App, envs: Sequence[str], confirms: Sequence[str]) -> Se
     targets = app.outbox.targets
     if envs:
         names = dict.fromkeys(envs)
+        for name in names:
+            find_target(app, name)
         return [targets.choose(name, confirm=name if name in confirms else None) for name in names]
     opened = targets.open_targets()
     if not opened:
