@@ -207,7 +207,8 @@ def purge(
 ) -> None:
     """Delete the messages that every target accepted long ago; they cannot be replayed.
 
-    `headgate worker` does this every hour by itself. It is safe to stop and to repeat.
+    Every worker does this by itself, at its start and every hour: `headgate worker`, `headgate
+    outbox worker`, and those of systems that send. It is safe to stop and to repeat.
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
     age = loaded.outbox.settings.keep_sent if older_than is None else timedelta(days=older_than)
