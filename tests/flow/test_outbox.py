@@ -335,6 +335,37 @@ def test_only_messages_that_every_target_accepted_long_ago_are_purged(
     in_post_office(tmp_path, main, target(), target("staging"))
 
 
+def test_what_can_never_be_delivered_is_purged_only_if_somebody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_outbox, "ROUND", 2)
+
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", "c")
+        await office.enqueue("d", targets=["staging"])
+        await office.enqueue("sent")
+        office.sender.answers = dict.fromkeys("abcd", NEVER)
+        await office.drain("local")
+        await office.drain("staging")
+        await office.clock.sleep(DAY.total_seconds())
+        done: list[int] = []
+
+        # No worker's purge takes them, and neither does one before their time
+        assert await office.outbox.purge(older_than=DAY / 2) == 1
+        assert await office.outbox.count_dead(older_than=2 * DAY) == 0
+        assert await office.outbox.count_dead(older_than=DAY / 2) == 4
+        assert await office.outbox.count_dead(older_than=DAY / 2, target="staging") == 1
+        assert await office.outbox.purge_dead(older_than=2 * DAY) == 0
+
+        assert await office.outbox.purge_dead(older_than=DAY / 2, target="staging") == 1
+        assert await office.outbox.purge_dead(older_than=DAY / 2, progress=done.append) == 3
+
+        assert done == [2, 3]
+        assert not {*await office.states("local"), *await office.states("staging")}
+
+    in_post_office(tmp_path, main, target(), target("staging"))
+
+
 def test_a_target_that_was_corrected_goes_on(tmp_path: Path) -> None:
     async def main(office: PostOffice) -> None:
         await office.enqueue("a")

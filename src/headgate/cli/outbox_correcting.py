@@ -37,6 +37,9 @@ from headgate.toolkit.commands.output import amount, messages, out, print_json
 from headgate.toolkit.commands.reading import parse_time, read_ids
 from headgate.toolkit.commands.sending_screen import SendingScreen
 
+#: The title of a purge on the screen.
+_PURGING = "purging"
+
 NamedEnvOption = Annotated[str, typer.Option("--env", help="The target.", metavar="NAME")]
 
 
@@ -201,6 +204,16 @@ def purge(
             max=KEEP_DAYS_MAX,
         ),
     ] = None,
+    dead: Annotated[
+        bool, typer.Option("--dead", help="Delete those that a target rejected, instead.")
+    ] = False,
+    env: Annotated[
+        str | None,
+        typer.Option("--env", help="With --dead: that this target rejected.", metavar="NAME"),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="With --dead: do not ask whether they are meant.")
+    ] = False,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
@@ -209,21 +222,55 @@ def purge(
 
     Every worker does this by itself, at its start and every hour: `headgate worker`, `headgate
     outbox worker`, and those of systems that send. It is safe to stop and to repeat.
+
+    What a target rejected stays until somebody deletes it: --dead, which asks first. What is still
+    on its way to another target is kept.
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
     age = loaded.outbox.settings.keep_sent if older_than is None else timedelta(days=older_than)
 
     async def use(opened: App) -> int:
-        title = "purging"
-        with SendingScreen(opened.clock, {title: None}, quiet=json) as screen:
-            show = partial(screen.show, title)
+        if dead:
+            return await _purge_dead(opened, age, env, yes=yes, json=json)
+        for option, given in (("--env", env is not None), ("--yes", yes)):
+            if given:
+                raise InvalidInput(option, "only with --dead")
+        with SendingScreen(opened.clock, {_PURGING: None}, quiet=json) as screen:
+            show = partial(screen.show, _PURGING)
             return await opened.outbox.purge(older_than=age, progress=show)
 
-    count, days = run(loaded, use, json=json), age / timedelta(days=1)
+    count = run(loaded, use, json=json)
     if json:
-        print_json({"messages": count, "older_than_days": days})
+        shown = {"messages": count, "older_than_days": _days(age)}
+        print_json({**shown, "dead": True} if dead else shown)
     else:
-        out.print(f"purged: {_messages(count)} that all targets accepted over {days:g} days ago")
+        which = (
+            _rejected(env, age) if dead else f"all targets accepted over {_days(age):g} days ago"
+        )
+        out.print(f"purged: {_messages(count)} that {which}", markup=False)
+
+
+async def _purge_dead(app: App, age: timedelta, env: str | None, *, yes: bool, json: bool) -> int:
+    count = await app.outbox.count_dead(older_than=age, target=env)
+    if not count:
+        if env is not None:
+            # A target that is not configured any more may have rejected something, but not none.
+            find_target(app, env)
+        return 0
+    if not yes:
+        which = _rejected(env, age)
+        _ask(f"{_messages(count)} that {which} would be deleted for good", json=json)
+    with SendingScreen(app.clock, {_PURGING: count}, quiet=json) as screen:
+        show = partial(screen.show, _PURGING)
+        return await app.outbox.purge_dead(older_than=age, target=env, progress=show)
+
+
+def _rejected(env: str | None, age: timedelta) -> str:
+    return f"{env or 'a target'} rejected over {_days(age):g} days ago"
+
+
+def _days(age: timedelta) -> float:
+    return age / timedelta(days=1)
 
 
 def _messages(count: int) -> str:

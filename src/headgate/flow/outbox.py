@@ -264,6 +264,33 @@ class Outbox:
             progress(done)
         return done
 
+    async def count_dead(self, *, older_than: timedelta, target: str | None = None) -> int:
+        """How many messages the target, or any one, rejected so long ago; none waits for them."""
+        return await self._store.count_dead(await self._rejecting(target), older_than=older_than)
+
+    async def purge_dead(
+        self,
+        *,
+        older_than: timedelta,
+        target: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> int:
+        """Delete the messages that `count_dead` counts; returns how many.
+
+        No worker does this by itself: what was never delivered is deleted only if somebody asks.
+        """
+        done, names = 0, await self._rejecting(target)
+        while purged := await self._store.purge_dead(names, older_than=older_than, limit=ROUND):
+            done += purged
+            progress(done)
+        return done
+
+    async def _rejecting(self, target: str | None) -> Sequence[str]:
+        """The target, or else every one that has rejected something, configured or not."""
+        if target is not None:
+            return [target]
+        return list(await self.count(DeliveryFilter(states=(DeliveryState.DEAD,))))
+
     async def stopped_targets(self) -> Mapping[str, TargetStop]:
         """The targets that get nothing until somebody has corrected their URL or key."""
         return await self._store.stopped_targets()
