@@ -106,7 +106,12 @@ class Supervisor:
         self._stop_now = asyncio.Event()
 
     async def start(self) -> None:
-        """Start all services."""
+        """Start all services; whoever looks for workers finds this one from then on."""
+        try:
+            await self._presence.beat()
+        except StoreUnavailable:
+            # The heartbeat says that it is alive as soon as the store can be reached.
+            pass
         for service in (self._heartbeat, self._sweeper, *self._lanes, *self._senders):
             await service.start()
 

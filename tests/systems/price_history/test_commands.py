@@ -78,6 +78,8 @@ def test_a_run_is_scraped_and_delivered(scraper: Scraper) -> None:
     ended = scraper.run("scrape")
     assert ended.code == 0, ended.stderr
     assert ended.stdout == "default: sent 3 · waiting 0 · dead 0\n"
+    # The command is its own worker
+    assert "no worker" not in ended.stderr
     assert scraper.statuses() == {"sent": 3}
     assert scraper.accepted() > 30
 
