@@ -1,5 +1,6 @@
 """An outbox in a world of virtual time: a real store, and a sender that does as a test says."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,9 @@ from headgate.base.clock import Clock
 from headgate.base.errors import StoreUnavailable
 from headgate.base.ids import UlidIds
 from headgate.base.secret import Secret
-from headgate.flow.drain import Drainer, DrainResult, DrainScope
+from headgate.flow.attempts import DrainResult
+from headgate.flow.drain import Drainer
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.measurements import Measurements
 from headgate.flow.outbox import Outbox
 from headgate.flow.targets import Targets
@@ -24,6 +27,8 @@ from tests.worlds import World, in_world
 
 TOPIC = Topic(name="orders", path="/v1/orders", targets=("local",))
 LEASE = timedelta(seconds=60)
+#: Reached only when a test fails.
+MEETING_S_MAX = 10.0
 
 Answer = SendOutcome | Exception
 
@@ -79,6 +84,18 @@ class ScriptedSender:
         if isinstance(found, list):
             return found.pop(0) if len(found) > 1 else found[0]
         return found
+
+
+class MeetingSender:
+    """Accepts messages when it sends to so many targets at once; fails if that does not happen."""
+
+    def __init__(self, targets: int) -> None:
+        self._meeting = asyncio.Barrier(targets)
+
+    async def send(self, target: Target, topic: Topic, message: Message) -> SendOutcome:
+        async with asyncio.timeout(MEETING_S_MAX):
+            await self._meeting.wait()
+        return Acceptance()
 
 
 class FaultyOutbox:

@@ -38,6 +38,7 @@ from headgate.base.errors import (
     Terminal,
     Transient,
     UnknownSync,
+    UnsendableMessage,
 )
 from headgate.base.log import get_logger
 from headgate.base.redact import describe_error
@@ -51,10 +52,11 @@ from headgate.connectors.oauth import OAuth2, Rotation
 from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
 from headgate.flow.api_keys import ApiKeys
+from headgate.flow.attempts import DrainResult
 from headgate.flow.backfill import BackfillRequest, Backfills
 from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections
-from headgate.flow.drain import DrainResult, DrainScope
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.explain import explain_item, format_time
 from headgate.flow.items import Items, ItemStats
 from headgate.flow.job_view import JobStatus, JobView
@@ -289,6 +291,7 @@ __all__ = [
     "Transient",
     "Transport",
     "UnknownSync",
+    "UnsendableMessage",
     "User",
     "Users",
     "WindowUse",

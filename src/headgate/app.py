@@ -8,7 +8,7 @@ import random
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
@@ -73,6 +73,10 @@ Opened = TypeVar("Opened", Transport, Transport | None)
 
 class App:
     """Headgate on one database, with the systems and syncs that an application declares."""
+
+    #: Systems that were to be part of it and could not be started, by name, each with the reason.
+    #: Whoever looked for them, such as a command, notes them here.
+    unstarted: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.base.lazy import check_address
 from headgate.base.redact import redact
 from headgate.flow.registry import auth_of
-from headgate.system import System, settings_problems
+from headgate.system import NOT_SET, System, settings_problems
 
 if TYPE_CHECKING:
     from headgate.settings import Settings
@@ -41,6 +41,16 @@ class InstalledSystem(msgspec.Struct, frozen=True, kw_only=True):
     def ready(self) -> bool:
         """Whether the system can be started."""
         return self.system is not None and self.chosen and not self.lacks
+
+    @property
+    def unused(self) -> bool:
+        """Whether the system only lacks settings that have no value: perhaps nobody wants it."""
+        return all(problem == NOT_SET for problem in self.lacks.values())
+
+    @property
+    def problem(self) -> str:
+        """The first thing that it lacks, with the name of the variable."""
+        return next((f"{name}: {told}" for name, told in self.lacks.items()), "")
 
 
 def installed_systems() -> Sequence[InstalledSystem]:

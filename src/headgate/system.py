@@ -20,6 +20,8 @@ from headgate.model.target import Target, Topic
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 #: The name is part of the names of the system's tables.
 NAME_LENGTH_MAX = 40
+#: What is wrong with a setting that has no value.
+NOT_SET = "is not set"
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -166,7 +168,7 @@ def settings_problems(system: System) -> dict[str, str]:
         problems = {}
         for each in error.errors():
             name = "_".join(str(part) for part in each["loc"])
-            told = "is not set" if each["type"] == "missing" else str(each["msg"])
+            told = NOT_SET if each["type"] == "missing" else str(each["msg"])
             problems[name if name in aliases else f"{prefix}{name}".upper()] = told
         return problems
     return {}

@@ -156,6 +156,12 @@ async def purge(outbox: SqlOutbox) -> None:
     assert await outbox.purge_sent(older_than=timedelta(minutes=29), limit=5) > 0
 
 
+async def purge_dead(outbox: SqlOutbox) -> None:
+    names, age = ["local", "production"], timedelta(minutes=29)
+    assert await outbox.count_dead(names, older_than=age) > 0
+    assert await outbox.purge_dead(names, older_than=age, limit=2) > 0
+
+
 async def get_message(outbox: SqlOutbox) -> None:
     await outbox.get_message("filled_20005", user_id="user_65")
 
@@ -222,6 +228,17 @@ ASKS = {
             "SELECT headgate_deliveries.message_id": r"ix_headgate_deliveries_sent\b",
             "SELECT headgate_messages.id": _MESSAGE,
             "SELECT headgate_deliveries_1.message_id": _BY_MESSAGE,
+            "DELETE FROM headgate_deliveries": _BY_MESSAGE,
+            "DELETE FROM headgate_messages": _MESSAGE,
+        },
+    ),
+    "purge dead ones": Ask(
+        purge_dead,
+        {
+            "SELECT count": "ix_headgate_deliveries_state",
+            "SELECT DISTINCT headgate_deliveries.message_id": "ix_headgate_deliveries_state",
+            "SELECT headgate_messages.id": _MESSAGE,
+            "SELECT headgate_deliveries.id": _BY_MESSAGE,
             "DELETE FROM headgate_deliveries": _BY_MESSAGE,
             "DELETE FROM headgate_messages": _MESSAGE,
         },

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 
 import psycopg
 
@@ -120,6 +121,101 @@ async def test_a_purge_leaves_what_is_being_enqueued_again(
         await database.close()
 
 
+async def rejected(outbox: SqlOutbox, target: str = "local") -> None:
+    """Claim what is due, and settle it as dead."""
+    taken = await claim(outbox, target)
+    await outbox.settle_many([(change.reject(each.delivery, error="x"), None) for each in taken])
+
+
+async def test_a_purge_of_dead_ones_takes_what_has_ended_everywhere_and_is_bounded(
+    outbox: SqlOutbox, clock: ManualClock
+) -> None:
+    # Given messages that a target rejected, some of which another target has, or waits for
+    gone = await filled(outbox, 5)
+    half = await filled(outbox, 3, targets=["local", "staging"])
+    await rejected(outbox)
+    await send(outbox, "staging")
+    [waiting] = await filled(outbox, 1, targets=["local", "staging"])
+    await rejected(outbox)
+    [elsewhere] = await filled(outbox, 1, targets=["staging"])
+    await rejected(outbox, "staging")
+    [sent] = await filled(outbox, 1)
+    await send(outbox)
+    await add(outbox, [new_message_for(waiting, "production")], at=START)
+    count = partial(outbox.count_dead, older_than=WEEK)
+    purge = partial(outbox.purge_dead, older_than=WEEK)
+
+    # Then nothing is purged before its time, and what was rejected lately stays
+    assert await count(["local", "staging"]) == await purge(["local"], limit=100) == 0
+    clock.advance(WEEK.total_seconds() + 1)
+    [lately] = await filled(outbox, 1)
+    await rejected(outbox)
+
+    # When a week is over, those of the named targets go in batches
+    assert await count(["local"]) == 8
+    purged = []
+    while some := await purge(["local"], limit=3):
+        purged.append(some)
+    assert (sum(purged), max(purged)) == (8, 3)
+    left = {each.message_id for each in await all_deliveries(outbox)}
+    assert left == {waiting.id, elsewhere.id, sent.id, lately.id}
+    assert not left & set(ids([*gone, *half]))
+    # And those of another when it is named
+    assert await count(["local", "staging"]) == 1
+    assert await purge(["local", "staging"], limit=100) == 1
+    assert await purge([], limit=100) == await count([]) == 0
+
+
+async def test_a_message_that_two_targets_rejected_is_counted_and_purged_once(
+    outbox: SqlOutbox, clock: ManualClock
+) -> None:
+    await filled(outbox, 2, targets=["local", "staging"])
+    await rejected(outbox)
+    await rejected(outbox, "staging")
+    clock.advance(1)
+
+    both = ["local", "staging"]
+    assert await outbox.count_dead(both, older_than=timedelta(0)) == 2
+    assert await outbox.purge_dead(both, older_than=timedelta(0), limit=100) == 2
+    assert await all_deliveries(outbox) == []
+
+
+async def test_a_purge_leaves_a_dead_one_that_is_being_retried(
+    store_url: str, clock: ManualClock
+) -> None:
+    # Given an operator whose retry is not committed yet
+    database = PostgresDatabase(store_url, clock, server_time=False)
+    await database.open()
+    try:
+        await stores.empty(database)
+        outbox = SqlOutbox(database, clock)
+        await filled(outbox, 1)
+        await rejected(outbox)
+        clock.advance(WEEK.total_seconds() + 1)
+        with psycopg.connect(store_url) as operator:
+            operator.execute(
+                "UPDATE headgate_deliveries SET state = 'pending', next_attempt_at = now()"
+            )
+            # When another purges at the same moment
+            purging = asyncio.create_task(outbox.purge_dead(["local"], older_than=WEEK, limit=100))
+            await until_blocked(store_url)
+            operator.commit()
+
+            # Then the message is kept
+            assert await purging == 0
+        assert [each.state.value for each in await all_deliveries(outbox)] == ["pending"]
+    finally:
+        await database.close()
+
+
+async def until_blocked(store_url: str) -> None:
+    """Wait until a session waits for a lock."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    async with await psycopg.AsyncConnection.connect(store_url, autocommit=True) as watcher:
+        while not (await (await watcher.execute(query)).fetchone() or (0,))[0]:
+            pass
+
+
 # ---- replaying ---------------------------------------------------------------------------------
 
 
@@ -133,9 +229,11 @@ async def test_a_replay_adds_one_delivery_however_often_it_is_made(
     clock.advance(3600)
     since = START + timedelta(minutes=30)
     recent = [new_message(run_id="run_1", user_id="user_1") for _ in range(5)]
+    # One of them has gone nowhere yet: no target was configured when it was enqueued
+    recent.append(new_message(user_id="user_1", targets=()))
     there = new_message(targets=["local", "staging"])
     await add(outbox, [*recent, there], at=START + timedelta(hours=1))
-    assert await outbox.count_replayable(TOPICS, "staging", since) == 5
+    assert await outbox.count_replayable(TOPICS, "staging", since) == 6
 
     # When those since then are replayed to it, in batches, by two at once, and again
     async def replay() -> int:
@@ -151,7 +249,7 @@ async def test_a_replay_adds_one_delivery_however_often_it_is_made(
     # Then each has one delivery there, due at once
     claimed = await claim(outbox, "staging")
     assert [each.message.id for each in claimed] == [*ids(recent), there.id]
-    assert {each.delivery.user_id for each in claimed[:5]} == {"user_1"}
+    assert {each.delivery.user_id for each in claimed[:6]} == {"user_1"}
     # And what was sent is not sent again by another replay
     await outbox.settle_many([(change.succeed(each.delivery), None) for each in claimed])
     assert await replay() == 0

@@ -11,7 +11,7 @@ import pytest
 from headgate import App
 from headgate.base.clock import SystemClock
 from headgate.base.secret import Secret
-from headgate.flow.drain import DrainScope
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.outbox import OutboxSettings
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.states import DeliveryState

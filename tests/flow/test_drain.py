@@ -14,8 +14,10 @@ import pytest
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.errors import InvalidInput, StoreUnavailable
-from headgate.flow.drain import FAILURES_MAX, DrainResult, DrainScope, _Run
+from headgate.flow.attempts import DrainResult
+from headgate.flow.drain import FAILURES_MAX, _Run
 from headgate.flow.drain_log import DrainLog
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Message, Rejection, SendFailure, TargetRefusal

@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -15,16 +16,18 @@ from headgate.base.errors import (
     IllegalTransition,
     InvalidInput,
     NotFound,
+    StoreUnavailable,
     Transient,
 )
 from headgate.flow import outbox as flow_outbox
-from headgate.flow.drain import DrainScope
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.outbox import BATCH_MAX, Outbox, OutboxSettings
 from headgate.loops import drainer as drainer_loop
 from headgate.loops.drainer import Purger, TargetWorker, target_workers
 from headgate.loops.sweeper import PRUNE_EVERY_S
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Delivery, Rejection, SendFailure
+from headgate.model.job import Reason
 from headgate.model.record import ChunkMessage
 from headgate.model.states import DeliveryState
 from headgate.policy.deliveries import RETRY_AFTER_S_MAX
@@ -34,7 +37,7 @@ from headgate.store.sql.tables import messages
 from tests.flow.test_drain import DOWN, NEVER, WRONG_KEY, names
 from tests.outboxes import LOCAL, TOPIC, PostOffice, ScriptedSender, in_post_office, target
 from tests.unit.connectors.fakes import ScriptedTransport
-from tests.worlds import ScriptedSource, World, in_world
+from tests.worlds import START, ScriptedSource, World, in_world
 
 INTERVAL_S = 60.0
 SETTINGS = OutboxSettings(interval_s=INTERVAL_S, batch_limit=3)
@@ -93,6 +96,34 @@ def test_what_is_rolled_back_was_never_enqueued(tmp_path: Path) -> None:
         assert await office.states() == {}
 
     in_post_office(tmp_path, main)
+
+
+def test_a_message_without_a_target_is_kept_for_one_that_is_configured_later(
+    tmp_path: Path,
+) -> None:
+    async def main(world: World) -> None:
+        # Given an application that has nowhere to send to yet, and says so
+        kept = msgspec.structs.replace(TOPIC, targets=())
+        app = await world.app(Sync(name="pages", source=two_pages()), topics=[kept])
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await run_job(world, app, JobState.SUCCESS)
+        mine = await app.outbox.submit("orders", {"of": "an application"})
+        assert await states(app.outbox) == []
+        assert await app.outbox.send(mine) == []
+        # Not even a purge forgets them
+        assert await app.outbox.purge(older_than=timedelta(0)) == 0
+        await supervisor.stop()
+
+        # When a target is configured, and they are replayed
+        later, sender = await application(world, topics=[kept])
+        assert await later.outbox.replay(LOCAL, since=START) == 3
+        assert await later.outbox.replay(LOCAL, since=START) == 0
+        result = await later.outbox.drain(LOCAL)
+
+        assert (result.sent, len(set(sender.keys))) == (3, 3)
+
+    in_world(tmp_path, main)
 
 
 # ---- looking and correcting --------------------------------------------------------------------
@@ -304,6 +335,37 @@ def test_only_messages_that_every_target_accepted_long_ago_are_purged(
     in_post_office(tmp_path, main, target(), target("staging"))
 
 
+def test_what_can_never_be_delivered_is_purged_only_if_somebody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_outbox, "ROUND", 2)
+
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a", "b", "c")
+        await office.enqueue("d", targets=["staging"])
+        await office.enqueue("sent")
+        office.sender.answers = dict.fromkeys("abcd", NEVER)
+        await office.drain("local")
+        await office.drain("staging")
+        await office.clock.sleep(DAY.total_seconds())
+        done: list[int] = []
+
+        # No worker's purge takes them, and neither does one before their time
+        assert await office.outbox.purge(older_than=DAY / 2) == 1
+        assert await office.outbox.count_dead(older_than=2 * DAY) == 0
+        assert await office.outbox.count_dead(older_than=DAY / 2) == 4
+        assert await office.outbox.count_dead(older_than=DAY / 2, target="staging") == 1
+        assert await office.outbox.purge_dead(older_than=2 * DAY) == 0
+
+        assert await office.outbox.purge_dead(older_than=DAY / 2, target="staging") == 1
+        assert await office.outbox.purge_dead(older_than=DAY / 2, progress=done.append) == 3
+
+        assert done == [2, 3]
+        assert not {*await office.states("local"), *await office.states("staging")}
+
+    in_post_office(tmp_path, main, target(), target("staging"))
+
+
 def test_a_target_that_was_corrected_goes_on(tmp_path: Path) -> None:
     async def main(office: PostOffice) -> None:
         await office.enqueue("a")
@@ -345,6 +407,45 @@ def test_a_message_is_sent_at_once_to_its_targets_but_never_to_a_protected_one(
 
     targets = target(), target("staging"), target("other"), target("production", protected=True)
     in_post_office(tmp_path, main, *targets)
+
+
+def test_a_message_is_sent_to_its_targets_at_the_same_time(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        [mine] = await office.enqueue("a", targets=["slow", "local"])
+        office.sender.takes_s = {"slow": 30.0, "local": 1.0}
+        began_s = office.clock.monotonic()
+
+        results = await office.outbox.send(mine)
+
+        # The one that is slow is named first, and the other does not wait for it
+        assert [(each.target, each.sent) for each in results] == [("slow", 1), ("local", 1)]
+        begun_s = {name: at - began_s for _, name, at in office.sender.begun}
+        assert begun_s["local"] < 1 and begun_s["slow"] < 1
+        assert office.clock.monotonic() - began_s < 31
+
+    in_post_office(tmp_path, main, target("slow"), target())
+
+
+def test_if_the_store_fails_for_one_target_the_others_are_finished_first(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        [mine] = await office.enqueue("a", targets=["slow", "local"])
+        office.sender.takes_s = {"slow": 30.0}
+        store: Any = office.real_store
+        claim = store.claim
+
+        async def failing(name: str, *rest: Any, **named: Any) -> Any:
+            if name == "local":
+                raise StoreUnavailable("it is away")
+            return await claim(name, *rest, **named)
+
+        store.claim = failing
+        with pytest.raises(StoreUnavailable):
+            await office.outbox.send(mine)
+
+        assert await office.states("slow") == {"a": "sent"}
+        assert await office.states("local") == {"a": "pending"}
+
+    in_post_office(tmp_path, main, target(), target("slow"))
 
 
 def test_a_message_is_sent_though_targets_of_old_are_not_configured_any_more(
@@ -841,10 +942,42 @@ def test_messages_of_a_chunk_that_fails_are_not_enqueued(
     [
         (ChunkMessage(topic="unknown", payload={}), r"messages[1].topic: no topic is called"),
         (ChunkMessage(topic="orders", payload=object()), r"messages[1].payload: "),
+        (ChunkMessage(topic="orders", payload={}, key="ü"), r"messages[1].key: must be 1 to 200"),
+        (ChunkMessage(topic="orders", payload={}, key="taken"), r"messages[1].key: it was used"),
         ("a text", r"messages[1]: is a str; write a headgate.ChunkMessage"),
     ],
 )
-def test_a_bad_message_fails_its_chunk_and_is_named(tmp_path: Path, bad: Any, told: str) -> None:
+def test_a_bad_message_fails_its_job_at_once_and_nobody_else_is_blamed(
+    tmp_path: Path, bad: Any, told: str
+) -> None:
+    async def main(world: World) -> None:
+        other = Sync(name="good pages", source=two_pages())
+        app, _ = await application(world, Sync(name="pages", source=two_pages(bad)), other)
+        await app.outbox.submit("orders", {"of": "another"}, key="taken")
+        await app.supervisor().start()
+
+        job_id = await run_job(world, app)
+
+        job = await app.jobs.get(job_id)
+        assert (job.state, job.reason, job.attempts) == (JobState.FAILED, Reason.REFUSED, 0)
+        assert job.error is not None
+        assert job.error.startswith(f"UnsendableMessage: {told}")
+        status = await app.jobs.status(job_id)
+        assert "not set up right on our side" in status.message
+        assert not status.retryable
+        # The first chunk counts; of the second nothing was stored or enqueued
+        assert job.steps == 1
+        assert len(await app.records.list("pages", "c", limit=9)) == 1
+        assert len(await states(app.outbox)) == 2
+        # The source has done nothing wrong, so its other jobs go on
+        done = (await app.jobs.submit(other.name, user_id="ada", connection_id="c")).job
+        await world.until(app, done.id)
+        assert (await app.jobs.get(done.id)).state is JobState.SUCCESS
+
+    in_world(tmp_path, main)
+
+
+def test_nothing_of_a_chunk_with_a_bad_message_is_handed_on(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         written: list[Any] = []
 
@@ -854,19 +987,31 @@ def test_a_bad_message_fails_its_chunk_and_is_named(tmp_path: Path, bad: Any, to
             async def write(self, batch: Any) -> None:
                 written.append(batch)
 
-        sync = Sync(name="pages", source=two_pages(bad), destination=Noting())
+        sync = Sync(name="pages", source=two_pages("a text"), destination=Noting())
         app, _ = await application(world, sync)
         await app.supervisor().start()
 
-        job_id = await run_job(world, app, JobState.FAILED, JobState.PAUSED)
+        await run_job(world, app)
 
-        job = await app.jobs.get(job_id)
-        assert job.error is not None
-        assert told in job.error
-        # The first chunk counts; of the second nothing was enqueued or handed on
-        assert job.steps == 1
-        assert len(await states(app.outbox)) == 1
         assert len(written) == 1
+
+    in_world(tmp_path, main)
+
+
+def test_messages_are_of_whoever_a_job_may_be_of(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        user = "jürgen@example.com"
+        app, _ = await application(world, Sync(name="pages", source=two_pages()))
+        await app.supervisor().start()
+        await app.write(lambda tx: app.outbox.enqueue(tx, "orders", {}, user_id=user, run_id="ü"))
+
+        job = (await app.jobs.submit("pages", user_id=user, connection_id="c")).job
+        await world.until(app, job.id)
+        await world.clock.sleep(1)
+
+        assert (await app.jobs.get(job.id)).state is JobState.SUCCESS
+        found = await app.outbox.list(DeliveryFilter(user_id=user), limit=9)
+        assert [each.state.value for each in found] == ["sent"] * 3
 
     in_world(tmp_path, main)
 

@@ -1,9 +1,13 @@
-"""Stopping a worker: what is under way is finished or handed back, and nothing is lost."""
+"""Starting and stopping a worker: it is known at once, and nothing that it has begun is lost."""
 
 import asyncio
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from headgate import App, Chunk, Context, Job, JobState, Reason, Sync, WorkerSettings
+from headgate.base.errors import StoreUnavailable
 from tests.worlds import ScriptedSource, World, in_world, kinds
 
 
@@ -23,6 +27,49 @@ async def submit(app: App) -> Job:
 async def started(world: World, source: ScriptedSource, *, grace_s: float) -> tuple[App, Job]:
     app = await world.app(Sync(name="pages", source=source), worker=WorkerSettings(grace_s=grace_s))
     return app, await submit(app)
+
+
+def test_a_worker_is_known_as_soon_as_it_has_started(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app, job = await started(world, pages(5, seconds=10), grace_s=20)
+        assert "no worker that can do this" in (await app.jobs.status(job.id)).message
+        worker = app.supervisor()
+
+        await worker.start()
+
+        assert [each.id for each in await app.workers()] == [app.name]
+        assert "no worker" not in (await app.jobs.status(job.id)).message
+        await worker.stop()
+        assert await app.workers() == []
+
+    in_world(tmp_path, main)
+
+
+def test_a_worker_starts_though_the_store_is_away_and_is_known_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        app, job = await started(world, pages(1, seconds=1), grace_s=20)
+        refresh, left = app._store.refresh_worker, [1]
+
+        async def refreshed(*args: Any, **named: Any) -> None:
+            if left[0]:
+                left[0] -= 1
+                raise StoreUnavailable
+            await refresh(*args, **named)
+
+        monkeypatch.setattr(app._store, "refresh_worker", refreshed)
+        worker = app.supervisor()
+
+        await worker.start()
+
+        assert await app.workers() == []
+        await world.clock.sleep(1)
+        assert len(await app.workers()) == 1
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
+        await worker.stop()
+
+    in_world(tmp_path, main)
 
 
 def test_a_chunk_that_ends_within_the_grace_period_is_finished(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from headgate.flow.drain import Drainer, DrainResult
+from headgate.flow.attempts import DrainResult
+from headgate.flow.drain import Drainer
 from headgate.flow.gate import JobGate, UnlimitedPermit
 from headgate.model import change
 from headgate.model.delivery import Message
@@ -32,7 +33,7 @@ from headgate.simulation.renewal_work import RenewalWorkload
 from headgate.simulation.scenario import Ablation, play
 from headgate.simulation.sync_work import SyncWorkload
 from headgate.simulation.workload import Workload
-from headgate.store.sql import coverage, outbox, records, settle
+from headgate.store.sql import coverage, messages, records, settle
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.lease_port import SqlLeases
@@ -124,7 +125,7 @@ def new_key(row: Any) -> Message:
     return replace(message, key=f"{message.key}-{next(_reads)}")
 
 
-_to_message = outbox._to_message
+_to_message = messages._to_message
 _reads = count()
 
 
@@ -190,7 +191,7 @@ ABLATIONS = [
     (
         Ablation(
             "one key for all attempts",
-            without(outbox, _to_message=new_key),
+            without(messages, _to_message=new_key),
             workloads=[DeliveryWorkload],
         ),
         0,

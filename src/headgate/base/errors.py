@@ -33,7 +33,8 @@ HeadgateError
       │  ├─ ScopeMissing        the user did not allow this; they are good for other things
       │  └─ CredentialsUnreadable
       ├─ Forbidden
-      └─ AddressRefused         nothing was sent
+      ├─ AddressRefused         nothing was sent
+      └─ UnsendableMessage      the sync has to be corrected; nobody at the provider is to blame
 
 The docstring of a class is its default message. Anything a connector raises that is not in this
 tree counts as Transient.
@@ -226,3 +227,7 @@ class CredentialsUnreadable(AuthExpired):
 
 class AddressRefused(Terminal):
     """The address must not be called."""
+
+
+class UnsendableMessage(Terminal):
+    """A message of the chunk cannot be enqueued: the sync has to be corrected."""

@@ -21,7 +21,7 @@ from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
-from headgate.toolkit.commands.outbox import RunOption
+from headgate.toolkit.commands.outbox_targets import RunOption, explain_unstarted, find_target
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
@@ -45,7 +45,7 @@ _MARKS = {
 }
 
 
-class _Listed(msgspec.Struct, frozen=True):
+class _DeliveryPage(msgspec.Struct, frozen=True):
     """What `list` shows: one delivery more than the page, if there are more."""
 
     deliveries: Sequence[Delivery]
@@ -75,13 +75,13 @@ def list_deliveries(
         target=env, topic=topic, run_id=run_id, user_id=user, states=tuple(state or ())
     )
 
-    async def find(opened: App) -> _Listed:
+    async def find(opened: App) -> _DeliveryPage:
         stops = await opened.outbox.stopped_targets()
         found = await opened.outbox.list(which, limit=limit + 1, after=after)
         if env is not None and not found:
             # A target that is not configured any more may still have deliveries, but not none.
-            opened.outbox.targets.get(env)
-        return _Listed(
+            find_target(opened, env)
+        return _DeliveryPage(
             found,
             {} if json else await opened.outbox.count(which),
             {name: stop for name, stop in stops.items() if env in (None, name)},
@@ -102,12 +102,14 @@ def list_deliveries(
         _print_deliveries(found.deliveries[:limit])
     else:
         messages.print("no deliveries")
+        if loaded.unstarted:
+            messages.print(explain_unstarted(loaded), markup=False, soft_wrap=True)
     if len(found.deliveries) > limit:
         last = found.deliveries[limit - 1].id
         messages.print(f"there are more: --after {last}", markup=False)
 
 
-def _print_summary(found: _Listed) -> None:
+def _print_summary(found: _DeliveryPage) -> None:
     """Print the counts by target and state, and the stops; on stderr, so a pipe has only rows."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for target, counts in sorted(found.counts.items()):

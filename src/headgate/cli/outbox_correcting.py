@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -26,10 +27,18 @@ from headgate.toolkit.commands.loading import (
     report_errors,
     run,
 )
-from headgate.toolkit.commands.outbox import ConfirmOption, RunOption, choose_target
+from headgate.toolkit.commands.outbox_targets import (
+    ConfirmOption,
+    RunOption,
+    choose_target,
+    find_target,
+)
 from headgate.toolkit.commands.output import amount, messages, out, print_json
 from headgate.toolkit.commands.reading import parse_time, read_ids
 from headgate.toolkit.commands.sending_screen import SendingScreen
+
+#: The title of a purge on the screen.
+_PURGING = "purging"
 
 NamedEnvOption = Annotated[str, typer.Option("--env", help="The target.", metavar="NAME")]
 
@@ -118,8 +127,10 @@ async def _retry_matching(
     matching = sum((await app.outbox.count(which)).get(env, {}).values())
     if matching and not yes:
         _ask(f"{_deliveries(matching, state)} to {env} would be sent again", json=json)
-    with SendingScreen(app.clock, "retrying", matching, quiet=json) as screen:
-        done = await app.outbox.retry_all(which, progress=screen.show) if matching else 0
+    title = "retrying"
+    with SendingScreen(app.clock, {title: matching}, quiet=json) as screen:
+        show = partial(screen.show, title)
+        done = await app.outbox.retry_all(which, progress=show) if matching else 0
     if json:
         print_json({"target": env, "state": state.value, "retried": done})
     else:
@@ -165,8 +176,10 @@ def replay(
         missing = await opened.outbox.count_replayable(target, since=begin)
         if dry_run:
             return missing
-        with SendingScreen(opened.clock, "replaying", missing, quiet=json) as screen:
-            return await opened.outbox.replay(target, since=begin, progress=screen.show)
+        title = "replaying"
+        with SendingScreen(opened.clock, {title: missing}, quiet=json) as screen:
+            show = partial(screen.show, title)
+            return await opened.outbox.replay(target, since=begin, progress=show)
 
     count = run(loaded, use, json=json)
     if json:
@@ -191,26 +204,73 @@ def purge(
             max=KEEP_DAYS_MAX,
         ),
     ] = None,
+    dead: Annotated[
+        bool, typer.Option("--dead", help="Delete those that a target rejected, instead.")
+    ] = False,
+    env: Annotated[
+        str | None,
+        typer.Option("--env", help="With --dead: that this target rejected.", metavar="NAME"),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="With --dead: do not ask whether they are meant.")
+    ] = False,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
     """Delete the messages that every target accepted long ago; they cannot be replayed.
 
-    `headgate worker` does this every hour by itself. It is safe to stop and to repeat.
+    Every worker does this by itself, at its start and every hour: `headgate worker`, `headgate
+    outbox worker`, and those of systems that send. It is safe to stop and to repeat.
+
+    What a target rejected stays until somebody deletes it: --dead, which asks first. What is still
+    on its way to another target is kept.
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
     age = loaded.outbox.settings.keep_sent if older_than is None else timedelta(days=older_than)
 
     async def use(opened: App) -> int:
-        with SendingScreen(opened.clock, "purging", None, quiet=json) as screen:
-            return await opened.outbox.purge(older_than=age, progress=screen.show)
+        if dead:
+            return await _purge_dead(opened, age, env, yes=yes, json=json)
+        for option, given in (("--env", env is not None), ("--yes", yes)):
+            if given:
+                raise InvalidInput(option, "only with --dead")
+        with SendingScreen(opened.clock, {_PURGING: None}, quiet=json) as screen:
+            show = partial(screen.show, _PURGING)
+            return await opened.outbox.purge(older_than=age, progress=show)
 
-    count, days = run(loaded, use, json=json), age / timedelta(days=1)
+    count = run(loaded, use, json=json)
     if json:
-        print_json({"messages": count, "older_than_days": days})
+        shown = {"messages": count, "older_than_days": _days(age)}
+        print_json({**shown, "dead": True} if dead else shown)
     else:
-        out.print(f"purged: {_messages(count)} that all targets accepted over {days:g} days ago")
+        which = (
+            _rejected(env, age) if dead else f"all targets accepted over {_days(age):g} days ago"
+        )
+        out.print(f"purged: {_messages(count)} that {which}", markup=False)
+
+
+async def _purge_dead(app: App, age: timedelta, env: str | None, *, yes: bool, json: bool) -> int:
+    count = await app.outbox.count_dead(older_than=age, target=env)
+    if not count:
+        if env is not None:
+            # A target that is not configured any more may have rejected something, but not none.
+            find_target(app, env)
+        return 0
+    if not yes:
+        which = _rejected(env, age)
+        _ask(f"{_messages(count)} that {which} would be deleted for good", json=json)
+    with SendingScreen(app.clock, {_PURGING: count}, quiet=json) as screen:
+        show = partial(screen.show, _PURGING)
+        return await app.outbox.purge_dead(older_than=age, target=env, progress=show)
+
+
+def _rejected(env: str | None, age: timedelta) -> str:
+    return f"{env or 'a target'} rejected over {_days(age):g} days ago"
+
+
+def _days(age: timedelta) -> float:
+    return age / timedelta(days=1)
 
 
 def _messages(count: int) -> str:
@@ -225,7 +285,11 @@ def resume(
 ) -> None:
     """Let a target go on that has stopped, once its URL or its key is corrected."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    resumed = run(loaded, lambda opened: opened.outbox.resume(env), json=json)
+
+    async def use(opened: App) -> bool:
+        return await opened.outbox.resume(find_target(opened, env).name)
+
+    resumed = run(loaded, use, json=json)
     if json:
         print_json({"target": env, "resumed": resumed})
     else:

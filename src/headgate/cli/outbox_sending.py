@@ -10,7 +10,7 @@ import typer
 from headgate.app import App
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
-from headgate.flow.drain import DrainScope
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.explain_delivery import explain_stop
 from headgate.flow.outbox import BATCH_MAX
 from headgate.model.target import Target
@@ -22,7 +22,8 @@ from headgate.toolkit.commands.loading import (
     report_errors,
     run,
 )
-from headgate.toolkit.commands.outbox import (
+from headgate.toolkit.commands.outbox_draining import drain_targets
+from headgate.toolkit.commands.outbox_targets import (
     ApiKeyFileOption,
     ApiKeyOption,
     ApiUrlOption,
@@ -31,9 +32,8 @@ from headgate.toolkit.commands.outbox import (
     RunOption,
     choose_target,
     choose_targets,
-    drain_targets,
-    run_outbox_worker,
 )
+from headgate.toolkit.commands.outbox_worker import run_outbox_worker
 from headgate.toolkit.commands.output import messages, out, print_json
 
 

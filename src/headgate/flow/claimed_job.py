@@ -1,7 +1,7 @@
 """A job that this worker has claimed, and how its work is interrupted.
 
-Only reading and delivering a chunk can be interrupted. The write of the result is not, because
-nobody would know the outcome of an interrupted write.
+Only reading a chunk and writing it to its destination can be interrupted. The write of the
+result to the store is not, because nobody would know the outcome of an interrupted write.
 """
 
 import asyncio

@@ -17,13 +17,10 @@ from headgate.base.clock import Clock
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.flow.attempts import AttemptSettler
-from headgate.flow.attempts import DrainResult as DrainResult
-from headgate.flow.attempts import Progress as Progress
+from headgate.flow.attempts import AttemptSettler, DrainResult, Progress
 from headgate.flow.claims import BEATS_PER_LEASE, LEASE, ActiveClaim, ActiveClaims
 from headgate.flow.drain_log import DrainLog
-from headgate.flow.drain_scope import BATCH as BATCH
-from headgate.flow.drain_scope import DrainScope as DrainScope
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.measurements import Measurements
 from headgate.flow.rescue import rescue_expired
 from headgate.flow.targets import Targets

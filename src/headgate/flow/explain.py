@@ -169,6 +169,7 @@ _HAPPENED = {
     "Forbidden": "{who} does not let us read this, so we stopped.",
     "PlanRequired": "Your plan does not include this, so we stopped.",
     "AddressRefused": _SETUP,
+    "UnsendableMessage": _SETUP,
     "InvalidInput": _SETUP,
     "UnknownSync": _SETUP,
 }

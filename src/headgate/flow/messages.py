@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from headgate.base.encoding import Json, hash_text, storable_json
-from headgate.base.errors import InvalidInput, Malformed
+from headgate.base.errors import InvalidInput, UnsendableMessage
 from headgate.base.ids import Ids
+from headgate.flow.submit import check_name
 from headgate.flow.targets import Targets
 from headgate.model.job import Job
 from headgate.model.record import ChunkMessage
 from headgate.ports.outbox import NewMessage
 
 PAYLOAD_BYTES_MAX = 1024 * 1024
-#: The longest key, and the longest id of a run or of a user.
 KEY_LENGTH_MAX = 200
 CHUNK_MESSAGES_MAX = 100
 
@@ -33,9 +33,11 @@ def new_message(
         text = storable_json(payload, bytes_max=PAYLOAD_BYTES_MAX)
     except ValueError as error:
         raise InvalidInput("payload", str(error)) from None
-    for field, given in (("key", key), ("run_id", run_id), ("user_id", user_id)):
-        if given is not None and not _is_plain(given):
-            raise InvalidInput(field, f"must be 1 to {KEY_LENGTH_MAX} printable ASCII characters")
+    if key is not None and not _fits_header(key):
+        raise InvalidInput("key", f"must be 1 to {KEY_LENGTH_MAX} printable ASCII characters")
+    for field, given in (("run_id", run_id), ("user_id", user_id)):
+        if given is not None:
+            check_name(field, given)
     message_id = ids.new("message")
     return NewMessage(
         id=message_id,
@@ -52,16 +54,18 @@ def new_message(
 def chunk_messages(
     targets: Targets, ids: Ids, job: Job, messages: Sequence[ChunkMessage]
 ) -> Sequence[NewMessage]:
-    """The messages of the next chunk of `job`; raises Malformed if one cannot be sent.
+    """The messages of the next chunk of `job`; raises UnsendableMessage if one is wrong.
 
     Their keys stay the same if the chunk has to be read again.
     """
     if len(messages) > CHUNK_MESSAGES_MAX:
-        raise Malformed(f"messages: there are {len(messages):,}; use at most {CHUNK_MESSAGES_MAX}")
+        raise UnsendableMessage(
+            f"messages: there are {len(messages):,}; use at most {CHUNK_MESSAGES_MAX}"
+        )
     found = []
     for place, each in enumerate(messages):
         if not isinstance(each, ChunkMessage):
-            raise Malformed(
+            raise UnsendableMessage(
                 f"messages[{place}]: is a {type(each).__name__}; write a headgate.ChunkMessage"
             )
         try:
@@ -76,13 +80,13 @@ def chunk_messages(
                 to=each.targets,
             )
         except InvalidInput as error:
-            raise Malformed(f"messages[{place}].{error}") from None
+            raise UnsendableMessage(f"messages[{place}].{error}") from None
         found.append(new)
     return found
 
 
-def _is_plain(text: object) -> bool:
-    """Whether it is a text that can go into a header and into every database."""
+def _fits_header(text: object) -> bool:
+    """Whether it is a text that can go into a header, as the key of a message does."""
     return (
         isinstance(text, str)
         and 1 <= len(text) <= KEY_LENGTH_MAX

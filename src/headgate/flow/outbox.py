@@ -12,7 +12,10 @@ import msgspec
 from headgate.base.encoding import Json
 from headgate.base.errors import Conflict, InvalidInput
 from headgate.base.ids import Ids
-from headgate.flow.drain import BATCH, Drainer, DrainResult, DrainScope, Progress
+from headgate.base.together import all_ended
+from headgate.flow.attempts import DrainResult, Progress
+from headgate.flow.drain import Drainer
+from headgate.flow.drain_scope import BATCH, DrainScope
 from headgate.flow.messages import new_message
 from headgate.flow.targets import Targets
 from headgate.model import delivery as change
@@ -83,7 +86,8 @@ class Outbox:
 
         `tx` is a SQLAlchemy connection or session, or a connection of sqlite3 or psycopg, to the
         database of this application. Nothing is sent before the caller commits. The message goes to
-        `targets`, or else to those of its topic. `key` makes enqueueing idempotent: a second
+        `targets`, or else to those of its topic; if the topic has an empty list of them, it is kept
+        for a target that `replay` names later. `key` makes enqueueing idempotent: a second
         message of the topic with the same key and payload is the first one. Returns its id.
 
         On Postgres a NOTIFY in the transaction wakes the workers at its commit, which Postgres does
@@ -136,12 +140,14 @@ class Outbox:
         Raises NotFound if it is not committed.
         """
         await self._store.get_message(message_id)
-        results = []
+        addressed = []
         for target in self.targets.open_targets():
             which = DeliveryFilter(message_id=message_id, target=target.name)
             if await self._store.list_deliveries(which, limit=1):
-                results.append(await self.drain(target, DrainScope(message_id=message_id)))
-        return results
+                addressed.append(target)
+        scope = DrainScope(message_id=message_id)
+        # At the same time, so that none waits for another that is down.
+        return await all_ended(self.drain(target, scope) for target in addressed)
 
     async def drain(
         self,
@@ -257,6 +263,33 @@ class Outbox:
             done += purged
             progress(done)
         return done
+
+    async def count_dead(self, *, older_than: timedelta, target: str | None = None) -> int:
+        """How many messages the target, or any one, rejected so long ago; none waits for them."""
+        return await self._store.count_dead(await self._rejecting(target), older_than=older_than)
+
+    async def purge_dead(
+        self,
+        *,
+        older_than: timedelta,
+        target: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> int:
+        """Delete the messages that `count_dead` counts; returns how many.
+
+        No worker does this by itself: what was never delivered is deleted only if somebody asks.
+        """
+        done, names = 0, await self._rejecting(target)
+        while purged := await self._store.purge_dead(names, older_than=older_than, limit=ROUND):
+            done += purged
+            progress(done)
+        return done
+
+    async def _rejecting(self, target: str | None) -> Sequence[str]:
+        """The target, or else every one that has rejected something, configured or not."""
+        if target is not None:
+            return [target]
+        return list(await self.count(DeliveryFilter(states=(DeliveryState.DEAD,))))
 
     async def stopped_targets(self) -> Mapping[str, TargetStop]:
         """The targets that get nothing until somebody has corrected their URL or key."""

@@ -1,4 +1,4 @@
-"""One step of a job: check, extract, deliver, commit, settle. The lane claims the job before.
+"""One step of a job: check, extract, write, commit, settle. The lane claims the job before.
 
 A step ends with one settled change, or with none if the claim was lost. Whatever happens in
 between, even a crash, the row says where the next attempt begins. A chunk that was cut short
@@ -17,7 +17,6 @@ from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
-from headgate.flow.deliver import deliver, open_destination
 from headgate.flow.extract import extract
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of
@@ -26,6 +25,7 @@ from headgate.flow.receipts import claim_records, receipts_of
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.settle import settle_surely
+from headgate.flow.write_chunk import open_destination, write_chunk
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
@@ -107,7 +107,7 @@ def _count_handed_on(job: Job) -> int:
 
 
 async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Outcome | None:
-    """Read and deliver the chunk; None if the claim was lost meanwhile."""
+    """Read the chunk and write it to its destination; None if the claim was lost meanwhile."""
     job = claimed.row
     sync = rt.registry.get(job.sync)
     if job.mode is Mode.HISTORY and not job.plan:
@@ -120,13 +120,13 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
             destination = await open_destination(rt, sync, job)
             chunk = await extract(rt, sync, job)
             if destination is not None and job.mode is Mode.HISTORY and chunk.error is not None:
-                # A part of a day is not delivered: the whole day is read again, under the same key.
+                # A part of a day is not written: the whole day is read again, under the same key.
                 raise chunk.error
             messages = chunk_messages(rt.targets, rt.ids, job, chunk.messages)
             if destination is not None:
                 chunk = await claim_records(rt, sync, job, chunk)
                 provider = destination.destination.name
-                written = await deliver(rt, job, chunk, destination)
+                written = await write_chunk(rt, job, chunk, destination)
     except Interrupted as interrupted:
         return _handle_interrupt(rt, sync, job, interrupted.reason, provider)
     except Exception as error:

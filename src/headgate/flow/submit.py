@@ -171,6 +171,8 @@ def _lane(lane: Lane | str | None, sync: Sync, mode: Mode) -> Lane:
 
 def check_name(field: str, value: str) -> str:
     """Return `value` if it is a valid id or name; else raise InvalidInput."""
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"is a {type(value).__name__}; write a text")
     if not value:
         raise InvalidInput(field, "must not be empty")
     if len(value) > ID_LENGTH_MAX:

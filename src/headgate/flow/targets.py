@@ -61,18 +61,25 @@ class Targets:
         return found
 
     def of_message(self, topic: str, named: Sequence[str] | None) -> Sequence[str]:
-        """The targets that a message goes to: those it names, or else the topic's."""
+        """The targets that a message goes to: those it names, or else the topic's.
+
+        There are none only if the topic says so. Who forgets the targets gets InvalidInput.
+        """
         declared = self.topic(topic)
         if isinstance(named, str):
             raise InvalidInput("targets", f"is a text; write a list: [{named!r}]")
-        names = list(dict.fromkeys(declared.targets if named is None else named))
-        if not names:
+        if named is not None and not named:
+            raise InvalidInput("targets", "is empty: name one, or leave it out")
+        names = declared.targets if named is None else named
+        if names is None:
             raise InvalidInput(
-                "targets", f"the topic {topic!r} has none: name one, or configure it"
+                "targets",
+                f"the topic {topic!r} has none: name one, or declare the topic's own; with "
+                "targets=() its messages are kept until there is one",
             )
         for name in names:
             self.get(name)
-        return names
+        return list(dict.fromkeys(names))
 
 
 def _by_name(kind: str, declared: Iterable[Named]) -> dict[str, Named]:

@@ -9,7 +9,9 @@ from datetime import timedelta
 
 from headgate.base.clock import Clock
 from headgate.base.service import Service
-from headgate.flow.drain import Drainer, DrainResult, DrainScope
+from headgate.flow.attempts import DrainResult
+from headgate.flow.drain import Drainer
+from headgate.flow.drain_scope import DrainScope
 from headgate.flow.outbox import OutboxSettings
 from headgate.flow.runtime import Runtime
 from headgate.loops.sweeper import PRUNE_EVERY_S, PURGE_MAX, SWEEP_S_MIN

@@ -111,7 +111,12 @@ class Supervisor:
         self._stop_now = asyncio.Event()
 
     async def start(self) -> None:
-        """Start all services."""
+        """Start all services; whoever looks for workers finds this one from then on."""
+        try:
+            await self._presence.beat()
+        except StoreUnavailable:
+            # The heartbeat says that it is alive as soon as the store can be reached.
+            pass
         services = (self._heartbeat, self._sweeper, *self._schedulers)
         for service in (*services, *self._lanes, *self._senders):
             await service.start()

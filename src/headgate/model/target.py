@@ -83,8 +83,10 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     #: The path of the target's API that takes them.
     path: str
-    #: The names of the targets that a message goes to unless it names others.
-    targets: tuple[str, ...] = ()
+    #: The names of the targets that a message goes to unless it names others. Empty: to none yet;
+    #: it is kept, and a replay sends it to a target that is configured later. None: every message
+    #: has to name its own, and one that names none is refused.
+    targets: tuple[str, ...] | None = None
     #: Reads the body of an answer with a 2xx status: returns why the target can never accept the
     #: message, or None if it has accepted all of it.
     find_rejection: Callable[[bytes], str | None] | None = None

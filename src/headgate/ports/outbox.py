@@ -137,6 +137,14 @@ class OutboxStore(Leases[Delivery, DeliveryChange, None], Protocol):
         """Delete some messages that every target accepted so long ago; returns how many."""
         ...
 
+    async def count_dead(self, targets: Sequence[str], *, older_than: timedelta) -> int:
+        """How many messages one of these targets rejected so long ago, and none still waits for."""
+        ...
+
+    async def purge_dead(self, targets: Sequence[str], *, older_than: timedelta, limit: int) -> int:
+        """Delete some of the messages that `count_dead` counts; returns how many."""
+        ...
+
     async def stop_target(self, target: str, reason: str) -> None:
         """Note that a target has stopped."""
         ...

@@ -72,8 +72,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(address: str, backend: str, *, products: int = 45) -> AsyncIterator[Stage]:
-    """A scraper on the database at `address`, with a backend on its own."""
+async def staged(
+    address: str, backend: str, *, products: int = 45, role: Role = Role.USER
+) -> AsyncIterator[Stage]:
+    """A scraper on the database at `address`, with a backend on its own and a key of that role."""
     clock = SystemClock()
     shop = Shop(clock, products=products)
     async with receiving(backend) as receiver:
@@ -82,7 +84,7 @@ async def staged(address: str, backend: str, *, products: int = 45) -> AsyncIter
             {
                 "shop_url": SHOP,
                 "SYNC_API_URL": BACKEND,
-                "SYNC_API_KEY": await receiver.token(Role.USER, "ops"),
+                "SYNC_API_KEY": await receiver.token(role, "ops"),
             }
         )
         app = App(

@@ -1,6 +1,7 @@
 """The commands in processes of their own, against a shop and a backend that are served."""
 
 import json
+import re
 import signal
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -54,6 +55,11 @@ class Scraper:
             query = "SELECT status, count(*) FROM price_history_sync_queue GROUP BY status"
             return dict(db.execute(query))
 
+    def records(self) -> int:
+        """How many prices are stored here."""
+        with sqlite3.connect(self.folder / "scraper.db") as db:
+            return int(db.execute("SELECT count(*) FROM headgate_records").fetchone()[0])
+
     def accepted(self, name: str = "local") -> int:
         """How many prices a backend has."""
         return len(self.place.environment(name).snapshots)
@@ -72,8 +78,16 @@ def test_a_run_is_scraped_and_delivered(scraper: Scraper) -> None:
     ended = scraper.run("scrape")
     assert ended.code == 0, ended.stderr
     assert ended.stdout == "default: sent 3 · waiting 0 · dead 0\n"
+    # The command is its own worker
+    assert "no worker" not in ended.stderr
     assert scraper.statuses() == {"sent": 3}
     assert scraper.accepted() > 30
+
+
+def test_the_prices_may_be_anybodys(scraper: Scraper) -> None:
+    ended = scraper.run("scrape", "--user", "jürgen")
+    assert ended.code == 0, ended.stderr
+    assert scraper.statuses() == {"sent": 3}
 
 
 def test_what_was_scraped_while_the_backend_was_down_is_delivered_later(scraper: Scraper) -> None:
@@ -92,6 +106,58 @@ def test_what_was_scraped_while_the_backend_was_down_is_delivered_later(scraper:
     assert scraper.run("sync-pending").code == 0
     assert scraper.statuses() == {"sent": 3}
     assert scraper.place.environment("local").repeated == 0
+
+
+def test_what_was_scraped_without_a_backend_is_delivered_to_one_that_is_configured_later(
+    scraper: Scraper,
+) -> None:
+    no_backend = {"SYNC_API_URL": "", "SYNC_API_KEY": ""}
+    ended = scraper.run("scrape", **no_backend)
+    assert ended.code == 0, ended.stderr
+    prices = scraper.records()
+    assert prices > 30
+    assert ended.stdout == f"stored: {prices} prices\n"
+    assert "no backend is configured" in ended.stderr and "BACKEND_API_URL" in ended.stderr
+    [advice] = re.findall(r"headgate outbox replay (.*)", ended.stderr)
+    told = scraper.run("scrape", "--json", **no_backend)
+    document = json.loads(told.stdout.splitlines()[-1])
+    assert (document["delivered"], document["records"]) == ({}, prices)
+    assert "headgate outbox replay" in document["next"]
+
+    for added in (6, 0):
+        replayed = processes.run(
+            *("headgate", "outbox", "replay", *advice.split(), "--json"),
+            environment=scraper.environment(),
+            folder=scraper.folder,
+        )
+        assert json.loads(replayed.stdout)["messages"] == added
+    assert scraper.run("sync-pending").code == 0
+    assert scraper.statuses() == {"sent": 6}
+    assert (scraper.accepted(), scraper.place.environment("local").repeated) == (2 * prices, 0)
+
+
+def test_backends_of_which_none_is_the_default_are_named(scraper: Scraper) -> None:
+    only_staging = {
+        "SYNC_API_URL": "",
+        "SYNC_API_KEY": "",
+        "SCRAPER_API_URL_STAGING": f"{scraper.backend}/staging",
+        "SCRAPER_API_KEY_STAGING": scraper.place.api_key("staging"),
+    }
+    ended = scraper.run("scrape", **only_staging)
+    assert ended.code == 0, ended.stderr
+    told = "none of the backends (staging) is the default: set HEADGATE_PRICE_HISTORY_TARGETS"
+    assert told in ended.stderr and "headgate outbox replay --env staging" in ended.stderr
+    ended = scraper.run("sync-pending", **only_staging)
+    assert (ended.code, told in ended.stderr) == (2, True)
+
+
+def test_a_backend_that_is_not_configured_is_named_before_anything_is_scraped(
+    scraper: Scraper,
+) -> None:
+    ended = scraper.run("scrape", HEADGATE_PRICE_HISTORY_TARGETS="default,staging")
+    assert ended.code == 2
+    assert "HEADGATE_PRICE_HISTORY_TARGETS: no target is called 'staging'" in ended.stderr
+    assert scraper.records() == 0
 
 
 def test_a_wrong_key_stops_the_backend_and_kills_nothing(scraper: Scraper) -> None:
@@ -124,11 +190,22 @@ def test_production_gets_nothing_unless_it_is_named_twice(scraper: Scraper) -> N
         ended = scraper.run(*refused, **production)
         assert (ended.code, scraper.accepted("production")) == (3, 0), refused
         assert "--env production --confirm production" in ended.stderr
+    # A variable and one word are not twice: the word counts only with --env
+    for command in ("sync-pending", "sync-worker"):
+        ended = scraper.run(command, "--confirm", "production", **production)
+        assert (ended.code, scraper.accepted("production")) == (2, 0), command
+        assert "--confirm: production is not chosen: add --env production" in ended.stderr
     ended = scraper.run(
         "sync-pending", "--env", "production", "--confirm", "production", **production
     )
     assert ended.code == 0, ended.stderr
     assert scraper.accepted("production") > 30
+
+
+def test_a_backend_that_is_named_twice_in_the_settings_is_drained_once(scraper: Scraper) -> None:
+    scraper.run("scrape", SYNC_API_KEY="wrong")
+    ended = scraper.run("sync-pending", HEADGATE_PRICE_HISTORY_TARGETS="default,default")
+    assert ended.stdout == "default: processed 3 · sent 3 · failed 0 · dead 0\n"
 
 
 def test_the_worker_delivers_until_it_is_stopped(scraper: Scraper) -> None:
@@ -194,3 +271,32 @@ def test_what_is_wrong_is_named(
     assert ended.code in (2, 4)
     assert all(each in ended.stderr for each in named), ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("drain",),
+        ("worker",),
+        ("list",),
+        ("list", "--env", "staging"),
+        ("replay", "--env", "staging", "--since", "2026-01-01"),
+        ("resume", "--env", "staging"),
+    ],
+)
+def test_half_a_pair_is_named_by_every_command_that_needs_it(
+    scraper: Scraper, arguments: tuple[str, ...], chosen: bool
+) -> None:
+    environment = dict(scraper.environment(SCRAPER_API_URL_STAGING=scraper.backend))
+    if not chosen:
+        # Then all that are installed are to be started.
+        del environment["HEADGATE_SYSTEMS"]
+    ended = processes.run(
+        *("headgate", "outbox", *arguments), environment=environment, folder=scraper.folder
+    )
+    assert ended.code == (0 if arguments == ("list",) else 2)
+    told = "SCRAPER_API_KEY_STAGING: is not set, and SCRAPER_API_URL_STAGING is: set both"
+    assert f"price-history is not started ({told})" in ended.stderr
+    # What others lack, of which nothing is set, is of no interest here.
+    assert "headgate.toml" not in ended.stderr and "STRAVA" not in ended.stderr

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from headgate import DeliveryState, DrainScope, JobState
+from headgate.model.api_key import Role
 from tests.systems.price_history.receivers import listed
 from tests.systems.price_history.stages import SITE, Stage, staged
 
@@ -53,6 +54,26 @@ async def test_a_worker_delivers_while_it_scrapes(stage: Stage) -> None:
     await stage.app.outbox.drain(stage.target)
     assert {row.status for row in await stage.queue()} == {"sent"}
     assert await stage.receiver.count() > 30
+
+
+@pytest.mark.parametrize("role", [Role.ADMIN, Role.READER])
+async def test_a_key_that_may_not_send_stops_the_backend_and_kills_nothing(
+    address: str, tmp_path: Path, role: Role
+) -> None:
+    async with staged(address, f"sqlite:///{tmp_path}/backend.db", role=role) as stage:
+        await stage.scrape()
+        for number in range(40):
+            payload = {"normalized": [{"productId": number}]}
+            await stage.app.outbox.submit("price-history", payload)
+        result = await stage.app.outbox.drain(stage.target, DrainScope(probe=True))
+
+        queue = await stage.queue()
+        assert (len(queue), {row.status for row in queue}) == (43, {"pending"})
+        assert {row.attempts for row in queue} == {0}
+        assert (result.processed, result.dead) == (0, 0)
+        assert "it answered 403" in (result.stopped or "")
+        assert set(await stage.app.outbox.stopped_targets()) == {"default"}
+        assert await stage.receiver.count() == 0
 
 
 async def test_the_queue_is_as_scrapers_know_it(stage: Stage) -> None:

@@ -255,6 +255,40 @@ def test_a_purge_goes_by_the_applications_setting(outbox: Run, in_app: Use) -> N
     }
 
 
+def test_dead_ones_are_purged_only_if_that_is_meant(outbox: Run, in_app: Use) -> None:
+    in_app(a_few)
+    in_app(lambda app: kill(app, "local"))
+    in_app(lambda app: kill(app, "staging"))
+    dead = ("purge", "--dead", "--older-than", "0")
+
+    # Nobody is asked where there is no terminal.
+    refused = outbox(*dead, "--env", "local", stdin="y\n")
+    assert refused.exit_code == USAGE
+    assert (
+        "2 messages that local rejected over 0 days ago would be deleted for good; add --yes"
+        in refused.stderr
+    )
+    assert outbox("purge", "--dead", "--yes").stdout == (
+        "purged: 0 messages that a target rejected over 7 days ago\n"
+    )
+    assert outbox("list").stdout.count("dead") == 4
+    assert json.loads(outbox(*dead, "--env", "local", "--yes", "--json").stdout) == {
+        "messages": 2,
+        "older_than_days": 0.0,
+        "dead": True,
+    }
+    assert outbox("list").stdout == ""
+
+
+def test_a_purge_of_one_target_or_with_yes_is_for_dead_ones_alone(outbox: Run) -> None:
+    for option in (("--env", "local"), ("--yes",)):
+        told = outbox("purge", *option)
+        assert told.exit_code == USAGE
+        assert f"{option[0]}: only with --dead" in told.stderr
+    typo = outbox("purge", "--dead", "--env", "typo", "--yes")
+    assert (typo.exit_code, "no target is called 'typo'" in typo.stderr) == (USAGE, True)
+
+
 def test_errors_are_json_where_json_is_asked_for(outbox: Run) -> None:
     told = outbox("drain", "--env", "production", "--json")
 

@@ -224,6 +224,11 @@ def test_a_finished_job_says_what_is_missing(job: Job, said: str) -> None:
             "AddressRefused",
             f"This import is not set up right on our side, {ASK}",
         ),
+        (
+            Reason.REFUSED,
+            "UnsendableMessage",
+            f"This import is not set up right on our side, {ASK}",
+        ),
     ],
 )
 def test_a_failed_job_says_what_happened_and_what_to_do(

@@ -7,7 +7,7 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.base.encoding import hash_text
-from headgate.base.errors import InvalidInput, Malformed
+from headgate.base.errors import InvalidInput, UnsendableMessage
 from headgate.base.ids import UlidIds
 from headgate.base.secret import Secret
 from headgate.flow.messages import (
@@ -17,6 +17,7 @@ from headgate.flow.messages import (
     chunk_messages,
     new_message,
 )
+from headgate.flow.submit import ID_LENGTH_MAX, check_name
 from headgate.flow.targets import Targets
 from headgate.model.record import ChunkMessage
 from headgate.model.target import Target, Topic
@@ -88,13 +89,22 @@ def test_a_payload_has_an_end() -> None:
         new("x" * (room + 1))
 
 
-@pytest.mark.parametrize("field", ["key", "run_id", "user_id"])
-def test_keys_and_ids_fit_into_a_header_and_every_database(field: str) -> None:
+def test_a_key_fits_into_a_header() -> None:
     bad: list[Any] = ["", "a\nb", "\x00", "ü", "x" * (KEY_LENGTH_MAX + 1), 7]
     for text in bad:
-        with pytest.raises(InvalidInput, match=f"^{field}: must be 1 to 200 printable ASCII"):
+        with pytest.raises(InvalidInput, match=r"^key: must be 1 to 200 printable ASCII"):
+            new(key=text)
+    assert new(key="x" * KEY_LENGTH_MAX).key == "x" * KEY_LENGTH_MAX
+
+
+@pytest.mark.parametrize("field", ["run_id", "user_id"])
+def test_an_id_is_what_an_id_of_a_job_may_be(field: str) -> None:
+    bad: list[Any] = ["", "a\nb", "\x00", "\ud800", "x" * (ID_LENGTH_MAX + 1), 7]
+    for text in bad:
+        with pytest.raises(InvalidInput, match=f"^{field}: "):
             new(**{field: text})
-    assert getattr(new(**{field: "x" * KEY_LENGTH_MAX}), field) == "x" * KEY_LENGTH_MAX
+    for good in ("jürgen@example.com", "山田", "ö" * ID_LENGTH_MAX):
+        assert getattr(new(**{field: good}), field) == check_name(field, good) == good
 
 
 # ---- of a chunk --------------------------------------------------------------------------------
@@ -129,19 +139,19 @@ def test_a_message_of_a_chunk_may_have_its_own_key_and_targets() -> None:
         ({"targets": ["prod"]}, r"target: no target is called 'prod'"),
     ],
 )
-def test_a_wrong_message_of_a_chunk_is_malformed_and_named(
+def test_a_wrong_message_of_a_chunk_cannot_be_sent_and_is_named(
     wrong: dict[str, Any], told: str
 ) -> None:
     right = ChunkMessage(topic="orders", payload=1)
     fields: dict[str, Any] = {"topic": "orders", "payload": 1, **wrong}
 
-    with pytest.raises(Malformed, match=rf"^messages\[1\]\.{told}"):
+    with pytest.raises(UnsendableMessage, match=rf"^messages\[1\]\.{told}"):
         of_chunk(right, ChunkMessage(**fields))
 
 
-def test_what_is_no_message_is_malformed_and_named() -> None:
+def test_what_is_no_message_cannot_be_sent_and_is_named() -> None:
     nothing_of_ours: Any = {"topic": "orders"}
-    with pytest.raises(Malformed, match=r"^messages\[0\]: is a dict; write a headgate.ChunkMess"):
+    with pytest.raises(UnsendableMessage, match=r"^messages\[0\]: is a dict; write a headgate"):
         of_chunk(nothing_of_ours)
 
 
@@ -149,5 +159,5 @@ def test_a_chunk_has_room_for_so_many_messages() -> None:
     one = ChunkMessage(topic="orders", payload=1)
 
     assert len(of_chunk(*[one] * CHUNK_MESSAGES_MAX)) == CHUNK_MESSAGES_MAX
-    with pytest.raises(Malformed, match=r"^messages: there are 101; use at most 100"):
+    with pytest.raises(UnsendableMessage, match=r"^messages: there are 101; use at most 100"):
         of_chunk(*[one] * (CHUNK_MESSAGES_MAX + 1))

@@ -9,6 +9,7 @@ from headgate.model.target import Target, Topic
 
 ORDERS = Topic(name="orders", path="/v1/orders", targets=("local", "production"))
 NOTES = Topic(name="notes", path="/v1/notes")
+KEPT = Topic(name="kept", path="/v1/kept", targets=())
 
 
 def target(name: str, url: str | None = None, *, protected: bool = False) -> Target:
@@ -19,7 +20,7 @@ def target(name: str, url: str | None = None, *, protected: bool = False) -> Tar
 
 LOCAL, STAGING = target("local"), target("staging")
 PRODUCTION = target("production", protected=True)
-TARGETS = Targets([ORDERS, NOTES], [LOCAL, STAGING, PRODUCTION])
+TARGETS = Targets([ORDERS, NOTES, KEPT], [LOCAL, STAGING, PRODUCTION])
 
 
 def test_targets_are_found_by_their_names() -> None:
@@ -97,10 +98,16 @@ def test_a_message_goes_to_the_targets_that_it_names_or_else_to_its_topics() -> 
 
 
 def test_a_message_without_a_target_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"^targets: the topic 'notes' has none"):
+    with pytest.raises(InvalidInput, match=r"^targets: the topic 'notes' has none.*targets=\(\)"):
         TARGETS.of_message("notes", None)
-    with pytest.raises(InvalidInput, match=r"^targets: the topic 'orders' has none"):
-        TARGETS.of_message("orders", [])
+    for topic in ("orders", "kept"):
+        with pytest.raises(InvalidInput, match=r"^targets: is empty: name one, or leave it out"):
+            TARGETS.of_message(topic, [])
+
+
+def test_a_topic_may_say_that_its_messages_have_no_target_yet() -> None:
+    assert TARGETS.of_message("kept", None) == []
+    assert TARGETS.of_message("kept", ["local"]) == ["local"]
 
 
 def test_a_message_to_a_target_or_about_a_topic_that_is_not_declared_is_refused() -> None:

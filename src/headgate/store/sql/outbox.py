@@ -5,7 +5,7 @@ state, never by the last id seen: a transaction that commits late is not skipped
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -13,47 +13,46 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
-    Select,
     bindparam,
     delete,
     func,
     literal_column,
-    or_,
     select,
 )
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from headgate.base.clock import Clock
-from headgate.base.errors import NotFound
-from headgate.model.delivery import DELIVERIES, Delivery, DeliveryChange, Message, TargetStop
+from headgate.model.delivery import DELIVERIES, Delivery, DeliveryChange, TargetStop
 from headgate.model.lease import LockedRow
-from headgate.model.states import DELIVERY, DeliveryState
+from headgate.model.states import DeliveryState
 from headgate.ports.outbox import Backlog, DeliveryFilter, NewMessage, OutgoingMessage
 from headgate.store.sql.database import Database
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.leases import LeaseTable, seconds_until_first
+from headgate.store.sql.messages import (
+    count_dead,
+    count_replayable,
+    get_message,
+    messages_by_id,
+    purge_dead,
+    purge_sent,
+    replay,
+)
 from headgate.store.sql.moment import Moment, instant
-from headgate.store.sql.outbox_writer import SqlOutboxWriter, delivery_id
+from headgate.store.sql.outbox_writer import SqlOutboxWriter
 from headgate.store.sql.port import reads, reads_timed, writes, writes_timed
-from headgate.store.sql.statements import ROWS_MAX, insert_into
+from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import (
     SENDING,
-    SENT,
     UNSENT,
     deliveries,
     in_states,
-    messages,
     target_stops,
 )
 
 TABLE = LeaseTable[Delivery, DeliveryChange, LockedRow, None](DELIVERIES, deliveries)
 
-_MESSAGE_COLUMNS = tuple(messages.c[name] for name in Message.__struct_fields__)
 _ORDER = (deliveries.c.next_attempt_at, deliveries.c.id)
-
-
-def _to_message(row: Any) -> Message:
-    return Message(**dict(zip(Message.__struct_fields__, row, strict=True)))
 
 
 # ---- claiming ----------------------------------------------------------------------------------
@@ -86,7 +85,7 @@ def claim(
     )
     # UPDATE … RETURNING has no order; ids are by time.
     claimed = sorted(TABLE.find(tx, statement, binds), key=lambda each: each.id)
-    found = _messages_by_id(tx, {each.message_id for each in claimed})
+    found = messages_by_id(tx, {each.message_id for each in claimed})
     return [OutgoingMessage(each, found[each.message_id]) for each in claimed]
 
 
@@ -105,13 +104,6 @@ def _claim(*, server: bool, of_run: bool, of_message: bool) -> ReturningUpdate[A
     # Skip deliveries that another worker is claiming.
     due = query.order_by(*_ORDER).limit(bindparam("most", type_=Integer))
     return TABLE.claim(due.with_for_update(skip_locked=True), server=server)
-
-
-def _messages_by_id(tx: Connection, ids: set[str]) -> dict[str, Message]:
-    if not ids:
-        return {}
-    query = select(*_MESSAGE_COLUMNS).where(messages.c.id.in_(sorted(ids)))
-    return {row.id: _to_message(row) for row in tx.execute(query)}
 
 
 def next_due_s(tx: Connection, now: Moment, target: str, topics: Sequence[str]) -> float | None:
@@ -168,17 +160,6 @@ def backlog(
 # ---- reading -----------------------------------------------------------------------------------
 
 
-def get_message(tx: Connection, message_id: str, *, user_id: str | None = None) -> Message:
-    """The message; NotFound if it does not exist or belongs to another user."""
-    query = select(*_MESSAGE_COLUMNS).where(messages.c.id == message_id)
-    if user_id is not None:
-        query = query.where(messages.c.user_id == user_id)
-    row = tx.execute(query).one_or_none()
-    if row is None:
-        raise NotFound(f"there is no message {message_id!r}")
-    return _to_message(row)
-
-
 def find(
     tx: Connection, which: DeliveryFilter, *, limit: int, after: str | None = None
 ) -> list[Delivery]:
@@ -210,111 +191,6 @@ def _conditions(which: DeliveryFilter) -> list[ColumnElement[bool]]:
     if which.states:
         conditions.append(in_states(deliveries, *which.states))
     return conditions or [literal_column("1") == literal_column("1")]
-
-
-# ---- replaying and purging ---------------------------------------------------------------------
-
-
-def _none(query: Select[Any]) -> ColumnElement[bool]:
-    """The condition that a query finds nothing, looked up row by row.
-
-    NOT EXISTS says the same, but Postgres may turn it into a join that reads a whole table.
-    """
-    return query.limit(1).scalar_subquery().is_(None)
-
-
-def _missing(topics: Sequence[str], target: str, since: datetime) -> list[ColumnElement[bool]]:
-    there = select(deliveries.c.id).where(
-        deliveries.c.message_id == messages.c.id, deliveries.c.target == target
-    )
-    return [messages.c.topic.in_(topics), messages.c.created_at >= since, _none(there)]
-
-
-def count_replayable(tx: Connection, topics: Sequence[str], target: str, since: datetime) -> int:
-    """How many messages since then have no delivery to the target yet."""
-    query = select(func.count()).select_from(messages).where(*_missing(topics, target, since))
-    return tx.execute(query).scalar_one()
-
-
-def replay(
-    tx: Connection,
-    now: Moment,
-    topics: Sequence[str],
-    target: str,
-    since: datetime,
-    *,
-    limit: int,
-) -> int:
-    """Add deliveries to the target for some messages that have none; returns how many."""
-    at = now.read(tx)
-    query = (
-        select(messages.c.id, messages.c.topic, messages.c.run_id, messages.c.user_id)
-        .where(*_missing(topics, target, since))
-        .order_by(messages.c.created_at, messages.c.id)
-        .limit(limit)
-        # So that none is purged before its new delivery is there.
-        .with_for_update(read=True, key_share=True)
-    )
-    rows = [
-        {
-            "id": delivery_id(row.id, target),
-            "message_id": row.id,
-            "topic": row.topic,
-            "target": target,
-            "run_id": row.run_id,
-            "user_id": row.user_id,
-            "state": DELIVERY.initial,
-            "attempts": 0,
-            "crashes": 0,
-            "token": 0,
-            "next_attempt_at": at,
-            "created_at": at,
-            "updated_at": at,
-        }
-        for row in tx.execute(query)
-    ]
-    if rows:
-        tx.execute(insert_into(tx.dialect, deliveries).on_conflict_do_nothing(), rows)
-    return len(rows)
-
-
-def purge_sent(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> int:
-    """Delete some messages that every target accepted so long ago; returns how many."""
-    others = deliveries.alias()
-    before = now.at(-older_than)
-    unfinished = or_(~in_states(others, DeliveryState.SENT), others.c.sent_at >= before)
-    query = (
-        select(deliveries.c.message_id)
-        .where(
-            SENT,
-            deliveries.c.sent_at < before,
-            _none(
-                select(others.c.id).where(
-                    others.c.message_id == deliveries.c.message_id, unfinished
-                )
-            ),
-        )
-        .order_by(deliveries.c.sent_at)
-        .limit(min(limit, ROWS_MAX))
-    )
-    found = sorted(set(tx.execute(query).scalars()))
-    ids = _lock_messages(tx, found)
-    if ids:
-        # Again, under the lock: until then a message may get another delivery.
-        again = select(others.c.message_id).where(others.c.message_id.in_(ids), unfinished)
-        ids = sorted(set(ids) - set(tx.execute(again).scalars()))
-    if ids:
-        tx.execute(delete(deliveries).where(deliveries.c.message_id.in_(ids)))
-        tx.execute(delete(messages).where(messages.c.id.in_(ids)))
-    return len(ids)
-
-
-def _lock_messages(tx: Connection, ids: Sequence[str]) -> list[str]:
-    """Lock those of the messages that nobody else has locked; returns their ids."""
-    query = select(messages.c.id).where(messages.c.id.in_(ids))
-    # In the order of their ids, so that two that purge do not wait for each other.
-    locked = query.order_by(messages.c.id).with_for_update(skip_locked=True)
-    return list(tx.execute(locked).scalars()) if ids else []
 
 
 # ---- stopped targets ---------------------------------------------------------------------------
@@ -364,6 +240,8 @@ class SqlOutbox(SqlLeases[Delivery, DeliveryChange, None]):
     count_replayable = reads(count_replayable)
     replay = writes_timed(replay)
     purge_sent = writes_timed(purge_sent)
+    count_dead = reads_timed(count_dead)
+    purge_dead = writes_timed(purge_dead)
     stop_target = writes_timed(stop_target)
     resume_target = writes(resume_target)
     stopped_targets = reads(stopped_targets)

@@ -9,7 +9,7 @@ from functools import partial
 from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
-from headgate.base.errors import ActiveJobExists
+from headgate.base.errors import ActiveJobExists, Conflict, UnsendableMessage
 from headgate.model.change import JOBS, JobChange, LockedJob, count
 from headgate.model.job import Job
 from headgate.model.record import RecordCounts
@@ -72,8 +72,11 @@ def _store_in_table(tx: Connection, each: _RowUpdate) -> RecordCounts:
 
 def _enqueue(tx: Connection, settled: Sequence[_RowUpdate]) -> None:
     for each in settled:
-        for new in () if each.payload is None else each.payload.messages:
-            outbox_writer.write(caller_transaction(tx), new, each.now)
+        for place, new in enumerate(() if each.payload is None else each.payload.messages):
+            try:
+                outbox_writer.write(caller_transaction(tx), new, each.now)
+            except Conflict as error:
+                raise UnsendableMessage(f"messages[{place}].{error}") from None
 
 
 def _events_of(each: _RowUpdate) -> Iterator[events.NewEvent]:

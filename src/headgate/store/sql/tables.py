@@ -547,41 +547,7 @@ item_documents = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
-__all__ = [
-    "ACTIVE",
-    "ASLEEP",
-    "CANCELLING",
-    "CLAIMED",
-    "CLAIM_ORDER",
-    "ELIGIBLE",
-    "ENDED",
-    "FETCHING",
-    "PAUSED",
-    "PROBING",
-    "QUEUED",
-    "STUCK",
-    "api_keys",
-    "budgets",
-    "connect_attempts",
-    "connections",
-    "coverage",
-    "high_water_marks",
-    "idempotent_requests",
-    "in_states",
-    "item_documents",
-    "items",
-    "job_events",
-    "jobs",
-    "limiters",
-    "metadata",
-    "receipts",
-    "records",
-    "removed_connections",
-    "users",
-    "workers",
-]
-
-
+#: What applications want others to have; a message never changes.
 messages = Table(
     "headgate_messages",
     metadata,
@@ -598,6 +564,7 @@ messages = Table(
     Index("ix_headgate_messages_created", "topic", "created_at", "id"),
 )
 
+#: Messages on their way: one row for each message and target.
 deliveries = Table(
     "headgate_deliveries",
     metadata,

@@ -58,13 +58,24 @@ async def receive_prices(
     A price that is there with the same content is accepted and changes nothing. One that is there
     with other content, or that is not valid, is told in `errors`; the others are stored.
     """
-    owner = caller.require_user(user_id)
+    owner = _sender(caller, user_id)
     batch = read_batch(await request.body())
     result = await receive(app, owner, batch)
     # One with errors is not kept for the idempotency key: what is corrected may be sent again under
     # it, and what was accepted is known by itself.
     headers = {"Cache-Control": "no-store"} if result.errors else None
     return responses.json_response(result, status=201, headers=headers)
+
+
+def _sender(caller: api.TheCaller, named: str | None) -> str:
+    """Return the user whose batch it is; a key without a user has to name one.
+
+    If it does not, that is a 403 and no 422: nothing is wrong with the batch, and a sender gives up
+    a batch after a 422, while a wrong key makes it wait for a right one.
+    """
+    if caller.owner is None and named is None:
+        raise caller.deny("this key belongs to no user: use a user's key, or name the user_id")
+    return caller.require_user(named)
 
 
 @routes.get(

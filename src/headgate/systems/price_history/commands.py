@@ -13,11 +13,12 @@ from headgate import (
     App,
     DeliveryFilter,
     DeliveryState,
+    DrainResult,
     DrainScope,
     InvalidInput,
 )
 from headgate.systems.price_history import system
-from headgate.systems.price_history.settings import PriceHistorySettings
+from headgate.systems.price_history.settings import DEFAULT, PriceHistorySettings
 from headgate.systems.price_history.syncs import NAME
 from headgate.toolkit.commands.loading import (
     AppOption,
@@ -28,19 +29,20 @@ from headgate.toolkit.commands.loading import (
     report_errors,
     run,
 )
-from headgate.toolkit.commands.outbox import (
+from headgate.toolkit.commands.outbox_draining import drain_targets, drain_with_progress
+from headgate.toolkit.commands.outbox_targets import (
     ApiKeyFileOption,
     ApiKeyOption,
     ApiUrlOption,
     ConfirmOption,
     EnvOption,
     RunOption,
+    check_confirms,
     choose_target,
     choose_targets,
-    drain_targets,
-    run_outbox_worker,
 )
-from headgate.toolkit.commands.output import counts_text, messages, out, print_json
+from headgate.toolkit.commands.outbox_worker import run_outbox_worker
+from headgate.toolkit.commands.output import amount, counts_text, messages, out, print_json
 from headgate.toolkit.commands.watching import watch, watch_json
 
 #: Whose scraping it is, unless somebody is named.
@@ -61,8 +63,9 @@ def scrape(
 ) -> None:
     """Scrape the shop once, and deliver its prices if a backend can be reached.
 
-    If none can, they wait: sync-worker and sync-pending deliver them later. Exits with 0 if the
-    shop was scraped, whether or not its prices were delivered.
+    If none can, they wait: sync-worker and sync-pending deliver them later. If none is configured,
+    they are stored, and `headgate outbox replay` sends them to one that is configured later. Exits
+    with 0 if the shop was scraped, whether or not its prices were delivered.
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
     log_errors_only()
@@ -71,7 +74,7 @@ def scrape(
         settings = _settings(opened)
         if settings.shop_url is None:
             raise InvalidInput("HEADGATE_SHOP_URL", "is not set: it is the shop to scrape")
-        names = _default_targets(settings)
+        names = _known_targets(opened, settings)
         submitted = await opened.jobs.submit(
             NAME, user_id=user, connection_id=settings.shop_site_id
         )
@@ -83,10 +86,12 @@ def scrape(
         finally:
             await supervisor.stop()
         # The worker has delivered while it scraped; the last pages may be left.
-        for target in opened.outbox.targets.open_targets():
-            if target.name in names:
-                await opened.outbox.drain(target, DrainScope(run_id=submitted.job.id, probe=True))
-        await _print_delivered(opened, submitted.job.id, json=json)
+        await deliver_run(opened, submitted.job.id, names, json=json)
+        run_id = submitted.job.id
+        if names:
+            await _print_delivered(opened, run_id, json=json)
+        else:
+            await _print_stored(opened, run_id, json=json)
         return code
 
     raise typer.Exit(run(loaded, work, json=json))
@@ -114,7 +119,9 @@ def sync_pending(
 
     async def work(opened: App) -> int:
         settings = _settings(opened)
-        names = [env] if env is not None else _default_targets(settings)
+        if env is None and confirm is not None:
+            check_confirms([], [confirm])
+        names = [env] if env is not None else _default_targets(opened, settings)
         targets = [choose_target(opened, each, confirm, api_url, api_key_file) for each in names]
         scope = DrainScope(limit=limit, run_id=run_id, probe=True)
         return await drain_targets(opened, targets, scope, json=json)
@@ -145,7 +152,8 @@ def sync_worker(
 
     async def work(opened: App) -> None:
         settings = _settings(opened)
-        names = env or _default_targets(settings)
+        check_confirms(env or [], confirm or [])
+        names = env or _default_targets(opened, settings)
         targets = choose_targets(opened, names, confirm or [])
         pace = msgspec.structs.replace(
             opened.outbox.settings,
@@ -155,6 +163,15 @@ def sync_worker(
         await run_outbox_worker(opened, targets, pace)
 
     run(loaded, work)
+
+
+async def deliver_run(
+    app: App, run_id: str, names: Sequence[str], *, json: bool
+) -> Sequence[DrainResult]:
+    """Deliver what is left of a run to those backends of these names that need no confirmation."""
+    targets = [each for each in app.outbox.targets.open_targets() if each.name in names]
+    scope = DrainScope(run_id=run_id, probe=True)
+    return await drain_with_progress(app, targets, scope, json=json)
 
 
 async def _print_delivered(app: App, run_id: str, *, json: bool) -> None:
@@ -177,6 +194,22 @@ async def _print_delivered(app: App, run_id: str, *, json: bool) -> None:
             messages.print("see why: headgate outbox list", markup=False)
 
 
+async def _print_stored(app: App, run_id: str, *, json: bool) -> None:
+    """Print how many prices of a run are stored, and how a backend gets them later."""
+    job = await app.jobs.get(run_id)
+    prices = job.summary.records
+    problem, name = _missing_backend(app)
+    advice = (
+        f"nothing was sent, because {problem}. To send what is stored, run "
+        f"headgate outbox replay --env {name} --since {job.created_at:%Y-%m-%d}"
+    )
+    if json:
+        print_json({"run_id": run_id, "records": prices, "delivered": {}, "next": advice})
+        return
+    out.print(f"stored: {amount(prices, 'price', 'prices')}", markup=False)
+    messages.print(advice, markup=False, soft_wrap=True)
+
+
 def _settings(app: App) -> PriceHistorySettings:
     """Return the system's settings; raises InvalidInput if they are wrong or it is not started."""
     started = app.systems.get(system.name)
@@ -188,12 +221,35 @@ def _settings(app: App) -> PriceHistorySettings:
     return settings
 
 
-def _default_targets(settings: PriceHistorySettings) -> Sequence[str]:
+def _known_targets(app: App, settings: PriceHistorySettings) -> Sequence[str]:
+    """Return where prices go by default, perhaps nowhere; InvalidInput if one is not configured."""
     names = settings.default_targets()
-    if not names:
-        raise InvalidInput(
-            "SYNC_API_URL",
-            "no backend is configured: set BACKEND_API_URL and API_KEY, or SYNC_API_URL and "
-            "SYNC_API_KEY, or SCRAPER_API_URL_LOCAL and SCRAPER_API_KEY_LOCAL",
-        )
+    for name in names:
+        try:
+            app.outbox.targets.get(name)
+        except InvalidInput as error:
+            raise InvalidInput("HEADGATE_PRICE_HISTORY_TARGETS", error.problem) from None
     return names
+
+
+def _default_targets(app: App, settings: PriceHistorySettings) -> Sequence[str]:
+    names = _known_targets(app, settings)
+    if not names:
+        raise InvalidInput("--env", _missing_backend(app)[0])
+    return names
+
+
+def _missing_backend(app: App) -> tuple[str, str]:
+    """Return why prices go nowhere and what to set, and the backend that they may go to then."""
+    known = app.outbox.targets.names
+    if not known:
+        return (
+            "no backend is configured: set BACKEND_API_URL and API_KEY, or SYNC_API_URL and "
+            "SYNC_API_KEY",
+            DEFAULT,
+        )
+    return (
+        f"none of the backends ({', '.join(known)}) is the default: set "
+        "HEADGATE_PRICE_HISTORY_TARGETS",
+        known[0],
+    )

@@ -72,7 +72,7 @@ class PriceHistorySettings(ProviderSettings):
     def default_targets(self) -> tuple[str, ...]:
         """Return the names of the targets that prices go to."""
         if self.price_history_targets is not None:
-            return tuple(_words(self.price_history_targets))
+            return tuple(dict.fromkeys(_words(self.price_history_targets)))
         known = [each.name for each in self.targets()]
         return tuple([name for name in (DEFAULT, "local") if name in known][:1])
 

@@ -184,6 +184,7 @@ CODES: dict[type[HeadgateError], str] = {
     errors.CredentialsUnreadable: "not_connected",
     errors.Forbidden: "source_refused",
     errors.AddressRefused: "source_refused",
+    errors.UnsendableMessage: "source_refused",
     LinkExpired: "link_expired",
     LinkInvalid: "not_found",
 }

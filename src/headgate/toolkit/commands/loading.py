@@ -16,8 +16,7 @@ from headgate.base.errors import ConfirmationMissing, HeadgateError, InvalidInpu
 from headgate.base.log import configure
 from headgate.base.redact import redact
 from headgate.configured import configured_app
-from headgate.discovery import examine_systems
-from headgate.system import System
+from headgate.discovery import InstalledSystem, examine_systems
 from headgate.toolkit.commands.output import messages, print_json
 
 if TYPE_CHECKING:
@@ -77,7 +76,15 @@ def load_app(
     named = app or (None if database else settings.app)
     if named:
         return _import(named, json=json)
-    systems = _ready_systems(settings, tell=(needs_syncs or tell) and not json, json=json)
+    chosen = _chosen_systems(settings, json=json)
+    systems = [each.system for each in chosen if each.ready and each.system is not None]
+    left_out = [each for each in chosen if not each.ready]
+    if (needs_syncs or tell) and not json and left_out:
+        messages.print(
+            f"not started: {', '.join(each.name for each in left_out)}; "
+            "`headgate systems` says what is missing",
+            markup=False,
+        )
     # A system that only receives has no syncs.
     if needs_syncs and not any(each.syncs for each in systems):
         fail(
@@ -87,25 +94,22 @@ def load_app(
             json=json,
         )
     try:
-        return configured_app(database=database, systems=systems)
+        loaded = configured_app(database=database, systems=systems)
     except InvalidInput as error:
         fail(str(error), code=CONFIG, json=json)
+    # Unless they are named, all installed systems are chosen, and most of them by nobody.
+    named_ones = settings.system_names() or ()
+    loaded.unstarted = {
+        each.name: each.problem for each in left_out if each.name in named_ones or not each.unused
+    }
+    return loaded
 
 
-def _ready_systems(settings: "Settings", *, tell: bool, json: bool) -> Sequence[System]:
-    """Return the chosen systems that lack no setting; print which are left out."""
+def _chosen_systems(settings: "Settings", *, json: bool) -> Sequence[InstalledSystem]:
     try:
-        chosen = [each for each in examine_systems(settings) if each.chosen]
+        return [each for each in examine_systems(settings) if each.chosen]
     except InvalidInput as error:
         fail(str(error), code=CONFIG, json=json)
-    ready = [each.system for each in chosen if each.ready and each.system is not None]
-    left_out = [each.name for each in chosen if not each.ready]
-    if tell and left_out:
-        messages.print(
-            f"not started: {', '.join(left_out)}; `headgate systems` says what is missing",
-            markup=False,
-        )
-    return ready
 
 
 def _import(named: str, *, json: bool) -> App:

@@ -23,49 +23,60 @@ NO_COUNTS: Mapping[str, int] = {}
 
 
 class SendingScreen:
-    """The progress of one command, on stderr: only the result is data for stdout."""
+    """The progress of one command, on stderr: only the result is data for stdout.
 
-    def __init__(self, clock: Clock, title: str, total: int | None, *, quiet: bool = False) -> None:
-        """Show nothing if `quiet`; a total that is None is not known."""
+    It has a bar for each part of the work, such as for each target.
+    """
+
+    def __init__(
+        self, clock: Clock, totals: Mapping[str, int | None], *, quiet: bool = False
+    ) -> None:
+        """Show a bar for each of `totals`, by its title; a total that is None is not known.
+
+        Show nothing if `quiet`.
+        """
         self._clock = clock
-        self._title = title
-        self._total = total
+        self._totals = totals
         self._on_screen = messages.is_terminal and not quiet
         self._in_pipe = not messages.is_terminal and not quiet
-        self._told_s = clock.monotonic()
+        self._told_s = dict.fromkeys(totals, clock.monotonic())
         columns: list[ProgressColumn] = [
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=32),
             MofNCompleteColumn(),
             TextColumn("{task.fields[counts]}", markup=False),
         ]
-        if total is not None:
+        if None not in totals.values():
             columns.append(TimeRemainingColumn())
-        self._bar = Progress(*columns, console=messages, transient=True)
-        self._task: TaskID | None = None
+        self._bars = Progress(*columns, console=messages, transient=True)
+        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> "SendingScreen":
         if self._on_screen:
-            # The command says by itself what happened; lines of the log would tear the bar.
+            # The command says by itself what happened; lines of the log would tear the bars.
             configure(SystemClock(), json=False, level="critical")
-            self._bar.start()
-            self._task = self._bar.add_task(self._title, total=self._total, counts="")
+            self._bars.start()
+            self._tasks = {
+                title: self._bars.add_task(title, total=total, counts="")
+                for title, total in self._totals.items()
+            }
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Stopping a bar that was never shown would print an empty line.
+        # Stopping bars that were never shown would print an empty line.
         if self._on_screen:
-            self._bar.stop()
+            self._bars.stop()
 
-    def show(self, done: int, counts: Mapping[str, int] = NO_COUNTS) -> None:
-        """Show how many are done, and what became of them."""
+    def show(self, title: str, done: int, counts: Mapping[str, int] = NO_COUNTS) -> None:
+        """Show how many of a part are done, and what became of them."""
+        total = self._totals[title]
         # More may have come meanwhile.
-        total = None if self._total is None else max(self._total, done)
-        if self._task is not None:
+        total = None if total is None else max(total, done)
+        if self._on_screen:
             text = counts_text(counts)
-            self._bar.update(self._task, completed=done, total=total, counts=text)
-        elif self._in_pipe and self._clock.monotonic() - self._told_s >= LINE_EVERY_S:
-            self._told_s = self._clock.monotonic()
+            self._bars.update(self._tasks[title], completed=done, total=total, counts=text)
+        elif self._in_pipe and self._clock.monotonic() - self._told_s[title] >= LINE_EVERY_S:
+            self._told_s[title] = self._clock.monotonic()
             of = "" if total is None else f" of {total:,}"
-            parts = [f"{self._title}: {done:,}{of}", counts_text(counts)]
+            parts = [f"{title}: {done:,}{of}", counts_text(counts)]
             messages.print(" · ".join(part for part in parts if part), markup=False)

@@ -100,6 +100,53 @@ def test_a_system_without_syncs_is_no_reason_to_start_a_worker(
     assert code == CONFIG and said.startswith("no system with syncs can be started")
 
 
+NEEDS_A_SETTING = """
+from headgate import InvalidInput, System
+from pydantic_settings import BaseSettings
+
+class Settings(BaseSettings):
+    half_a: str
+    half_b: str = ""
+
+def syncs(settings, public_url):
+    if not settings.half_b:
+        raise InvalidInput("HALF_B", "is not set, and HALF_A is: set both")
+    return ()
+
+system = System(
+    name="halves", title="T", settings=f"{__name__}:Settings", syncs=f"{__name__}:syncs"
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "half", "why"),
+    [
+        # Nobody wants it: it is only installed
+        (None, None, None),
+        ("halves", None, "HALF_A: is not set"),
+        (None, "x", "HALF_B: is not set, and HALF_A is: set both"),
+        ("halves", "x", "HALF_B: is not set, and HALF_A is: set both"),
+    ],
+)
+def test_a_system_that_somebody_wants_and_that_is_not_started_is_noted_with_the_reason(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    chosen: str | None,
+    half: str | None,
+    why: str | None,
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "halves", NEEDS_A_SETTING)
+    for name, value in (("HEADGATE_SYSTEMS", chosen), ("HALF_A", half)):
+        if value is not None:
+            monkeypatch.setenv(name, value)
+
+    loaded = load_app(None, None, needs_syncs=False)
+
+    assert loaded.unstarted.get("halves") == why
+
+
 @pytest.mark.parametrize(
     ("app", "database", "code", "said"),
     [

@@ -1,26 +1,14 @@
 """Choosing where messages go: a protected target only by name, twice, however it is spelled."""
 
-import json
-from datetime import datetime
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from headgate import App, Target, Topic
-from headgate.base.clock import ManualClock
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.flow.drain import DrainResult
-from headgate.flow.explain import format_time
-from headgate.model.states import DeliveryState
-from headgate.ports.outbox import Backlog
-from headgate.toolkit.commands import sending_screen
-from headgate.toolkit.commands.outbox import choose_target, choose_targets, print_results
-from headgate.toolkit.commands.sending_screen import LINE_EVERY_S, SendingScreen
-from tests.stores import START
+from headgate.toolkit.commands.outbox_targets import choose_target, choose_targets
 
 TOPIC = Topic(name="orders", path="/orders", targets=("local",))
 KEY = "hunter2"
@@ -173,82 +161,3 @@ def test_a_wrong_url_or_key_file_is_refused_by_its_option(shop: App, key_file: P
     key_file.chmod(0o644)
     with pytest.raises(InvalidInput, match=r"^--api-key-file: .*chmod 600"):
         choose_target(shop, "local", None, "https://x.example", key_file)
-
-
-# ---- what is printed ---------------------------------------------------------------------------
-
-
-def test_the_final_counts_come_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    print_results(
-        [
-            DrainResult(target="local", sent=1_200, failed=1, dead=2, released=3, rest_s=5.0),
-            DrainResult(target="staging", stopped="it answered 401: no"),
-        ],
-        interrupted=True,
-    )
-
-    printed = capsys.readouterr()
-    assert printed.out.splitlines() == [
-        "local: processed 1,203 · sent 1,200 · failed 1 · dead 2 · given back 3",
-        "staging: processed 0 · sent 0 · failed 0 · dead 0",
-    ]
-    for said in (
-        "local is down or busy",
-        "headgate outbox list --env local --state failed",
-        "headgate outbox list --env local --state dead",
-        "staging has stopped: it answered 401: no. ",
-        "interrupted",
-    ):
-        assert said in printed.err
-
-
-def test_what_a_drain_left_behind_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    results = [DrainResult(target="local"), DrainResult(target="staging")]
-    later = {DeliveryState.FAILED: 2, DeliveryState.PENDING: 1}
-    left = {
-        "local": Backlog(later=later, next_attempt_at=START, claimed=1),
-        "staging": Backlog(),
-    }
-
-    print_results(results, left)
-
-    assert capsys.readouterr().err.splitlines() == [
-        f"local: 3 deliveries wait for a later attempt, the first one at {format_time(START)}",
-        "do not wait: headgate outbox retry --state failed --env local",
-        "do not wait: headgate outbox retry --state pending --env local",
-        "local: 1 delivery is claimed by another worker right now",
-    ]
-    print_results(results, left, json=True)
-    local, staging = json.loads(capsys.readouterr().out)["data"]
-    assert (local["waiting"], local["claimed"]) == (3, 1)
-    assert datetime.fromisoformat(local["next_attempt_at"]) == START
-    assert (staging["waiting"], staging["next_attempt_at"], staging["claimed"]) == (0, None, 0)
-
-
-def test_in_a_pipe_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    clock = ManualClock(START)
-    with SendingScreen(clock, "local", 10) as screen:
-        screen.show(1, {"sent": 1})
-        clock.advance(LINE_EVERY_S)
-        screen.show(4, {"sent": 3, "failed": 1})
-        screen.show(5, {"sent": 4, "failed": 1})
-        clock.advance(LINE_EVERY_S)
-        screen.show(12)
-    with SendingScreen(clock, "purging", None, quiet=True) as quiet:
-        clock.advance(LINE_EVERY_S)
-        quiet.show(1)
-
-    printed = capsys.readouterr()
-    assert printed.err.splitlines() == ["local: 4 of 10 · sent 3 · failed 1", "local: 12 of 12"]
-    assert printed.out == ""
-
-
-def test_on_a_terminal_progress_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = StringIO()
-    terminal = Console(file=shown, force_terminal=True, width=100, _environ={"TERM": "xterm"})
-    monkeypatch.setattr(sending_screen, "messages", terminal)
-    with SendingScreen(ManualClock(START), "local", 10) as screen:
-        screen.show(4, {"sent": 3, "failed": 1})
-
-    told = shown.getvalue()
-    assert "4/10" in told and "sent 3 · failed 1" in told and "━" in told

@@ -1,6 +1,6 @@
-"""Delivery of one chunk to the sync's destination.
+"""Writing of one chunk to the sync's destination.
 
-The destination is opened before the chunk is read, because a chunk that cannot be delivered need
+The destination is opened before the chunk is read, because a chunk that cannot be written need
 not be read. Errors here are the destination's, and open its breaker.
 """
 
@@ -37,7 +37,7 @@ async def open_destination(rt: Runtime, sync: Sync, job: Job) -> OpenDestination
     return OpenDestination(destination, api)
 
 
-async def deliver(rt: Runtime, job: Job, chunk: Chunk, to: OpenDestination) -> WriteResult:
+async def write_chunk(rt: Runtime, job: Job, chunk: Chunk, to: OpenDestination) -> WriteResult:
     """Write the chunk's records; returns the destination's result."""
     if not chunk.records:
         return WriteResult()

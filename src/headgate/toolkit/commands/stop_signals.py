@@ -1,0 +1,39 @@
+"""Ctrl-C and SIGTERM, for a command that finishes what it is doing before it ends."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from headgate.toolkit.commands.output import messages
+
+#: The exit code after Ctrl-C or SIGTERM.
+INTERRUPTED = 130
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[asyncio.Event]:
+    """An event that SIGINT and SIGTERM set; a second signal ends the block at once."""
+    loop, task, stop = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
+    assert task is not None
+    handled = (signal.SIGTERM, signal.SIGINT)
+
+    def ask() -> None:
+        if stop.is_set():
+            task.cancel()
+            return
+        messages.print("stopping when what is being sent is finished; Ctrl-C again stops at once")
+        stop.set()
+
+    for number in handled:
+        loop.add_signal_handler(number, ask)
+    try:
+        yield stop
+    except asyncio.CancelledError:
+        # What was being sent is sent again when its leases expire.
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
