@@ -71,8 +71,21 @@ class Targets:
                 "targets", f"the topic {topic!r} has none: name one, or configure it"
             )
         for name in names:
-            self.get(name)
+            if topic not in self.topics_of(self.get(name)):
+                raise InvalidInput("targets", f"{name} takes no messages of the topic {topic!r}")
         return names
+
+    def topics_of(self, target: Target) -> Sequence[str]:
+        """The names of the topics whose messages may go to the target."""
+        exclusive = self.exclusive_topic_of(target)
+        if exclusive is not None:
+            return [exclusive]
+        return [each.name for each in self.topics.values() if not each.exclusive]
+
+    def exclusive_topic_of(self, target: Target) -> str | None:
+        """The only topic whose messages go to the target; None: it takes those of any other."""
+        topics = (each for each in self.topics.values() if each.exclusive)
+        return next((each.name for each in topics if target.name in each.targets), None)
 
 
 def _by_name(kind: str, declared: Iterable[Named]) -> dict[str, Named]:
