@@ -38,6 +38,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     targets: Targets = msgspec.field(default_factory=Targets)
     #: Sends the deliveries of the outbox; None if no target is configured.
     drainer: Drainer | None = None
+    #: Whether the store writes notifications with the changes of jobs.
+    notifies: bool = False
     #: Leased types besides jobs, items and deliveries.
     leased: Sequence[LeasedWork] = ()
     #: The HTTP transport and the credentials of connections; None if no source has an API.

@@ -185,7 +185,8 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     if after is not None:
         _measure(rt, after)
-        if outcome.work is not None and outcome.work.messages:
+        has_messages = outcome.work is not None and outcome.work.messages
+        if has_messages or (rt.notifies and after.ended):
             await rt.signal.announce(OUTBOX)
     return SettleResult(outcome.change, after)
 

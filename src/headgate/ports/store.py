@@ -16,6 +16,7 @@ from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Record, Sto
 from headgate.model.states import JobState
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
+from headgate.ports.notifications import NotificationStore
 from headgate.ports.outbox import NewMessage
 from headgate.ports.users import PlanStore
 
@@ -237,7 +238,16 @@ class WorkerStore(Protocol):
         ...
 
 
-class Store(JobStore, EventStore, RecordStore, CoverageStore, PlanStore, WorkerStore, Protocol):
+class Store(
+    JobStore,
+    EventStore,
+    RecordStore,
+    CoverageStore,
+    PlanStore,
+    WorkerStore,
+    NotificationStore,
+    Protocol,
+):
     """Everything that the engine stores for jobs."""
 
     async def free_locks(self) -> int:

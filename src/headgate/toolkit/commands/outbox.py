@@ -24,7 +24,6 @@ from headgate.connectors.urls import origin_of
 from headgate.flow.drain import Drainer, DrainResult, DrainScope
 from headgate.flow.explain import format_time
 from headgate.flow.outbox import OutboxSettings
-from headgate.flow.targets import Targets
 from headgate.loops.drainer import Purger, TargetWorker
 from headgate.model.target import Target
 from headgate.ports.outbox import Backlog
@@ -224,7 +223,7 @@ async def _drainer_to(app: App, target: Target) -> AsyncIterator[tuple[Drainer, 
     from headgate.connectors.http_sender import HttpSender
 
     # The app's own transport calls no other hosts and ports than those of its targets.
-    transport = open_target_transport(Targets(targets=[target]))
+    transport = open_target_transport([target])
     assert transport is not None, "there is a target"
     try:
         yield own.with_sender(HttpSender(transport, own.clock)), True
