@@ -8,6 +8,7 @@ from fastapi.responses import Response
 from headgate.toolkit.pages.rendering import Pages, page_response
 from headgate.toolkit.pages.router import PageRouter
 from headgate.toolkit.site import Site
+from headgate.toolkit.visits import note_visit
 
 from .articles import describe_articles
 
@@ -23,6 +24,7 @@ def pages(site: Site) -> PageRouter:
         # A link that is no good raises, and so does one to what is gone: the router answers both.
         link = site.links.open_page(LINK, request.path_params["token"])
         served = await site.app.items.serve(link.id, user_id=link.user_id)
+        await note_visit(site.app, request, link.user_id)
         [article] = await describe_articles(site.app, [served.item])
         text = "" if served.document is None else served.document.content().decode()
         return page_response(request, rendered.render("article.html", article=article, text=text))

@@ -169,7 +169,7 @@ def test_a_pause_is_told_once_with_who_and_why(tmp_path: Path) -> None:
         ({"by": "a\nb"}, "by"),
         ({"by": "support", "reason": ""}, "reason"),
         ({"by": "support", "reason": "a\nb"}, "reason"),
-        ({"by": "support", "reason": "a" * 501}, "reason"),
+        ({"by": "support", "reason": "a" * 201}, "reason"),
     ],
 )
 def test_a_pause_needs_somebody_and_a_reason_on_one_line(

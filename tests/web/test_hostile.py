@@ -92,7 +92,9 @@ def test_ids_that_cannot_be_are_not_found(bad: str, tmp_path: Path) -> None:
         problem(await admin.post(f"/v1/items/{bad}/reset"), 404, "not_found")
         for params in ("user_id", "sync", "after"):
             assert (await admin.get(f"/v1/jobs?{params}={bad}")).status_code in (200, 422)
-        assert (await admin.get(f"/v1/users/{bad}")).status_code in (200, 404)
+        for verb in ("pause", "resume"):
+            problem(await admin.post(f"/v1/users/{bad}/{verb}"), 404, "not_found")
+        problem(await admin.get(f"/v1/users/{bad}"), 404, "not_found")
 
     serving(tmp_path, main)
 

@@ -109,7 +109,7 @@ def test_a_free_plan_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
         assert await served.app.jobs.list() == []
 
         put = await admin.put("/v1/users/ada", json={"plan": "premium"})
-        assert put.json() == {"id": "ada", "plan": "premium"}
+        assert (put.json()["id"], put.json()["plan"]) == ("ada", "premium")
         assert (await admin.get("/v1/users/ada")).json() == put.json()
         await start(client)
 

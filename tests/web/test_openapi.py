@@ -12,7 +12,7 @@ from headgate.model.forecast import Forecast
 from headgate.model.job import JobParams
 from headgate.toolkit.api import documents
 from headgate.toolkit.api.problems import KINDS
-from headgate.web.api import administration, connections, items
+from headgate.web.api import administration, connections, items, users
 from tests.web.callers import Served, serving
 from tests.web.streaming import frames
 from tests.worlds import World
@@ -38,8 +38,13 @@ OPERATIONS = {
     "pause_connection",
     "resume_connection",
     "remove_connection",
+    "list_users",
     "get_user",
     "set_user_plan",
+    "see_user",
+    "set_user_preferences",
+    "pause_user",
+    "resume_user",
     "list_budgets",
     "list_items",
     "get_item",
@@ -134,11 +139,12 @@ def test_no_model_is_left_out_and_none_is_of_the_framework(document: dict[str, A
 
     assert "Problem" in schemas
     assert not {"HTTPValidationError", "ValidationError"} & set(schemas)
-    for name in ("StartJob", "StartSync", "MakeLink", "Connect", "HandOver", "SetPlan"):
+    bodies = ("StartJob", "StartSync", "MakeLink", "Connect", "HandOver")
+    for name in (*bodies, "SetPlan", "SetPreferences", "PauseUser"):
         assert schemas[name]["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("module", [documents, connections, items, administration])
+@pytest.mark.parametrize("module", [documents, connections, items, users, administration])
 def test_examples_are_what_the_models_hold(module: Any) -> None:
     models = [
         each

@@ -27,8 +27,9 @@ BODIES: dict[str, Any] = {
     "make_connect_link": {"source": "strava"},
     "connect_with_token": {"source": "notes", "token": "t"},
     "set_user_plan": {"plan": "premium"},
+    "set_user_preferences": {"time": "06:30"},
 }
-ADMINS_ONLY = {"get_user", "set_user_plan", "list_budgets", "reset_item"}
+ADMINS_ONLY = {"list_users", "set_user_plan", "list_budgets", "reset_item"}
 #: Routes without a thing of somebody's in their path.
 NO_OBJECT = {
     "start_job",

@@ -69,6 +69,8 @@ class LogEvent(StrEnum):
     #: Schedules skip the user from now on, or serve them again.
     USER_PAUSED = "user_paused"
     USER_RESUMED = "user_resumed"
+    #: A page was shown to its user, but when they came could not be written.
+    LOGIN_NOT_WRITTEN = "login_not_written"
 
     # Requests to providers.
     REQUEST = "request"

@@ -59,7 +59,11 @@ COMMANDS = (
         "headgate.cli.connections:commands",
         "Connect users' accounts; list, pause, remove.",
     ),
-    Command("user", "headgate.cli.users:commands", "Show or set a user's plan."),
+    Command(
+        "user",
+        "headgate.cli.users:commands",
+        "Users' plans, logins and preferences; pause and resume their schedules.",
+    ),
     Command(
         "keys",
         "headgate.cli.keys:commands",

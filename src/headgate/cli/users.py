@@ -1,19 +1,159 @@
-"""`headgate user …`: shows or sets a user's plan."""
+"""`headgate user …`: users' plans, logins and preferences, and pauses of their schedules."""
 
-from typing import Annotated
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from headgate.app import App
+from headgate.base.errors import NotFound
+from headgate.flow.documents import page_document, user_document
+from headgate.flow.explain import format_time
+from headgate.flow.users import LIST_MAX
+from headgate.model.user import Frequency, Preferences, User
 from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
-from headgate.toolkit.commands.output import out, print_json
+from headgate.toolkit.commands.output import messages, out, print_json
 
-commands = typer.Typer(help="Show or set a user's plan.", no_args_is_help=True)
+commands = typer.Typer(
+    help="Users' plans, logins and preferences; pause and resume their schedules.",
+    no_args_is_help=True,
+)
+
+#: One less than the store's limit: one more is read, to know whether there are more.
+PAGE_MAX = LIST_MAX - 1
+#: What unsets a time or an address.
+NONE = "none"
+
+UserArgument = Annotated[str, typer.Argument(help="The user's id.", metavar="USER")]
+ByOption = Annotated[str, typer.Option(help="Who does this, for those who ask later.")]
+
+
+@commands.command("list")
+def list_users(
+    limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=PAGE_MAX)] = 50,
+    after: Annotated[str | None, typer.Option(help="Only ids after this one.")] = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the users: those who have connected, and those whom the application told of."""
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+
+    async def find(opened: App) -> Sequence[User]:
+        return await opened.users.list(limit=limit + 1, after=after)
+
+    found = run(loaded, find, json=json)
+    if json:
+        print_json(page_document(found, limit, user_document))
+        return
+    _print_table(found[:limit])
+    if not found:
+        messages.print("no users; one is made when somebody connects: headgate connection --help")
+    elif len(found) > limit:
+        messages.print(f"there are more: --after {found[limit - 1].id}", markup=False)
+
+
+@commands.command()
+def show(
+    user: UserArgument,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a user: plan, last login, preferences, and whether schedules skip them."""
+    _use(app, database, json, lambda opened: opened.users.get(user))
+
+
+@commands.command()
+def seen(
+    user: UserArgument,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Say that a user is here in person; it is written at most once an hour."""
+
+    async def see(opened: App) -> User:
+        await opened.users.seen(user)
+        return await opened.users.get(user)
+
+    _use(app, database, json, see)
+
+
+@commands.command()
+def preferences(
+    user: UserArgument,
+    frequency: Annotated[Frequency | None, typer.Option(help="How often schedules run.")] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(help="The time of day, in the user's zone; none: the schedule's own time."),
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="The user's time zone, such as Europe/Vienna.")
+    ] = None,
+    email: Annotated[
+        str | None, typer.Option(help="Where notifications go; none: nowhere.")
+    ] = None,
+    notify: Annotated[
+        bool | None, typer.Option(help="Whether the user gets notifications at all.")
+    ] = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Change the preferences that are given; without any, show them."""
+    given: dict[str, Any] = {
+        "frequency": frequency,
+        "time": time,
+        "zone": zone,
+        "email": email,
+        "notify": notify,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    for name in ("time", "email"):
+        if changes.get(name) == NONE:
+            changes[name] = None
+
+    async def change(opened: App) -> User:
+        if changes:
+            return await opened.users.set_preferences(user, **changes)
+        return await opened.users.get(user)
+
+    _use(app, database, json, change)
+
+
+@commands.command()
+def pause(
+    user: UserArgument,
+    reason: Annotated[str | None, typer.Option(help="Why; the user can read it too.")] = None,
+    by: ByOption = "command line",
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let all schedules skip a user; jobs that somebody submits run as before."""
+    _use(app, database, json, lambda opened: opened.users.pause(user, by=by, reason=reason))
+
+
+@commands.command()
+def resume(
+    user: UserArgument,
+    by: ByOption = "command line",
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Let schedules serve a user again."""
+    _use(app, database, json, lambda opened: opened.users.resume(user, by=by))
 
 
 @commands.command()
 def plan(
-    user: Annotated[str, typer.Argument(help="The user's id.")],
+    user: UserArgument,
     to: Annotated[
         str | None, typer.Argument(help="The new plan; without it, show the plan.", metavar="PLAN")
     ] = None,
@@ -34,3 +174,95 @@ def plan(
         print_json({"user_id": user, "plan": known})
     else:
         out.print(f"{user}: {known or 'no plan'}", markup=False)
+
+
+# ---- parts -------------------------------------------------------------------------------------
+
+
+def _use(
+    app: str | None, database: str | None, json: bool, use: Callable[[App], Awaitable[User]]
+) -> None:
+    """Do something with a user, and print them as they are then."""
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+
+    async def find(opened: App) -> User:
+        try:
+            return await use(opened)
+        except NotFound as error:
+            raise NotFound(f"{error}; see: headgate user list") from None
+
+    user = run(loaded, find, json=json)
+    if json:
+        print_json(user_document(user))
+        return
+    _print_facts(user)
+    if user.paused_at is not None:
+        messages.print(f"next: headgate user resume {user.id}", markup=False)
+
+
+def _print_table(users: Sequence[User]) -> None:
+    """Print a table of users; plain and untruncated when piped."""
+    rows = [
+        (
+            user.id,
+            "on" if user.paused_at is None else "paused",
+            _time(user.last_login_at),
+            user.plan or "no plan",
+            _when(user.preferences),
+        )
+        for user in users
+    ]
+    if not out.is_terminal:
+        for row in rows:
+            sys.stdout.write("\t".join(row) + "\n")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("user", "schedules", "last here", "plan", "wants"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(field) for field in row))
+    if rows:
+        out.print(table)
+
+
+def _print_facts(user: User) -> None:
+    """Print what is known of a user, one fact a line."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, value in (
+        ("user", user.id),
+        ("plan", user.plan or "none"),
+        ("last here", _time(user.last_login_at)),
+        ("wants", _when(user.preferences)),
+        ("notifications", _notifications(user.preferences)),
+        ("schedules", _schedules(user)),
+        ("paused by", user.paused_by or ""),
+        ("because", user.pause_reason or ""),
+        ("known since", _time(user.created_at)),
+    ):
+        if value:
+            table.add_row(name, Text(value))
+    out.print(table)
+
+
+def _time(at: datetime | None) -> str:
+    return "never" if at is None else format_time(at.replace(second=0))
+
+
+def _when(wanted: Preferences) -> str:
+    """When the user wants schedules to run for them."""
+    at = "at the schedule's time" if wanted.time is None else f"at {wanted.time}"
+    return f"{wanted.frequency.value} {at}, {wanted.zone}"
+
+
+def _notifications(wanted: Preferences) -> str:
+    if not wanted.notify:
+        return "none: the user opted out"
+    return "not by e-mail: no address" if wanted.email is None else f"to {wanted.email}"
+
+
+def _schedules(user: User) -> str:
+    if user.paused_at is None:
+        return "serve the user"
+    return f"skip the user since {_time(user.paused_at)}"

@@ -1,4 +1,4 @@
-"""The JSON documents of connections, items and deliveries, for the API and for `--json`.
+"""The JSON documents of users, connections, items and deliveries, for the API and for `--json`.
 
 The fields are listed explicitly, so a new column is not shown until it is added here.
 """
@@ -15,8 +15,33 @@ from headgate.flow.explain_delivery import explain_delivery
 from headgate.model.connection import Connection
 from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.item import Item
+from headgate.model.user import User
 
 T = TypeVar("T")
+
+
+def user_document(user: User, *, operator: bool = True) -> JsonObject:
+    """The document of a user; who paused them is for operators alone."""
+    preferences = user.preferences
+    return _plain(
+        {
+            "id": user.id,
+            "plan": user.plan,
+            "last_login_at": user.last_login_at,
+            "preferences": {
+                "frequency": preferences.frequency,
+                "time": preferences.time,
+                "zone": preferences.zone,
+                "email": preferences.email,
+                "notify": preferences.notify,
+            },
+            "paused_at": user.paused_at,
+            "paused_by": user.paused_by if operator else None,
+            "pause_reason": user.pause_reason,
+            "created_at": user.created_at,
+            "updated_at": user.updated_at,
+        }
+    )
 
 
 def connection_document(connection: Connection, *, operator: bool = True) -> JsonObject:

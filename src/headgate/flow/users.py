@@ -14,7 +14,9 @@ from headgate.ports.users import UserStore
 
 LIST_MAX = 1000
 PLAN_LENGTH_MAX = 50
-REASON_LENGTH_MAX = 500
+#: Room for the name of an API key, and for its id.
+BY_LENGTH_MAX = 300
+REASON_LENGTH_MAX = 200
 
 _log = get_logger(__name__)
 
@@ -43,8 +45,7 @@ class Users:
     async def set_plan(self, user_id: str, plan: str) -> User:
         """Set the user's plan."""
         check_name("user_id", user_id)
-        if not 1 <= len(plan) <= PLAN_LENGTH_MAX or not plan.isprintable():
-            raise InvalidInput("plan", f"must be 1 to {PLAN_LENGTH_MAX} printable characters")
+        _check_line("plan", plan, PLAN_LENGTH_MAX)
         return await self._store.set_plan(user_id, plan)
 
     async def email_of(self, user_id: str) -> str | None:
@@ -90,9 +91,9 @@ class Users:
 
         `by` says who pauses them. Nothing changes if they are paused already.
         """
-        check_name("by", by)
+        _check_line("by", by, BY_LENGTH_MAX)
         if reason is not None:
-            _check_reason(reason)
+            _check_line("reason", reason, REASON_LENGTH_MAX)
         user, changed = await self._store.pause(user_id, by=by, reason=reason)
         if changed:
             _log.info(LogEvent.USER_PAUSED, user=user_id, by=by, reason=reason)
@@ -100,16 +101,16 @@ class Users:
 
     async def resume(self, user_id: str, *, by: str) -> User:
         """Let schedules serve the user again; nothing changes if they do already."""
-        check_name("by", by)
+        _check_line("by", by, BY_LENGTH_MAX)
         user, changed = await self._store.resume(user_id)
         if changed:
             _log.info(LogEvent.USER_RESUMED, user=user_id, by=by)
         return user
 
 
-def _check_reason(reason: str) -> None:
-    if not 1 <= len(reason) <= REASON_LENGTH_MAX or not reason.isprintable():
-        raise InvalidInput("reason", f"must be 1 to {REASON_LENGTH_MAX} printable characters")
+def _check_line(field: str, text: str, length_max: int) -> None:
+    if not 1 <= len(text) <= length_max or not text.isprintable():
+        raise InvalidInput(field, f"must be 1 to {length_max} printable characters")
 
 
 #: What can be wrong with the preferences that are texts.

@@ -26,7 +26,7 @@ from headgate.toolkit.api.route import ApiContext
 from headgate.toolkit.links import Links
 from headgate.toolkit.site import Site
 from headgate.web import metrics
-from headgate.web.api import administration, connections, description, items, jobs, syncs
+from headgate.web.api import administration, connections, description, items, jobs, syncs, users
 from headgate.web.pages.router import pages_router
 from headgate.web.systems import add_systems, all_routes
 
@@ -68,7 +68,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         streams=EventStreams(app.clock),
         watch=JobWatch(app.jobs, app.clock),
     )
-    for each in (jobs, syncs, connections, items, administration, metrics):
+    for each in (jobs, syncs, connections, items, users, administration, metrics):
         web.include_router(each.routes)
     web.include_router(pages_router(site))
     add_systems(web, site)

@@ -726,10 +726,16 @@ def test_a_link_opens_the_page_of_that_activity_and_nothing_else(tmp_path: Path)
         path = made.json()["url"].removeprefix("http://127.0.0.1:8080")
         anyone = served.with_headers()
 
-        page = await anyone.get(path)
+        connected = await served.app.users.get("ada")
+        await world.clock.sleep(2 * 3600)
+
+        # The points alone are no visit; the page that a person opens is one.
         data = await anyone.get(f"{path}/streams")
+        assert await served.app.users.get("ada") == connected
+        page = await anyone.get(path)
 
         assert page.status_code == 200 and ID in page.text
+        assert (await served.app.users.get("ada")).last_login_at == world.clock.now()
         assert data.json()["downsampled"]["points"] == 1000
         token = path.removeprefix(ACTIVITY_PATH)
         assert (await anyone.get(f"/p/{token}")).status_code == 404

@@ -1,15 +1,21 @@
-"""What is told of connections and items, field by field."""
+"""What is told of users, connections and items, field by field."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from headgate.flow.documents import connection_document, item_document, page_document
+from headgate.flow.documents import (
+    connection_document,
+    item_document,
+    page_document,
+    user_document,
+)
 from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.item import Item
 from headgate.model.job import Lane
 from headgate.model.states import ConnectionState, ItemState
+from headgate.model.user import Frequency, Preferences, User
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -75,3 +81,40 @@ def test_a_page_says_where_to_go_on_only_where_there_is_more(
 def test_errors_are_for_operators() -> None:
     assert connection_document(connection(error="said 401"), operator=False)["error"] is None
     assert item_document(item(error="no JSON"), operator=False)["error"] is None
+
+
+def test_who_paused_a_user_is_for_operators_alone() -> None:
+    user = User(
+        id="ada",
+        plan="premium",
+        last_login_at=NOW,
+        preferences=Preferences(frequency=Frequency.WEEKLY, email="ada@example.org"),
+        paused_at=NOW,
+        paused_by="eve",
+        pause_reason="on holiday",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+
+    told = user_document(user)
+
+    at = "2026-01-01T12:00:00Z"
+    assert told == {
+        "id": "ada",
+        "plan": "premium",
+        "last_login_at": at,
+        "preferences": {
+            "frequency": "weekly",
+            "time": None,
+            "zone": "UTC",
+            "email": "ada@example.org",
+            "notify": True,
+        },
+        "paused_at": at,
+        "paused_by": "eve",
+        "pause_reason": "on holiday",
+        "created_at": at,
+        "updated_at": at,
+    }
+    assert set(told) == set(User.__struct_fields__)
+    assert user_document(user, operator=False) == {**told, "paused_by": None}

@@ -41,6 +41,7 @@ from headgate.toolkit.pages.rendering import (
 )
 from headgate.toolkit.pages.router import PageRouter
 from headgate.toolkit.site import Site
+from headgate.toolkit.visits import note_visit
 
 CHART_POINTS = RESOLUTIONS["medium"]
 TABLE_POINTS = 50
@@ -114,13 +115,15 @@ class ActivityWebPage:
 
     def __init__(self, site: Site, pages: Pages) -> None:
         """Serve the activities of the site's application."""
-        self._activities, self._links = ActivityStreams(site.app), site.links
+        self._app, self._links = site.app, site.links
+        self._activities = ActivityStreams(site.app)
         self._pages = pages
 
     async def show(self, request: Request) -> Response:
         """Return the whole page, or only the part that changes."""
         token = request.path_params["token"]
         streams = await self._find(token)
+        await note_visit(self._app, request, streams.item.user_id)
         activity = await self._activities.describe(streams.item)
         asked = request.query_params.getlist("channel")
         shown = activity_view(activity, streams.document, asked)

@@ -152,8 +152,26 @@ ITEM: dict[str, Any] = {
     "created_at": "2023-10-27T12:00:00Z",
     "updated_at": "2023-10-27T14:31:00Z",
 }
-USER: dict[str, Any] = {"id": "user-abc", "plan": "premium"}
+USER: dict[str, Any] = {
+    "id": "user-abc",
+    "plan": "premium",
+    "last_login_at": "2023-10-27T14:00:00Z",
+    "preferences": {
+        "frequency": "daily",
+        "time": "06:30",
+        "zone": "Europe/Vienna",
+        "email": "ada@example.org",
+        "notify": True,
+    },
+    "paused_at": None,
+    "paused_by": None,
+    "pause_reason": None,
+    "created_at": "2023-10-01T09:12:00Z",
+    "updated_at": "2023-10-27T14:00:00Z",
+}
 PLAN: dict[str, Any] = {"plan": "premium"}
+SET_PREFERENCES: dict[str, Any] = {"time": "06:30", "zone": "Europe/Vienna"}
+PAUSE_USER: dict[str, Any] = {"reason": "on holiday until May"}
 BUDGET: dict[str, Any] = {
     "source": "watch",
     "connection_id": None,

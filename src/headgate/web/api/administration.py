@@ -1,39 +1,17 @@
-"""The API for admins: users' plans, and the use of the budgets."""
+"""The API for admins: the use of the budgets."""
 
 from datetime import datetime
-from typing import Annotated
 
 import msgspec
-from fastapi import Path
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from headgate.flow.users import PLAN_LENGTH_MAX
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.budgets import WindowDocument
-from headgate.toolkit.api.documents import Name, request_config, response_config
-from headgate.toolkit.api.route import TheAdmin, TheApp, get_problems, router, write_problems
-
-UserId = Annotated[Name, Path(description="The user.")]
+from headgate.toolkit.api.documents import response_config
+from headgate.toolkit.api.route import TheAdmin, TheApp, get_problems, router
 
 routes = router("/v1", "Administration")
-
-
-class SetPlan(BaseModel):
-    """The new plan of a user."""
-
-    model_config = request_config(examples.PLAN)
-
-    plan: Name = Field(max_length=PLAN_LENGTH_MAX)
-
-
-class UserDocument(BaseModel):
-    """A user and their plan."""
-
-    model_config = response_config(examples.USER)
-
-    id: str
-    plan: str | None = Field(description="null if none was set.")
 
 
 class BudgetDocument(BaseModel):
@@ -58,32 +36,6 @@ class BudgetList(BaseModel):
     model_config = response_config({"data": [examples.BUDGET]})
 
     data: list[BudgetDocument]
-
-
-@routes.get(
-    "/users/{user_id}",
-    operation_id="get_user",
-    summary="A user's plan",
-    response_model=UserDocument,
-    responses=get_problems("not_found"),
-)
-async def get_user(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
-    """A user that Headgate does not know yet has no plan."""
-    plan = await app.users.plan_of(user_id)
-    return responses.json_response(UserDocument(id=user_id, plan=plan))
-
-
-@routes.put(
-    "/users/{user_id}",
-    operation_id="set_user_plan",
-    summary="Set a user's plan",
-    response_model=UserDocument,
-    responses=write_problems("not_found"),
-)
-async def set_user(app: TheApp, caller: TheAdmin, user_id: UserId, body: SetPlan) -> Response:
-    """The application decides what a plan includes."""
-    await app.users.set_plan(user_id, body.plan)
-    return responses.json_response(UserDocument(id=user_id, plan=body.plan))
 
 
 @routes.get(

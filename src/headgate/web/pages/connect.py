@@ -16,6 +16,7 @@ from headgate.ports.auth import CodeAuth
 from headgate.toolkit.links import SESSION_TERM, ConnectLink, LinkExpired, LinkInvalid
 from headgate.toolkit.pages.rendering import HEADERS, Button, Pages
 from headgate.toolkit.site import Site
+from headgate.toolkit.visits import note_visit
 
 BACK_PATH = "/connected/"
 
@@ -50,6 +51,7 @@ class ConnectPages:
             )
         except InvalidInput as error:
             return self._not_set_up(link.source, str(error))
+        await note_visit(self._app, request, link.user_id)
         response = RedirectResponse(page, 303, HEADERS)
         self._keep(response, session, SESSION_TERM)
         return response

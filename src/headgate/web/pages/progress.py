@@ -11,6 +11,7 @@ from headgate.ports.auth import CodeAuth
 from headgate.toolkit.links import PROGRESS_PATH, ConnectLink, ProgressLink
 from headgate.toolkit.pages.rendering import FRAGMENT_HEADER, Pages, etag, page_response
 from headgate.toolkit.site import Site
+from headgate.toolkit.visits import note_visit
 from headgate.web.pages.view import progress_view
 
 
@@ -28,6 +29,7 @@ class ProgressPage:
         token = request.path_params["token"]
         link = self._links.open_progress(token)
         status = await self._app.jobs.status(link.job_id, user_id=link.user_id)
+        await note_visit(self._app, request, link.user_id)
         shown = progress_view(
             status, self._app.registry.titles, reconnect_path=self._reconnect(link, status)
         )

@@ -1,0 +1,248 @@
+"""The API for users, under /v1/users: plans, logins, preferences, and pauses of schedules."""
+
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import Body, Path, Query, Request
+from pydantic import BaseModel, Field, StrictBool
+from starlette.responses import Response
+
+from headgate.base.errors import NotFound
+from headgate.flow.documents import page_document, user_document
+from headgate.flow.users import PLAN_LENGTH_MAX, REASON_LENGTH_MAX
+from headgate.model.user import EMAIL_LENGTH_MAX, ZONE_LENGTH_MAX, Frequency, Preferences, User
+from headgate.toolkit.api import examples, responses
+from headgate.toolkit.api.auth import Caller
+from headgate.toolkit.api.documents import Name, Page, request_config, response_config
+from headgate.toolkit.api.jobs import NOT_MODIFIED
+from headgate.toolkit.api.route import (
+    IDEMPOTENT,
+    IfNoneMatch,
+    TheAdmin,
+    TheApp,
+    TheCaller,
+    get_problems,
+    post_problems,
+    router,
+    write_problems,
+)
+
+PAGE_MAX = 200
+_BY_DEFAULT = Preferences()
+UserId = Annotated[Name, Path(description="The user.")]
+
+routes = router("/v1/users", "Users")
+
+
+class SetPlan(BaseModel):
+    """The new plan of a user."""
+
+    model_config = request_config(examples.PLAN)
+
+    plan: Name = Field(max_length=PLAN_LENGTH_MAX)
+
+
+class SetPreferences(BaseModel):
+    """The preferences to change; what is left out stays as it is."""
+
+    model_config = request_config(examples.SET_PREFERENCES)
+
+    # With a factory: a default in the document would read as what is set if it is left out.
+    frequency: Frequency = Field(default_factory=lambda: _BY_DEFAULT.frequency)
+    time: str | None = Field(
+        default_factory=lambda: _BY_DEFAULT.time,
+        max_length=5,
+        description="A time of day in the user's zone, as HH:MM; null: the schedule's own time.",
+    )
+    zone: str = Field(
+        default_factory=lambda: _BY_DEFAULT.zone,
+        max_length=ZONE_LENGTH_MAX,
+        description="The IANA name of a time zone.",
+    )
+    email: str | None = Field(
+        default_factory=lambda: _BY_DEFAULT.email,
+        max_length=EMAIL_LENGTH_MAX,
+        description="Where notifications go; null: nowhere.",
+    )
+    notify: StrictBool = Field(
+        default_factory=lambda: _BY_DEFAULT.notify,
+        description="false: the user gets no notifications.",
+    )
+
+
+class PauseUser(BaseModel):
+    """Why the user's schedules are paused."""
+
+    model_config = request_config(examples.PAUSE_USER)
+
+    reason: Name | None = Field(
+        default=None, max_length=REASON_LENGTH_MAX, description="The user can read it too."
+    )
+
+
+class PreferencesDocument(BaseModel):
+    """What a user prefers."""
+
+    frequency: Frequency = Field(description="How often a schedule runs for the user.")
+    time: str | None = Field(
+        description="The time of day in the user's zone; null: the schedule's own time."
+    )
+    zone: str = Field(description="The IANA name of the user's time zone.")
+    email: str | None = Field(description="Where notifications go; null: nowhere.")
+    notify: bool = Field(description="false: the user gets no notifications.")
+
+
+class UserDocument(BaseModel):
+    """A user: plan, last login, preferences."""
+
+    model_config = response_config(examples.USER)
+
+    id: str
+    plan: str | None = Field(description="null if none was set.")
+    last_login_at: datetime | None = Field(
+        description="When the user was last here in person, to the hour; null: never."
+    )
+    preferences: PreferencesDocument
+    paused_at: datetime | None = Field(description="Since when schedules skip the user.")
+    paused_by: str | None = Field(description="Who paused them, for an admin's key; else null.")
+    pause_reason: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class UserPage(Page[UserDocument]):
+    """Users, in the order of their ids."""
+
+    model_config = response_config({"data": [examples.USER], "next_cursor": None})
+
+
+def _own(caller: Caller, user_id: str) -> str:
+    """Return the id of a user whom the caller may act for; any other is as if not there."""
+    if caller.owner not in (None, user_id):
+        raise NotFound(f"there is no user {user_id!r}")
+    return user_id
+
+
+def _to_document(user: User, caller: Caller) -> UserDocument:
+    return UserDocument.model_validate(user_document(user, operator=caller.is_admin))
+
+
+def _name_of(caller: Caller) -> str:
+    """Return who pauses a user, for people and for whoever looks up the API key."""
+    return f"{caller.key.name} ({caller.key.id})"
+
+
+@routes.get(
+    "",
+    operation_id="list_users",
+    summary="List all users",
+    response_model=UserPage,
+    responses=get_problems(),
+)
+async def list_users(
+    app: TheApp,
+    caller: TheAdmin,
+    limit: Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many, at most.")] = 50,
+    after: Annotated[Name | None, Query(description="`next_cursor` of the page before.")] = None,
+) -> Response:
+    """Lists those who have connected, and those that the application has told of."""
+    found = await app.users.list(limit=limit + 1, after=after)
+    page = page_document(found, limit, partial(user_document, operator=caller.is_admin))
+    return responses.json_response(UserPage.model_validate(page))
+
+
+@routes.get(
+    "/{user_id}",
+    operation_id="get_user",
+    summary="Get a user",
+    response_model=UserDocument,
+    responses={**NOT_MODIFIED, **get_problems("not_found")},
+)
+async def get_user(
+    request: Request,
+    app: TheApp,
+    caller: TheCaller,
+    user_id: UserId,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """To look at a user is no login of theirs."""
+    user = await app.users.get(_own(caller, user_id))
+    return responses.etag_response(request, _to_document(user, caller))
+
+
+@routes.put(
+    "/{user_id}",
+    operation_id="set_user_plan",
+    summary="Set a user's plan",
+    response_model=UserDocument,
+    responses=write_problems("not_found"),
+)
+async def set_plan(app: TheApp, caller: TheAdmin, user_id: UserId, body: SetPlan) -> Response:
+    """The application decides what a plan includes."""
+    user = await app.users.set_plan(user_id, body.plan)
+    return responses.json_response(_to_document(user, caller))
+
+
+@routes.post(
+    "/{user_id}/seen",
+    operation_id="see_user",
+    summary="Say that a user is here in person",
+    response_model=UserDocument,
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found"),
+)
+async def seen(app: TheApp, caller: TheCaller, user_id: UserId) -> Response:
+    """Call it when the user logs in to your application. It is written at most once an hour."""
+    await app.users.seen(_own(caller, user_id))
+    return responses.json_response(_to_document(await app.users.get(user_id), caller))
+
+
+@routes.patch(
+    "/{user_id}/preferences",
+    operation_id="set_user_preferences",
+    summary="Change a user's preferences",
+    response_model=UserDocument,
+    responses=write_problems("not_found"),
+)
+async def set_preferences(
+    app: TheApp, caller: TheCaller, user_id: UserId, body: SetPreferences
+) -> Response:
+    """Changes the fields that are sent, and no others."""
+    changes: dict[str, Any] = {name: getattr(body, name) for name in body.model_fields_set}
+    user = await app.users.set_preferences(_own(caller, user_id), **changes)
+    return responses.json_response(_to_document(user, caller))
+
+
+@routes.post(
+    "/{user_id}/pause",
+    operation_id="pause_user",
+    summary="Pause a user's schedules",
+    response_model=UserDocument,
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found"),
+)
+async def pause(
+    app: TheApp,
+    caller: TheCaller,
+    user_id: UserId,
+    body: Annotated[PauseUser | None, Body()] = None,
+) -> Response:
+    """Schedules skip the user; jobs that somebody starts run as before."""
+    reason = None if body is None else body.reason
+    user = await app.users.pause(_own(caller, user_id), by=_name_of(caller), reason=reason)
+    return responses.json_response(_to_document(user, caller))
+
+
+@routes.post(
+    "/{user_id}/resume",
+    operation_id="resume_user",
+    summary="Resume a user's schedules",
+    response_model=UserDocument,
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found"),
+)
+async def resume(app: TheApp, caller: TheCaller, user_id: UserId) -> Response:
+    """Schedules serve the user again from their next run on."""
+    user = await app.users.resume(_own(caller, user_id), by=_name_of(caller))
+    return responses.json_response(_to_document(user, caller))

@@ -1,0 +1,219 @@
+"""Users over the API: an owner's key is for that user, an admin's for all."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.model.api_key import Role
+from tests.web.callers import Client, Served, problem, serving, start
+from tests.worlds import World
+
+DEFAULTS = {"frequency": "daily", "time": None, "zone": "UTC", "email": None, "notify": True}
+PATHS = [
+    ("GET", ""),
+    ("POST", "/seen"),
+    ("PATCH", "/preferences"),
+    ("POST", "/pause"),
+    ("POST", "/resume"),
+]
+
+
+async def send(client: Client, method: str, path: str) -> Any:
+    return await client.request(method, path, json={} if method == "PATCH" else None)
+
+
+def test_a_user_is_seen_and_got_with_everything(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        ada = await served.client()
+        told = problem(await ada.get("/v1/users/ada"), 404, "not_found")
+        assert "there is no user 'ada'" in told["detail"]
+
+        seen = await ada.post("/v1/users/ada/seen")
+
+        assert seen.status_code == 200, seen.text
+        now = seen.json()["created_at"]
+        assert seen.json() == {
+            "id": "ada",
+            "plan": None,
+            "last_login_at": now,
+            "preferences": DEFAULTS,
+            "paused_at": None,
+            "paused_by": None,
+            "pause_reason": None,
+            "created_at": now,
+            "updated_at": now,
+        }
+        got = await ada.get("/v1/users/ada")
+        assert got.json() == seen.json()
+        again = await ada.get("/v1/users/ada", headers={"If-None-Match": got.headers["etag"]})
+        assert again.status_code == 304
+
+    serving(tmp_path, main)
+
+
+def test_only_saying_so_is_a_login_and_no_other_request(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        # Given a user who was here two hours ago
+        admin, ada = await served.admin(), await served.client()
+        first = (await admin.post("/v1/users/ada/seen")).json()["last_login_at"]
+        await world.clock.sleep(timedelta(hours=2).total_seconds())
+
+        # When programs do everything else with the keys
+        job_id = (await start(ada))["id"]
+        for client in (admin, ada):
+            for path in ("/v1/users/ada", "/v1/jobs", f"/v1/jobs/{job_id}", "/v1/items"):
+                assert (await client.get(path)).status_code == 200
+            await client.patch("/v1/users/ada/preferences", json={"time": "06:30"})
+            await client.post("/v1/users/ada/pause")
+            await client.post("/v1/users/ada/resume")
+            await client.post(f"/v1/jobs/{job_id}/link", json={})
+        await admin.put("/v1/users/ada", json={"plan": "premium"})
+
+        # Then that was no visit, and saying so is one, once an hour
+        assert (await ada.get("/v1/users/ada")).json()["last_login_at"] == first
+        second = (await ada.post("/v1/users/ada/seen")).json()["last_login_at"]
+        assert second > first
+        await world.clock.sleep(60)
+        assert (await ada.post("/v1/users/ada/seen")).json()["last_login_at"] == second
+
+    serving(tmp_path, main)
+
+
+def test_preferences_change_field_by_field(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        ada = await served.client()
+        path = "/v1/users/ada/preferences"
+        wanted = {
+            "frequency": "weekly",
+            "time": "06:30",
+            "zone": "Europe/Vienna",
+            "email": "ada@example.org",
+            "notify": False,
+        }
+
+        for field, value in wanted.items():
+            answer = await ada.patch(path, json={field: value})
+            assert answer.json()["preferences"][field] == value, answer.text
+
+        assert (await ada.get("/v1/users/ada")).json()["preferences"] == wanted
+        await ada.patch(path, json={"time": None, "email": None})
+        untouched = await ada.patch(path, json={})
+        assert untouched.json()["preferences"] == {**wanted, "time": None, "email": None}
+
+    serving(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"frequency": "hourly"}, "frequency"),
+        ({"frequency": None}, "frequency"),
+        ({"time": "25:00"}, "time"),
+        ({"time": "06:30:00"}, "time"),
+        ({"zone": "Mars/Olympus"}, "zone"),
+        ({"zone": "../../etc/passwd"}, "zone"),
+        ({"zone": None}, "zone"),
+        ({"email": "ada"}, "email"),
+        ({"email": "ada@example.org\r\nBcc: eve@example.org"}, "email"),
+        ({"notify": "no"}, "notify"),
+        ({"notify": None}, "notify"),
+        ({"paused": True}, "paused"),
+    ],
+)
+def test_a_wrong_preference_is_named_and_changes_nothing(
+    tmp_path: Path, body: dict[str, Any], field: str
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        ada = await served.client()
+        await ada.post("/v1/users/ada/seen")
+        good = {"frequency": "monthly", "time": "07:00"}
+
+        answer = await ada.patch("/v1/users/ada/preferences", json={**good, **body})
+
+        assert problem(answer, 422, "invalid_input")["field"] == field
+        assert (await ada.get("/v1/users/ada")).json()["preferences"] == DEFAULTS
+
+    serving(tmp_path, main)
+
+
+def test_a_pause_says_who_to_operators_and_why_to_all(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        admin, ada = await served.admin(), await served.client()
+        await ada.post("/v1/users/ada/seen")
+
+        paused = (await admin.post("/v1/users/ada/pause", json={"reason": "on holiday"})).json()
+        again = (await ada.post("/v1/users/ada/pause")).json()
+
+        assert paused["paused_at"] is not None
+        key_id = (await served.keys.list())[0].id
+        assert paused["paused_by"] == f"for a test ({key_id})"
+        # The first pause stays. A user's key learns why, and not who.
+        assert again == {**paused, "paused_by": None}
+        assert again["pause_reason"] == "on holiday"
+        # It does not stop what somebody starts.
+        assert (await start(ada))["state"] == "pending"
+
+        resumed = (await ada.post("/v1/users/ada/resume")).json()
+        assert [resumed[name] for name in ("paused_at", "pause_reason")] == [None, None]
+        assert (await ada.post("/v1/users/ada/resume")).json() == resumed
+
+    serving(tmp_path, main)
+
+
+def test_a_pause_of_somebody_unknown_is_not_found(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        admin = await served.admin()
+
+        for verb in ("pause", "resume"):
+            problem(await admin.post(f"/v1/users/adda/{verb}"), 404, "not_found")
+        answer = await admin.post("/v1/users/adda/pause", json={"reason": "x" * 201})
+        assert problem(answer, 422, "invalid_input")["field"] == "reason"
+        assert await served.app.users.list() == []
+
+    serving(tmp_path, main)
+
+
+def test_a_key_is_for_its_own_user_and_others_are_not_there(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        ada, reader = await served.client(), await served.client(Role.READER)
+        admin = await served.admin()
+        await admin.post("/v1/users/bob/seen")
+        await admin.post("/v1/users/ada/seen")
+        before = await served.app.users.list()
+
+        for method, path in PATHS:
+            told = set()
+            for other in ("bob", "nobody"):
+                answer = await send(ada, method, f"/v1/users/{other}{path}")
+                detail: str = problem(answer, 404, "not_found")["detail"]
+                told.add(detail.replace(other, "X"))
+            assert len(told) == 1, path
+            own = await send(reader, method, f"/v1/users/ada{path}")
+            assert own.status_code == (200 if method == "GET" else 403), path
+        problem(await ada.get("/v1/users"), 403, "forbidden")
+
+        assert await served.app.users.list() == before
+        # An admin finds everybody.
+        for method, path in PATHS:
+            assert (await send(admin, method, f"/v1/users/bob{path}")).status_code == 200, path
+
+    serving(tmp_path, main)
+
+
+def test_an_admin_lists_all_users_in_pages(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        admin = await served.admin()
+        for user in ("bob", "ada", "eve"):
+            await admin.put(f"/v1/users/{user}", json={"plan": "free"})
+
+        first = (await admin.get("/v1/users", params={"limit": 2})).json()
+        rest = (await admin.get("/v1/users", params={"after": first["next_cursor"]})).json()
+
+        assert [each["id"] for each in (*first["data"], *rest["data"])] == ["ada", "bob", "eve"]
+        assert rest["next_cursor"] is None
+        assert first["data"][0] == (await admin.get("/v1/users/ada")).json()
+        problem(await admin.get("/v1/users", params={"limit": 201}), 422, "invalid_input")
+
+    serving(tmp_path, main)
