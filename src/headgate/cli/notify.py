@@ -26,6 +26,7 @@ from headgate.toolkit.commands.loading import (
     DatabaseOption,
     JsonOption,
     load_app,
+    log_errors_only,
     report_errors,
     run,
 )
@@ -71,6 +72,7 @@ def test(
     async def use(opened: App) -> Sequence[NotificationTest]:
         return [await opened.notifications.test(target, to=to) for target, to in chosen]
 
+    log_errors_only()
     tested = run(loaded, use, json=json)
     if json:
         print_json({"data": [_document(each) for each in tested]})

@@ -12,6 +12,7 @@ from html import escape
 
 import msgspec
 
+from headgate.base.encoding import hash_text
 from headgate.model.delivery import Message
 from headgate.model.mail_server import MailServer
 from headgate.model.notification import Notification, NotificationKind, NotifiedJob, type_of
@@ -69,6 +70,7 @@ def write_email(
     # Encoded, so that no server on the way has to touch long lines or letters beyond ASCII.
     mail.set_content(_text(parts), cte="quoted-printable")
     mail.add_alternative(_html(parts), subtype="html", cte="quoted-printable")
+    mail.set_boundary(hash_text(message.id))
     return mail.as_bytes()
 
 

@@ -143,6 +143,7 @@ def test_a_test_says_that_it_is_one(server: MailServer) -> None:
 
 def test_every_attempt_is_the_same_e_mail() -> None:
     first, second = written(notification()), written(notification())
+    assert first.as_bytes() == second.as_bytes()
     assert first["Message-ID"] == second["Message-ID"] == "<message_1.notify.email@sync.dev>"
     assert first["Date"].datetime == NOW
     other = written(notification(), TO_OPERATOR)
