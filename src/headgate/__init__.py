@@ -61,6 +61,7 @@ from headgate.flow.explain import explain_item, format_time
 from headgate.flow.items import Items, ItemStats
 from headgate.flow.job_view import JobStatus, JobView
 from headgate.flow.jobs import Jobs
+from headgate.flow.notifications import Notifications, NotificationSettings
 from headgate.flow.outbox import Outbox, OutboxSettings
 from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Sync
@@ -88,6 +89,8 @@ from headgate.model.job import (
     Reprocess,
     Summary,
 )
+from headgate.model.mail_server import MailServer, TlsMode
+from headgate.model.notification import Notification, NotificationKind
 from headgate.model.record import (
     ChunkEvent,
     ChunkMessage,
@@ -110,6 +113,7 @@ from headgate.model.user import Frequency, Preferences, User
 from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.policy.items import ItemRetryPolicy
+from headgate.policy.notifications import Finishes, NotificationRules
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.auth import Auth
 from headgate.ports.connector import (
@@ -189,6 +193,7 @@ __all__ = [
     "FetchAttempt",
     "FetchedItems",
     "File",
+    "Finishes",
     "Forbidden",
     "Forecast",
     "Frequency",
@@ -223,6 +228,7 @@ __all__ = [
     "Limit",
     "LimiterUnreachable",
     "LinkHeader",
+    "MailServer",
     "Malformed",
     "Message",
     "Mode",
@@ -232,6 +238,11 @@ __all__ = [
     "NoData",
     "NotConnected",
     "NotFound",
+    "Notification",
+    "NotificationKind",
+    "NotificationRules",
+    "NotificationSettings",
+    "Notifications",
     "OAuth2",
     "Outbox",
     "OutboxSettings",
@@ -287,6 +298,7 @@ __all__ = [
     "Tick",
     "TickKind",
     "Timeouts",
+    "TlsMode",
     "Topic",
     "Transient",
     "Transport",

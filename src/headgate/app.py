@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import msgspec
 
 from headgate.backends import (
+    configure_systems,
     load_settings,
     open_database,
     open_limiter,
+    open_sender,
     open_signal,
-    open_target_transport,
     open_transport,
     open_vault,
     schemas_of,
@@ -39,6 +40,7 @@ from headgate.flow.gate import BudgetGate
 from headgate.flow.items import Items
 from headgate.flow.jobs import Jobs
 from headgate.flow.measurements import Measurements
+from headgate.flow.notifications import Composer, Notifications, NotificationSettings
 from headgate.flow.outbox import Outbox
 from headgate.flow.records import Records
 from headgate.flow.registry import Sync
@@ -65,10 +67,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from headgate.store.sql.database import Database
-    from headgate.store.sql.schema import Schema
 
 T = TypeVar("T")
-Opened = TypeVar("Opened", Transport, Transport | None)
 
 
 class App:
@@ -87,6 +87,7 @@ class App:
         topics: Iterable[Topic] = (),
         targets: Iterable[Target] = (),
         schedules: Iterable[Schedule] = (),
+        notifications: NotificationSettings | None = None,
         worker: WorkerSettings | None = None,
         redis: str | None = None,
         entitlement: Entitlement | None = None,
@@ -99,10 +100,11 @@ class App:
         """Use the database at that address: `sqlite:///file.db` or `postgresql://…`.
 
         `systems` bring syncs, tables, routes and commands; `syncs`, `topics`, `targets` and
-        `schedules` are of no system. Budgets are counted in the database, or in the Redis at the
-        address `redis`. `entitlement` decides what a user's plan includes, such as
-        `headgate.paid_history`. `vault` encrypts the credentials of users; by default the keys in
-        the settings do. A test passes its own database, transport, signal, clock and randomness.
+        `schedules` are of no system. `notifications` says who is told what has become of jobs.
+        Budgets are counted in the database, or in the Redis at the address `redis`. `entitlement`
+        decides what a user's plan includes, such as `headgate.paid_history`. `vault` encrypts the
+        credentials of users; by default the keys in the settings do. A test passes its own
+        database, transport, signal, clock and randomness.
         """
         from headgate.store.sql.api_keys import SqlApiKeys
         from headgate.store.sql.connect_attempts import SqlConnectAttempts
@@ -117,37 +119,46 @@ class App:
         self._worker_settings = worker or WorkerSettings()
         #: The name of this process, on its claims and leases.
         self.name = self._ids.new(f"{socket.gethostname()}-{os.getpid()}")
-        self._database = (
-            open_database(database, self.clock) if isinstance(database, str) else database
-        )
+        self._database = open_database(database, self.clock)
         #: The systems by name.
-        self.systems = _configure_systems(systems)
+        self.systems = configure_systems(systems)
         #: What the application declares: syncs, providers, budgets and collections.
         self.registry = registry = build_registry(self.systems.values(), syncs, schedules)
-        self._store = SqlStore(self._database, registry.names)
+        composer = None if notifications is None else Composer(notifications, registry.titles)
+        self._store = SqlStore(self._database, registry.names, composer)
         self._items = SqlItems(self._database)
         self._connections = SqlConnections(self._database)
         self._attempts = SqlConnectAttempts(self._database)
         self._api_keys = SqlApiKeys(self._database)
         self._limiter = open_limiter(self._database, redis, self.clock, self._ids)
         self._outbox_store = SqlOutbox(self._database, self.clock)
-        self._targets = build_targets(self.systems.values(), topics, targets)
+        self._told_by = notifications
+        self._targets = build_targets(self.systems.values(), topics, targets, notifications)
         #: Why the application cannot be opened, if it cannot.
         self._unready: InvalidInput | None = None
         #: The transports that this object opened and has to close.
         self._own_transports: list[Transport] = []
         #: What this process has measured of its own work.
         self.measurements = Measurements(registry)
-        drainer = None
-        try:
-            drainer = self._open_drainer(transport)
-            vault = vault or open_vault(registry)
-            transport = transport or self._own(open_transport(registry))
-        except InvalidInput as error:
-            self._unready = error
+        drainer, vault, transport = self._open_parts(vault, transport)
         self._runtime = self._build_runtime(signal, vault, transport, entitlement, drainer)
         #: Messages to other systems, enqueued in an application's own transactions.
         self.outbox = self._build_outbox(drainer)
+
+    def _open_parts(
+        self, vault: Vault | None, transport: Transport | None
+    ) -> tuple[Drainer | None, Vault | None, Transport | None]:
+        """What depends on the settings; if they are wrong, the application cannot be opened."""
+        drainer = None
+        try:
+            drainer = self._open_drainer(transport)
+            vault = vault or open_vault(self.registry)
+            if transport is None:
+                transport = open_transport(self.registry)
+                self._own_transports += [] if transport is None else [transport]
+        except InvalidInput as error:
+            self._unready = error
+        return drainer, vault, transport
 
     def _build_runtime(
         self,
@@ -171,6 +182,7 @@ class App:
             fetching=self._item_fetcher(),
             targets=self._targets,
             drainer=drainer,
+            notifies=self._told_by is not None,
             measurements=self.measurements,
             transport=transport,
             credentials=self._credentials(vault, transport),
@@ -191,12 +203,17 @@ class App:
         """What sends messages, over `transport` or one of its own; None if there is no target."""
         if not len(self._targets):
             return None
-        from headgate.connectors.http_sender import HttpSender
-
-        transport = transport or self._own(open_target_transport(self._targets))
+        sender, opened = open_sender(
+            self._targets,
+            self._told_by,
+            self.clock,
+            email_of=self.users.email_of,
+            transport=transport,
+        )
+        self._own_transports += opened
         return Drainer(
             store=self._outbox_store,
-            sender=HttpSender(transport, self.clock),
+            sender=sender,
             targets=self._targets,
             clock=self.clock,
             rng=self.rng,
@@ -219,11 +236,6 @@ class App:
             settings=self._worker_settings.outbox,
         )
 
-    def _own(self, transport: Opened) -> Opened:
-        if transport is not None:
-            self._own_transports.append(transport)
-        return transport
-
     def _credentials(self, vault: Vault | None, transport: Transport | None) -> Credentials | None:
         if vault is None or transport is None:
             return None
@@ -240,22 +252,19 @@ class App:
         if self._unready is not None:
             raise self._unready
         await self._database.open()
-        await schema.prepare(self._database, self._schemas())
+        await schema.prepare(self._database, schemas_of(self.systems.values()))
         await self._runtime.signal.start()
 
     async def migrate(self) -> "Mapping[str, tuple[str | None, str]]":
         """Migrate the tables of Headgate and of every system.
 
-        Returns the revisions before and after, by the owner of the tables. The application need
-        not be open. A SQLite file is migrated whenever it is opened.
+        Returns the revisions before and after, by owner. The application need not be open.
         """
         from headgate.store.sql import schema
 
         await self._database.open()
-        return {each.name: await schema.migrate(self._database, each) for each in self._schemas()}
-
-    def _schemas(self) -> "Sequence[Schema]":
-        return schemas_of(self.systems.values())
+        schemas = schemas_of(self.systems.values())
+        return {each.name: await schema.migrate(self._database, each) for each in schemas}
 
     async def close(self) -> None:
         """Close all connections; safe to call twice."""
@@ -318,6 +327,11 @@ class App:
         return Users(SqlUsers(self._database))
 
     @property
+    def notifications(self) -> Notifications:
+        """What people were told about jobs, and a test of whether they can be told."""
+        return Notifications(self._told_by, self.outbox, self._store)
+
+    @property
     def api_keys(self) -> ApiKeys:
         """The keys for the HTTP API."""
         return ApiKeys(self._api_keys, self._runtime)
@@ -355,8 +369,7 @@ class App:
     async def write(self, operation: "Callable[[Connection], T]") -> T:
         """Run a system's own changes in one transaction: `operation(connection)`.
 
-        The operation may run again after a failure, and on SQLite it shares its commit with
-        others, so it must do nothing but talk to the database.
+        It may run again after a failure, so it must do nothing but talk to the database.
         """
         written, enqueued = await self._database.write(self.outbox.watched(operation))
         if enqueued:
@@ -380,22 +393,8 @@ class App:
         return await rekey(self._connections, vault, progress=progress)
 
     def supervisor(self, lanes: Sequence[Lane] = tuple(Lane)) -> Supervisor:
-        """Return a worker for these lanes; `run_until_asked` runs it."""
-        sizes = self._worker_settings.lanes
-        settings = msgspec.structs.replace(
-            self._worker_settings, lanes={lane: sizes[lane] for lane in sizes if lane in lanes}
-        )
+        """Return a worker for these lanes; `run_until_stopped` runs it."""
+        settings = self._worker_settings
+        chosen = {lane: size for lane, size in settings.lanes.items() if lane in lanes}
+        settings = msgspec.structs.replace(settings, lanes=chosen)
         return Supervisor(self._runtime, settings, worker=self.name)
-
-
-def _configure_systems(systems: Iterable[System]) -> Mapping[str, System]:
-    """Return the systems by name, with their settings and syncs; names must be unique."""
-    by_name: dict[str, System] = {}
-    for each in systems:
-        if each.name in by_name:
-            raise InvalidInput("systems", f"two systems are called {each.name!r}")
-        if not each.is_configured:
-            needs_url = isinstance(each.syncs, str)
-            each = each.with_settings(public_url=load_settings().site_url if needs_url else "")
-        by_name[each.name] = each
-    return by_name

@@ -30,6 +30,7 @@ def configured_app(
         syncs=syncs,
         topics=topics,
         targets=settings.target_list(),
+        notifications=settings.notifications(),
         redis=settings.redis,
         worker=settings.worker(),
         entitlement=paid_history if settings.paid_history else None,

@@ -26,6 +26,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
 from headgate.connectors.addresses import Network, parse_networks
 from headgate.connectors.keys import KeyRing
+from headgate.connectors.notification_settings import NotificationFields
 from headgate.connectors.private_files import read_api_key
 from headgate.flow.outbox import BATCH_MAX, KEEP_DAYS_MAX, OutboxSettings
 from headgate.loops.lanes import LaneSize
@@ -72,7 +73,7 @@ class TargetSettings(BaseModel):
         )
 
 
-class Settings(BaseSettings):
+class Settings(NotificationFields, BaseSettings):
     """Everything that an operator can set."""
 
     model_config = SettingsConfigDict(

@@ -12,6 +12,7 @@ import msgspec
 
 from headgate.base.errors import InvalidInput
 from headgate.base.lazy import load
+from headgate.flow.notifications import NotificationSettings
 from headgate.flow.registry import Collection, Registry, Sync
 from headgate.flow.targets import Targets
 from headgate.model.schedule import Schedule
@@ -189,10 +190,16 @@ def build_registry(
 
 
 def build_targets(
-    systems: Iterable[System], topics: Iterable[Topic], targets: Iterable[Target]
+    systems: Iterable[System],
+    topics: Iterable[Topic],
+    targets: Iterable[Target],
+    notifications: NotificationSettings | None = None,
 ) -> Targets:
-    """Return the topics and targets of configured systems and of an application."""
+    """Return the topics and targets of configured systems, an application and its notifications."""
     declared, places = list(topics), list(targets)
+    if notifications is not None:
+        declared.append(notifications.topic)
+        places += notifications.targets
     for system in systems:
         assert not isinstance(system.topics, str) and not isinstance(system.targets, str)
         declared += system.topics

@@ -40,7 +40,7 @@ class Shop:
 async def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
     """A shop with a table of orders, and a warehouse that knows its key."""
     monkeypatch.chdir(tmp_path)
-    place = warehouse.warehouse(tmp_path / "warehouse.db", TARGET.key.reveal())
+    place = warehouse.warehouse(tmp_path / "warehouse.db", TARGET.secrets[0].reveal())
     clock = SystemClock()
     wire = Wire(AsgiTransport({TARGET.url: place}, clock))
     topics = orders_outbox.app.outbox.targets.topics.values()

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from headgate import App, InvalidInput
+from headgate.base import event_loop
 from headgate.connectors.vectors import VectorIndex, WordLlamaEmbedder, split
+from tests.notifying import BY_EMAIL
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,17 @@ def test_a_missing_driver_is_named_by_the_field_that_asks_for_it(
 
     with pytest.raises(InvalidInput, match=said):
         App(database, redis=redis)
+
+
+def test_e_mails_without_their_package_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _uninstall(monkeypatch, "aiosmtplib")
+    monkeypatch.delitem(sys.modules, "headgate.notify.smtp_sender", raising=False)
+    app = App(f"sqlite:///{tmp_path / 'unused.db'}", notifications=BY_EMAIL)
+
+    with pytest.raises(InvalidInput, match=r"^smtp_host: .*install headgate\[email\]"):
+        event_loop.run(app.open())
 
 
 async def test_a_vector_index_without_its_packages_says_what_to_install(

@@ -85,9 +85,13 @@ def test_a_target_has_its_address_and_its_key_in_one_place(monkeypatch: pytest.M
         production={"url": "https://api.example.com", "key": "k3y-2", "key_header": "x-key"},
     )
 
-    assert (local.name, local.url, local.key.reveal()) == ("local", "http://127.0.0.1:8001", "k3y")
+    assert (local.name, local.url, local.secrets[0].reveal()) == (
+        "local",
+        "http://127.0.0.1:8001",
+        "k3y",
+    )
     assert (local.concurrency, local.key_header, local.protected) == (9, "x-api-key", False)
-    assert (production.key.reveal(), production.key_header) == ("k3y-2", "x-key")
+    assert (production.secrets[0].reveal(), production.key_header) == ("k3y-2", "x-key")
     assert production.protected
     assert "k3y" not in repr(Settings())
 
@@ -113,7 +117,7 @@ def test_the_key_of_a_target_may_be_in_a_file(
     path.chmod(0o600)
     local = {"url": "https://api.example.com", "key_file": str(path)}
 
-    assert configured(monkeypatch, local=local)[0].key.reveal() == "k3y"
+    assert configured(monkeypatch, local=local)[0].secrets[0].reveal() == "k3y"
     path.chmod(0o644)
     with pytest.raises(InvalidInput, match=r"^targets\.local\.key_file: .*chmod 600"):
         configured(monkeypatch, local=local)

@@ -219,7 +219,7 @@ def test_topics_and_targets_are_made_from_the_settings() -> None:
     assert made.is_configured
     targets = build_targets([made], [], [Target(name="mine", url="http://x", key=Secret("k"))])
     assert targets.names == ["mine", "local"]
-    assert targets.get("local").key.reveal() == "k3y"
+    assert targets.get("local").secrets[0].reveal() == "k3y"
     assert list(targets.topics) == ["orders"]
 
 

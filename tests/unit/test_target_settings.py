@@ -47,13 +47,13 @@ def test_targets_are_read_from_a_file_with_their_keys(folder: Path) -> None:
     loaded = settings.load()
     local, production = loaded.target_list()
 
-    assert (local.url, local.key.reveal(), local.concurrency) == (
+    assert (local.url, local.secrets[0].reveal(), local.concurrency) == (
         "http://127.0.0.1:8000",
         SECRET,
         2,
     )
     assert (local.protected, production.protected) == (False, True)
-    assert (production.key_header, production.key.reveal()) == ("authorization", SECRET)
+    assert (production.key_header, production.secrets[0].reveal()) == ("authorization", SECRET)
     assert SECRET not in repr(loaded) + str(loaded) + repr(loaded.target_list())
 
 
@@ -64,7 +64,7 @@ def test_targets_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) 
     [target] = settings.load().target_list()
 
     assert (target.name, target.url, target.protected) == ("local", URL, True)
-    assert target.key.reveal() == SECRET
+    assert target.secrets[0].reveal() == SECRET
 
 
 @pytest.mark.parametrize("lower", ["headgate.toml", "pyproject.toml"])
@@ -83,11 +83,11 @@ def test_a_url_from_one_place_never_gets_the_key_from_another(
     elsewhere["local"]["key"] = "another"
     monkeypatch.setenv("HEADGATE_TARGETS", json.dumps(elsewhere))
     found = {each.name: each for each in settings.load().target_list()}
-    assert (found["local"].url, found["local"].key.reveal()) == (
+    assert (found["local"].url, found["local"].secrets[0].reveal()) == (
         "https://elsewhere.example",
         "another",
     )
-    assert (found["staging"].url, found["staging"].key.reveal()) == (URL, SECRET)
+    assert (found["staging"].url, found["staging"].secrets[0].reveal()) == (URL, SECRET)
 
 
 @pytest.mark.parametrize("said", [False, 0, "false", "no", "off", "perhaps"])

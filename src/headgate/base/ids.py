@@ -1,6 +1,8 @@
 """Ids and randomness: this is the only module that uses the system's entropy."""
 
 import random
+from datetime import datetime
+from hashlib import blake2b
 from typing import Protocol
 
 from headgate.base.clock import Clock
@@ -30,15 +32,28 @@ class UlidIds:
 
     def new(self, prefix: str) -> str:
         """A fresh id; two ids of the same millisecond still sort in the order of creation."""
-        now_ms = max(0, int(self._clock.now().timestamp() * 1000))
+        now_ms = _milliseconds(self._clock.now())
         if now_ms > self._last_ms:
             self._last_ms = now_ms
             self._tail = self._rng.getrandbits(_RANDOM_BITS)
         else:
             self._tail += 1
-        value = (self._last_ms << _RANDOM_BITS) + self._tail
-        letters = [_CROCKFORD[value >> 5 * place & 31] for place in reversed(range(_LENGTH))]
-        return f"{prefix}_{''.join(letters)}"
+        return f"{prefix}_{_letters(self._last_ms, self._tail)}"
+
+
+def derived_id(prefix: str, at: datetime, *parts: object) -> str:
+    """The id of what these parts name: the same at every call, and sorted by the time `at`."""
+    digest = blake2b("\n".join(map(str, parts)).encode(), digest_size=_RANDOM_BITS // 8).digest()
+    return f"{prefix}_{_letters(_milliseconds(at), int.from_bytes(digest, 'big'))}"
+
+
+def _milliseconds(at: datetime) -> int:
+    return max(0, int(at.timestamp() * 1000))
+
+
+def _letters(milliseconds: int, tail: int) -> str:
+    value = (milliseconds << _RANDOM_BITS) + tail
+    return "".join(_CROCKFORD[value >> 5 * place & 31] for place in reversed(range(_LENGTH)))
 
 
 def system_random() -> random.Random:

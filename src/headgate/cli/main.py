@@ -55,6 +55,11 @@ COMMANDS = (
         "Send messages to targets; look at them, retry and replay them.",
     ),
     Command(
+        "notify",
+        "headgate.cli.notify:commands",
+        "Try whether notifications arrive, and list what people were told.",
+    ),
+    Command(
         "connection",
         "headgate.cli.connections:commands",
         "Connect users' accounts; list, pause, remove.",

@@ -1,10 +1,14 @@
-"""Sends messages to targets over HTTP: one POST with the message's payload for each attempt."""
+"""Sends messages to targets over HTTP: one POST with the message's payload for each attempt.
+
+A target gets its API key with every message, or signatures by which it knows the sender, or both.
+"""
 
 import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.errors import AddressRefused, HeadgateError
 from headgate.base.redact import MASK, redact
+from headgate.base.signing import signatures
 from headgate.connectors.answers import retry_after_s
 from headgate.connectors.urls import join_url
 from headgate.model.delivery import (
@@ -36,6 +40,12 @@ REFUSALS = {
     403: "the API key may not do this",
     410: "it is gone",
 }
+#: The same by a target that checks signatures and gets no key.
+SIGNED_REFUSALS = {
+    **REFUSALS,
+    401: "it does not accept the signature: its secret is another one, or our clock is wrong",
+    403: "it does not accept the signature: its secret is another one, or our clock is wrong",
+}
 
 
 class HttpSender:
@@ -53,14 +63,8 @@ class HttpSender:
             return Rejection(problem)
         request = Request(
             method="POST",
-            url=join_url(target.url, topic.path),
-            headers=Headers(
-                [
-                    ("content-type", "application/json"),
-                    (target.key_header, target.key.reveal()),
-                    ("idempotency-key", message.key),
-                ]
-            ),
+            url=join_url(target.url, topic.path) if topic.path else target.url,
+            headers=self._headers(target, message),
             body=message.payload.encode(),
             timeouts=_TIMEOUTS,
         )
@@ -72,6 +76,23 @@ class HttpSender:
             return SendFailure(redact(str(error)))
         return self._outcome_of(response, target, topic)
 
+    def _headers(self, target: Target, message: Message) -> Headers:
+        headers = [("content-type", "application/json"), ("idempotency-key", message.key)]
+        if target.key is not None:
+            headers.append((target.key_header, target.key.reveal()))
+        if target.signing:
+            # The time of this attempt: a receiver refuses what was signed minutes ago.
+            sent_at_s, body = int(self._clock.now().timestamp()), message.payload.encode()
+            signed = signatures(
+                target.signing, message_id=message.key, sent_at_s=sent_at_s, body=body
+            )
+            headers += [
+                ("webhook-id", message.key),
+                ("webhook-timestamp", str(sent_at_s)),
+                ("webhook-signature", signed),
+            ]
+        return Headers(headers)
+
     def _outcome_of(self, response: Response, target: Target, topic: Topic) -> SendOutcome:
         status = response.status
         if 200 <= status < 300:
@@ -79,8 +100,9 @@ class HttpSender:
         said = f"it answered {status}"
         if status in REJECTIONS:
             return Rejection(f"{said}: {REJECTIONS[status]}{_detail(response, target)}")
-        if status in REFUSALS:
-            return TargetRefusal(f"{said}: {REFUSALS[status]}")
+        refusals = SIGNED_REFUSALS if target.key is None else REFUSALS
+        if status in refusals:
+            return TargetRefusal(f"{said}: {refusals[status]}")
         return SendFailure(said, retry_after_s(response.headers, self._clock.now()))
 
 
@@ -94,7 +116,9 @@ def _payload_problem(message: Message) -> str | None:
 
 
 def _accepted(response: Response, target: Target, topic: Topic) -> SendOutcome:
-    if (response.headers.get("content-type") or "").lower().startswith("text/html"):
+    is_page = (response.headers.get("content-type") or "").lower().startswith("text/html")
+    # A webhook's receiver may answer anything: many frameworks call an empty answer a page.
+    if is_page and not target.signing:
         # Perhaps a page to sign in, of a proxy or a wrong host: no API answers with one.
         return SendFailure(f"it answered {response.status} with a web page")
     if topic.find_rejection is None:
@@ -127,4 +151,6 @@ def _detail(response: Response, target: Target) -> str:
 
 def _clean(text: str, target: Target) -> str:
     """A text of an answer, fit to be stored: a target may quote what it was sent, even our key."""
-    return redact(text.replace(target.key.reveal(), MASK))
+    for secret in target.secrets:
+        text = text.replace(secret.reveal(), MASK)
+    return redact(text)

@@ -276,7 +276,7 @@ class _Run:
         began_s = drainer.clock.monotonic()
         claimed = await drainer.store.claim(
             self._target.name,
-            list(drainer.targets.topics),
+            drainer.targets.topics_of(self._target),
             limit=wanted,
             lease=drainer.claims.lease,
             worker=drainer.worker,

@@ -317,6 +317,4 @@ async def _gaps(rt: Runtime, job: Job) -> list[DayView]:
 def _reconnect(job: Job) -> Reconnect | None:
     if job.state is not JobState.FAILED or job.reason is not Reason.NEEDS_REAUTH:
         return None
-    at_destination = job.provider == job.destination
-    connection = job.destination_connection_id if at_destination else job.connection_id
-    return Reconnect(provider=job.provider, connection_id=connection)
+    return Reconnect(provider=job.provider, connection_id=job.provider_connection_id)

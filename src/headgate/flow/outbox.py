@@ -192,12 +192,12 @@ class Outbox:
 
     async def count_due(self, target: Target, *, run_id: str | None = None) -> int:
         """How many deliveries a drain of the target would send now."""
-        topics = list(self.targets.topics)
+        topics = self.targets.topics_of(target)
         return await self._store.count_due(target.name, topics, run_id=run_id)
 
     async def backlog(self, target: Target, *, run_id: str | None = None) -> Backlog:
         """What a drain of the target could not send now: not due yet, or claimed by a worker."""
-        topics = list(self.targets.topics)
+        topics = self.targets.topics_of(target)
         return await self._store.backlog(target.name, topics, run_id=run_id)
 
     async def retry(self, delivery_id: str) -> Delivery:
@@ -233,7 +233,7 @@ class Outbox:
 
     async def count_replayable(self, target: Target, *, since: datetime) -> int:
         """How many messages since then have no delivery to the target yet."""
-        topics = list(self.targets.topics)
+        topics = self._replayable_topics(target)
         return await self._store.count_replayable(topics, target.name, since)
 
     async def replay(
@@ -247,12 +247,20 @@ class Outbox:
 
         It is safe to repeat: a message has one delivery to a target, however often it is replayed.
         """
-        done, topics = 0, list(self.targets.topics)
+        done, topics = 0, self._replayable_topics(target)
         while added := await self._store.replay(topics, target.name, since, limit=ROUND):
             done += added
             progress(done)
         await self.signal.announce(OUTBOX)
         return done
+
+    def _replayable_topics(self, target: Target) -> Sequence[str]:
+        topic = self.targets.exclusive_topic_of(target)
+        if topic is not None:
+            raise InvalidInput(
+                "target", f"{target.name} gets messages of {topic} when they are new, or not at all"
+            )
+        return self.targets.topics_of(target)
 
     async def purge(
         self, *, older_than: timedelta, progress: Callable[[int], None] = lambda done: None

@@ -41,6 +41,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     drainer: Drainer | None = None
     #: The schedules and their ticks; None if nothing is scheduled here.
     schedules: ScheduleStore | None = None
+    #: Whether the store writes notifications with the changes of jobs.
+    notifies: bool = False
     #: Leased types besides jobs, items and deliveries.
     leased: Sequence[LeasedWork] = ()
     #: The HTTP transport and the credentials of connections; None if no source has an API.

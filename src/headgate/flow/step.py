@@ -195,7 +195,8 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
     if after is not None:
         _measure(rt, after)
         call_on_end(rt.registry, after)
-        if outcome.work is not None and outcome.work.messages:
+        has_messages = outcome.work is not None and outcome.work.messages
+        if has_messages or (rt.notifies and after.ended):
             await rt.signal.announce(OUTBOX)
     return SettleResult(outcome.change, after)
 

@@ -78,8 +78,21 @@ class Targets:
                 "targets=() its messages are kept until there is one",
             )
         for name in names:
-            self.get(name)
+            if topic not in self.topics_of(self.get(name)):
+                raise InvalidInput("targets", f"{name} takes no messages of the topic {topic!r}")
         return list(dict.fromkeys(names))
+
+    def topics_of(self, target: Target) -> Sequence[str]:
+        """The names of the topics whose messages may go to the target."""
+        exclusive = self.exclusive_topic_of(target)
+        if exclusive is not None:
+            return [exclusive]
+        return [each.name for each in self.topics.values() if not each.exclusive]
+
+    def exclusive_topic_of(self, target: Target) -> str | None:
+        """The only topic whose messages go to the target; None: it takes those of any other."""
+        topics = (each for each in self.topics.values() if each.exclusive)
+        return next((each.name for each in topics if target.name in (each.targets or ())), None)
 
 
 def _by_name(kind: str, declared: Iterable[Named]) -> dict[str, Named]:

@@ -48,6 +48,10 @@ class Users:
         _check_line("plan", plan, PLAN_LENGTH_MAX)
         return await self._store.set_plan(user_id, plan)
 
+    async def email_of(self, user_id: str) -> str | None:
+        """Where notifications for the user go; None if they have no address, or want none."""
+        return await self._store.email_of(user_id)
+
     async def seen(self, user_id: str) -> bool:
         """Write that the user is here in person, at most once an hour; True if it was written.
 

@@ -73,9 +73,8 @@ class TargetWorker(Service):
             return rest_s
         if result.more:
             return 0.0
-        due_s = await self._drainer.store.next_due_s(
-            self._target.name, list(self._drainer.targets.topics)
-        )
+        topics = self._drainer.targets.topics_of(self._target)
+        due_s = await self._drainer.store.next_due_s(self._target.name, topics)
         if result.stopped is not None or due_s is None:
             return interval_s
         return min(interval_s, due_s)

@@ -1,5 +1,7 @@
 """The sweeper: it rescues, thaws and prunes rows, and frees the locks of frozen workers.
 
+It also tells people of jobs that stay paused for long, where the application notifies them.
+
 Every process runs one, without a leader. A rescue, a thaw and an operator's pause are all fenced by
 the row's token, which each of them raises. So two sweepers that find the same row change it once,
 and a sweeper that was frozen in the middle of its work neither blocks another nor undoes anything.
@@ -15,7 +17,7 @@ from headgate.flow.claims import LeasedWork
 from headgate.flow.connect import FORGET_MAX
 from headgate.flow.recover import free_probes
 from headgate.flow.runtime import Runtime
-from headgate.ports.signal import CONTROL, SWEEP
+from headgate.ports.signal import CONTROL, OUTBOX, SWEEP
 
 #: The longest time between two sweeps, in leases; shorter if a lease or a cool-down ends sooner.
 SWEEP_LEASES = 2 / 3
@@ -24,6 +26,10 @@ SWEEP_S_MIN = 0.1
 PRUNE_EVERY_S = 3600.0
 PRUNE_MAX = 5000
 PURGE_MAX = 500
+#: How often long pauses are looked for: a pause of a day is told within minutes. And how many at
+#: once.
+PAUSES_EVERY_S = 300.0
+PAUSES_MAX = 100
 
 _log = get_logger(__name__)
 
@@ -55,7 +61,7 @@ class Sweeper(Service):
         self._keep_events = keep_events
         self._keep_sent = keep_sent
         self._keep_ticks = keep_ticks
-        self._prune_at = rt.clock.monotonic()
+        self._prune_at = self._pauses_at = rt.clock.monotonic()
         # A cancel sets a deadline and a recovered provider resumes jobs: both are due soon.
         for topic in (CONTROL, SWEEP):
             rt.signal.subscribe(topic, self)
@@ -65,7 +71,8 @@ class Sweeper(Service):
         await self._rt.store.free_locks()
         await free_probes(self._rt)
         dues_s = [await sweep_due(each) for each in self._leased]
-        if not await self._prune():
+        told = await self._tell_paused()
+        if not await self._prune() or not told:
             return SWEEP_S_MIN
         known_s = [due_s for due_s in dues_s if due_s is not None]
         return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN if known_s else self._sweep_s_max
@@ -84,6 +91,21 @@ class Sweeper(Service):
             return False
         await self._rt.store.prune_workers()
         self._prune_at = self._rt.clock.monotonic() + PRUNE_EVERY_S
+        return True
+
+    async def _tell_paused(self) -> bool:
+        """Tell people of a batch of jobs that are paused for long, if it is time to look.
+
+        Returns False if there are more.
+        """
+        if not self._rt.notifies or self._rt.clock.monotonic() < self._pauses_at:
+            return True
+        found = await self._rt.store.tell_paused(limit=PAUSES_MAX)
+        if found:
+            await self._rt.signal.announce(OUTBOX)
+        if found == PAUSES_MAX:
+            return False
+        self._pauses_at = self._rt.clock.monotonic() + PAUSES_EVERY_S
         return True
 
     async def _purge_sent(self) -> int:

@@ -226,6 +226,12 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.state in JOB.terminal
 
     @property
+    def provider_connection_id(self) -> str | None:
+        """The user's connection to the provider that the present state is about."""
+        at_destination = self.provider == self.destination
+        return self.destination_connection_id if at_destination else self.connection_id
+
+    @property
     def chunk_key(self) -> str:
         """The chunk's idempotency key for the destination, the same for every attempt at it."""
         return f"{self.id}:{self.steps}"

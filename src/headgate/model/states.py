@@ -69,6 +69,14 @@ class DeliveryState(StrEnum):
     DEAD = "dead"
 
 
+class Trouble(StrEnum):
+    """What is the matter with a sync for a connection, as people were told; none: all is well."""
+
+    FAILED = "failed"
+    NEEDS_REAUTH = "needs_reauth"
+    PAUSED = "paused"
+
+
 class JobEdge(StrEnum):
     """The names of a job's transitions."""
 

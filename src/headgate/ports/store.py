@@ -16,6 +16,7 @@ from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Receipt, Re
 from headgate.model.states import JobState, ReceiptState
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
+from headgate.ports.notifications import NotificationStore
 from headgate.ports.outbox import NewMessage
 from headgate.ports.record_table import RecordTable
 from headgate.ports.users import PlanStore
@@ -286,6 +287,7 @@ class Store(
     CoverageStore,
     PlanStore,
     WorkerStore,
+    NotificationStore,
     Protocol,
 ):
     """Everything that the engine stores for jobs."""

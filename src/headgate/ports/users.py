@@ -41,6 +41,10 @@ class UserStore(PlanStore, Protocol):
         """Resume the user's schedules; returns the user, and whether this changed anything."""
         ...
 
+    async def email_of(self, user_id: str) -> str | None:
+        """Where notifications for the user go; None if they have no address, or want none."""
+        ...
+
     async def is_login_due(self, user_id: str) -> bool:
         """Whether a login of the user would be written now."""
         ...

@@ -19,7 +19,7 @@ def read(monkeypatch: pytest.MonkeyPatch, given: Mapping[str, str]) -> PriceHist
 
 def found(settings: PriceHistorySettings) -> dict[str, tuple[str, str, bool]]:
     return {
-        each.name: (each.url.rstrip("/"), each.key.reveal(), bool(each.protected))
+        each.name: (each.url.rstrip("/"), each.secrets[0].reveal(), bool(each.protected))
         for each in settings.targets()
     }
 

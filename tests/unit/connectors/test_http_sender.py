@@ -5,6 +5,7 @@ import gzip
 from collections.abc import Callable
 from datetime import timedelta
 from email.utils import format_datetime
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import AddressRefused, Malformed, Transient
 from headgate.base.redact import MASK
 from headgate.base.secret import Secret
+from headgate.base.signing import new_signing_secret, signatures
 from headgate.connectors import http_sender
 from headgate.connectors.addresses import AddressRules
 from headgate.connectors.aiohttp_transport import AiohttpTransport
@@ -337,3 +339,85 @@ async def test_a_private_address_that_is_not_allowed_stops_the_target() -> None:
 async def test_a_web_page_is_no_acceptance(topic: Topic) -> None:
     page = answer(200, b"<html>Sign in</html>", {"Content-Type": "Text/HTML; charset=utf-8"})
     assert await outcome(page, topic=topic) == SendFailure("it answered 200 with a web page")
+
+
+# ---- signed messages ---------------------------------------------------------------------------
+
+OLD, NEW = new_signing_secret(Random(1)), new_signing_secret(Random(2))
+SIGNED = Target(name="hook", url="https://hooks.example.com/in/7", signing=(NEW, OLD))
+TO_URL = Topic(name="alerts", path="")
+
+
+async def sent_to(target: Target, said: Answer, *, clock: ManualClock) -> SendOutcome:
+    """The outcome of one attempt at a target that gets signed messages."""
+    return await HttpSender(ScriptedTransport(said), clock).send(target, TO_URL, MESSAGE)
+
+
+async def test_a_signed_message_goes_to_the_url_itself_and_carries_no_key() -> None:
+    transport = ScriptedTransport(answer())
+    clock = ManualClock(START)
+
+    await HttpSender(transport, clock).send(SIGNED, TO_URL, MESSAGE)
+
+    [request] = transport.requests
+    assert request.url == SIGNED.url
+    assert request.headers.get("webhook-id") == "message-key"
+    assert request.headers.get("webhook-timestamp") == str(int(START.timestamp()))
+    assert request.headers.get("x-api-key") is None
+    signed = signatures(
+        [NEW, OLD],
+        message_id="message-key",
+        sent_at_s=int(START.timestamp()),
+        body=MESSAGE.payload.encode(),
+    )
+    assert request.headers.get("webhook-signature") == signed
+
+
+async def test_every_attempt_has_the_same_id_and_its_own_time() -> None:
+    transport, clock = ScriptedTransport(answer(503), answer()), ManualClock(START)
+    sender = HttpSender(transport, clock)
+
+    await sender.send(SIGNED, TO_URL, MESSAGE)
+    clock.advance(3600)
+    await sender.send(SIGNED, TO_URL, MESSAGE)
+
+    first, second = transport.requests
+    assert first.headers.get("webhook-id") == second.headers.get("webhook-id")
+    assert first.headers.get("webhook-timestamp") != second.headers.get("webhook-timestamp")
+    assert first.headers.get("webhook-signature") != second.headers.get("webhook-signature")
+
+
+async def test_a_target_may_get_a_key_and_signatures() -> None:
+    transport = ScriptedTransport(answer())
+    both = replace(SIGNED, key=Secret(KEY))
+
+    await HttpSender(transport, ManualClock(START)).send(both, TO_URL, MESSAGE)
+
+    assert transport.requests[0].headers.get("x-api-key") == KEY
+    assert transport.requests[0].headers.get("webhook-signature") is not None
+
+
+async def test_a_webhook_may_answer_with_what_its_framework_calls_a_page() -> None:
+    page = answer(200, b"", {"content-type": "text/html; charset=utf-8"})
+    assert await sent_to(SIGNED, page, clock=ManualClock(START)) == Acceptance()
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [(401, "does not accept the signature"), (403, "the signature"), (410, "it is gone")],
+)
+async def test_a_webhook_that_refuses_us_stops(status: int, why: str) -> None:
+    told = await sent_to(SIGNED, answer(status), clock=ManualClock(START))
+    assert isinstance(told, TargetRefusal) and why in told.reason
+
+
+async def test_a_webhook_that_quotes_our_secret_does_not_get_it_stored() -> None:
+    body = f'{{"detail": "wrong: {OLD.reveal()}"}}'.encode()
+    told = await sent_to(SIGNED, answer(422, body), clock=ManualClock(START))
+    assert isinstance(told, Rejection)
+    assert OLD.reveal() not in told.reason and MASK in told.reason
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    said = answer(307, None, {"location": "https://elsewhere.example.com/"})
+    assert await sent_to(SIGNED, said, clock=ManualClock(START)) == SendFailure("it answered 307")

@@ -120,3 +120,22 @@ def test_a_message_to_a_target_or_about_a_topic_that_is_not_declared_is_refused(
 def test_a_text_in_place_of_a_list_of_targets_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"^targets: is a text; write a list: \['local'\]"):
         TARGETS.of_message("orders", "local")
+
+
+ALERTS = Topic(name="alerts", path="", targets=("hook",), exclusive=True)
+HOOK = target("hook")
+WITH_ALERTS = Targets([ORDERS, NOTES, ALERTS], [LOCAL, STAGING, PRODUCTION, HOOK])
+
+
+def test_messages_of_an_exclusive_topic_go_to_its_own_targets_alone() -> None:
+    assert WITH_ALERTS.of_message("alerts", None) == ["hook"]
+    with pytest.raises(InvalidInput, match=r"^targets: local takes no messages of the topic 'ale"):
+        WITH_ALERTS.of_message("alerts", ["local"])
+
+
+def test_the_targets_of_an_exclusive_topic_get_nothing_else() -> None:
+    with pytest.raises(InvalidInput, match=r"^targets: hook takes no messages of the topic 'orde"):
+        WITH_ALERTS.of_message("orders", ["local", "hook"])
+    assert WITH_ALERTS.topics_of(HOOK) == ["alerts"]
+    assert WITH_ALERTS.topics_of(LOCAL) == ["orders", "notes"]
+    assert WITH_ALERTS.exclusive_topic_of(LOCAL) is None

@@ -1,10 +1,13 @@
 """Topics and targets: what is refused, by the name of the field, and what is the same place."""
 
+from random import Random
+
 import msgspec
 import pytest
 
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
+from headgate.base.signing import new_signing_secret
 from headgate.model.target import (
     CONCURRENCY_MAX,
     NAME_LENGTH_MAX,
@@ -13,6 +16,8 @@ from headgate.model.target import (
     check_name,
     is_protected,
 )
+
+SIGNING = new_signing_secret(Random(1))
 
 
 def target(**fields: object) -> Target:
@@ -159,7 +164,28 @@ def test_a_topic_has_a_path(path: str) -> None:
     assert Topic(name="orders", path=path).path == path
 
 
-@pytest.mark.parametrize("path", ["", "v1/orders", "https://elsewhere.example/", "/a b", "/ä"])
+@pytest.mark.parametrize("path", ["v1/orders", "https://elsewhere.example/", "/a b", "/ä"])
 def test_any_other_path_is_refused(path: str) -> None:
     with pytest.raises(InvalidInput, match=r"^topic orders: path: write one such as /v1/orders"):
         Topic(name="orders", path=path)
+
+
+def test_the_path_of_a_topic_may_be_empty() -> None:
+    assert Topic(name="orders", path="").path == ""
+
+
+def test_a_target_has_a_key_or_secrets_that_sign() -> None:
+    signed = target(key=None, signing=(SIGNING,))
+    assert signed.secrets == (SIGNING,)
+    assert target(signing=(SIGNING,)).secrets == (Secret("k3y"), SIGNING)
+    assert SIGNING.reveal() not in repr(signed)
+    with pytest.raises(InvalidInput, match=r"^target local: key: set one, or a secret that signs"):
+        target(key=None)
+
+
+def test_a_secret_that_cannot_sign_is_refused_and_not_repeated() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"^target local: signing: each secret is whsec_"
+    ) as told:
+        target(signing=(SIGNING, Secret("whsec_short")))
+    assert "short" not in str(told.value)

@@ -11,14 +11,15 @@ from sqlalchemy import Connection, delete, func, select
 
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.statements import insert_into
-from headgate.store.sql.tables import items, removed_connections
+from headgate.store.sql.tables import items, removed_connections, troubles
 
 #: Far longer than a job works for a connection without reading it again.
 KEPT = timedelta(days=7)
 
 
 def note(tx: Connection, now: Moment, connection_id: str) -> None:
-    """Store that the connection was removed."""
+    """Store that the connection was removed, and forget what people were told about it."""
+    tx.execute(delete(troubles).where(troubles.c.connection_id == connection_id))
     row = {"connection_id": connection_id, "removed_at": now.at()}
     tx.execute(insert_into(tx.dialect, removed_connections).values(row).on_conflict_do_nothing())
 

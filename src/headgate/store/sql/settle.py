@@ -14,9 +14,19 @@ from headgate.model.change import JOBS, JobChange, LockedJob, count
 from headgate.model.job import Job
 from headgate.model.record import RecordCounts
 from headgate.model.states import JobEdge, JobState
+from headgate.ports.notifications import NotificationComposer
 from headgate.ports.record_table import TableBatch
 from headgate.ports.store import ChunkWork
-from headgate.store.sql import coverage, events, high_water, outbox_writer, queue, receipts, records
+from headgate.store.sql import (
+    coverage,
+    events,
+    high_water,
+    notifications,
+    outbox_writer,
+    queue,
+    receipts,
+    records,
+)
 from headgate.store.sql.callers import caller_transaction
 from headgate.store.sql.leases import LeaseTable, RowUpdate
 from headgate.store.sql.moment import Moment
@@ -29,13 +39,27 @@ TABLE = LeaseTable[Job, JobChange, LockedJob, ChunkWork](JOBS, jobs)
 
 
 def settle(
-    tx: Connection, now: Moment, batch: Sequence[Settlement], *, syncs: Sequence[str]
+    tx: Connection,
+    now: Moment,
+    batch: Sequence[Settlement],
+    *,
+    syncs: Sequence[str],
+    composer: NotificationComposer | None = None,
 ) -> list[Job | None]:
-    """Apply the valid changes and store their work; the result of a change that lost is None."""
-    return TABLE.settle(tx, now, batch, partial(_store, syncs=syncs))
+    """Apply the valid changes and store their work; the result of a change that lost is None.
+
+    People are told by `composer`; None: nobody is.
+    """
+    return TABLE.settle(tx, now, batch, partial(_store, syncs=syncs, composer=composer))
 
 
-def _store(tx: Connection, settled: list[_RowUpdate], *, syncs: Sequence[str]) -> None:
+def _store(
+    tx: Connection,
+    settled: list[_RowUpdate],
+    *,
+    syncs: Sequence[str],
+    composer: NotificationComposer | None,
+) -> None:
     for each in settled:
         _refuse_second_active(tx, each.change)
     at = settled[0].now
@@ -50,6 +74,8 @@ def _store(tx: Connection, settled: list[_RowUpdate], *, syncs: Sequence[str]) -
     receipts.store(tx, work, at)
     high_water.store(tx, [each.row for each in settled], at)
     _enqueue(tx, settled)
+    if composer is not None:
+        notifications.tell(tx, settled, composer)
     events.append(tx, [event for each in settled for event in _events_of(each)])
 
 

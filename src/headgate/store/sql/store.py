@@ -10,11 +10,21 @@ from headgate.base.errors import StoreError
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
+from headgate.ports.notifications import NotificationComposer
 from headgate.ports.store import ChunkWork, JobClaimResult, NewJob, SubmitResult
 from headgate.store.sql import coverage as days
 from headgate.store.sql import events as job_events
 from headgate.store.sql import high_water as marks
-from headgate.store.sql import job_counts, jobs, recovery, settle, users, workers
+from headgate.store.sql import (
+    job_counts,
+    jobs,
+    long_pauses,
+    notifications,
+    recovery,
+    settle,
+    users,
+    workers,
+)
 from headgate.store.sql import receipts as sent
 from headgate.store.sql import records as stored
 from headgate.store.sql.database import Database
@@ -40,10 +50,19 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
 
     table = TABLE
 
-    def __init__(self, database: Database, syncs: Sequence[str]) -> None:
-        """Use `database`, which must be open and migrated, for an application with these syncs."""
+    def __init__(
+        self,
+        database: Database,
+        syncs: Sequence[str],
+        composer: NotificationComposer | None = None,
+    ) -> None:
+        """Use `database`, which must be open and migrated, for an application with these syncs.
+
+        People are told by `composer` what becomes of jobs; None: nobody is.
+        """
         super().__init__(database)
         self._syncs = tuple(syncs)
+        self._composer = composer
 
     async def submit(self, new: NewJob) -> SubmitResult:
         """Store a job, once per key."""
@@ -105,7 +124,17 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         self, tx: Connection, now: Moment, batch: Sequence[Settlement]
     ) -> list[Job | None]:
         """Apply the changes that are still valid, and store the work of their chunks."""
-        return settle.settle(tx, now, batch, syncs=self._syncs)
+        return settle.settle(tx, now, batch, syncs=self._syncs, composer=self._composer)
+
+    async def tell_paused(self, *, limit: int) -> int:
+        """Tell of jobs that are paused for long; returns how many were looked at."""
+        composer, now = self._composer, self.database.moment
+        if composer is None:
+            return 0
+        tell = partial(long_pauses.tell_paused, syncs=self._syncs, limit=limit)
+        return await self.database.write(lambda tx: tell(tx, now(), composer))
+
+    troubles = reads(notifications.find)
 
     list_jobs = reads(jobs.find)
     list_expired = reads_timed(recovery.list_expired)

@@ -29,6 +29,7 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     literal_column,
+    or_,
 )
 
 from headgate.base.encoding import Json, JsonObject
@@ -48,6 +49,7 @@ from headgate.model.states import (
     JobState,
     Machine,
     ReceiptState,
+    Trouble,
     words,
 )
 from headgate.model.user import Preferences
@@ -696,3 +698,37 @@ _index(
     tick_users.c.tick,
     where=TICK_QUEUED,
 )
+#: What is the matter, as people were told, and which jobs are paused; all other syncs are well.
+troubles = Table(
+    "headgate_troubles",
+    metadata,
+    Column("connection_id", Text, nullable=False),
+    # Empty: it is about the connection itself, whichever sync uses it.
+    Column("sync", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    # The job that it was last about.
+    Column("job_id", Text, nullable=False),
+    # What was told last; NULL if nothing was, or if that is over.
+    Column("trouble", OneOf(Trouble)),
+    Column("paused_at", UtcTime),
+    Column("updated_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("connection_id", "sync"),
+    CheckConstraint(f"trouble IS NULL OR trouble IN ({_listed(Trouble)})", name="trouble"),
+)
+
+#: Paused, and nobody was told.
+PAUSED_UNTOLD = and_(
+    troubles.c.paused_at.is_not(None),
+    or_(
+        troubles.c.trouble.is_(None),
+        troubles.c.trouble != literal_column(f"'{Trouble.PAUSED.value}'"),
+    ),
+)
+_index(
+    "ix_headgate_troubles_paused",
+    troubles.c.paused_at,
+    troubles.c.connection_id,
+    troubles.c.sync,
+    where=PAUSED_UNTOLD,
+)
+Index("ix_headgate_troubles_user", troubles.c.user_id, troubles.c.connection_id, troubles.c.sync)

@@ -69,6 +69,13 @@ def resume(tx: Connection, now: Moment, user_id: str) -> tuple[User, bool]:
     return (get(tx, user_id), False) if changed is None else (_to_user(changed), True)
 
 
+def email_of(tx: Connection, user_id: str) -> str | None:
+    """Where notifications for the user go; None if they have no address, or want none."""
+    query = select(users.c.preferences).where(users.c.id == user_id)
+    found: Preferences | None = tx.execute(query).scalar_one_or_none()
+    return found.email if found is not None and found.notify else None
+
+
 # ---- logins ------------------------------------------------------------------------------------
 
 
@@ -150,5 +157,6 @@ class SqlUsers(SqlPort):
     set_preferences = writes_timed(set_preferences)
     pause = writes_timed(pause)
     resume = writes_timed(resume)
+    email_of = reads(email_of)
     is_login_due = reads_timed(is_login_due)
     write_login = autocommits_timed(write_login)

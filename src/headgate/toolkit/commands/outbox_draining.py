@@ -12,7 +12,6 @@ from headgate.base.together import all_ended
 from headgate.flow.attempts import DrainResult
 from headgate.flow.drain import Drainer
 from headgate.flow.drain_scope import DrainScope
-from headgate.flow.targets import Targets
 from headgate.model.target import Target
 from headgate.toolkit.commands.loading import FAILED
 from headgate.toolkit.commands.outbox_results import print_results, result_counts
@@ -90,7 +89,7 @@ async def _drainer_to(app: App, target: Target) -> AsyncIterator[tuple[Drainer, 
     from headgate.connectors.http_sender import HttpSender
 
     # The app's own transport calls no other hosts and ports than those of its targets.
-    transport = open_target_transport(Targets(targets=[target]))
+    transport = open_target_transport([target])
     assert transport is not None, "there is a target"
     try:
         yield own.with_sender(HttpSender(transport, own.clock)), True

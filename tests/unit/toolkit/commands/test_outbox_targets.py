@@ -99,8 +99,8 @@ def test_a_url_and_a_key_by_hand_replace_both_and_nothing_else(shop: App, key_fi
     chosen = choose_target(shop, "local", None, "https://other.example:8443/v2", key_file)
 
     assert (chosen.name, chosen.url) == ("local", "https://other.example:8443/v2")
-    assert chosen.key.reveal() == KEY and KEY not in repr(chosen)
-    assert shop.outbox.targets.get("local").key.reveal() == "own"
+    assert chosen.key == Secret(KEY) and KEY not in repr(chosen)
+    assert shop.outbox.targets.get("local").key == Secret("own")
 
 
 @pytest.mark.parametrize("url", [None, "https://other.example"])

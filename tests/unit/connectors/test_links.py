@@ -13,14 +13,16 @@ from headgate import Secret
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound
 from headgate.connectors.keys import DEMO_KEY, KeyRing
-from headgate.toolkit.links import (
+from headgate.connectors.links import (
     CONNECT_PATH,
+    OPT_OUT_PATH,
     PROGRESS_PATH,
     ConnectLink,
     LinkExpired,
     LinkInvalid,
     Links,
     ProgressLink,
+    SiteLinks,
 )
 from tests.connecting import key_entries
 
@@ -178,3 +180,19 @@ def test_the_same_link_made_again_is_the_same() -> None:
         made.progress_path_after(opened, "job_1").removeprefix(PROGRESS_PATH)
     )
     assert shown.expires_at == opened.expires_at
+
+
+def test_a_link_to_opt_out_is_for_one_user_and_nothing_else() -> None:
+    path = links().opt_out_path(user_id="ada")
+    token = path.removeprefix(OPT_OUT_PATH)
+    assert links().open_opt_out(token).user_id == "ada"
+    with pytest.raises(LinkInvalid):
+        links().open_progress(token)
+
+
+def test_links_of_a_site_are_whole_urls() -> None:
+    site = SiteLinks(links(), "https://sync.example.com/")
+    assert site.opt_out_url(user_id="ada").startswith("https://sync.example.com/notifications/")
+    progress = site.progress_url(job_id="job_1", user_id="ada")
+    opened = links().open_progress(progress.rpartition("/")[2])
+    assert (opened.job_id, opened.user_id) == ("job_1", "ada")

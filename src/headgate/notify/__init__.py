@@ -1,0 +1,1 @@
+"""Notifications by e-mail: how they are written, and how they are sent."""
