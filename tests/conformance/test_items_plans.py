@@ -6,15 +6,12 @@ in the environment says how many items there are: 1000000 shows the plans at a m
 
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection
 
 from headgate.model import item as change
 from headgate.model.item import Document
@@ -25,7 +22,6 @@ from headgate.ports.items import NewItem
 from headgate.store.sql import removals
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.postgres import PostgresDatabase
 from tests import servers
 from tests.conformance.crowds import (
     STREAMS,
@@ -35,7 +31,7 @@ from tests.conformance.crowds import (
     fill_items,
     half_hours,
 )
-from tests.conformance.test_plans import Sent, generic_plan, plan
+from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans, plan
 from tests.stores import LEASE, START
 
 ITEM_ROWS = int(os.environ.get("ITEM_ROWS", "50000"))
@@ -71,22 +67,6 @@ async def items(crowded: Database) -> AsyncIterator[SqlItems]:
     await crowded.open()
     yield SqlItems(crowded)
     await crowded.close()
-
-
-@contextmanager
-def caught() -> Iterator[list[Sent]]:
-    """Every statement on items that is sent while inside."""
-    sent: list[Sent] = []
-
-    def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
-        if re.search(r"\bheadgate_items\b", statement):
-            sent.append(Sent(statement, parameters[0] if many else parameters))
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
 
 
 # ---- what the store asks -----------------------------------------------------------------------
@@ -175,14 +155,6 @@ async def forget_removed(items: SqlItems) -> None:
     assert await items.forget_removed(limit=2) == 2
 
 
-class Ask(msgspec.Struct, frozen=True):
-    """Something the store does often, and the indexes that its statements must stand on."""
-
-    run: Callable[[SqlItems], Awaitable[None]]
-    #: How a statement begins, and what its plan must name; both are patterns.
-    stands_on: dict[str, str]
-
-
 #: A primary key's index has another name on either database.
 _BY_ID = "(pk_headgate_items|sqlite_autoindex_headgate_items_1)"
 _GIVEN = r"(WITH given\([^)]*\) AS \(VALUES .*\) )?"
@@ -226,57 +198,23 @@ _FULL_SCAN = re.compile(
 )
 
 
-def assert_stands(ask: Ask, plans: list[tuple[Sent, str]]) -> None:
-    """No statement walks over all items, and each that is named stands on its index."""
-    for _, steps in plans:
-        assert not _FULL_SCAN.search(steps), steps
-    for begins, index in ask.stands_on.items():
-        found = [
-            steps for sent, steps in plans if re.match(begins, " ".join(sent.statement.split()))
-        ]
-        assert found, f"no statement begins with {begins}: {[sent for sent, _ in plans]}"
-        for steps in found:
-            assert re.search(index, steps), steps
+CROWD = Crowd(tables=("headgate_items",), full_scan=_FULL_SCAN, asks=ASKS, store=SqlItems)
 
 
 @pytest.mark.parametrize("name", ASKS)
 async def test_what_is_asked_often_stands_on_an_index(items: SqlItems, name: str) -> None:
-    # Given the statements that the store sends
-    ask = ASKS[name]
-    with caught() as sent:
-        await ask.run(items)
-    assert sent
-
-    # When the database plans them
-    plans = [(each, await plan(items.database, each)) for each in sent]
-
-    # Then it walks along the indexes that were made for them
-    assert_stands(ask, plans)
+    await check_plans(CROWD, name, items)
 
 
 @pytest.mark.parametrize("name", ASKS)
 async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name: str) -> None:
-    # Given the statements that the store sends
-    ask = ASKS[name]
-    database = PostgresDatabase(crowded_url, due_clock(), server_time=False)
-    await database.open()
-    try:
-        with caught() as sent:
-            await ask.run(SqlItems(database))
-    finally:
-        await database.close()
-
-    # When Postgres plans them without their values
-    plans = [(each, await generic_plan(crowded_url, each)) for each in sent]
-
-    # Then the conditions of the partial indexes are still met: they stand in the statement itself
-    assert_stands(ask, plans)
+    await check_generic_plans(CROWD, name, crowded_url, due_clock())
 
 
 async def test_a_claim_is_served_in_the_order_of_its_index_and_sorts_nothing(
     items: SqlItems,
 ) -> None:
-    with caught() as sent:
+    with CROWD.caught() as sent:
         await items.claim(STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
 
     [steps] = [await plan(items.database, each) for each in sent]
@@ -285,7 +223,7 @@ async def test_a_claim_is_served_in_the_order_of_its_index_and_sorts_nothing(
 
 
 async def test_the_census_walks_along_its_index_and_touches_no_row(items: SqlItems) -> None:
-    with caught() as sent:
+    with CROWD.caught() as sent:
         await count_items(items)
 
     for each in sent:

@@ -4,15 +4,13 @@ The statements are those that the store sends, caught on their way and given to 
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection
 
 from headgate.model import delivery as change
 from headgate.model.lease import Claim
@@ -20,7 +18,6 @@ from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.store.sql.database import Database
 from headgate.store.sql.outbox import SqlOutbox
-from headgate.store.sql.postgres import PostgresDatabase
 from tests import servers
 from tests.conformance.crowds import (
     crowded_database,
@@ -30,7 +27,7 @@ from tests.conformance.crowds import (
     half_hours,
 )
 from tests.conformance.outboxes import TOPICS, claim, new_message
-from tests.conformance.test_plans import Sent, generic_plan, plan
+from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans, plan
 from tests.stores import LEASE, START
 
 ROWS = 50_000
@@ -102,22 +99,6 @@ async def outbox(crowded: Database) -> AsyncIterator[SqlOutbox]:
     await crowded.close()
 
 
-@contextmanager
-def caught() -> Iterator[list[Sent]]:
-    """Every statement on messages or deliveries that is sent while inside."""
-    sent: list[Sent] = []
-
-    def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
-        if re.search(r"\bheadgate_(messages|deliveries)\b", statement):
-            sent.append(Sent(statement, parameters[0] if many else parameters))
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
-
-
 # ---- what the outbox asks ----------------------------------------------------------------------
 
 
@@ -182,14 +163,6 @@ async def enqueue_again(outbox: SqlOutbox) -> None:
     new = new_message()
     await outbox.add_messages([new])
     await outbox.add_messages([new])
-
-
-class Ask(msgspec.Struct, frozen=True):
-    """Something the outbox does often, and the indexes that its statements must stand on."""
-
-    run: Callable[[SqlOutbox], Awaitable[None]]
-    #: How a statement begins, and what its plan must name; both are patterns.
-    stands_on: dict[str, str]
 
 
 def _of(table: str, constraint: str, number: int) -> str:
@@ -264,60 +237,30 @@ _FULL_SCAN = re.compile(
 )
 
 
-def assert_stands(ask: Ask, plans: list[tuple[Sent, str]]) -> None:
-    """No statement walks over all rows, and each that is named stands on its index."""
-    for _, steps in plans:
-        assert not _FULL_SCAN.search(steps), steps
-    for begins, index in ask.stands_on.items():
-        found = [
-            steps for sent, steps in plans if re.match(begins, " ".join(sent.statement.split()))
-        ]
-        assert found, f"no statement begins with {begins}: {[sent for sent, _ in plans]}"
-        for steps in found:
-            assert re.search(index, steps), steps
+CROWD = Crowd(
+    tables=("headgate_messages", "headgate_deliveries"),
+    full_scan=_FULL_SCAN,
+    asks=ASKS,
+    store=lambda database: SqlOutbox(database, due_clock()),
+)
 
 
 @pytest.mark.parametrize("name", ASKS)
 async def test_what_is_asked_often_stands_on_an_index(outbox: SqlOutbox, name: str) -> None:
-    # Given the statements that the store sends
-    ask = ASKS[name]
-    with caught() as sent:
-        await ask.run(outbox)
-    assert sent
-
-    # When the database plans them
-    plans = [(each, await plan(outbox.database, each)) for each in sent]
-
-    # Then it walks along the indexes that were made for them
-    assert_stands(ask, plans)
+    await check_plans(CROWD, name, outbox)
 
 
 # Without `replay`, which an operator asks now and then: how much it has to look at is known by its
 # values alone.
 @pytest.mark.parametrize("name", sorted(ASKS.keys() - {"replay"}))
 async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name: str) -> None:
-    # Given the statements that the store sends
-    ask = ASKS[name]
-    clock = due_clock()
-    database = PostgresDatabase(crowded_url, clock, server_time=False)
-    await database.open()
-    try:
-        with caught() as sent:
-            await ask.run(SqlOutbox(database, clock))
-    finally:
-        await database.close()
-
-    # When Postgres plans them without their values
-    plans = [(each, await generic_plan(crowded_url, each)) for each in sent]
-
-    # Then the conditions of the partial indexes are still met: they stand in the statement itself
-    assert_stands(ask, plans)
+    await check_generic_plans(CROWD, name, crowded_url, due_clock())
 
 
 async def test_a_claim_is_served_in_the_order_of_its_index_and_sorts_nothing(
     outbox: SqlOutbox,
 ) -> None:
-    with caught() as sent:
+    with CROWD.caught() as sent:
         await claim(outbox, limit=10)
 
     steps = await plan(outbox.database, sent[0])

@@ -5,15 +5,11 @@ them here would go on passing after the original had changed.
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-import asyncpg
-import msgspec
 import pytest
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection
 
 from headgate.model import change
 from headgate.model.job import Lane
@@ -31,6 +27,7 @@ from tests.conformance.crowds import (
     fill_by,
     half_hours,
 )
+from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans
 from tests.stores import LEASE, new_job, tally
 
 JOBS = 100_000
@@ -117,54 +114,6 @@ async def store(crowded: Database) -> AsyncIterator[SqlStore]:
 # ---- what the store asks -----------------------------------------------------------------------
 
 
-class Sent(msgspec.Struct, frozen=True):
-    """A statement as it went to the driver."""
-
-    statement: str
-    parameters: Any
-
-
-@contextmanager
-def caught() -> Iterator[list[Sent]]:
-    """Every statement on jobs or records that is sent while inside."""
-    sent: list[Sent] = []
-
-    def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
-        if re.search(r"\bheadgate_(jobs|records)\b", statement):
-            sent.append(Sent(statement, parameters[0] if many else parameters))
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
-
-
-async def plan(database: Database, sent: Sent) -> str:
-    """How the database would answer, given these values."""
-
-    def explain(tx: Connection) -> list[str]:
-        how = "EXPLAIN QUERY PLAN" if tx.dialect.name == "sqlite" else "EXPLAIN"
-        rows = tx.exec_driver_sql(f"{how} {sent.statement}", sent.parameters)
-        # SQLite tells a step in the last of its columns, Postgres in its only one.
-        return [str(row[-1]) for row in rows]
-
-    return "\n".join(await database.read(explain))
-
-
-async def generic_plan(url: str, sent: Sent) -> str:
-    """How Postgres would answer without looking at the values, as it may from the sixth run on."""
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute("SET plan_cache_mode = force_generic_plan")
-        await connection.execute(f"PREPARE caught AS {sent.statement}")
-        nothing = ", ".join("NULL" for _ in sent.parameters)
-        rows = await connection.fetch(f"EXPLAIN EXECUTE caught ({nothing})")
-    finally:
-        await connection.close()
-    return "\n".join(str(row[0]) for row in rows)
-
-
 #: A walk over all jobs or records. On SQLite it begins with SCAN, where a partial index is as good
 #: as none.
 _FULL_SCAN = re.compile(
@@ -232,14 +181,6 @@ async def open_breakers(store: SqlStore) -> None:
 
 async def count_jobs(store: SqlStore) -> None:
     await store.count_jobs()
-
-
-class Ask(msgspec.Struct, frozen=True):
-    """Something the store does often, and the indexes that its statements must stand on."""
-
-    run: Callable[[SqlStore], Awaitable[None]]
-    #: How a statement begins, and what its plan must name; both are patterns.
-    stands_on: dict[str, set[str]]
 
 
 #: A primary key's index has another name on either database.
@@ -313,52 +254,22 @@ ASKS = {
 }
 
 
-def assert_stands(ask: Ask, plans: list[tuple[Sent, str]]) -> None:
-    """No statement walks over all jobs or records, and each that is named stands on its indexes."""
-    for _, steps in plans:
-        assert not _FULL_SCAN.search(steps), steps
-    for begins, indexes in ask.stands_on.items():
-        found = [
-            steps for sent, steps in plans if re.match(begins, " ".join(sent.statement.split()))
-        ]
-        assert found, f"no statement begins with {begins}"
-        for steps in found:
-            missing = {index for index in indexes if not re.search(rf"\b{index}\b", steps)}
-            assert not missing, steps
+CROWD = Crowd(
+    tables=("headgate_jobs", "headgate_records"),
+    full_scan=_FULL_SCAN,
+    asks=ASKS,
+    store=lambda database: SqlStore(database, stores.SYNCS),
+)
 
 
 @pytest.mark.parametrize("name", ASKS)
 async def test_what_is_asked_often_stands_on_an_index(store: SqlStore, name: str) -> None:
-    # Given the statements that the store sends
-    ask = ASKS[name]
-    with caught() as sent:
-        await ask.run(store)
-    assert sent
-
-    # When the database plans them
-    plans = [(each, await plan(store.database, each)) for each in sent]
-
-    # Then it walks along the indexes that were made for them
-    assert_stands(ask, plans)
+    await check_plans(CROWD, name, store)
 
 
 @pytest.mark.parametrize("name", ASKS)
 async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name: str) -> None:
-    # Given the statements that the store sends
-    ask = ASKS[name]
-    database = PostgresDatabase(crowded_url, due_clock(), server_time=False)
-    await database.open()
-    try:
-        with caught() as sent:
-            await ask.run(SqlStore(database, stores.SYNCS))
-    finally:
-        await database.close()
-
-    # When Postgres plans them without their values
-    plans = [(each, await generic_plan(crowded_url, each)) for each in sent]
-
-    # Then the conditions of the partial indexes are still met: they stand in the statement itself
-    assert_stands(ask, plans)
+    await check_generic_plans(CROWD, name, crowded_url, due_clock())
 
 
 async def seq_scans(url: str) -> object:

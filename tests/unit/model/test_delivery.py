@@ -1,19 +1,12 @@
-"""Deliveries: every change of the table, from stale reads too, and what a message is."""
+"""Deliveries: what each change makes of one, and what a message is.
+
+The whole table is walked in `test_leased_walks.py`.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
 from msgspec.structs import replace
 
 from headgate.base.encoding import hash_text
@@ -26,8 +19,8 @@ from headgate.model.delivery import (
     DeliveryChange,
     Message,
 )
-from headgate.model.lease import LockedRow
 from headgate.model.states import DELIVERY, DeliveryState
+from tests.unit.model.walks import Walked
 from tests.unit.values import NOW
 
 MINUTE = timedelta(minutes=1)
@@ -101,52 +94,6 @@ def is_due(delivery: Delivery) -> bool:
     return delivery.state in DELIVERY.claim.sources
 
 
-def applied(row: Delivery, made: DeliveryChange) -> Delivery | None:
-    """The guarded write without a database."""
-    locked = LockedRow(state=row.state, token=row.token, lease_until=row.lease_until, now=NOW)
-    settled = DELIVERIES.apply(made, locked)
-    return None if settled is None else settled[1]
-
-
-class Walk(RuleBasedStateMachine):
-    """One delivery, workers and operators, each acting on what it read some time ago."""
-
-    reads = Bundle[Delivery]("reads")
-
-    @initialize(target=reads)
-    def enqueue(self) -> Delivery:
-        self.row = make_delivery()
-        self.highest_token = 0
-        return self.row
-
-    @rule(target=reads)
-    def read(self) -> Delivery:
-        return self.row
-
-    @precondition(lambda self: is_due(self.row))
-    @rule(target=reads)
-    def claim(self) -> Delivery:
-        self.row = claimed(self.row)
-        return self.row
-
-    @rule(name=st.sampled_from(sorted(CONSTRUCTORS)))
-    def change_now(self, name: str) -> None:
-        self.row = tried(self.row, name, read=self.row) or self.row
-
-    @rule(name=st.sampled_from(sorted(CONSTRUCTORS)), read=reads)
-    def change_what_was_read(self, name: str, read: Delivery) -> None:
-        self.row = tried(self.row, name, read=read) or self.row
-
-    @invariant()
-    def the_token_never_falls(self) -> None:
-        assert self.row.token >= self.highest_token
-        self.highest_token = self.row.token
-
-    @invariant()
-    def the_row_is_sound(self) -> None:
-        check(self.row)
-
-
 def check(row: Delivery) -> None:
     """What is true of every delivery, however it came about."""
     assert min(row.attempts, row.crashes, row.token) >= 0
@@ -156,51 +103,18 @@ def check(row: Delivery) -> None:
     assert (row.next_attempt_at is not None) == is_due(row)
 
 
-def tried(before: Delivery, name: str, *, read: Delivery) -> Delivery | None:
-    """The row after a change made from what was read, checked against the table."""
-    try:
-        made = CONSTRUCTORS[name](read)
-    except IllegalTransition:
-        return None
-    after = applied(before, made)
-    if after is None:
-        return None
-    assert before.state in made.edge.sources
-    assert DELIVERY.allows(before.state, after.state)
-    assert after.token == before.token + made.fences
+WALKED = Walked(
+    kind=DELIVERIES,
+    first=[make_delivery()],
+    constructors=CONSTRUCTORS,
     # What is given back or taken over shuts out whoever had it.
-    assert (after.token > before.token) == (name in ("release", "rescue", "retry"))
-    return after
-
-
-Walk.TestCase.settings = settings(stateful_step_count=40)
-TestWalk = Walk.TestCase
-
-
-def test_the_constructors_bring_about_every_change_of_the_table_and_no_other() -> None:
-    # Given everything that can become of a delivery, counters and tokens aside
-    seen: set[DeliveryState] = set()
-    changes: set[tuple[str, str]] = set()
-    ahead = [make_delivery()]
-    while ahead:
-        delivery = ahead.pop()
-        if delivery.state in seen:
-            continue
-        seen.add(delivery.state)
-        check(delivery)
-
-        # When every change is tried on it
-        after = [tried(delivery, name, read=delivery) for name in CONSTRUCTORS]
-        if is_due(delivery):
-            after.append(claimed(delivery))
-        possible = [each for each in after if each is not None]
-        changes |= {(delivery.state.value, each.state.value) for each in possible}
-        ahead += possible
-
-    # Then every state was reached, by all the ways of the table and by nothing else
-    assert seen == set(DeliveryState)
-    told = {(each.value, edge.target.value) for edge in DELIVERY.edges for each in edge.sources}
-    assert changes == told == CHANGES
+    fencing=frozenset({"release", "rescue", "retry"}),
+    claimed=claimed,
+    is_due=is_due,
+    check=check,
+    identity=lambda delivery: delivery.state,
+)
+applied = WALKED.applied
 
 
 @pytest.mark.parametrize("name", OF_WORKERS)

@@ -1,27 +1,20 @@
-"""Items: every change of the table, from stale reads too, and what a document may be."""
+"""Items: what each change makes of one, and what a document may be.
+
+The whole table is walked in `test_leased_walks.py`.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
 from msgspec.structs import replace
 
 from headgate.base.errors import IllegalTransition, Malformed
 from headgate.model import item as change
 from headgate.model.item import ATTRIBUTES_BYTES_MAX, ITEMS, Document, Item, ItemChange
 from headgate.model.job import Lane
-from headgate.model.lease import LockedRow
 from headgate.model.states import ITEM, ItemState
+from tests.unit.model.walks import Walked
 from tests.unit.values import NOW
 
 MINUTE = timedelta(minutes=1)
@@ -99,52 +92,6 @@ def is_due(item: Item) -> bool:
     return item.state in CLAIMABLE and item.next_attempt_at is not None
 
 
-def applied(row: Item, made: ItemChange) -> Item | None:
-    """The guarded write without a database."""
-    locked = LockedRow(state=row.state, token=row.token, lease_until=row.lease_until, now=NOW)
-    settled = ITEMS.apply(made, locked)
-    return None if settled is None else settled[1]
-
-
-class Walk(RuleBasedStateMachine):
-    """One item, workers and operators, each acting on what it read some time ago."""
-
-    reads = Bundle[Item]("reads")
-
-    @initialize(target=reads, known=st.booleans())
-    def register(self, known: bool) -> Item:
-        self.row = make_item() if known else unknown()
-        self.highest_token = 0
-        return self.row
-
-    @rule(target=reads)
-    def read(self) -> Item:
-        return self.row
-
-    @precondition(lambda self: is_due(self.row))
-    @rule(target=reads)
-    def claim(self) -> Item:
-        self.row = claimed(self.row)
-        return self.row
-
-    @rule(name=st.sampled_from(sorted(CONSTRUCTORS)))
-    def change_now(self, name: str) -> None:
-        self.row = tried(self.row, name, read=self.row) or self.row
-
-    @rule(name=st.sampled_from(sorted(CONSTRUCTORS)), read=reads)
-    def change_what_was_read(self, name: str, read: Item) -> None:
-        self.row = tried(self.row, name, read=read) or self.row
-
-    @invariant()
-    def the_token_never_falls(self) -> None:
-        assert self.row.token >= self.highest_token
-        self.highest_token = self.row.token
-
-    @invariant()
-    def the_row_is_sound(self) -> None:
-        check(self.row)
-
-
 def check(row: Item) -> None:
     """What is true of every item, however it came about: what the table's CHECKs say."""
     assert min(row.retry_count, row.deferrals, row.crashes, row.token) >= 0
@@ -160,58 +107,28 @@ def check(row: Item) -> None:
         assert is_due(row) != row.stuck
 
 
-def tried(before: Item, name: str, *, read: Item) -> Item | None:
-    """The row after a change made from what was read, checked against the table."""
-    try:
-        made = CONSTRUCTORS[name](read)
-    except IllegalTransition:
-        return None
-    after = applied(before, made)
-    if after is None:
-        return None
-    assert before.state in made.edge.sources
-    assert ITEM.allows(before.state, after.state)
-    assert after.token == before.token + made.fences
-    # Whoever is not the holder shuts the holder out.
-    if name in ("release", "rescue", "abandon", "reset", "appear"):
-        assert after.token > before.token
-    return after
-
-
 def unknown() -> Item:
     """An item without an id at the provider."""
     return make_item(external_id=None, state=ItemState.UNAVAILABLE, next_attempt_at=None)
 
 
-Walk.TestCase.settings = settings(stateful_step_count=40)
-TestWalk = Walk.TestCase
-
-
-def test_the_constructors_bring_about_every_change_of_the_table_and_no_other() -> None:
-    # Given everything that can become of an item, tokens aside
-    seen: set[tuple[object, ...]] = set()
-    changes: set[tuple[str, str]] = set()
-    ahead = [make_item(), unknown()]
-    while ahead:
-        item = ahead.pop()
-        kind = (item.state, item.external_id, min(item.retry_count, FAILURES_MAX), is_due(item))
-        if kind in seen:
-            continue
-        seen.add(kind)
-        check(item)
-
-        # When every change is tried on it
-        after = [tried(item, name, read=item) for name in CONSTRUCTORS]
-        if is_due(item):
-            after.append(claimed(item))
-        possible = [each for each in after if each is not None]
-        changes |= {(item.state.value, each.state.value) for each in possible}
-        ahead += possible
-
-    # Then every state was reached, by all the ways of the table and by nothing else
-    assert {kind[0] for kind in seen} == set(ItemState)
-    told = {(each.value, edge.target.value) for edge in ITEM.edges for each in edge.sources}
-    assert changes == told == CHANGES
+WALKED = Walked(
+    kind=ITEMS,
+    first=[make_item(), unknown()],
+    constructors=CONSTRUCTORS,
+    # Whoever is not the holder shuts the holder out.
+    fencing=frozenset({"release", "rescue", "abandon", "reset", "appear"}),
+    claimed=claimed,
+    is_due=is_due,
+    check=check,
+    identity=lambda item: (
+        item.state,
+        item.external_id,
+        min(item.retry_count, FAILURES_MAX),
+        is_due(item),
+    ),
+)
+applied = WALKED.applied
 
 
 @pytest.mark.parametrize("name", sorted(set(CONSTRUCTORS) - {"reset", "appear"}))
