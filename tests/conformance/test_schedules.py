@@ -173,11 +173,12 @@ async def test_the_same_tick_fires_once_however_many_schedulers_try(
 
 
 async def test_a_scheduler_that_was_away_fires_nothing_that_has_fired(
-    schedules: SqlSchedules, store: SqlStore
+    schedules: SqlSchedules, store: SqlStore, clock: ManualClock
 ) -> None:
     late = new_tick()
     await schedules.fire(new_tick())
-    await schedules.fire(new_tick(tick=START + DAY, planned=START + DAY))
+    clock.advance(DAY.total_seconds())
+    assert await schedules.fire(new_tick(tick=START + DAY, planned=START + DAY)) is not None
     before = await stores.everything(store)
 
     assert await schedules.fire(late) is None
@@ -197,6 +198,15 @@ async def test_a_tick_that_has_fired_does_not_fire_again_if_the_schedule_comes_b
     state = await state_of(schedules)
     assert (state.last_tick, state.next_tick_at) == (START, START + DAY)
     assert len(await store.list_jobs(JobFilter(), limit=100)) == 5
+
+
+async def test_a_tick_does_not_fire_before_its_time_by_the_stores_clock(
+    schedules: SqlSchedules, clock: ManualClock
+) -> None:
+    clock.advance(-1)
+    assert await schedules.fire(new_tick()) is None
+    clock.advance(1)
+    assert await schedules.fire(new_tick()) is not None
 
 
 async def test_a_paused_or_redefined_schedule_does_not_fire(
@@ -420,14 +430,16 @@ async def test_the_connection_at_the_destination_is_the_only_one_there(
 
 
 async def test_the_last_tick_is_the_last_with_a_job(
-    schedules: SqlSchedules, database: Database
+    schedules: SqlSchedules, database: Database, clock: ManualClock
 ) -> None:
     await crowd(database, 2)
     skip = TickUser(
         user_id="user_00001", connection_id="connection_00001", reason=SkipReason.NOT_DUE
     )
     await schedules.fire(new_tick([1]))
-    await schedules.fire(new_tick([], tick=START + DAY, planned=START + DAY, skips=[skip]))
+    clock.advance(DAY.total_seconds())
+    skipping = new_tick([], tick=START + DAY, planned=START + DAY, skips=[skip])
+    assert await schedules.fire(skipping) is not None
 
     _, found = await schedules.candidates(QUERY, after=None, limit=10)
     assert [each.last_tick for each in found] == [START, None]

@@ -31,6 +31,7 @@ from headgate.simulation.host import current_host
 from headgate.simulation.item_work import ItemWorkload
 from headgate.simulation.renewal_work import RenewalWorkload
 from headgate.simulation.scenario import Ablation, play
+from headgate.simulation.schedule_work import ScheduleWorkload
 from headgate.simulation.sync_work import SyncWorkload
 from headgate.simulation.workload import Workload
 from headgate.store.sql import coverage, messages, records, settle
@@ -41,6 +42,7 @@ from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.settle import Settlement
 from headgate.store.sql.store import SqlStore
 from tests.simulation.ablations import Switch, early_expiry, no_expiry, no_state, no_token
+from tests.simulation.tick_ablations import ticks_by_own_clock, ticks_fire_twice, torn_ticks
 
 #: Always the same: a change that breaks one of them broke it itself.
 FIXED = range(11)
@@ -203,6 +205,12 @@ ABLATIONS = [
             workloads=[DeliveryWorkload],
         ),
         0,
+    ),
+    (Ablation("one firing of a tick", ticks_fire_twice, workloads=[ScheduleWorkload]), 0),
+    (Ablation("the transaction of a tick", torn_ticks, workloads=[ScheduleWorkload]), 1),
+    (
+        Ablation("the store's clock of ticks", ticks_by_own_clock, workloads=[ScheduleWorkload]),
+        3,
     ),
     # Chunks with messages and the outbox that they are in are two workloads.
     (Ablation("the messages of a chunk", without(settle, _enqueue=forgotten)), 0),

@@ -29,11 +29,13 @@ from headgate.flow.runtime import Runtime
 from headgate.flow.targets import Targets
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
+from headgate.model.schedule import Schedule
 from headgate.ports.auth import AuthContext, Vault
 from headgate.ports.connections import CredentialStore
 from headgate.ports.items import ItemStore
 from headgate.ports.limiter import Limiter
 from headgate.ports.outbox import OutboxStore
+from headgate.ports.schedules import ScheduleStore
 from headgate.ports.sender import Sender
 from headgate.ports.store import Store
 from headgate.ports.transport import Transport
@@ -50,6 +52,7 @@ from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.outbox import SqlOutbox
+from headgate.store.sql.schedules import SqlSchedules
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.store.sql.store import SqlStore
 
@@ -84,6 +87,18 @@ class StoreClock:
         await self._sleeper.sleep(seconds)
 
 
+class SteppedClock(StoreClock):
+    """A store's clock that somebody sets forward and back, for all processes at once."""
+
+    def __init__(self, deployment: "Deployment") -> None:
+        super().__init__(deployment.loop, deployment.faults)
+        self._deployment = deployment
+
+    def now(self) -> datetime:
+        """Return the virtual time, as far off as the clock was set."""
+        return super().now() + timedelta(seconds=self._deployment.clock_step_s)
+
+
 class ProcessExtras(msgspec.Struct, frozen=True):
     """What a workload adds to a process: leased types and services."""
 
@@ -100,10 +115,14 @@ class Process:
         self.store_clock = StoreClock(loop, deployment.faults)
         self.database = InlineSqliteDatabase(deployment.file, self.store_clock)
         self.clock = clock = VirtualClock(loop, START)
-        registry = Registry(deployment.syncs)
+        registry = Registry(deployment.syncs, schedules=deployment.schedules)
         self._faults = (deployment.faults, clock, deployment.witness)
         self.sql_store = deployment.make_store(self.database, registry.names)
         self.sql_outbox = SqlOutbox(self.database, self.store_clock)
+        # Schedules are on a connection of their own, because only their clock is set: what others
+        # promise about time, they promise for a clock that runs.
+        self.schedule_database = InlineSqliteDatabase(deployment.file, SteppedClock(deployment))
+        self.sql_schedules = SqlSchedules(self.schedule_database)
         items = cast(ItemStore, self.faulty(SqlItems(self.database)))
         connections = cast(CredentialStore, self.faulty(SqlConnections(self.database)))
         self.lease = lease = timedelta(seconds=deployment.worker.lease_s)
@@ -114,6 +133,7 @@ class Process:
         measurements = Measurements(registry)
         self.runtime = Runtime(
             store=cast(Store, self.faulty(self.sql_store)),
+            schedules=self._schedules(deployment),
             signal=deployment.signal,
             clock=clock,
             ids=ids,
@@ -160,9 +180,20 @@ class Process:
         """Wrap a store with the faults of the run."""
         return FaultyStore(store, *self._faults)
 
+    def _schedules(self, deployment: "Deployment") -> ScheduleStore | None:
+        if not deployment.schedules:
+            return None
+        return cast(ScheduleStore, self.faulty(self.sql_schedules))
+
+    async def open(self) -> None:
+        """Open the database."""
+        await self.database.open()
+        if self.runtime.schedules is not None:
+            await self.schedule_database.open()
+
     async def start(self) -> None:
         """Open the database and start the worker."""
-        await self.database.open()
+        await self.open()
         await self._supervisor.start()
         for service in self._services:
             await service.start()
@@ -174,6 +205,7 @@ class Process:
         await self._supervisor.stop()
         if self.runtime.credentials is not None:
             await self.runtime.credentials.close()
+        await self.schedule_database.close()
         await self.database.close()
 
 
@@ -210,6 +242,9 @@ class Deployment:
         #: The topics and targets of messages, and the way to them.
         self.targets = Targets()
         self.sender: Sender | None = None
+        #: The schedules, and how far off their clock was set.
+        self.schedules: Sequence[Schedule] = ()
+        self.clock_step_s = 0.0
         self.processes: dict[str, Process] = {}
 
     def migrate(self) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from headgate.model.job import Lane
-from headgate.ports.signal import CONTROL, OUTBOX, SWEEP, lane_topic
+from headgate.ports.signal import CONTROL, OUTBOX, SCHEDULES, SWEEP, lane_topic
 from headgate.simulation import audit
 from headgate.simulation.delivery_work import DeliveryWorkload
 from headgate.simulation.deployment import Deployment, Process
@@ -24,6 +24,7 @@ from headgate.simulation.item_work import ItemWorkload
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.renewal_work import RenewalWorkload
 from headgate.simulation.runner import run
+from headgate.simulation.schedule_work import ScheduleWorkload
 from headgate.simulation.sync_work import SyncWorkload
 from headgate.simulation.workload import FIRST_ACT_S, WORKER, Stage, Workload
 from headgate.store.sql.sqlite import InlineSqliteDatabase
@@ -39,6 +40,8 @@ SWARM: Sequence[Sequence[type[Workload]]] = (
     (ItemWorkload,),
     (ItemWorkload,),
     (RenewalWorkload,),
+    (ScheduleWorkload,),
+    (ScheduleWorkload,),
 )
 
 
@@ -146,7 +149,7 @@ class _Run:
 
     async def _open(self) -> None:
         self._deployment.migrate()
-        await self._database.open()
+        await self._stage.client.open()
         for work in self._workloads:
             await self._database.write(work.install)
         await self._database.write(lambda tx: audit.install(tx, self._tables))
@@ -195,7 +198,7 @@ class _Run:
                 self._deployment.launch(name)
             else:
                 # Hints may come twice, or without a reason.
-                topics = (CONTROL, SWEEP, OUTBOX, *(lane_topic(lane) for lane in Lane))
+                topics = (CONTROL, SWEEP, OUTBOX, SCHEDULES, *(lane_topic(lane) for lane in Lane))
                 await self._deployment.signal.announce(draw.choice(topics))
 
     async def _stop(self, process: Process) -> None:

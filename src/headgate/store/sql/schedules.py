@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, literal, select, update
 
 from headgate.base.errors import NotFound
 from headgate.model.schedule import ScheduleState, SkipReason, TickUser
@@ -20,6 +20,7 @@ from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, reads, reads_timed, writes_timed
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import schedules, tick_users, ticks
+from headgate.store.sql.types import UtcTime
 
 _STATE = tuple(schedules.c[name] for name in ScheduleState.__struct_fields__)
 
@@ -109,8 +110,10 @@ def _is_planned(name: str, definition: str, planned: datetime) -> ColumnElement[
 def _move(tx: Connection, now: Moment, new: NewTick) -> bool:
     assert new.planned is not None
     values = {"last_tick": new.tick, "next_tick_at": new.next_tick_at, "updated_at": now.at()}
-    due = _is_planned(new.schedule, new.definition, new.planned)
-    return tx.execute(update(schedules).where(due).values(**values)).rowcount == 1
+    # The time is judged here again: the clock may have been set back since the row was read.
+    due = literal(new.tick, UtcTime) <= now.at()
+    planned = _is_planned(new.schedule, new.definition, new.planned)
+    return tx.execute(update(schedules).where(planned, due).values(**values)).rowcount == 1
 
 
 def _insert_tick(tx: Connection, new: NewTick, at: datetime) -> bool:
