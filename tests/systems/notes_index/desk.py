@@ -58,7 +58,12 @@ class CountingEmbedder:
             raise Terminal("nobody can embed that")
         if not self.hold.is_set():
             self.held.set()
-            await self.hold.wait()
+            try:
+                await self.hold.wait()
+            except asyncio.CancelledError:
+                # As a thread would, which cannot be stopped.
+                await self.hold.wait()
+                raise
         self.texts += texts
         return await self._embedder.embed(texts)
 
