@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from headgate import Chunk, Collection, Context, InvalidInput, Sync, System
+from headgate import Chunk, Collection, Context, InvalidInput, Schedule, Sync, System
 from headgate.app import App
 from headgate.base.secret import Secret
 from headgate.model.target import Target, Topic
@@ -238,3 +238,36 @@ def test_what_systems_and_the_application_declare_is_unique_among_all_of_them() 
 
     with pytest.raises(InvalidInput, match="two are called 'orders'"):
         build_targets([system], [orders], [])
+
+
+# ---- schedules ---------------------------------------------------------------------------------
+
+
+def shop_schedules(settings: ShopSettings) -> Sequence[Schedule]:
+    """When the shop is read by itself."""
+    return [Schedule(name="shop-hourly", sync="shop", cron=f"{settings.pages} * * * *")]
+
+
+def test_schedules_are_made_from_the_settings_and_belong_to_the_application() -> None:
+    settings = ShopSettings(url="https://shop.example.com", key=SecretStr("k3y"), pages=7)
+    unconfigured = shop(schedules=f"{HERE}:shop_schedules")
+    assert unconfigured.addresses["schedules"] == f"{HERE}:shop_schedules"
+    assert not System(name="x", title="X", schedules=f"{HERE}:shop_schedules").is_configured
+
+    made = unconfigured.with_settings(settings)
+    own = Schedule(name="nightly", sync="own", cron="@daily")
+    app = App(systems=[made], syncs=[Sync(name="own", source=Shop())], schedules=[own])
+
+    assert made.is_configured
+    assert list(app.registry.schedules) == ["nightly", "shop-hourly"]
+    assert app.registry.schedules["shop-hourly"].cron == "7 * * * *"
+    assert app.schedules.names == ("nightly", "shop-hourly")
+    with pytest.raises(InvalidInput, match="'gone' is no sync"):
+        App(schedules=[Schedule(name="nightly", sync="gone", cron="@daily")])
+
+
+def test_schedules_that_are_values_stay_with_syncs_that_are_made_elsewhere() -> None:
+    given = [Schedule(name="nightly", sync="shop", cron="@daily")]
+
+    assert shop(schedules=given).with_syncs([]).schedules == given
+    assert shop(schedules=f"{HERE}:shop_schedules").with_syncs([]).schedules == ()

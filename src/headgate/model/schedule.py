@@ -11,7 +11,6 @@ from enum import StrEnum
 from zoneinfo import ZoneInfo
 
 import msgspec
-from cronsim import CronSim, CronSimError
 
 from headgate.base.durations import format_duration, parse_duration
 from headgate.base.encoding import JsonObject, json_problem
@@ -213,6 +212,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         """When the sync runs, in words."""
         if self.freshness is not None:
             return f"Nobody's data is older than {format_duration(self.freshness)}"
+        from cronsim import CronSim
+
         assert self.cron is not None
         return CronSim(self.cron, _SOME_DAY).explain()
 
@@ -227,6 +228,9 @@ def _checked_cron(field: str, given: str | None) -> str | None:
     """The expression, with single spaces and without an alias; InvalidInput if it has no tick."""
     if given is None:
         return None
+    # Imported where it is used: not every application has a schedule.
+    from cronsim import CronSim, CronSimError
+
     cron = ALIASES.get(given.strip().lower(), " ".join(given.split()))
     if cron.startswith("@"):
         known = ", ".join(ALIASES)

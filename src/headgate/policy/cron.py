@@ -14,8 +14,6 @@ from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
-
 from headgate.base.zones import instant_of, instants_of, wall_of
 
 #: How far back the last tick is looked for, first here and then there.
@@ -75,6 +73,9 @@ def _first(
     to_instants: Callable[[datetime], tuple[datetime, ...]],
 ) -> datetime:
     """The first instant after `after` of a time of the expression that is later than `wall`."""
+    # Imported where it is used: not every application has a schedule.
+    from cronsim import CronSim
+
     for shown in CronSim(cron, wall):
         for at in to_instants(shown):
             if at > after:

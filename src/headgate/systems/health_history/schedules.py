@@ -25,7 +25,7 @@ def schedules(settings: HealthHistorySettings) -> Sequence[Schedule]:
             cron=cron,
             fresh_within=goal,
             mode=Mode.SINCE,
-            # One list of exercises and one roll-up of each kind, for every day.
-            requests=settings.health_history_live_days * (1 + len(ROLLUPS)),
+            # A list of exercises, and a roll-up of each kind, for all days together.
+            requests=1 + len(ROLLUPS),
         )
     ]
