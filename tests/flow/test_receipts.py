@@ -298,6 +298,21 @@ def test_a_day_of_which_everything_was_delivered_before_is_not_empty(tmp_path: P
     in_world(tmp_path, main)
 
 
+def test_a_record_that_comes_twice_in_a_chunk_is_sent_once(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        desk = Desk(world)
+        desk.keys = ("a", "b", "a")
+        app = await desk.app()
+        await app.supervisor().start()
+
+        live = await world.until(app, (await start_live(app)).id)
+
+        assert pages(desk) == ["a", "b"]
+        assert (live.summary.records, live.summary.delivered) == (2, 2)
+
+    in_world(tmp_path, main)
+
+
 def test_without_delivers_once_nothing_is_remembered(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a destination that updates what it has: it must get a record again

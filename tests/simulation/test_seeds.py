@@ -16,14 +16,16 @@ from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
+from headgate.flow import receipts as flow_receipts
 from headgate.flow.attempts import DrainResult
 from headgate.flow.drain import Drainer
 from headgate.flow.gate import JobGate, UnlimitedPermit
 from headgate.model import change
 from headgate.model.delivery import Message
 from headgate.model.job import Job
+from headgate.model.states import ReceiptState
 from headgate.ports.connector import Permit
 from headgate.simulation.__main__ import main
 from headgate.simulation.delivery_work import DeliveryWorkload
@@ -33,14 +35,17 @@ from headgate.simulation.renewal_work import RenewalWorkload
 from headgate.simulation.scenario import Ablation, play
 from headgate.simulation.schedule_work import ScheduleWorkload
 from headgate.simulation.sync_work import SyncWorkload
+from headgate.simulation.upload_work import UploadWorkload
 from headgate.simulation.workload import Workload
-from headgate.store.sql import coverage, messages, records, settle
+from headgate.store.sql import coverage, messages, receipts, records, settle
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.settle import Settlement
 from headgate.store.sql.store import SqlStore
+from headgate.store.sql.tables import jobs
+from headgate.store.sql.tables import receipts as receipts_table
 from tests.simulation.ablations import Switch, early_expiry, no_expiry, no_state, no_token
 from tests.simulation.tick_ablations import ticks_by_own_clock, ticks_fire_twice, torn_ticks
 
@@ -135,6 +140,27 @@ def forgotten(tx: Connection, settled: Sequence[Any]) -> None:
     """A chunk's messages are not written with it."""
 
 
+async def unclaimed(store: SqlStore, job: Job, *_: object) -> Mapping[str, ReceiptState]:
+    """Nobody claims what is sent."""
+    return {}
+
+
+def regardless(states: Mapping[str, ReceiptState]) -> Mapping[str, ReceiptState]:
+    """What another job is sending is sent all the same."""
+    return {key: state for key, state in states.items() if state is not ReceiptState.CLAIMED}
+
+
+def untold(tx: Connection, chunks: Sequence[object], at: object) -> None:
+    """What a destination has taken is not remembered."""
+
+
+def at_work_for_ever(tx: Connection, job_ids: Sequence[str]) -> set[tuple[str, int, int]]:
+    """A job never lets go of what it has once claimed."""
+    claims = select(receipts_table.c.job_id, receipts_table.c.token, receipts_table.c.step)
+    now = select(jobs.c.id, jobs.c.token, jobs.c.steps)
+    return {(row[0], row[1], row[2]) for query in (claims, now) for row in tx.execute(query)}
+
+
 #: Each leased type, its port, and the work that is done on it.
 LEASED: dict[str, tuple[type[SqlLeases[Any, Any, Any]], type[Workload]]] = {
     "job": (SqlStore, SyncWorkload),
@@ -211,6 +237,34 @@ ABLATIONS = [
     (
         Ablation("the store's clock of ticks", ticks_by_own_clock, workloads=[ScheduleWorkload]),
         3,
+    ),
+    (
+        Ablation(
+            "the claim of a record",
+            without(SqlStore, claim_records=unclaimed),
+            workloads=[UploadWorkload],
+        ),
+        0,
+    ),
+    (
+        Ablation(
+            "the wait for another's claim",
+            without(flow_receipts, _without_claimed=regardless),
+            workloads=[UploadWorkload],
+        ),
+        0,
+    ),
+    (
+        Ablation("the receipts", without(receipts, store=untold), workloads=[UploadWorkload]),
+        0,
+    ),
+    (
+        Ablation(
+            "the end of a claim",
+            without(receipts, _chunks_at_work=at_work_for_ever),
+            workloads=[UploadWorkload],
+        ),
+        0,
     ),
     # Chunks with messages and the outbox that they are in are two workloads.
     (Ablation("the messages of a chunk", without(settle, _enqueue=forgotten)), 0),

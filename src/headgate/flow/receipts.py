@@ -39,10 +39,11 @@ async def claim_records(rt: Runtime, sync: Sync, job: Job, chunk: Chunk) -> Chun
     """
     if not sync.delivers_once or not chunk.records:
         return chunk
-    keys = [record.key for record in chunk.records]
-    taken = _without_claimed(await rt.store.claim_records(job, sync.records_name, keys))
-    left = [record for record in chunk.records if record.key not in taken]
-    before = chunk.delivered_before + len(chunk.records) - len(left)
+    # A list may shift while it is paged: a record that comes twice is one.
+    found = {record.key: record for record in chunk.records}
+    taken = _without_claimed(await rt.store.claim_records(job, sync.records_name, list(found)))
+    left = [record for key, record in found.items() if key not in taken]
+    before = chunk.delivered_before + len(found) - len(left)
     return replace(chunk, records=left, delivered_before=before)
 
 

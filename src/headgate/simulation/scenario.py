@@ -26,6 +26,7 @@ from headgate.simulation.renewal_work import RenewalWorkload
 from headgate.simulation.runner import run
 from headgate.simulation.schedule_work import ScheduleWorkload
 from headgate.simulation.sync_work import SyncWorkload
+from headgate.simulation.upload_work import UploadWorkload
 from headgate.simulation.workload import FIRST_ACT_S, WORKER, Stage, Workload
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.store.sql.store import SqlStore
@@ -42,6 +43,7 @@ SWARM: Sequence[Sequence[type[Workload]]] = (
     (RenewalWorkload,),
     (ScheduleWorkload,),
     (ScheduleWorkload,),
+    (UploadWorkload,),
 )
 
 

@@ -97,7 +97,13 @@ async def test_the_routes_the_pages_and_the_syncs_of_all_are_there(place: Place)
     paths = set(place.web.openapi()["paths"])
     assert paths >= {"/v1/reading-list", "/v1/activities", "/jobs/{jobId}/status", "/v1/jobs"}
     names = set(place.app.registry.names)
-    assert names == {"reading-list", "strava-live", "strava-streams", "health-history"}
+    assert names == {
+        "reading-list",
+        "strava-live",
+        "strava-streams",
+        "health-history",
+        "health-history-live",
+    }
     assert set(place.app.registry.collections) >= {"shelf.articles", "strava.streams"}
 
     async with await place.client() as ada:
