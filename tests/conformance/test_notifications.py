@@ -1,8 +1,10 @@
 """Notifications are written with the change that they tell of, once, whoever else writes."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,6 +18,7 @@ from headgate.model.job import Job, Lane, Reason
 from headgate.model.notification import Notification
 from headgate.model.states import Trouble
 from headgate.policy.notifications import NotificationRules
+from headgate.ports.outbox import NewMessage
 from headgate.store.sql import users
 from headgate.store.sql.database import Database
 from headgate.store.sql.store import SqlStore
@@ -28,9 +31,23 @@ LONG = timedelta(hours=24)
 ROUNDS = 15
 
 
+class Distinct(Composer):
+    """Gives every message an id of its own, as if no two processes had the same time.
+
+    Else two that tell the same at the same moment would write one message, lock or no lock.
+    """
+
+    _numbers = itertools.count(1)
+
+    def compose(self, *args: Any, **given: Any) -> NewMessage | None:
+        new = super().compose(*args, **given)
+        number = f"{next(self._numbers):08d}"
+        return new and msgspec.structs.replace(new, id=f"m_{number}", key=number)
+
+
 def notifying(database: Database) -> SqlStore:
     """A store whose application notifies by a webhook."""
-    return SqlStore(database, SYNCS, Composer(BY_WEBHOOK, {}))
+    return SqlStore(database, SYNCS, Distinct(BY_WEBHOOK, {}))
 
 
 @pytest.fixture
@@ -95,9 +112,10 @@ async def test_a_change_that_lost_its_race_tells_nothing(database: Database) -> 
     assert await rows(store) == []
 
 
-async def test_a_success_leaves_no_row(database: Database) -> None:
+async def test_a_success_leaves_no_row(database: Database, clock: ManualClock) -> None:
     store = notifying(database)
     for made in (fail, lambda job: change.succeed(job, stores.tally(), {})):
+        clock.advance(1)
         await stores.settled(store, made(await stores.run_one(store, connection_id="c")))
     assert await told(store) == ["failed", "recovered"]
     assert await rows(store) == []
@@ -132,6 +150,28 @@ async def test_of_several_processes_one_tells_that_the_connection_is_lost(
         )
         assert None not in settled
     assert await told(first) == ["needs_reauth"] * ROUNDS
+
+
+async def test_of_several_processes_one_tells_that_a_trouble_is_over(
+    several: Sequence[SqlStore],
+) -> None:
+    first, second, _ = several
+    for number in range(ROUNDS):
+        connection_id = f"c-{number}"
+        lost = await stores.run_one(first, connection_id=connection_id)
+        await stores.settled(first, lose_access(lost))
+        both = [
+            await stores.run_one(first, connection_id=connection_id, sync=sync, lane=lane)
+            for sync, lane in zip(SYNCS, Lane, strict=True)
+        ]
+        await asyncio.gather(
+            *(
+                store.settle(change.succeed(job, stores.tally(), {}))
+                for store, job in zip((first, second), both, strict=True)
+            )
+        )
+    kinds = await told(first)
+    assert (kinds.count("needs_reauth"), kinds.count("recovered")) == (ROUNDS, ROUNDS)
 
 
 async def test_a_trouble_may_end_and_begin_at_the_same_moment(several: Sequence[SqlStore]) -> None:

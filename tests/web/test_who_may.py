@@ -86,7 +86,8 @@ def test_nothing_but_health_and_pages_is_anonymous(tmp_path: Path) -> None:
             problem(await (await served.admin()).get(path), 404, "not_found")
 
         # And by construction: whatever is described, or not one of these, needs a key.
-        open_to_all = ("/healthz", "/p/", "/connect/", "/connected/", "/notifications/", "/static/")
+        pages = ("/p/", "/connect/", "/connected/", "/notifications/", "/static/")
+        open_to_all = ("/healthz", *pages)
         for route in _routes(served.web.routes):
             is_of_a_system = route.path not in own and not route.include_in_schema
             assert (

@@ -24,7 +24,7 @@ _POLICY = SMTP.clone(max_line_length=_LINE_LENGTH_MAX)
 
 _STYLE = "font:16px/1.5 system-ui,sans-serif;color:#1b1f23;max-width:36em"
 _BUTTON = (
-    "display:inline-block;padding:.6em 1.2em;border-radius:.4em;background:#1f5fbf;color:#fff;"
+    "display:inline-block;padding:.6em 1.2em;border-radius:.4em;background:#0f6e6c;color:#fff;"
     "text-decoration:none"
 )
 _SMALL = "font-size:13px;color:#57606a"

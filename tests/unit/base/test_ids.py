@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.base.clock import ManualClock
-from headgate.base.ids import UlidIds, system_random
+from headgate.base.ids import UlidIds, derived_id, system_random
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -100,3 +100,22 @@ def test_the_system_s_randomness_cannot_be_seeded() -> None:
     other.seed(1)
 
     assert [one.getrandbits(64) for _ in range(4)] != [other.getrandbits(64) for _ in range(4)]
+
+
+def test_a_derived_id_is_the_same_for_the_same_parts_and_sorts_by_time() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    first = derived_id("message", at, "job_1", 1, "failed")
+    assert first == derived_id("message", at, "job_1", 1, "failed")
+    assert first != derived_id("message", at, "job_1", 1, "recovered")
+    assert first < derived_id("message", at + timedelta(milliseconds=1), "job_1", 1, "failed")
+    assert first.startswith("message_01K") and len(first) == len("message_") + 26
+
+
+def test_derived_ids_and_new_ones_sort_together_by_time() -> None:
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    ids = UlidIds(clock, random.Random(1))
+    before = ids.new("message")
+    clock.advance(1)
+    derived = derived_id("message", clock.now(), "job_1")
+    clock.advance(1)
+    assert before < derived < ids.new("message")

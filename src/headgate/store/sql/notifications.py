@@ -4,7 +4,7 @@ The rows of what is known are locked before it is decided what is news, so that 
 tell it once. An application that notifies nobody never gets here.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -84,14 +84,30 @@ def announce(
 # ---- what is known -----------------------------------------------------------------------------
 
 
+#: Built once, because it runs for every success. It may find more than is wanted: the syncs of one
+#: subject with the connections of another.
+_locking = (
+    select(*_ORDER, table.c.trouble, table.c.paused_at)
+    .where(
+        table.c.connection_id.in_(bindparam("connections", expanding=True)),
+        table.c.sync.in_(bindparam("syncs", expanding=True)),
+    )
+    .order_by(*_ORDER)
+    .with_for_update()
+)
+
+
 def _lock(
-    tx: Connection, wanted: Iterable[Subject], may_begin: Mapping[Subject, Job], at: datetime
+    tx: Connection, wanted: Collection[Subject], may_begin: Mapping[Subject, Job], at: datetime
 ) -> dict[Subject, Told]:
     """What is known of these subjects, locked; those that may get a trouble have rows now."""
+    binds = {
+        "connections": sorted({each.connection_id for each in wanted}),
+        "syncs": sorted({each.sync for each in wanted}),
+    }
     for _ in range(LOCK_TRIES_MAX):
         _insert_blank(tx, may_begin, at)
-        query = select(*_ORDER, table.c.trouble, table.c.paused_at).where(_among(wanted))
-        rows = tx.execute(query.order_by(*_ORDER).with_for_update()).all()
+        rows = tx.execute(_locking, binds).all()
         known = {Subject(row[0], row[1]): Told(row[2], row[3]) for row in rows}
         # One may be missing: another transaction has deleted it after it was found to be there.
         if all(each in known for each in may_begin):
