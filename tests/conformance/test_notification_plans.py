@@ -18,7 +18,7 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.store import SqlStore
 from tests import servers, stores
 from tests.conformance.crowds import crowded_database, crowded_server, crowded_sqlite, fill_by
-from tests.conformance.test_plans import Sent, plan
+from tests.conformance.query_plans import Sent, plan
 from tests.notifying import BY_WEBHOOK
 from tests.stores import START, SYNCS
 
