@@ -749,6 +749,7 @@ def test_a_schedule_tells_how_it_is_defined_and_what_comes_next(tmp_path: Path) 
         assert (view.stagger_s, view.spread_s, view.active_within_s) == (120, None, 30 * DAY)
         assert view.next_runs == [datetime(2026, 1, day, 1, tzinfo=UTC) for day in (1, 2, 3)]
         assert await nights.app.schedules.next_runs("nightly", 1) == view.next_runs[:1]
+        assert nights.app.schedules.names == ("nightly",)
         [listed] = await nights.app.schedules.list()
         assert listed.next_runs == view.next_runs[:1]
 
@@ -891,7 +892,8 @@ def test_a_goal_says_what_it_looks_for_and_has_no_ticks_ahead(tmp_path: Path) ->
 
 def test_a_goal_that_cannot_be_reached_says_what_it_would_take(tmp_path: Path) -> None:
     class Limited(ScriptedSource):
-        budget = Budget("limited", [Limit(10, per="day"), Limit(2, per="min", only="other")])
+        # The limit on uploads is none on what is read.
+        budget = Budget("limited", [Limit(10, per="day"), Limit(1, per="day", only="upload")])
 
     async def main(world: World) -> None:
         sync = Sync(name="notes", source=Limited(nothing, "limited"))

@@ -5,11 +5,10 @@ from datetime import datetime
 
 from headgate.flow.registry import auth_of, default_lane
 from headgate.flow.runtime import Runtime
-from headgate.model.budget import Scope
 from headgate.model.candidate import Candidate, FreshPlan, TickPlan
 from headgate.model.job import Lane
 from headgate.model.schedule import Schedule, ScheduleState
-from headgate.policy.allowance import Allowance, allowance_of
+from headgate.policy.allowance import Allowance, allowance_of, shared_limits
 from headgate.policy.cron import next_tick
 from headgate.policy.freshness import plan_fresh
 from headgate.policy.ticks import Period, plan_tick
@@ -113,12 +112,13 @@ async def _requests_left(rt: Runtime, schedule: Schedule) -> int | None:
     """What is left of the source's budget at the moment; None if that is unknown or unlimited."""
     budget = rt.registry.budgets.get(rt.registry.get(schedule.sync).source.name)
     use = None if budget is None else await rt.gates.use(budget, connection_id=None)
-    if use is None:
+    if budget is None or use is None:
         return None
     cold = lane_of(rt, schedule) is Lane.COLD
+    counted = {limit.name for limit in shared_limits(budget)}
     left = [
         window.remaining - (window.reserved if cold else 0)
         for window in use.windows
-        if window.scope is Scope.APP
+        if window.limit in counted
     ]
     return max(0, min(left)) if left else None

@@ -6,9 +6,8 @@ with the reason.
 """
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -171,9 +170,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     @property
-    def zone(self) -> ZoneInfo:
+    def zone(self) -> tzinfo:
         """The time zone of the cron expression."""
-        return ZoneInfo(self.tz)
+        return find_zone(self._field("tz"), self.tz)
 
     @property
     def job_mode(self) -> Mode:

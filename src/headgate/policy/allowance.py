@@ -61,7 +61,7 @@ def allowance_of(budget: Budget | None, lane: Lane) -> Allowance:
     """What the budget of a source allows a lane; live work may use the reserve."""
     if budget is None:
         return Allowance()
-    counted = [each for each in budget.limits if _counts(each)]
+    counted = shared_limits(budget)
     if lane is Lane.HOT:
         return Allowance(windows=tuple((each.amount, each.seconds) for each in counted))
     return Allowance(
@@ -70,5 +70,8 @@ def allowance_of(budget: Budget | None, lane: Lane) -> Allowance:
     )
 
 
-def _counts(limit: Limit) -> bool:
-    return limit.scope is Scope.APP and limit.only in (ANY_KIND, _READ)
+def shared_limits(budget: Budget) -> list[Limit]:
+    """The limits that all jobs of a source share, on requests that read."""
+    return [
+        each for each in budget.limits if each.scope is Scope.APP and each.only in (ANY_KIND, _READ)
+    ]

@@ -10,9 +10,8 @@ Ticks are computed from the tick before, never from the present time, and always
 """
 
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from itertools import islice, takewhile
-from zoneinfo import ZoneInfo
 
 from headgate.base.zones import instant_of, instants_of, wall_of
 
@@ -26,7 +25,7 @@ _LOOKS_BACK = (
 )
 
 
-def next_tick(cron: str, zone: ZoneInfo, after: datetime) -> datetime:
+def next_tick(cron: str, zone: tzinfo, after: datetime) -> datetime:
     """The first tick after the instant `after`."""
     wall = wall_of(after, zone)
     if _is_fixed(cron):
@@ -41,20 +40,20 @@ def next_tick(cron: str, zone: ZoneInfo, after: datetime) -> datetime:
     )
 
 
-def ticks_after(cron: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+def ticks_after(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
     """All ticks after the instant `after`, in order; there is no last one."""
     while True:
         after = next_tick(cron, zone, after)
         yield after
 
 
-def next_ticks(cron: str, zone: ZoneInfo, after: datetime, count: int) -> list[datetime]:
+def next_ticks(cron: str, zone: tzinfo, after: datetime, count: int) -> list[datetime]:
     """The first `count` ticks after the instant `after`."""
     return list(islice(ticks_after(cron, zone, after), count))
 
 
 def ticks_until(
-    cron: str, zone: ZoneInfo, first: datetime, until: datetime, limit: int
+    cron: str, zone: tzinfo, first: datetime, until: datetime, limit: int
 ) -> list[datetime]:
     """The ticks from `first`, which is one, to `until`; if more than `limit`, the last ones."""
     for back in _LOOKS_BACK:

@@ -21,6 +21,7 @@ def utc(*parts: int) -> datetime:
 
 def test_a_zone_is_found_by_its_name() -> None:
     assert find_zone("tz", "Europe/Berlin") is find_zone("tz", "Europe/Berlin")
+    assert find_zone("tz", "UTC") is UTC
 
 
 @pytest.mark.parametrize("wrong", ["", "Mars", "../UTC", "/etc", "America", "x" * 200, "a\0"])

@@ -1,6 +1,6 @@
 """What a schedule takes, what it refuses, and what it says of itself."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
     assert schedule.seen_within == timedelta(days=30)
     assert (schedule.window, schedule.freshness, schedule.lane) == (None, None, None)
     assert schedule.catch_up is CatchUp.LATEST
-    assert schedule.zone.key == "UTC"
+    assert schedule.zone is UTC
 
 
 def test_durations_and_words_may_be_texts() -> None:
