@@ -196,9 +196,19 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
         _measure(rt, after)
         call_on_end(rt.registry, after)
         has_messages = outcome.work is not None and outcome.work.messages
-        if has_messages or (rt.notifies and after.ended):
+        if has_messages or (rt.notifies and _is_worth_telling(after)):
             await rt.signal.announce(OUTBOX)
     return SettleResult(outcome.change, after)
+
+
+def _is_worth_telling(after: Job) -> bool:
+    """Whether people are probably told of the change.
+
+    Not of every success: a worker finds the few others within its interval.
+    """
+    if after.state is JobState.FAILED:
+        return True
+    return after.state is JobState.SUCCESS and after.mode is Mode.HISTORY
 
 
 def _measure(rt: Runtime, after: Job) -> None:
