@@ -8,8 +8,8 @@ import pytest
 from headgate import (
     ActiveJobExists,
     Chunk,
-    Conflict,
     Context,
+    IllegalTransition,
     InvalidInput,
     JobState,
     Lane,
@@ -61,7 +61,13 @@ def test_a_cancelled_job_is_continued_with_the_pages_that_are_left(tmp_path: Pat
         assert cancelled.state is JobState.CANCELLED
         read_before = len(source.calls)
 
-        # When it is continued, twice with the same key
+        # When another ends before its first checkpoint, and one that is ignored succeeds
+        unlucky = await app.jobs.submit(
+            "notes", user_id="ada", connection_id="ada-1", delay_s=3600, options={"dry": True}
+        )
+        await app.jobs.cancel(unlucky.job.id)
+
+        # And it is continued, twice with the same key
         more = await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1", key="k")
         same = await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1", key="k")
 
@@ -81,7 +87,7 @@ def test_a_cancelled_job_is_continued_with_the_pages_that_are_left(tmp_path: Pat
         assert await app._store.high_water("notes", "ada-1") == 3
 
         # And after a success there is nothing to continue
-        with pytest.raises(Conflict, match="succeeded"):
+        with pytest.raises(IllegalTransition, match="succeeded"):
             await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
 
     in_world(tmp_path, main)
@@ -104,16 +110,16 @@ def test_there_must_be_something_to_continue(tmp_path: Path) -> None:
         async def again() -> None:
             await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
 
-        with pytest.raises(Conflict, match="none was started yet"):
+        with pytest.raises(IllegalTransition, match="reached a checkpoint"):
             await again()
 
         submitted = await app.jobs.submit("notes", user_id="ada", connection_id="ada-1")
         assert (await world.until(app, submitted.job.id)).state is JobState.FAILED
-        with pytest.raises(Conflict, match="before its first checkpoint"):
+        with pytest.raises(IllegalTransition, match="reached a checkpoint"):
             await again()
 
         # Another user's job is not one's own.
-        with pytest.raises(Conflict, match="none was started yet"):
+        with pytest.raises(IllegalTransition, match="reached a checkpoint"):
             await app.jobs.continue_last("notes", user_id="eve", connection_id="ada-1")
 
         day = datetime(2020, 1, 1, tzinfo=UTC).date()

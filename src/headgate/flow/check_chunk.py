@@ -7,11 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from headgate.base.encoding import json_problem
 from headgate.base.errors import Malformed
 from headgate.model.job import END_OF_EVENTS, EventKind, Job
 from headgate.model.record import ChunkEvent
-from headgate.ports.connector import Chunk
+from headgate.ports.connector import Chunk, WriteResult
 
 #: More records in one chunk would make its transaction long; a source should page.
 CHUNK_RECORDS_MAX = 10_000
@@ -61,6 +63,15 @@ def _check_wait(wait: timedelta | None) -> None:
         raise Malformed(f"wait: is a {type(wait).__name__}; write a datetime.timedelta")
     if not timedelta(0) <= wait <= WAIT_MAX:
         raise Malformed(f"wait: write one from 0 to {WAIT_MAX.days} days, not {wait}")
+
+
+def with_late_events(chunk: Chunk, written: WriteResult | None) -> Chunk:
+    """The chunk with the events that depend on what the destination has taken, if it has such."""
+    if chunk.events_after_write is None:
+        return chunk
+    events = [*chunk.events, *chunk.events_after_write(written or WriteResult())]
+    _check_events(events)
+    return replace(chunk, events=events, events_after_write=None)
 
 
 def _check_events(events: Sequence[ChunkEvent]) -> None:

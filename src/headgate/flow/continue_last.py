@@ -4,9 +4,11 @@ A retry sets a failed job going again, and a cancelled job has ended for good. T
 new job has its own id and its own events, and takes over what was asked for and the checkpoint.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
-from headgate.base.errors import ActiveJobExists, Conflict, InvalidInput
+from headgate.base.errors import ActiveJobExists, IllegalTransition, InvalidInput
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check, check_entitlement, store_new
@@ -14,16 +16,22 @@ from headgate.model.job import Job, Mode, Summary
 from headgate.model.states import JobState
 from headgate.ports.store import JobFilter, NewJob, SubmitResult
 
+#: How many jobs are passed over, at most, that have nothing to continue.
+LOOK_BACK_MAX = 100
 
-async def continue_last(rt: Runtime, request: JobRequest) -> SubmitResult:
+
+async def continue_last(
+    rt: Runtime, request: JobRequest, *, ignore: Callable[[Job], bool] = lambda job: False
+) -> SubmitResult:
     """Submit a job that goes on at the checkpoint of the last job of its sync and connection.
 
     It has the mode and the parameters of that job; those in the request are only a key and the
-    connections. Raises ActiveJobExists if that job has not ended, and Conflict if there is nothing
-    to continue: it succeeded, or stopped before its first checkpoint.
+    connections. Jobs that ended before their first checkpoint are passed over, and those that the
+    caller wants to `ignore`. Raises ActiveJobExists if a job has not ended, and IllegalTransition
+    if there is nothing to continue.
     """
     sync = rt.registry.get(request.sync)
-    last = await _unfinished_job(rt, sync, request)
+    last = await _unfinished_job(rt, sync, request, ignore)
     again = msgspec.structs.replace(
         request,
         mode=last.mode,
@@ -37,29 +45,27 @@ async def continue_last(rt: Runtime, request: JobRequest) -> SubmitResult:
     return await store_new(rt, _from_checkpoint(checked, last))
 
 
-async def _unfinished_job(rt: Runtime, sync: Sync, request: JobRequest) -> Job:
+async def _unfinished_job(
+    rt: Runtime, sync: Sync, request: JobRequest, ignore: Callable[[Job], bool]
+) -> Job:
     job_filter = JobFilter(
         user_id=request.user_id, sync=sync.name, connection_id=request.connection_id
     )
-    jobs = await rt.store.list_jobs(job_filter, limit=1)
-    if not jobs:
-        raise Conflict("there is no job to continue: none was started yet")
-    [last] = jobs
-    if request.key is not None and last.key == request.key:
-        # The request was sent before; the job that it made is the answer, by its key.
-        return last
-    if not last.ended:
-        raise ActiveJobExists(last.id)
-    if last.mode is Mode.HISTORY:
-        raise InvalidInput("sync", "a backfill is continued by starting it again: days are known")
-    if last.state is JobState.SUCCESS:
-        raise Conflict(f"there is no job to continue: the last one, {last.id}, succeeded")
-    if last.cursor is None:
-        raise Conflict(
-            f"there is no job to continue: {last.id} ended before its first checkpoint; start a "
-            "new job"
-        )
-    return last
+    for job in await rt.store.list_jobs(job_filter, limit=LOOK_BACK_MAX):
+        if request.key is not None and job.key == request.key:
+            # The request was sent before; the job that it made is the answer, by its key.
+            return job
+        if not job.ended:
+            raise ActiveJobExists(job.id)
+        if job.mode is Mode.HISTORY:
+            raise InvalidInput("sync", "a backfill is continued by starting it again")
+        if ignore(job):
+            continue
+        if job.state is JobState.SUCCESS:
+            raise IllegalTransition(f"there is nothing to continue: the last, {job.id}, succeeded")
+        if job.cursor is not None:
+            return job
+    raise IllegalTransition("there is nothing to continue: no job has reached a checkpoint")
 
 
 def _from_checkpoint(new: NewJob, last: Job) -> NewJob:

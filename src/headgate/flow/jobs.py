@@ -1,6 +1,6 @@
 """The jobs of an application: submitting, reading and controlling them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 
 from headgate.base.encoding import JsonObject
@@ -104,17 +104,23 @@ class Jobs:
         return await ensure(self._rt, request, restart=restart)
 
     async def continue_last(
-        self, sync: str, *, user_id: str, connection_id: str | None = None, key: str | None = None
+        self,
+        sync: str,
+        *,
+        user_id: str,
+        connection_id: str | None = None,
+        key: str | None = None,
+        ignore: Callable[[Job], bool] = lambda job: False,
     ) -> SubmitResult:
         """Submit a job that goes on where the last one of the sync and connection stopped.
 
         The last job failed or was cancelled; the new one has its mode, parameters, checkpoint and
-        counts. Raises Conflict if there is nothing to continue. The connection is found as by
-        `start`.
+        counts. Jobs without a checkpoint, and those to `ignore`, are passed over. Raises
+        IllegalTransition if there is nothing to continue. The connection is found as by `start`.
         """
         request = JobRequest(sync=sync, user_id=user_id, connection_id=connection_id, key=key)
         resolved = await resolve_request(self._rt, self._connections, request)
-        return await continue_last(self._rt, resolved)
+        return await continue_last(self._rt, resolved, ignore=ignore)
 
     async def get(self, job_id: str, *, user_id: str | None = None) -> Job:
         """The job."""

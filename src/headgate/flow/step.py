@@ -15,6 +15,7 @@ from headgate.base.failure import describe_failure
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
+from headgate.flow.check_chunk import with_late_events
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
 from headgate.flow.extract import extract
@@ -127,6 +128,7 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
                 chunk = await claim_records(rt, sync, job, chunk)
                 provider = destination.destination.name
                 written = await write_chunk(rt, job, chunk, destination)
+            chunk = with_late_events(chunk, written)
     except Interrupted as interrupted:
         return _handle_interrupt(rt, sync, job, interrupted.reason, provider)
     except Exception as error:

@@ -326,6 +326,8 @@ class Chunk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     messages: Sequence[ChunkMessage] = ()
     #: The source's own events, written before the engine's event for the chunk.
     events: Sequence[ChunkEvent] = ()
+    #: Makes further events, written after those, from what the destination has taken and refused.
+    events_after_write: "Callable[[WriteResult], Sequence[ChunkEvent]] | None" = None
     #: The source's own counts, which are added up over the job's life.
     counts: Mapping[str, int] = {}
     #: Where the next chunk begins; None: this was the last chunk. Mode history ignores it, because

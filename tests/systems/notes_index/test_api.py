@@ -17,6 +17,7 @@ START, STATUS, CANCEL, RUNS = "/sync/start", "/sync/status", "/sync/cancel", "/s
 FIELDS = [
     "status",
     "run_id",
+    "user_id",
     "connection_id",
     "mode",
     "params",
@@ -116,7 +117,7 @@ def _pages(desk: Desk) -> list[Any]:
 
 async def test_from_running_by_cancelling_to_cancelled(desk: Desk) -> None:
     ann = await desk.ann()
-    problem(await ann.post(CANCEL), 409, "conflict")
+    problem(await ann.post(CANCEL), 409, "illegal_transition")
     desk.embedder.hold.clear()
     begun = await start(ann)
     await desk.embedder.held.wait()
@@ -138,13 +139,13 @@ async def test_from_running_by_cancelling_to_cancelled(desk: Desk) -> None:
     cancelled = await told(ann)
     assert (cancelled["status"], cancelled["error"]) == ("cancelled", "cancelled")
     assert cancelled["finished_at"] is not None
-    problem(await ann.post(CANCEL), 409, "conflict")
+    problem(await ann.post(CANCEL), 409, "illegal_transition")
 
     # It can be resumed, and started anew.
     resumed = await start(ann, resume=True)
     await desk.ended(resumed["run_id"])
     assert (await told(ann))["summary"]["processed"] == 10
-    problem(await ann.post(START, json={"resume": True}), 409, "conflict")
+    problem(await ann.post(START, json={"resume": True}), 409, "illegal_transition")
 
 
 async def test_a_failed_run_tells_why_and_what_it_has_done(local: Desk) -> None:
@@ -253,7 +254,7 @@ async def test_to_delete_an_index_takes_a_permission_and_the_number_of_its_pages
 
     body = {"clear": True, "user_id": USER}
     shown = problem(await admin.post(START, json=body), 409, "confirmation_missing")
-    assert (shown["field"], shown["deletes_pages"]) == ("confirm_pages", "10")
+    assert (shown["field"], shown["deletes_pages"]) == ("confirm_pages", 10)
     assert "10 pages" in shown["detail"]
     begun = await start(admin, **body, confirm_pages=10)
     await local.ended(begun["run_id"])

@@ -216,6 +216,41 @@ async def test_a_page_that_cannot_be_embedded_keeps_no_other_from_it(
         assert len(await desk.index.page_uids()) == 9
 
 
+async def test_a_known_page_that_cannot_be_embedded_any_more_is_tried_again(
+    file: str, tmp_path: Path
+) -> None:
+    async with at_desk(file, tmp_path, pages=8) as desk:
+        # Given a page that is indexed, gets such a text, and another that is edited after it
+        await desk.run()
+        desk.roam.edit_page(Edit(page=page(desk, 2), append="unspeakable"))
+        desk.roam.add_page(NewPage(title="Late", blocks=[NewBlock("after it")]))
+        desk.embedder.refuses = "unspeakable"
+        job = await desk.run()
+        told = await summary(desk, job)
+        assert (told.processed, told.updated, told.failed) == (2, 1, 1)
+        [complete] = [
+            event.data
+            for event in await desk.app.jobs.events(job.id)
+            if event.kind == "batch_complete"
+        ]
+        assert complete["stats"] == {"pages_updated": 1, "pages_failed": 1}
+
+        # Then the next run tries it again
+        desk.embedder.refuses = None
+        told = await summary(desk, await desk.run())
+        assert (told.processed, told.updated, told.failed) == (1, 1, 0)
+        assert (await desk.notes.search("unspeakable", user_id=USER, limit=1)).data[0].snippet
+
+
+async def test_nothing_is_deleted_before_the_graph_can_be_read(file: str, tmp_path: Path) -> None:
+    async with at_desk(file, tmp_path, pages=4) as desk:
+        await desk.run()
+        desk.roam.encrypt()
+        job = await desk.run(clear=True, confirmed_pages=4)
+        assert job.state is JobState.FAILED
+        assert len(await desk.index.page_uids()) == 4
+
+
 async def test_a_list_that_fails_is_an_error_and_never_an_empty_graph(
     file: str, tmp_path: Path
 ) -> None:
@@ -253,8 +288,12 @@ async def test_a_cancelled_run_is_resumed_with_exactly_the_pages_that_are_left(d
     desk.embedder.hold.set()
     cancelled = await desk.ended(started.id)
     assert cancelled.state is JobState.CANCELLED
+    # Not everything is indexed up to any time yet.
+    assert (await summary(desk, cancelled)).cursor_max_edit_time is None
     done = set(await desk.index.page_uids())
     assert 0 < len(done) < PAGES
+    # A dry run in between takes nothing away.
+    await desk.run(dry_run=True)
     before, embedded = desk.requests(), len(desk.embedder.titles)
 
     # When it is resumed

@@ -12,7 +12,14 @@ from starlette.responses import Response
 
 from headgate import ActiveJobExists, App, InvalidInput, Job, JobEvent, Mode
 from headgate.systems.notes_index import examples
-from headgate.systems.notes_index.run_view import Run, RunPage, RunStatus, event_document, run_of
+from headgate.systems.notes_index.run_view import (
+    STATUS_OF,
+    Run,
+    RunPage,
+    RunStatus,
+    event_document,
+    run_of,
+)
 from headgate.systems.notes_index.search import LIMIT_MAX, QUERY_LENGTH_MAX, NoteHits
 from headgate.systems.notes_index.service import ConfirmDeletion, NotesIndex, RunRequest
 from headgate.systems.notes_index.settings import ClearBy, NotesIndexSettings
@@ -141,7 +148,11 @@ async def _response(
     response_model=RunModel,
     dependencies=[IDEMPOTENT],
     responses=post_problems(
-        "active_job_exists", "confirmation_missing", "conflict", "not_connected", "not_found"
+        "active_job_exists",
+        "confirmation_missing",
+        "illegal_transition",
+        "not_connected",
+        "not_found",
     ),
 )
 async def start(
@@ -173,7 +184,7 @@ async def start(
             "confirmation_missing",
             f"confirm_pages: {unconfirmed}",
             field="confirm_pages",
-            deletes_pages=str(unconfirmed.pages),
+            deletes_pages=unconfirmed.pages,
         ) from None
     return await _response(request, app, caller, submitted.job, status=202)
 
@@ -221,7 +232,7 @@ def _refuse_beside_resume(body: StartRun) -> None:
     summary="Cancel the active run",
     response_model=RunModel,
     dependencies=[IDEMPOTENT],
-    responses=post_problems("conflict", "illegal_transition", "not_found"),
+    responses=post_problems("illegal_transition", "not_found"),
 )
 async def cancel(
     request: Request,
@@ -316,7 +327,9 @@ def _frame(event: JobEvent) -> Frame:
 
 
 def _end_frame(job: Job) -> Frame:
-    return Frame(event="end", data={"event": "end", "run_id": job.id, "state": job.state})
+    return Frame(
+        event="end", data={"event": "end", "run_id": job.id, "status": STATUS_OF[job.state]}
+    )
 
 
 @_runs.get(

@@ -31,6 +31,8 @@ T = TypeVar("T")
 RUNS_MAX = 200
 #: How often a run is looked at, for `--wait`.
 LOOK_EVERY_S = 0.5
+#: After so long it is told what a run waits for.
+TELL_AFTER_S = 3.0
 
 UserOption = Annotated[str, typer.Option("--user", help="Whose graph it is.")]
 ConnectionOption = Annotated[
@@ -296,10 +298,15 @@ async def _until_ended(app: App, job_id: str, follow: _Follow, *, json: bool) ->
             return code
     elif not follow.watch and not follow.wait:
         return 0
-    began_s = app.clock.monotonic()
+    began_s, told = app.clock.monotonic(), False
     while not (job := await app.jobs.get(job_id)).ended:
-        if follow.timeout_s is not None and app.clock.monotonic() - began_s >= follow.timeout_s:
+        waited_s = app.clock.monotonic() - began_s
+        if follow.timeout_s is not None and waited_s >= follow.timeout_s:
             return STILL_RUNNING
+        if waited_s >= TELL_AFTER_S and not told:
+            # Such as that no worker runs, for which nobody should wait in silence.
+            messages.print((await app.jobs.view(job)).message, markup=False)
+            told = True
         await app.clock.sleep(LOOK_EVERY_S)
     return 0 if job.state is follow.wanted else ENDED_BADLY
 

@@ -23,6 +23,7 @@ START = {"mode": "since", "since": 1705000000000}
 RUN = Run(
     status=RunStatus.RUNNING,
     run_id="job_01J8Z0Q4V8C3R6T9W2Y5B7D1FG",
+    user_id="ada",
     connection_id="conn_01J8Z0Q4V8C3R6T9W2Y5B7D1FG",
     mode=Mode.SINCE,
     params=RunParams(since=1705000000000),
@@ -38,7 +39,7 @@ RUN = Run(
         skipped_content=0,
         failed=2,
         removed=0,
-        cursor_max_edit_time=1705313400000,
+        cursor_max_edit_time=None,
     ),
     message="Working.",
 )

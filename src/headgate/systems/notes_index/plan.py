@@ -20,7 +20,7 @@ _PAGE, _PART = "page/", "plan/"
 class PageState(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a page that is indexed; stored as a record, with the checkpoint."""
 
-    #: The latest edit of what is indexed, in milliseconds since the epoch.
+    #: Its latest edit by the list from which it was indexed, in milliseconds since the epoch.
     edited_ms: int
     #: The hash of its text.
     hash: str
@@ -145,21 +145,17 @@ def make_plan(
     *,
     mode: Mode,
     since_ms: int | None = None,
-    mark_ms: int | None = None,
     limit: int | None = None,
 ) -> RunPlan:
     """Decide which pages to read.
 
     `states` are the records of pages that were indexed before, by their keys, and `indexed` the
     pages that the index has. Mode full reads every page. Otherwise a page is skipped if it is
-    indexed as it is; if it was not edited since `since_ms`, when that is given; and without a look
-    at its state if it was last edited before the mark `mark_ms`.
+    indexed as it is, or if it was not edited since `since_ms`, when that is given.
     """
     listed = sorted(listed, key=lambda page: (page.edited_ms, page.uid))
     changed = [
-        page
-        for page in listed
-        if mode is Mode.FULL or not _is_current(page, states, indexed, mark_ms)
+        page for page in listed if mode is Mode.FULL or not _is_current(page, states, indexed)
     ]
     eligible = [page for page in changed if since_ms is None or page.edited_ms >= since_ms]
     chosen = eligible[:limit]
@@ -173,8 +169,7 @@ def make_plan(
     return RunPlan(
         pages=[
             *(PlannedPage(uid, 0) for uid in gone),
-            # A page without any time would be taken for one that is gone.
-            *(PlannedPage(page.uid, max(1, page.edited_ms)) for page in chosen),
+            *(PlannedPage(page.uid, _planned_ms(page)) for page in chosen),
         ],
         total_pages=len(listed),
         skipped_since=len(listed) - len(eligible),
@@ -184,18 +179,22 @@ def make_plan(
 
 
 def _is_current(
-    page: ListedPage,
-    states: Mapping[str, JsonObject],
-    indexed: Collection[str],
-    mark_ms: int | None,
+    page: ListedPage, states: Mapping[str, JsonObject], indexed: Collection[str]
 ) -> bool:
-    """Whether the index has the page as it is."""
-    if page.uid not in indexed:
-        return False
-    if mark_ms is not None and page.edited_ms < mark_ms:
-        return True
+    """Whether the index has the page as it is.
+
+    By its own state and not by a mark: an edit that was made offline arrives with an old time, and
+    a page whose latest block was deleted has an older time than before.
+    """
     state = states.get(page_key(page.uid))
-    return state is not None and read_state(state).edited_ms >= page.edited_ms
+    if page.uid not in indexed or state is None:
+        return False
+    return read_state(state).edited_ms == _planned_ms(page)
+
+
+def _planned_ms(page: ListedPage) -> int:
+    # A page without any time would be taken for one that is gone.
+    return max(1, page.edited_ms)
 
 
 def read_state(data: JsonObject) -> PageState:

@@ -89,6 +89,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     status: RunStatus
     run_id: str | None = None
+    user_id: str | None = None
     connection_id: str | None = None
     mode: Mode | None = None
     params: RunParams | None = None
@@ -117,10 +118,11 @@ def run_of(job: Job, view: JobView) -> Run:
     return Run(
         status=status,
         run_id=job.id,
+        user_id=job.user_id,
         connection_id=job.connection_id,
         mode=job.mode,
         params=_params(job),
-        started_at=job.started_at or job.created_at,
+        started_at=job.created_at,
         finished_at=job.finished_at,
         progress=_progress(job),
         summary=_summary(job),

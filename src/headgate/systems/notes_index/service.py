@@ -8,6 +8,7 @@ import msgspec
 from headgate import (
     App,
     Conflict,
+    IllegalTransition,
     InvalidInput,
     Job,
     JobRequest,
@@ -104,7 +105,7 @@ class NotesIndex:
     ) -> SubmitResult:
         """Start a run with the pages that the last one left; Conflict if it left none."""
         return await self._app.jobs.continue_last(
-            NAME, user_id=user_id, connection_id=connection_id, key=key
+            NAME, user_id=user_id, connection_id=connection_id, key=key, ignore=_is_dry_run
         )
 
     async def get(self, run_id: str, *, user_id: str | None = None) -> Job:
@@ -128,17 +129,17 @@ class NotesIndex:
         )
 
     async def last(self, *, user_id: str, connection_id: str | None = None) -> Job | None:
-        """Return the user's last run, if there was one."""
-        runs = await self.runs(user_id=user_id, connection_id=connection_id, limit=1)
+        """Return the user's run that is active, or the last one, if there was one."""
+        runs = await self._active(user_id, connection_id, limit=1) or await self.runs(
+            user_id=user_id, connection_id=connection_id, limit=1
+        )
         return runs[0] if runs else None
 
     async def cancel(self, *, user_id: str, connection_id: str | None = None) -> Job:
         """Cancel the active run; what it has indexed stays. Conflict if none is active."""
-        active = await self._app.jobs.list(
-            sync=NAME, user_id=user_id, connection_id=connection_id, states=_ACTIVE, limit=2
-        )
+        active = await self._active(user_id, connection_id, limit=2)
         if not active:
-            raise Conflict("no run is active: there is nothing to cancel")
+            raise IllegalTransition("no run is active: there is nothing to cancel")
         if len(active) > 1:
             raise InvalidInput("connection_id", "several runs are active: name the graph's")
         [job] = active
@@ -163,6 +164,13 @@ class NotesIndex:
         """Delete everything that is indexed of a user."""
         await self._indexes().drop_user(user_id)
 
+    async def _active(
+        self, user_id: str, connection_id: str | None, *, limit: int
+    ) -> Sequence[Job]:
+        return await self._app.jobs.list(
+            sync=NAME, user_id=user_id, connection_id=connection_id, states=_ACTIVE, limit=limit
+        )
+
     async def _confirm(self, request: RunRequest) -> int:
         size = await self.size(user_id=request.user_id, connection_id=request.connection_id)
         # Nobody is asked about nothing; if there is something by then, the run deletes nothing.
@@ -186,6 +194,10 @@ def _time(since_ms: int) -> datetime:
     if not 0 <= since_ms <= _SINCE_MAX:
         raise InvalidInput("since", "must be milliseconds since 1970, such as 1705000000000")
     return _EPOCH + timedelta(milliseconds=since_ms)
+
+
+def _is_dry_run(job: Job) -> bool:
+    return msgspec.convert(job.params.options, RunOptions).dry_run
 
 
 async def erase(app: App, user_id: str) -> None:

@@ -24,9 +24,8 @@ from headgate import (
     Terminal,
 )
 from headgate.connectors.roam import RoamApi
-from headgate.connectors.roam.linearise import LinearText, linearise
+from headgate.connectors.roam.linearise import linearise
 from headgate.connectors.roam.pages import PulledPages, list_pages, pull_pages
-from headgate.connectors.roam.tree import RoamPage
 from headgate.systems.notes_index.graph_index import GraphIndex, GraphIndexes
 from headgate.systems.notes_index.page_record import GonePage, PageRecord, to_record
 from headgate.systems.notes_index.plan import (
@@ -78,10 +77,11 @@ class RoamNotes(ApiSource):
 
     async def _plan(self, ctx: Context, index: GraphIndex) -> Chunk:
         options = msgspec.convert(ctx.options, RunOptions)
+        # First: what cannot be read again must not be deleted.
+        listed = await list_pages(ctx.http)
         cleared = options.clear or options.recreate_collection
         if cleared and not options.dry_run:
             await _clear(index, options)
-        listed = await list_pages(ctx.http)
         indexed = set() if cleared else await index.page_uids()
         if indexed and not listed:
             raise Terminal(
@@ -97,7 +97,6 @@ class RoamNotes(ApiSource):
             indexed,
             mode=ctx.mode,
             since_ms=since_ms,
-            mark_ms=mark_ms,
             limit=ctx.limit,
         )
         ready = ChunkEvent("chunker_ready", {"characters": self.indexes.piece_characters})
@@ -138,7 +137,10 @@ class RoamNotes(ApiSource):
             records=batch.records,
             kept=batch.unchanged,
             removed=[*batch.gone_keys, *plan_keys],
-            events=[_complete_event(cursor, after, batch), *self._start_event(after)],
+            events_after_write=lambda written: [
+                _complete_event(cursor, after, batch, refused=len(written.refused)),
+                *self._start_event(after),
+            ],
             counts=batch.counts,
         )
         return _with_end(chunk, after)
@@ -183,7 +185,7 @@ async def _sort_pages(
     unchanged: list[Record] = []
     for page in pulled.pages:
         text = linearise(page)
-        state = _state_of(page, text, listed_ms[page.uid])
+        state = PageState(edited_ms=listed_ms[page.uid], hash=text.content_hash)
         before = states.get(page_key(page.uid))
         # By both: a killed run may have replaced it in the index, and not counted it yet.
         known = None if before is None else read_state(before).hash
@@ -201,18 +203,12 @@ async def _sort_pages(
     )
 
 
-def _state_of(page: RoamPage, text: LinearText, listed_ms: int) -> PageState:
-    # What was pulled may be newer than the list, and a time of the list may be of a page that lost
-    # its latest block since.
-    return PageState(edited_ms=max(listed_ms, page.edited_ms), hash=text.content_hash)
-
-
 def _below_failed(
     mark_ms: int | None, present: Sequence[PlannedPage], pulled: PulledPages
 ) -> int | None:
     """The mark, below the edits of all pages that could not be read: they are tried again."""
     failed = [page.edited_ms - 1 for page in present if page.uid in pulled.unreadable]
-    return mark_ms if mark_ms is None else min(mark_ms, *failed, mark_ms)
+    return None if mark_ms is None else min([mark_ms, *failed])
 
 
 def _with_end(chunk: Chunk, cursor: RunCursor) -> Chunk:
@@ -221,7 +217,8 @@ def _with_end(chunk: Chunk, cursor: RunCursor) -> Chunk:
     return msgspec.structs.replace(
         chunk,
         cursor=None if ended else cursor.to_json(),
-        high_water=cursor.mark_ms,
+        # Only then is everything up to it indexed.
+        high_water=cursor.mark_ms if ended else None,
         progress=Progress(done=cursor.done, total=cursor.total, at=f"batch {cursor.batch}"),
     )
 
@@ -259,7 +256,9 @@ def _plan_counts(plan: RunPlan) -> dict[str, int]:
     return {"total_pages": plan.total_pages, "skipped_since": plan.skipped_since}
 
 
-def _complete_event(before: RunCursor, after: RunCursor, batch: _ReadBatch) -> ChunkEvent:
+def _complete_event(
+    before: RunCursor, after: RunCursor, batch: _ReadBatch, *, refused: int
+) -> ChunkEvent:
     progress = Progress(done=after.done, total=after.total)
     return ChunkEvent(
         "batch_complete",
@@ -270,7 +269,10 @@ def _complete_event(before: RunCursor, after: RunCursor, batch: _ReadBatch) -> C
                 "total": after.total,
                 "percent": progress.percent,
             },
-            "stats": {"pages_updated": batch.updated, "pages_failed": batch.failed},
+            "stats": {
+                "pages_updated": batch.updated - refused,
+                "pages_failed": batch.failed + refused,
+            },
         },
     )
 

@@ -201,7 +201,12 @@ class ProblemError(HTTPException):
     """A request that the API refuses before it reaches the engine."""
 
     def __init__(
-        self, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **known: str
+        self,
+        code: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **known: str | int,
     ) -> None:
         """Make a problem of the kind `code`; `known` are further fields of `Problem`."""
         self.kind = KINDS[code]
@@ -230,6 +235,10 @@ def problem_response(request: Request, error: Exception) -> ProblemResponse:
             error=describe_error(error),
             exc_info=error if kind.code == "internal_error" else None,
         )
+    known: dict[str, Any] = {
+        name: _sanitize(value) if isinstance(value, str) else value
+        for name, value in problem.known.items()
+    }
     document = Problem(
         type=f"{PREFIX}{kind.code}",
         title=kind.title,
@@ -239,7 +248,7 @@ def problem_response(request: Request, error: Exception) -> ProblemResponse:
         code=kind.code,
         retryable=kind.retryable,
         next=kind.next,
-        **{name: _sanitize(value) for name, value in problem.known.items()},
+        **known,
     )
     response = ProblemResponse(
         document.model_dump_json(exclude_none=True),
