@@ -14,6 +14,7 @@ import pytest
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.errors import InvalidInput, StoreUnavailable
+from headgate.flow import attempts
 from headgate.flow.attempts import DrainResult
 from headgate.flow.drain import FAILURES_MAX, _Run
 from headgate.flow.drain_log import DrainLog
@@ -228,6 +229,24 @@ def test_the_counts_are_told_as_they_change(tmp_path: Path) -> None:
         await office.drain(progress=lambda it: counts.append((it.sent, it.failed, it.dead)))
 
         assert counts == [(0, 1, 0), (0, 1, 1), (1, 1, 1)]
+
+    in_post_office(tmp_path, main)
+
+
+@pytest.mark.parametrize(("together", "counts"), [(3, [3, 6, 7]), (100, [7])])
+def test_attempts_that_end_within_a_moment_are_settled_together_unless_there_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int, counts: list[int]
+) -> None:
+    monkeypatch.setattr(attempts, "TOGETHER", together)
+
+    async def main(office: PostOffice) -> None:
+        await office.enqueue(*names(7))
+        office.sender.takes_s["local"] = attempts.WAIT_S / 10
+        told: list[int] = []
+
+        await office.drain(progress=lambda result: told.append(result.sent))
+
+        assert told == counts
 
     in_post_office(tmp_path, main)
 

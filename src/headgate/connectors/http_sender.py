@@ -109,7 +109,7 @@ class HttpSender:
 def _payload_problem(message: Message) -> str | None:
     """Why a message cannot be sent; it may have been written or changed by other programs."""
     try:
-        msgspec.json.decode(message.payload)
+        msgspec.json.decode(message.payload, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return "the payload is not valid JSON"
     return None if message.intact else "the payload was changed after it was enqueued"

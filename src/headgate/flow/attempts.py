@@ -18,7 +18,7 @@ from headgate.ports.outbox import OutboxStore
 
 #: Attempts that end within this time are settled together, unless there are so many of them.
 WAIT_S = 0.02
-TOGETHER = 50
+TOGETHER = 200
 
 _log = get_logger(__name__)
 
