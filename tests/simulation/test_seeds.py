@@ -27,6 +27,7 @@ from headgate.model.delivery import Message
 from headgate.model.job import Job
 from headgate.model.states import ReceiptState
 from headgate.ports.connector import Permit
+from headgate.simulation import VirtualClock
 from headgate.simulation.__main__ import main
 from headgate.simulation.delivery_work import DeliveryWorkload
 from headgate.simulation.host import current_host
@@ -48,6 +49,7 @@ from headgate.store.sql.tables import jobs
 from headgate.store.sql.tables import receipts as receipts_table
 from tests.simulation.ablations import Switch, early_expiry, no_expiry, no_state, no_token
 from tests.simulation.tick_ablations import ticks_by_own_clock, ticks_fire_twice, torn_ticks
+from tests.worlds import START
 
 #: Always the same: a change that breaks one of them broke it itself.
 FIXED = range(11)
@@ -88,6 +90,8 @@ class TornStore(SqlStore):
             records.store(tx, work, at)
             coverage.store(tx, work, at)
 
+        # The time between two transactions, in which a process may die.
+        await VirtualClock(asyncio.get_running_loop(), START).sleep(0.05)  # type: ignore[arg-type]
         await self.database.write(store)
         return settled
 
