@@ -91,7 +91,7 @@ class TornStore(SqlStore):
             coverage.store(tx, work, at)
 
         # The time between two transactions, in which a process may die.
-        await VirtualClock(asyncio.get_running_loop(), START).sleep(0.05)  # type: ignore[arg-type]
+        await VirtualClock(asyncio.get_running_loop(), START).sleep(0.05)
         await self.database.write(store)
         return settled
 
