@@ -668,6 +668,30 @@ def test_a_new_definition_counts_from_the_start_of_the_process_that_brings_it(
     play(tmp_path, main)
 
 
+def test_a_person_with_other_settings_changes_no_definition(tmp_path: Path) -> None:
+    async def main(nights: Nights) -> None:
+        # Given a worker, and somebody whose shell has other settings
+        await nights.users("ada")
+        worker = nights.scheduler()
+        await nights.fire(worker)
+        nights.schedule = nightly(cron="0 4 * * *")
+        shell = await nights.open()
+
+        # When that person pauses it, then it is paused, and only who knows it can resume it
+        await shell.schedules.pause("nightly", by="ops")
+        with pytest.raises(Conflict, match=r"another definition, cron 0 2 \* \* \* in UTC"):
+            await shell.schedules.resume("nightly", by="ops")
+        await nights.app.schedules.resume("nightly", by="ops")
+
+        # And the worker fires as before
+        await nights.until(TWO)
+        await nights.fire(worker)
+        [tick] = await nights.ticks()
+        assert tick.tick == TWO
+
+    play(tmp_path, main)
+
+
 def test_a_definition_that_comes_back_fires_no_tick_again(tmp_path: Path) -> None:
     async def main(nights: Nights) -> None:
         await nights.users("ada")

@@ -41,15 +41,19 @@ _log = get_logger(__name__)
 # ---- declaring ---------------------------------------------------------------------------------
 
 
-async def declare(rt: Runtime, schedules: Sequence[Schedule]) -> None:
-    """Store the schedules that are new, or that were defined otherwise, with their next ticks."""
+async def declare(rt: Runtime, schedules: Sequence[Schedule], *, only_new: bool = False) -> None:
+    """Store the schedules that are new, or that were defined otherwise, with their next ticks.
+
+    With `only_new`, one that is stored stays as it is: only a worker brings another definition.
+    """
     store = store_of(rt)
     now, states = await store.states([each.name for each in schedules])
     known = {state.name: state for state in states}
     declared = [
         DeclaredSchedule(each.name, each.definition, first_tick(each, known.get(each.name), now))
         for each in schedules
-        if each.name not in known or known[each.name].definition != each.definition
+        if each.name not in known
+        or (not only_new and known[each.name].definition != each.definition)
     ]
     if declared:
         await store.declare(declared)

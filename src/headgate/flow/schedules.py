@@ -5,7 +5,7 @@ from datetime import datetime, time
 
 import msgspec
 
-from headgate.base.errors import InvalidInput, NotFound
+from headgate.base.errors import Conflict, InvalidInput, NotFound
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.zones import instant_of
@@ -131,7 +131,7 @@ class Schedules:
         check_name("by", by)
         if reason is not None:
             _check_reason(reason)
-        await declare(self._rt, [schedule])
+        await declare(self._rt, [schedule], only_new=True)
         _, changed = await self._store.pause(name, by=by, reason=reason)
         if changed:
             _log.info(LogEvent.SCHEDULE_PAUSED, schedule=name, by=by, reason=reason)
@@ -142,8 +142,13 @@ class Schedules:
         """Let the schedule fire again; what it would have fired meanwhile does not fire."""
         schedule = self._find(name)
         check_name("by", by)
-        await declare(self._rt, [schedule])
+        await declare(self._rt, [schedule], only_new=True)
         now, [state] = await self._store.states([name])
+        if state.definition != schedule.definition:
+            raise Conflict(
+                f"{name} runs by another definition, {state.definition}: resume it with the "
+                "settings of its workers"
+            )
         first = first_tick(schedule, state, now)
         _, changed = await self._store.resume(name, next_tick_at=first)
         if changed:

@@ -165,7 +165,7 @@ def test_a_run_is_cancelled_and_resumed(notebook: Notebook) -> None:
         resumed = notebook.json("resume", "--wait")
         assert (resumed["status"], resumed["summary"]["updated"]) == ("success", PAGES)
     nothing = notebook.anns("resume")
-    assert (nothing.code, "there is no job to continue" in nothing.stderr) == (1, True)
+    assert (nothing.code, "there is nothing to continue" in nothing.stderr) == (1, True)
 
 
 def test_a_run_that_fails_says_why_and_what_to_do(notebook: Notebook) -> None:

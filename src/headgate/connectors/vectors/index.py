@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import shutil
+import threading
 from pathlib import Path
 
 import msgspec
@@ -155,7 +156,7 @@ def _prepare(folder: Path) -> Path:
             "new or an empty folder",
         )
     # Under its name only when it is whole, and with the same content by whoever is first.
-    draft = folder / f".{MARKER}.{os.getpid()}"
+    draft = folder / f".{MARKER}.{os.getpid()}.{threading.get_ident()}"
     draft.write_bytes(msgspec.json.encode(_Marker(format=int(tables.FORMAT))))
     draft.replace(marker)
     return folder

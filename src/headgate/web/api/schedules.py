@@ -55,6 +55,12 @@ class PauseSchedule(BaseModel):
     )
 
 
+class RunSchedule(BaseModel):
+    """Nothing has to be said; what is not known is refused, and not ignored."""
+
+    model_config = request_config({})
+
+
 def _name_of(caller: Caller) -> str:
     """Return who does it, for people and for whoever looks up the API key."""
     return f"{caller.key.name} ({caller.key.id})"
@@ -111,8 +117,16 @@ async def plan(
     dependencies=[IDEMPOTENT],
     responses=post_problems("not_found", "conflict"),
 )
-async def run(app: TheApp, caller: TheAdmin, name: ScheduleName) -> Response:
-    """The schedule's own ticks stay as they are. It also works while the schedule is paused."""
+async def run(
+    app: TheApp,
+    caller: TheAdmin,
+    name: ScheduleName,
+    body: Annotated[RunSchedule | None, Body()] = None,
+) -> Response:
+    """The schedule's own ticks stay as they are. It also works while the schedule is paused.
+
+    To see what it would do, get `/v1/schedules/{name}/plan?now=true`.
+    """
     tick = await app.schedules.run_now(name, by=_name_of(caller))
     return responses.json_response(tick, status=202)
 
