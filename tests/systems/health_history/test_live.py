@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 
-from headgate import ActiveJobExists, App, Budget, Job, JobState, Limit, Mode, Reason
+from headgate import (
+    ActiveJobExists,
+    App,
+    Budget,
+    Job,
+    JobState,
+    Limit,
+    Mode,
+    Reason,
+    WorkerSettings,
+)
 from headgate.connectors.fitbit.recent import DAYS_LEFT_OUT
 from headgate.connectors.strava.uploads import POLL_PAUSES_S
 from headgate.sandbox.google_health.exercise import Exercise
@@ -107,7 +117,8 @@ def test_after_a_standstill_it_goes_on_where_it_was(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a live sync that has run, and nothing that starts it for ten days
         site = sporty(world)
-        app = await site.app()
+        # With long leases: days pass with few heartbeats.
+        app = await site.app(worker=WorkerSettings(lease_s=6 * 3600))
         await site.connect_both(app)
         await app.supervisor().start()
         await run_live(world, app)
