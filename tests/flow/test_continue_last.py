@@ -86,7 +86,11 @@ def test_a_cancelled_job_is_continued_with_the_pages_that_are_left(tmp_path: Pat
         assert done.summary.counts == {"pages": 4}
         assert await app._store.high_water("notes", "ada-1") == 3
 
-        # And after a success there is nothing to continue
+        # And after a success there is nothing to continue, nor behind one that is ignored
+        with pytest.raises(IllegalTransition, match="reached a checkpoint"):
+            await app.jobs.continue_last(
+                "notes", user_id="ada", connection_id="ada-1", ignore=lambda job: True
+            )
         with pytest.raises(IllegalTransition, match="succeeded"):
             await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
 

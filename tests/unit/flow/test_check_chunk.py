@@ -14,10 +14,11 @@ from headgate.flow.check_chunk import (
     HIGH_WATER_BYTES_MAX,
     NAME_LENGTH_MAX,
     check_chunk,
+    with_late_events,
 )
 from headgate.model.job import END_OF_EVENTS, EventKind, Job, Summary
 from headgate.model.record import ChunkEvent, Record
-from headgate.ports.connector import Chunk
+from headgate.ports.connector import Chunk, Refusal, WriteResult
 from tests.unit.values import make_job
 
 JOB = make_job(source="roam")
@@ -192,3 +193,26 @@ def test_a_mark_is_any_small_json_value(mark: object) -> None:
 )
 def test_what_is_no_mark_is_refused(mark: object, said: str) -> None:
     assert problem(Chunk(high_water=mark)).startswith(f"high_water: {said}")
+
+
+# What depends on the destination.
+
+
+def test_events_may_depend_on_what_the_destination_took() -> None:
+    def told(written: WriteResult) -> list[ChunkEvent]:
+        return [ChunkEvent("batch_complete", {"refused": len(written.refused)})]
+
+    chunk = Chunk(events=[ChunkEvent("batch_read")], events_after_write=told)
+
+    refused = with_late_events(chunk, WriteResult(refused=[Refusal("a", "too long")]))
+    assert refused.events == [
+        ChunkEvent("batch_read"),
+        ChunkEvent("batch_complete", {"refused": 1}),
+    ]
+    # Without a destination nothing was refused; and they are checked as all others are.
+    assert with_late_events(chunk, None).events[1].data == {"refused": 0}
+    wrong = Chunk(events_after_write=lambda written: [ChunkEvent("Wrong Name")])
+    with pytest.raises(Malformed, match="kind"):
+        with_late_events(wrong, None)
+    plain = Chunk()
+    assert with_late_events(plain, None) is plain
