@@ -4,6 +4,7 @@ The module owns the processes and what they share: the file, its clock and the h
 decides what goes wrong; `faulty_store.py` has the faults of a store.
 """
 
+import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -112,6 +113,8 @@ class Process:
     def __init__(self, deployment: "Deployment", host: Host) -> None:
         loop = deployment.loop
         self.host = host
+        self._one_at_a_time = asyncio.Lock()
+        self._stopped = False
         self.store_clock = StoreClock(loop, deployment.faults)
         self.database = InlineSqliteDatabase(deployment.file, self.store_clock)
         self.clock = clock = VirtualClock(loop, START)
@@ -193,20 +196,25 @@ class Process:
 
     async def start(self) -> None:
         """Open the database and start the worker."""
-        await self.open()
-        await self._supervisor.start()
-        for service in self._services:
-            await service.start()
+        async with self._one_at_a_time:
+            if self._stopped:
+                return
+            await self.open()
+            await self._supervisor.start()
+            for service in self._services:
+                await service.start()
 
     async def stop(self) -> None:
-        """Stop gracefully."""
-        for service in self._services:
-            await service.stop()
-        await self._supervisor.stop()
-        if self.runtime.credentials is not None:
-            await self.runtime.credentials.close()
-        await self.schedule_database.close()
-        await self.database.close()
+        """Stop gracefully; like a real process, only once it has started."""
+        async with self._one_at_a_time:
+            self._stopped = True
+            for service in self._services:
+                await service.stop()
+            await self._supervisor.stop()
+            if self.runtime.credentials is not None:
+                await self.runtime.credentials.close()
+            await self.schedule_database.close()
+            await self.database.close()
 
 
 class Deployment:
