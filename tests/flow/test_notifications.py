@@ -564,6 +564,8 @@ def test_a_test_says_what_went_wrong(tmp_path: Path) -> None:
         sender.default = TargetRefusal("it answered 410: it is gone")
         tested = await app.notifications.test(WEBHOOK)
         assert tested.stop is not None and "410" in tested.stop.reason
+        # A test tells it, and stops nothing for the workers.
+        assert await app.outbox.stopped_targets() == {}
         # A target that has stopped is tried all the same.
         sender.default = Acceptance()
         tested = await app.notifications.test(WEBHOOK)

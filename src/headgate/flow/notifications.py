@@ -193,13 +193,17 @@ class Notifications:
                 raise InvalidInput("to", problem)
         elif to is not None:
             raise InvalidInput("to", f"{target.name} sends no e-mails")
+        stopped_before = await self._outbox.stopped_targets()
         message_id = await self._outbox.submit(
             TOPIC, msgspec.to_builtins(self._test(to)), targets=[target.name]
         )
         await self._outbox.drain(target, DrainScope(message_id=message_id, probe=True))
         delivery = await self._outcome(message_id)
-        stops = await self._outbox.stopped_targets()
-        return NotificationTest(delivery=delivery, stop=stops.get(target.name))
+        stop = (await self._outbox.stopped_targets()).get(target.name)
+        if stop is not None and target.name not in stopped_before:
+            # Whoever tests may have other settings than the workers, whose target it is too.
+            await self._outbox.resume(target.name)
+        return NotificationTest(delivery=delivery, stop=stop)
 
     def _test(self, to: str | None) -> Notification:
         data = NotificationData(title=TEST_TITLE, message=TEST_MESSAGE, to=to)

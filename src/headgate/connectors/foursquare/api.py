@@ -34,7 +34,7 @@ _RESET = "X-RateLimit-Reset"
 _read_used = read_remaining("X-RateLimit-Remaining", HOURLY.name, of=REQUESTS_PER_HOUR)
 _DETAIL_LENGTH_MAX = 200
 #: The end of the year 9999.
-_EPOCH_S_MAX = 253_402_300_799
+EPOCH_S_MAX = 253_402_300_799
 
 
 class FoursquareApi(TypedDict):
@@ -157,9 +157,9 @@ def _detail(meta: FoursquareMeta) -> str:
 
 def _reset_at(headers: Headers) -> datetime | None:
     text = (headers.get(_RESET) or "").strip()
-    if not (text.isascii() and text.isdigit()) or len(text) > len(str(_EPOCH_S_MAX)):
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(EPOCH_S_MAX)):
         return None
-    return datetime.fromtimestamp(min(int(text), _EPOCH_S_MAX), UTC)
+    return datetime.fromtimestamp(min(int(text), EPOCH_S_MAX), UTC)
 
 
 def account_of(body: Mapping[str, Any]) -> object:

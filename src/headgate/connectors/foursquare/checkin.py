@@ -7,9 +7,8 @@ import msgspec
 
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import Malformed
+from headgate.connectors.foursquare.api import EPOCH_S_MAX
 
-#: The end of the year 9999: no later moment can be stored.
-_EPOCH_S_MAX = 253_402_300_799
 _ID_LENGTH_MAX = 200
 
 
@@ -67,7 +66,7 @@ class FoursquareCheckin(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Needed(msgspec.Struct, frozen=True, rename="camel"):
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=_ID_LENGTH_MAX)]
-    created_at: Annotated[int, msgspec.Meta(ge=0, le=_EPOCH_S_MAX)]
+    created_at: Annotated[int, msgspec.Meta(ge=0, le=EPOCH_S_MAX)]
 
 
 class _Details(msgspec.Struct, frozen=True, rename="camel"):

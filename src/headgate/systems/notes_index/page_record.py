@@ -30,14 +30,14 @@ class GonePage(msgspec.Struct, frozen=True, kw_only=True, tag="gone"):
     uid: str
 
 
-Carried: TypeAlias = PageRecord | GonePage
+PageChange: TypeAlias = PageRecord | GonePage
 
 
-def to_record(page: Carried) -> Record:
+def to_record(page: PageChange) -> Record:
     """Return the record of a page for the destination."""
     return Record(page_key(page.uid), msgspec.to_builtins(page))
 
 
-def read_record(record: Record) -> Carried:
+def read_record(record: Record) -> PageChange:
     """Read what `to_record` made."""
     return msgspec.convert(record.data, PageRecord | GonePage)

@@ -49,7 +49,7 @@ class NoteHits(msgspec.Struct, frozen=True, kw_only=True):
     data: Sequence[NoteHit]
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _BlockCandidate(msgspec.Struct, frozen=True):
     piece: SearchHit
     block: BlockPart
 
@@ -71,7 +71,7 @@ async def search(index: GraphIndex, query: str, *, limit: int = 10) -> NoteHits:
     most = max(PIECES_MIN, limit * PIECES_PER_RESULT)
     pieces = await index.use(lambda collection: collection.search(wanted, limit=most))
     found = [
-        _Found(piece, block)
+        _BlockCandidate(piece, block)
         for piece in pieces
         for block in decode_blocks(str(piece.metadata["blocks"]))
     ]
@@ -81,7 +81,7 @@ async def search(index: GraphIndex, query: str, *, limit: int = 10) -> NoteHits:
     return NoteHits(data=_best(hits, limit))
 
 
-def _hit(found: _Found, wanted: Vector, vector: Vector, words: set[str]) -> NoteHit:
+def _hit(found: _BlockCandidate, wanted: Vector, vector: Vector, words: set[str]) -> NoteHit:
     shared = len(words & _words(found.text)) / len(words) if words else 0.0
     score = (
         BLOCK_WEIGHT * _cosine(wanted, vector)
