@@ -21,7 +21,7 @@ BY_EMAIL = NotificationSettings(email=EMAIL, operator_email=OPERATOR)
 BY_USER_EMAIL = NotificationSettings(email=EMAIL)
 
 
-class Told(msgspec.Struct, frozen=True):
+class NotifiedState(msgspec.Struct, frozen=True):
     """A notification, and where it goes."""
 
     notification: Notification
@@ -33,7 +33,7 @@ class Told(msgspec.Struct, frozen=True):
         return self.notification.type.removeprefix("job.")
 
 
-async def all_told(app: App) -> list[Told]:
+async def all_told(app: App) -> list[NotifiedState]:
     """Every notification, in the order of their messages."""
     targets: dict[str, list[str]] = {}
     for each in await app.outbox.list(DeliveryFilter(topic=TOPIC), limit=1000):
@@ -42,7 +42,7 @@ async def all_told(app: App) -> list[Told]:
     for message_id, names in targets.items():
         message = await app.outbox.get_message(message_id)
         notification = msgspec.json.decode(message.payload, type=Notification)
-        found.append(Told(notification, tuple(sorted(names)), message.user_id))
+        found.append(NotifiedState(notification, tuple(sorted(names)), message.user_id))
     return found
 
 

@@ -11,7 +11,7 @@ from headgate.flow.job_view import JobView
 from headgate.model.job import Job, Reason
 from headgate.model.notification import NotificationKind
 from headgate.model.states import JobState
-from headgate.policy.notifications import News
+from headgate.policy.notifications import NotificationDecision
 
 TEST_TITLE = "This is a test"
 TEST_MESSAGE = (
@@ -19,7 +19,7 @@ TEST_MESSAGE = (
 )
 
 
-def title_of(news: News, job: Job, titles: Mapping[str, str]) -> str:
+def title_of(news: NotificationDecision, job: Job, titles: Mapping[str, str]) -> str:
     """One line that says what happened."""
     what = f"Your import from {_name(job.source, titles)}"
     if job.destination is not None:
@@ -38,7 +38,7 @@ def title_of(news: News, job: Job, titles: Mapping[str, str]) -> str:
             return f"{what} is done{gaps}"
 
 
-def message_of(news: News, view: JobView) -> str:
+def message_of(news: NotificationDecision, view: JobView) -> str:
     """What happened, what happens next, and what to do."""
     match news.kind:
         case NotificationKind.NEEDS_REAUTH:

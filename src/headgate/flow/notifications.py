@@ -32,7 +32,7 @@ from headgate.model.notification import (
 from headgate.model.states import DELIVERY, Trouble
 from headgate.model.target import Target, Topic
 from headgate.model.user import email_problem
-from headgate.policy.notifications import News, NotificationRules
+from headgate.policy.notifications import NotificationDecision, NotificationRules
 from headgate.ports.notifications import NotificationStore
 from headgate.ports.outbox import DeliveryFilter, NewMessage
 
@@ -91,7 +91,9 @@ class Composer:
         """Whether users get e-mails, if they want them."""
         return self._settings.email is not None
 
-    def compose(self, news: News, job: Job, *, at: datetime, to_user: bool) -> NewMessage | None:
+    def compose(
+        self, news: NotificationDecision, job: Job, *, at: datetime, to_user: bool
+    ) -> NewMessage | None:
         """The message about the job; None if nobody gets it."""
         assert news.kind is not None, "there is something to tell"
         targets = self._targets(news, to_user=to_user)
@@ -114,7 +116,7 @@ class Composer:
             message_id, notification, targets, run_id=job.id, user_id=job.user_id
         )
 
-    def _targets(self, news: News, *, to_user: bool) -> Sequence[str]:
+    def _targets(self, news: NotificationDecision, *, to_user: bool) -> Sequence[str]:
         settings = self._settings
         is_failure = news.kind is NotificationKind.FAILED
         to_operator = is_failure or news.recovered_from is Trouble.FAILED

@@ -38,7 +38,7 @@ class Subject(NamedTuple):
     sync: str = ""
 
 
-class Told(msgspec.Struct, frozen=True, gc=False):
+class NotifiedState(msgspec.Struct, frozen=True, gc=False):
     """What is known of a subject: what people were told last, and how long its job is paused."""
 
     trouble: Trouble | None = None

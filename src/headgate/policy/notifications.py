@@ -22,12 +22,12 @@ import msgspec
 from headgate.base.errors import InvalidInput
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
-from headgate.model.notification import NotificationKind, Subject, Told
+from headgate.model.notification import NotificationKind, NotifiedState, Subject
 from headgate.model.states import JOB, JobState, Trouble
 
 #: By people, who know that the job goes on.
 _SET_GOING = (Reason.RESUMED, Reason.RETRY_NOW)
-_NOTHING = Told()
+_NOTHING = NotifiedState()
 
 
 class Finishes(StrEnum):
@@ -52,7 +52,7 @@ class NotificationRules(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("paused_after", "must be above 0")
 
 
-class News(msgspec.Struct, frozen=True, kw_only=True):
+class NotificationDecision(msgspec.Struct, frozen=True, kw_only=True):
     """What to tell about a job, and what is known of its subjects after that."""
 
     kind: NotificationKind | None = None
@@ -61,9 +61,9 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
     #: Since when the job is paused, if the notification says that.
     paused_at: datetime | None = None
     #: Only those that change.
-    told: Mapping[Subject, Told] = {}
+    told: Mapping[Subject, NotifiedState] = {}
 
-    def unheard(self, known: Mapping[Subject, Told]) -> "News":
+    def unheard(self, known: Mapping[Subject, NotifiedState]) -> "NotificationDecision":
         """The same where nobody can be told: nothing is noted as told, so it stays news."""
         kept = {
             subject: msgspec.structs.replace(
@@ -71,7 +71,7 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
             )
             for subject, told in self.told.items()
         }
-        return News(told=kept)
+        return NotificationDecision(told=kept)
 
 
 def matters(change: JobChange, job: Job) -> bool:
@@ -92,11 +92,11 @@ def subjects(job: Job) -> Sequence[Subject]:
 def decide(
     change: JobChange,
     job: Job,
-    known: Mapping[Subject, Told],
+    known: Mapping[Subject, NotifiedState],
     rules: NotificationRules,
     *,
     at: datetime,
-) -> News:
+) -> NotificationDecision:
     """What to tell after a change that `matters`, which has made `job` of the job."""
     own = subjects(job)[0]
     told = known.get(own, _NOTHING)
@@ -105,53 +105,61 @@ def decide(
             return _needs_reauth(job, known)
         case JobState.FAILED:
             kind = None if told.trouble is Trouble.FAILED else NotificationKind.FAILED
-            return News(kind=kind, told=_changed(known, {own: Told(Trouble.FAILED)}))
+            return NotificationDecision(
+                kind=kind, told=_changed(known, {own: NotifiedState(Trouble.FAILED)})
+            )
         case JobState.CANCELLED:
-            return News(told=_changed(known, {own: _unpaused(told)}))
+            return NotificationDecision(told=_changed(known, {own: _unpaused(told)}))
         case JobState.PAUSED:
-            since = Told(told.trouble, told.paused_at or at)
-            return News(told=_changed(known, {own: since}))
+            since = NotifiedState(told.trouble, told.paused_at or at)
+            return NotificationDecision(told=_changed(known, {own: since}))
         case JobState.SUCCESS:
             return _works(job, known, rules)
         case _ if job.reason is Reason.IDLE:
             return _works(job, known, rules)
         case _ if _is_set_going(change, job):
-            return News(told=_changed(known, {own: Told(told.trouble)}))
+            return NotificationDecision(told=_changed(known, {own: NotifiedState(told.trouble)}))
         case _:
             return _recovered_from_pause(own, told)
 
 
-def decide_long_pause(job: Job, told: Told) -> News:
+def decide_long_pause(job: Job, told: NotifiedState) -> NotificationDecision:
     """What to tell of a job that may be paused for long; `told` is what is known of its sync."""
     own = subjects(job)[0]
     if job.ended or (job.state is not JobState.PAUSED and not job.pauses):
         # It went on, and whoever wrote that could not tell.
-        return News(told={own: _unpaused(told)})
+        return NotificationDecision(told={own: _unpaused(told)})
     if job.state is not JobState.PAUSED:
         # A probe, which ends soon.
-        return News()
-    return News(
+        return NotificationDecision()
+    return NotificationDecision(
         kind=NotificationKind.PAUSED,
         paused_at=told.paused_at,
-        told={own: Told(Trouble.PAUSED, told.paused_at)},
+        told={own: NotifiedState(Trouble.PAUSED, told.paused_at)},
     )
 
 
-def _needs_reauth(job: Job, known: Mapping[Subject, Told]) -> News:
+def _needs_reauth(job: Job, known: Mapping[Subject, NotifiedState]) -> NotificationDecision:
     own, place = subjects(job)[0], Subject(job.provider_connection_id or job.connection_id)
     if known.get(place, _NOTHING).trouble is Trouble.NEEDS_REAUTH:
-        return News(told=_changed(known, {own: _unpaused(known.get(own, _NOTHING))}))
+        return NotificationDecision(
+            told=_changed(known, {own: _unpaused(known.get(own, _NOTHING))})
+        )
     # What was told of the sync before is no longer what is the matter with it.
-    after = {own: _NOTHING, place: Told(Trouble.NEEDS_REAUTH)}
-    return News(kind=NotificationKind.NEEDS_REAUTH, told=_changed(known, after))
+    after = {own: _NOTHING, place: NotifiedState(Trouble.NEEDS_REAUTH)}
+    return NotificationDecision(kind=NotificationKind.NEEDS_REAUTH, told=_changed(known, after))
 
 
-def _works(job: Job, known: Mapping[Subject, Told], rules: NotificationRules) -> News:
+def _works(
+    job: Job, known: Mapping[Subject, NotifiedState], rules: NotificationRules
+) -> NotificationDecision:
     over = [known[each].trouble for each in subjects(job) if each in known]
     recovered_from = next((each for each in over if each is not None), None)
     kind = NotificationKind.RECOVERED if recovered_from is not None else _finish(job, rules)
     after = dict.fromkeys(subjects(job), _NOTHING)
-    return News(kind=kind, recovered_from=recovered_from, told=_changed(known, after))
+    return NotificationDecision(
+        kind=kind, recovered_from=recovered_from, told=_changed(known, after)
+    )
 
 
 def _finish(job: Job, rules: NotificationRules) -> NotificationKind | None:
@@ -161,9 +169,9 @@ def _finish(job: Job, rules: NotificationRules) -> NotificationKind | None:
     return NotificationKind.FINISHED if is_told else None
 
 
-def _recovered_from_pause(own: Subject, told: Told) -> News:
+def _recovered_from_pause(own: Subject, told: NotifiedState) -> NotificationDecision:
     was_told = told.trouble is Trouble.PAUSED
-    return News(
+    return NotificationDecision(
         kind=NotificationKind.RECOVERED if was_told else None,
         recovered_from=Trouble.PAUSED if was_told else None,
         told=_changed({own: told}, {own: _unpaused(told)}),
@@ -179,11 +187,11 @@ def _goes_on(change: JobChange, job: Job) -> bool:
     return change.before.pauses > 0 and job.pauses == 0 and job.steps > change.before.steps
 
 
-def _unpaused(told: Told) -> Told:
-    return _NOTHING if told.trouble is Trouble.PAUSED else Told(told.trouble)
+def _unpaused(told: NotifiedState) -> NotifiedState:
+    return _NOTHING if told.trouble is Trouble.PAUSED else NotifiedState(told.trouble)
 
 
 def _changed(
-    known: Mapping[Subject, Told], after: Mapping[Subject, Told]
-) -> Mapping[Subject, Told]:
+    known: Mapping[Subject, NotifiedState], after: Mapping[Subject, NotifiedState]
+) -> Mapping[Subject, NotifiedState]:
     return {each: told for each, told in after.items() if told != known.get(each, _NOTHING)}

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from headgate.model.job import Job
 from headgate.model.notification import TroubleRow
-from headgate.policy.notifications import News, NotificationRules
+from headgate.policy.notifications import NotificationDecision, NotificationRules
 from headgate.ports.outbox import NewMessage
 
 
@@ -23,7 +23,9 @@ class NotificationComposer(Protocol):
         """Whether users get e-mails, if they want them."""
         ...
 
-    def compose(self, news: News, job: Job, *, at: datetime, to_user: bool) -> NewMessage | None:
+    def compose(
+        self, news: NotificationDecision, job: Job, *, at: datetime, to_user: bool
+    ) -> NewMessage | None:
         """The message about the job; None if nobody gets it.
 
         `to_user` says whether the user has an address and wants e-mails. The same change at the

@@ -10,7 +10,7 @@ from headgate.flow.notification_text import message_of, title_of
 from headgate.model.job import Job, Reason, Summary
 from headgate.model.notification import NotificationKind
 from headgate.model.states import JobState, Trouble
-from headgate.policy.notifications import News
+from headgate.policy.notifications import NotificationDecision
 from tests.unit.values import NOW, make_job
 
 TITLES = {"fitbit": "Fitbit", "strava": "Strava"}
@@ -20,7 +20,7 @@ DONE = {"state": JobState.SUCCESS, "reason": Reason.DONE}
 
 def texts(kind: NotificationKind, job: Job, **news: object) -> tuple[str, str]:
     """The title and the message."""
-    said = News(kind=kind, **news)  # type: ignore[arg-type]
+    said = NotificationDecision(kind=kind, **news)  # type: ignore[arg-type]
     return title_of(said, job, TITLES), message_of(said, view_of(job, now=NOW, titles=TITLES))
 
 

@@ -17,7 +17,7 @@ from headgate.model.mail_server import MailServer
 from headgate.model.notification import Notification, NotificationData, NotificationKind, type_of
 from headgate.model.states import JobState
 from headgate.notify.writing import write_email
-from headgate.policy.notifications import News
+from headgate.policy.notifications import NotificationDecision
 from tests.notifying import BY_EMAIL
 from tests.unit.model.test_delivery import make_message
 from tests.unit.values import NOW, make_job
@@ -42,7 +42,7 @@ def notification(kind: NotificationKind = NotificationKind.FAILED, **fields: Any
     reason = Reason.NEEDS_REAUTH if kind is NotificationKind.NEEDS_REAUTH else Reason.REFUSED
     given = {"state": JobState.FAILED, "reason": reason, "error": ERROR, **fields}
     composer = Composer(BY_EMAIL, {"fitbit": "Fitbit"})
-    new = composer.compose(News(kind=kind), make_job(**given), at=NOW, to_user=True)
+    new = composer.compose(NotificationDecision(kind=kind), make_job(**given), at=NOW, to_user=True)
     assert new is not None
     return msgspec.json.decode(new.payload, type=Notification)
 

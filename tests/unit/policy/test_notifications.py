@@ -12,11 +12,11 @@ from headgate.base.errors import InvalidInput
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
-from headgate.model.notification import NotificationKind, Subject, Told
+from headgate.model.notification import NotificationKind, NotifiedState, Subject
 from headgate.model.states import JobState, Trouble
 from headgate.policy.notifications import (
     Finishes,
-    News,
+    NotificationDecision,
     NotificationRules,
     decide,
     decide_long_pause,
@@ -30,7 +30,7 @@ RULES = NotificationRules()
 HOUR = timedelta(hours=1)
 OWN, CONNECTION = Subject("connection_1", "history"), Subject("connection_1")
 AT_DESTINATION = Subject("connection_2")
-Known = dict[Subject, Told]
+Known = dict[Subject, NotifiedState]
 
 
 def running(**fields: object) -> Job:
@@ -76,7 +76,7 @@ def told_after(
     rules: NotificationRules = RULES,
     *,
     at: datetime = NOW,
-) -> News:
+) -> NotificationDecision:
     """What is told of a change that matters."""
     assert matters(made, made.after)
     return decide(made, made.after, known or {}, rules, at=at)
@@ -87,37 +87,43 @@ def told_after(
 
 def test_a_failure_is_told_once() -> None:
     first = told_after(fail(running()))
-    assert first == News(kind=NotificationKind.FAILED, told={OWN: Told(Trouble.FAILED)})
-    assert told_after(fail(running()), {OWN: Told(Trouble.FAILED)}) == News()
+    assert first == NotificationDecision(
+        kind=NotificationKind.FAILED, told={OWN: NotifiedState(Trouble.FAILED)}
+    )
+    assert (
+        told_after(fail(running()), {OWN: NotifiedState(Trouble.FAILED)}) == NotificationDecision()
+    )
 
 
 def test_whoever_has_to_sign_in_again_is_told_once_for_the_connection() -> None:
     first = told_after(lose_access(running()))
     assert first.kind is NotificationKind.NEEDS_REAUTH
-    assert first.told == {CONNECTION: Told(Trouble.NEEDS_REAUTH)}
+    assert first.told == {CONNECTION: NotifiedState(Trouble.NEEDS_REAUTH)}
     other_sync = running(sync="live")
-    assert told_after(lose_access(other_sync), dict(first.told)) == News()
+    assert told_after(lose_access(other_sync), dict(first.told)) == NotificationDecision()
 
 
 def test_it_is_the_connection_to_the_provider_that_refused_us() -> None:
     told = told_after(lose_access(to_strava(), provider="strava")).told
-    assert told == {AT_DESTINATION: Told(Trouble.NEEDS_REAUTH)}
+    assert told == {AT_DESTINATION: NotifiedState(Trouble.NEEDS_REAUTH)}
     told = told_after(lose_access(to_strava(), provider="fitbit")).told
-    assert told == {CONNECTION: Told(Trouble.NEEDS_REAUTH)}
+    assert told == {CONNECTION: NotifiedState(Trouble.NEEDS_REAUTH)}
 
 
 def test_without_a_connection_there_it_is_told_of_the_jobs_own() -> None:
     lost = lose_access(running(destination="strava"), provider="strava")
-    assert told_after(lost).told == {CONNECTION: Told(Trouble.NEEDS_REAUTH)}
+    assert told_after(lost).told == {CONNECTION: NotifiedState(Trouble.NEEDS_REAUTH)}
 
 
 def test_another_trouble_is_news() -> None:
-    news = told_after(lose_access(running()), {OWN: Told(Trouble.FAILED, NOW)})
+    news = told_after(lose_access(running()), {OWN: NotifiedState(Trouble.FAILED, NOW)})
     assert news.kind is NotificationKind.NEEDS_REAUTH
     # It fails again later for the first reason, and that is news again.
-    assert news.told == {OWN: Told(), CONNECTION: Told(Trouble.NEEDS_REAUTH)}
-    news = told_after(fail(running()), {OWN: Told(Trouble.PAUSED, NOW)})
-    assert news == News(kind=NotificationKind.FAILED, told={OWN: Told(Trouble.FAILED)})
+    assert news.told == {OWN: NotifiedState(), CONNECTION: NotifiedState(Trouble.NEEDS_REAUTH)}
+    news = told_after(fail(running()), {OWN: NotifiedState(Trouble.PAUSED, NOW)})
+    assert news == NotificationDecision(
+        kind=NotificationKind.FAILED, told={OWN: NotifiedState(Trouble.FAILED)}
+    )
 
 
 # ---- the end of a trouble ----------------------------------------------------------------------
@@ -129,24 +135,24 @@ def test_another_trouble_is_news() -> None:
 def test_the_first_success_tells_that_a_trouble_is_over(
     trouble: Trouble, subject: Subject, works: Callable[[Job], JobChange]
 ) -> None:
-    known = {subject: Told(trouble, NOW)}
+    known = {subject: NotifiedState(trouble, NOW)}
     news = told_after(works(to_strava()), known)
     assert news.kind is NotificationKind.RECOVERED
-    assert (news.recovered_from, news.told) == (trouble, {subject: Told()})
+    assert (news.recovered_from, news.told) == (trouble, {subject: NotifiedState()})
 
 
 def test_two_troubles_are_over_at_once() -> None:
-    known = {OWN: Told(Trouble.FAILED), CONNECTION: Told(Trouble.NEEDS_REAUTH)}
+    known = {OWN: NotifiedState(Trouble.FAILED), CONNECTION: NotifiedState(Trouble.NEEDS_REAUTH)}
     news = told_after(succeed(running()), known)
     assert news.recovered_from is Trouble.FAILED
-    assert news.told == {OWN: Told(), CONNECTION: Told()}
+    assert news.told == {OWN: NotifiedState(), CONNECTION: NotifiedState()}
 
 
 def test_a_success_without_a_trouble_before_is_no_recovery() -> None:
-    assert told_after(succeed(running())) == News()
-    assert told_after(rest_idle(running())) == News()
-    forgotten = told_after(succeed(running()), {OWN: Told(None, NOW)})
-    assert forgotten == News(told={OWN: Told()})
+    assert told_after(succeed(running())) == NotificationDecision()
+    assert told_after(rest_idle(running())) == NotificationDecision()
+    forgotten = told_after(succeed(running()), {OWN: NotifiedState(None, NOW)})
+    assert forgotten == NotificationDecision(told={OWN: NotifiedState()})
 
 
 @pytest.mark.parametrize(
@@ -166,33 +172,36 @@ def test_which_successes_are_told_is_a_rule(finishes: Finishes, mode: Mode, is_t
 
 def test_a_job_that_rests_has_not_finished() -> None:
     rules = NotificationRules(finishes=Finishes.ALL)
-    assert told_after(rest_idle(running(mode=Mode.HISTORY)), rules=rules) == News()
+    assert told_after(rest_idle(running(mode=Mode.HISTORY)), rules=rules) == NotificationDecision()
 
 
 # ---- long pauses -------------------------------------------------------------------------------
 
 
 def test_a_pause_is_noted_and_not_told() -> None:
-    assert told_after(shut(running())) == News(told={OWN: Told(None, NOW)})
+    assert told_after(shut(running())) == NotificationDecision(told={OWN: NotifiedState(None, NOW)})
 
 
 def test_short_attempts_do_not_make_a_pause_a_new_one() -> None:
     later = NOW + HOUR
-    assert told_after(shut(running(pauses=1)), {OWN: Told(None, NOW)}, at=later) == News()
+    assert (
+        told_after(shut(running(pauses=1)), {OWN: NotifiedState(None, NOW)}, at=later)
+        == NotificationDecision()
+    )
     paused = running(state=JobState.PAUSED, reason=Reason.BREAKER, pauses=1)
     by_hand = change.keep_paused(paused)
-    assert told_after(by_hand, {OWN: Told(None, NOW)}, at=later) == News()
+    assert told_after(by_hand, {OWN: NotifiedState(None, NOW)}, at=later) == NotificationDecision()
 
 
 def test_a_long_pause_is_told_with_its_beginning() -> None:
     paused = running(state=JobState.PAUSED, reason=Reason.BREAKER, pauses=3)
-    news = decide_long_pause(paused, Told(None, NOW))
+    news = decide_long_pause(paused, NotifiedState(None, NOW))
     assert (news.kind, news.paused_at) == (NotificationKind.PAUSED, NOW)
-    assert news.told == {OWN: Told(Trouble.PAUSED, NOW)}
+    assert news.told == {OWN: NotifiedState(Trouble.PAUSED, NOW)}
 
 
 def test_while_a_probe_runs_nothing_is_told() -> None:
-    assert decide_long_pause(running(pauses=1), Told(None, NOW)) == News()
+    assert decide_long_pause(running(pauses=1), NotifiedState(None, NOW)) == NotificationDecision()
 
 
 @pytest.mark.parametrize(
@@ -204,33 +213,41 @@ def test_while_a_probe_runs_nothing_is_told() -> None:
     ],
 )
 def test_a_job_that_went_on_is_no_longer_paused(job: Job) -> None:
-    assert decide_long_pause(job, Told(Trouble.FAILED, NOW)).told == {OWN: Told(Trouble.FAILED)}
+    assert decide_long_pause(job, NotifiedState(Trouble.FAILED, NOW)).told == {
+        OWN: NotifiedState(Trouble.FAILED)
+    }
 
 
 def test_the_first_chunk_after_a_pause_tells_that_it_is_over() -> None:
-    news = told_after(advance(running(pauses=2)), {OWN: Told(Trouble.PAUSED, NOW)})
+    news = told_after(advance(running(pauses=2)), {OWN: NotifiedState(Trouble.PAUSED, NOW)})
     assert (news.kind, news.recovered_from) == (NotificationKind.RECOVERED, Trouble.PAUSED)
-    assert news.told == {OWN: Told()}
+    assert news.told == {OWN: NotifiedState()}
 
 
 def test_a_chunk_after_a_pause_that_was_not_told_is_no_news() -> None:
-    known = {OWN: Told(Trouble.FAILED, NOW)}
-    assert told_after(advance(running(pauses=2)), known) == News(told={OWN: Told(Trouble.FAILED)})
+    known = {OWN: NotifiedState(Trouble.FAILED, NOW)}
+    assert told_after(advance(running(pauses=2)), known) == NotificationDecision(
+        told={OWN: NotifiedState(Trouble.FAILED)}
+    )
 
 
 def test_whoever_sets_a_job_going_begins_the_count_anew() -> None:
     paused = running(state=JobState.PAUSED, reason=Reason.OPERATOR)
     for reason in (Reason.RESUMED, Reason.RETRY_NOW):
         made = change.start_again(paused, reason)
-        known = {OWN: Told(Trouble.PAUSED, NOW)}
-        assert told_after(made, known) == News(told={OWN: Told(Trouble.PAUSED)})
+        known = {OWN: NotifiedState(Trouble.PAUSED, NOW)}
+        assert told_after(made, known) == NotificationDecision(
+            told={OWN: NotifiedState(Trouble.PAUSED)}
+        )
 
 
 def test_a_cancelled_job_is_paused_no_more_and_a_failure_stays_one() -> None:
     paused = running(state=JobState.PAUSED, reason=Reason.OPERATOR)
     made = change.cancel(paused)
-    assert told_after(made, {OWN: Told(Trouble.PAUSED, NOW)}) == News(told={OWN: Told()})
-    assert told_after(made, {OWN: Told(Trouble.FAILED)}) == News()
+    assert told_after(made, {OWN: NotifiedState(Trouble.PAUSED, NOW)}) == NotificationDecision(
+        told={OWN: NotifiedState()}
+    )
+    assert told_after(made, {OWN: NotifiedState(Trouble.FAILED)}) == NotificationDecision()
 
 
 # ---- what costs nothing ------------------------------------------------------------------------
@@ -255,15 +272,19 @@ def test_a_retry_of_a_failed_job_needs_no_look() -> None:
 
 
 def test_what_nobody_heard_stays_news() -> None:
-    known = {OWN: Told(Trouble.PAUSED, NOW)}
+    known = {OWN: NotifiedState(Trouble.PAUSED, NOW)}
     unheard = told_after(fail(running()), known).unheard(known)
-    assert unheard == News(told={OWN: Told(Trouble.PAUSED)})
-    assert told_after(fail(running())).unheard({}) == News(told={OWN: Told()})
+    assert unheard == NotificationDecision(told={OWN: NotifiedState(Trouble.PAUSED)})
+    assert told_after(fail(running())).unheard({}) == NotificationDecision(
+        told={OWN: NotifiedState()}
+    )
 
 
 def test_the_end_of_a_trouble_is_noted_even_if_nobody_hears_it() -> None:
-    known = {OWN: Told(Trouble.FAILED)}
-    assert told_after(succeed(running()), known).unheard(known) == News(told={OWN: Told()})
+    known = {OWN: NotifiedState(Trouble.FAILED)}
+    assert told_after(succeed(running()), known).unheard(known) == NotificationDecision(
+        told={OWN: NotifiedState()}
+    )
 
 
 # ---- subjects and rules ------------------------------------------------------------------------
@@ -327,4 +348,4 @@ def test_the_row_decides_not_what_the_worker_wanted() -> None:
     made = advance(job)
     after = replace(made.after, state=JobState.PAUSED, reason=Reason.OPERATOR)
     assert matters(made, after)
-    assert decide(made, after, {}, RULES, at=NOW).told == {OWN: Told(None, NOW)}
+    assert decide(made, after, {}, RULES, at=NOW).told == {OWN: NotifiedState(None, NOW)}

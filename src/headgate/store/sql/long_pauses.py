@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
 from headgate.model.job import Job
-from headgate.model.notification import Subject, Told, TroubleRow
+from headgate.model.notification import NotifiedState, Subject, TroubleRow
 from headgate.policy.notifications import decide_long_pause
 from headgate.ports.notifications import NotificationComposer
 from headgate.store.sql import notifications
@@ -54,7 +54,7 @@ def _jobs_by_id(tx: Connection, ids: set[str]) -> dict[str, Job]:
 def _tell_one(
     tx: Connection, now: Moment, row: TroubleRow, job: Job | None, composer: NotificationComposer
 ) -> None:
-    own, told = Subject(row.connection_id, row.sync), Told(row.trouble, row.paused_at)
+    own, told = Subject(row.connection_id, row.sync), NotifiedState(row.trouble, row.paused_at)
     if job is None:
         # Somebody has deleted it by hand.
         notifications.delete_rows(tx, [own])

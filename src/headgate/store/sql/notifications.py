@@ -13,8 +13,8 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, select, tup
 from headgate.base.errors import StoreError
 from headgate.model.change import JobChange
 from headgate.model.job import Job
-from headgate.model.notification import NotificationKind, Subject, Told, TroubleRow
-from headgate.policy.notifications import News, decide, matters, subjects
+from headgate.model.notification import NotificationKind, NotifiedState, Subject, TroubleRow
+from headgate.policy.notifications import NotificationDecision, decide, matters, subjects
 from headgate.ports.notifications import NotificationComposer
 from headgate.store.sql import outbox_writer, removals, users
 from headgate.store.sql.callers import caller_transaction
@@ -27,7 +27,7 @@ LOCK_TRIES_MAX = 5
 
 _ORDER = (table.c.connection_id, table.c.sync)
 _COLUMNS = tuple(table.c[name] for name in TroubleRow.__struct_fields__)
-_NOTHING = Told()
+_NOTHING = NotifiedState()
 
 
 def tell(
@@ -64,12 +64,12 @@ def _is_removed(tx: Connection, job: Job) -> bool:
 
 def announce(
     tx: Connection,
-    news: News,
-    known: Mapping[Subject, Told],
+    news: NotificationDecision,
+    known: Mapping[Subject, NotifiedState],
     job: Job,
     composer: NotificationComposer,
     at: datetime,
-) -> News:
+) -> NotificationDecision:
     """Enqueue what is to be told; returns the news, as they are if nobody can be told."""
     if news.kind is None:
         return news
@@ -99,7 +99,7 @@ _locking = (
 
 def _lock(
     tx: Connection, wanted: Collection[Subject], may_begin: Mapping[Subject, Job], at: datetime
-) -> dict[Subject, Told]:
+) -> dict[Subject, NotifiedState]:
     """What is known of these subjects, locked; those that may get a trouble have rows now."""
     binds = {
         "connections": sorted({each.connection_id for each in wanted}),
@@ -108,7 +108,7 @@ def _lock(
     for _ in range(LOCK_TRIES_MAX):
         _insert_blank(tx, may_begin, at)
         rows = tx.execute(_locking, binds).all()
-        known = {Subject(row[0], row[1]): Told(row[2], row[3]) for row in rows}
+        known = {Subject(row[0], row[1]): NotifiedState(row[2], row[3]) for row in rows}
         # One may be missing: another transaction has deleted it after it was found to be there.
         if all(each in known for each in may_begin):
             return known
@@ -136,7 +136,7 @@ _update = (
 )
 
 
-def store(tx: Connection, told: Mapping[Subject, Told], job: Job, at: datetime) -> None:
+def store(tx: Connection, told: Mapping[Subject, NotifiedState], job: Job, at: datetime) -> None:
     """Write what is known of subjects that have rows; one that is well needs none."""
     delete_rows(tx, [each for each, known in told.items() if known == _NOTHING])
     for subject, known in told.items():
