@@ -28,13 +28,13 @@ from headgate.backends import (
 from headgate.base.clock import Clock, SystemClock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import UlidIds, system_random
-from headgate.base.lazy import load
 from headgate.flow.api_keys import ApiKeys
 from headgate.flow.backfill import Backfills
 from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
 from headgate.flow.drain import Drainer
+from headgate.flow.erase_user import UserData
 from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.items import Items
@@ -60,6 +60,7 @@ from headgate.ports.idempotency import IdempotencyStore
 from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
 from headgate.system import System, build_registry, build_targets
+from headgate.system_data import SystemData
 
 # SQLAlchemy and the settings take longer to load than all the rest together, so they are imported
 # where they are used.
@@ -187,6 +188,7 @@ class App:
             transport=transport,
             credentials=self._credentials(vault, transport),
             entitlement=entitlement,
+            continue_erasures=lambda: self.users.continue_erasures(),
         )
 
     def _item_fetcher(self) -> ItemFetcher:
@@ -322,9 +324,13 @@ class App:
     @property
     def users(self) -> Users:
         """Users: their plans, logins and preferences."""
+        from headgate.store.sql.erasures import SqlErasures
         from headgate.store.sql.users import SqlUsers
 
-        return Users(SqlUsers(self._database))
+        data = UserData(
+            self._runtime, SqlErasures(self._database), self._connections, SystemData(self)
+        )
+        return Users(SqlUsers(self._database), data)
 
     @property
     def notifications(self) -> Notifications:
@@ -375,12 +381,6 @@ class App:
         if enqueued:
             await self.outbox.announce()
         return written
-
-    async def erase_from_systems(self, user_id: str) -> None:
-        """Let every system erase a user from its own tables; safe to repeat."""
-        for system in self.systems.values():
-            if system.erase is not None:
-                await load(system.erase, field=f"{system.name}.erase")(self, user_id)
 
     async def ping(self) -> None:
         """Raise StoreUnavailable if the database does not respond."""

@@ -65,6 +65,9 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     settings: str | None = None
     #: The address of a function `async (app, user_id) -> None` that erases a user's data.
     erase: str | None = None
+    #: The address of an async generator `(app, user_id)` of JSON objects: all that it keeps of a
+    #: user, each with its `type`.
+    export: str | None = None
     #: The settings, once they are loaded.
     configuration: Any = None
 
@@ -91,6 +94,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
             "pages": self.pages,
             "metrics": self.metrics,
             "erase": self.erase,
+            "export": self.export,
             **{f"commands.{each.name}": each.address for each in self.commands},
         }
         return {field: address for field, address in named.items() if address is not None}

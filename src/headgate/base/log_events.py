@@ -83,6 +83,11 @@ class LogEvent(StrEnum):
     #: Schedules skip the user from now on, or serve them again.
     USER_PAUSED = "user_paused"
     USER_RESUMED = "user_resumed"
+    #: Everything that is stored of a user is being deleted, or is deleted.
+    ERASURE_BEGUN = "erasure_begun"
+    USER_ERASED = "user_erased"
+    #: An authorization could not be withdrawn at the provider; it is deleted here all the same.
+    NOT_REVOKED = "not_revoked"
     #: A page was shown to its user, but when they came could not be written.
     LOGIN_NOT_WRITTEN = "login_not_written"
 

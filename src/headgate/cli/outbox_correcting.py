@@ -1,6 +1,5 @@
 """`headgate outbox retry`, `replay`, `purge` and `resume`: correct what is under way."""
 
-import sys
 from collections.abc import Sequence
 from datetime import UTC, timedelta
 from enum import StrEnum
@@ -15,13 +14,12 @@ from headgate.flow.documents import delivery_document
 from headgate.flow.outbox import KEEP_DAYS_MAX
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
+from headgate.toolkit.commands.confirming import confirm
 from headgate.toolkit.commands.loading import (
-    DECLINED,
     FAILED,
     AppOption,
     DatabaseOption,
     JsonOption,
-    fail,
     load_app,
     report_error,
     report_errors,
@@ -126,7 +124,7 @@ async def _retry_matching(
     which = DeliveryFilter(target=env, run_id=run_id, states=(DeliveryState(state.value),))
     matching = sum((await app.outbox.count(which)).get(env, {}).values())
     if matching and not yes:
-        _ask(f"{_deliveries(matching, state)} to {env} would be sent again", json=json)
+        confirm(f"{_deliveries(matching, state)} to {env} would be sent again", json=json)
     title = "retrying"
     with SendingScreen(app.clock, {title: matching}, quiet=json) as screen:
         show = partial(screen.show, title)
@@ -140,14 +138,6 @@ async def _retry_matching(
 
 def _deliveries(count: int, state: RetryState) -> str:
     return amount(count, f"{state.value} delivery", f"{state.value} deliveries")
-
-
-def _ask(what: str, *, json: bool) -> None:
-    """Ask on a terminal; end if the answer is no, or if there is nobody to ask."""
-    if json or not (sys.stdin.isatty() and messages.is_terminal):
-        raise InvalidInput("--yes", f"{what}; add --yes if you mean all of them")
-    if not typer.confirm(f"{what}; go on?", err=True):
-        fail("nothing was changed", code=DECLINED)
 
 
 def replay(
@@ -259,7 +249,7 @@ async def _purge_dead(app: App, age: timedelta, env: str | None, *, yes: bool, j
         return 0
     if not yes:
         which = _rejected(env, age)
-        _ask(f"{_messages(count)} that {which} would be deleted for good", json=json)
+        confirm(f"{_messages(count)} that {which} would be deleted for good", json=json)
     with SendingScreen(app.clock, {_PURGING: count}, quiet=json) as screen:
         show = partial(screen.show, _PURGING)
         return await app.outbox.purge_dead(older_than=age, target=env, progress=show)

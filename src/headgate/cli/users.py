@@ -1,4 +1,4 @@
-"""`headgate user …`: users' plans, logins and preferences, and pauses of their schedules."""
+"""`headgate user …`: users' plans, logins and preferences, pauses, and what is stored of them."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from headgate.app import App
 from headgate.base.errors import NotFound
+from headgate.cli.user_data import UserArgument, export, forget
 from headgate.flow.documents import page_document, user_document
 from headgate.flow.explain import format_time
 from headgate.flow.users import LIST_MAX
@@ -19,7 +20,7 @@ from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOpt
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
-    help="Users' plans, logins and preferences; pause and resume their schedules.",
+    help="Users' plans, logins and preferences; pause, export and erase users.",
     no_args_is_help=True,
 )
 
@@ -28,7 +29,6 @@ PAGE_MAX = LIST_MAX - 1
 #: What unsets a time or an address.
 NONE = "none"
 
-UserArgument = Annotated[str, typer.Argument(help="The user's id.", metavar="USER")]
 ByOption = Annotated[str, typer.Option(help="Who does this, for those who ask later.")]
 
 
@@ -174,6 +174,10 @@ def plan(
         print_json({"user_id": user, "plan": known})
     else:
         out.print(f"{user}: {known or 'no plan'}", markup=False)
+
+
+commands.command()(export)
+commands.command()(forget)
 
 
 # ---- parts -------------------------------------------------------------------------------------

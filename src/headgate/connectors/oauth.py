@@ -111,6 +111,10 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
     account_of: AccountOf = no_account
     #: The address to ask whose the first tokens are, if they come without an account.
     account_url: str | None = None
+    #: The address at which an authorization is withdrawn (RFC 7009), if the provider has one, and
+    #: the field of the form that carries the token.
+    revoke_url: str | None = None
+    revoke_field: Literal["token", "access_token"] = "token"
 
     def __post_init__(self) -> None:
         """Refuse fields that could never work."""
@@ -134,7 +138,8 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _called_urls(self) -> tuple[str, ...]:
-        return tuple(url for url in (self.token_url, self.account_url) if url is not None)
+        urls = (self.token_url, self.account_url, self.revoke_url)
+        return tuple(url for url in urls if url is not None)
 
     def merge(self, other: Auth) -> "OAuth2 | None":
         """Return this with the scopes and redirect URIs of both; None if other fields differ."""
@@ -227,9 +232,33 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         """Return the access token's place in a request."""
         return self.placement.place(access)
 
+    # Withdrawing.
+
+    @property
+    def can_revoke(self) -> bool:
+        """Whether the provider has an endpoint for it."""
+        return self.revoke_url is not None
+
+    async def revoke(
+        self, auth_context: AuthContext, access: Secret, refresh_token: Secret | None
+    ) -> None:
+        """Withdraw the authorization; 400 and 401 say that the provider does not know it."""
+        assert self.revoke_url is not None, "only called if it can"
+        whole = refresh_token if self.revoke_field == "token" and refresh_token else access
+        form: dict[str, str] = {self.revoke_field: whole.reveal()}
+        status = (await self._post(auth_context, self.revoke_url, form)).status
+        if not 200 <= status < 300 and status not in (400, 401):
+            raise Transient(f"{origin_of(self.revoke_url)} said {status} to a revocation")
+
     # The token endpoint.
 
     async def _ask(self, auth_context: AuthContext, form: Mapping[str, str]) -> Response:
+        response = await self._post(auth_context, self.token_url, form)
+        if error := self._problem(response, auth_context.clock.now()):
+            raise error
+        return response
+
+    async def _post(self, auth_context: AuthContext, url: str, form: Mapping[str, str]) -> Response:
         headers = {"content-type": _FORM, "accept": "application/json"}
         fields = dict(form)
         if self.client_auth == "basic":
@@ -237,18 +266,15 @@ class OAuth2(msgspec.Struct, frozen=True, kw_only=True):
         else:
             fields["client_id"] = self.client_id
             fields["client_secret"] = self.client_secret.reveal()
-        response = await auth_context.transport.send(
+        return await auth_context.transport.send(
             Request(
                 method="POST",
-                url=self.token_url,
+                url=url,
                 headers=Headers(headers.items()),
                 body=urlencode(fields).encode(),
                 timeouts=PATIENCE,
             )
         )
-        if error := self._problem(response, auth_context.clock.now()):
-            raise error
-        return response
 
     def _problem(self, response: Response, now: datetime) -> SourceError | None:
         """Return what is wrong with a response. Only `invalid_grant` is about the user's grant."""

@@ -34,7 +34,7 @@ from headgate.base.redact import describe_error, redact
 from headgate.flow.sealing import OpenCredentials, seal, unseal
 from headgate.model.connection import Connection, ConnectionReason, Tokens
 from headgate.model.states import ConnectionState
-from headgate.ports.auth import Auth, AuthContext, TokenPlacement, Vault
+from headgate.ports.auth import Auth, AuthContext, RevocableAuth, TokenPlacement, Vault
 from headgate.ports.connections import CredentialStore, Renewal
 
 #: The lease of one renewal, longer than the token endpoint and the store may take to answer.
@@ -81,6 +81,14 @@ class Credentials:
             raise AuthExpired(f"connection {connection_id} is not to {source}: connect the account")
         self._check(opened.connection)
         return ConnectionTokens(self, auth, opened)
+
+    async def revoke(self, auth: RevocableAuth, connection: Connection) -> None:
+        """Withdraw at the provider what the user has authorized; the row stays as it is."""
+        opened = await self._read(connection.id, connection.user_id)
+        tokens = ConnectionTokens(self, auth, opened)
+        # An expired access token is renewed first: the provider would not know it any more.
+        await tokens.place_token()
+        await auth.revoke(self.auth_context, tokens.opened.access, tokens.opened.refresh)
 
     async def close(self) -> None:
         """Wait for running renewals to end, at most for the time of a lease."""
@@ -256,7 +264,8 @@ class ConnectionTokens:
         """Begin with the stored credentials."""
         self._credentials = credentials
         self._auth = auth
-        self._opened = opened
+        #: The credentials as they are now.
+        self.opened = opened
         self._clock = credentials.auth_context.clock
         #: The tokens were renewed, or an early renewal failed: do not renew early in this chunk.
         self._stop_renewing = False
@@ -264,7 +273,7 @@ class ConnectionTokens:
     @property
     def external_id(self) -> str | None:
         """The provider's id of the connected account, if it is known."""
-        return self._opened.connection.external_id
+        return self.opened.connection.external_id
 
     async def place_token(self) -> TokenPlacement:
         """The headers and parameters of a valid access token."""
@@ -279,18 +288,18 @@ class ConnectionTokens:
                 # The token is still valid, so the chunk goes on with it.
                 _log.warning(LogEvent.RENEWAL_PUT_OFF, error=describe_error(error))
                 self._stop_renewing = True
-        return self._auth.place_token(self._opened.access)
+        return self._auth.place_token(self.opened.access)
 
     async def renew(self) -> None:
         """Get newer credentials than those of the last request."""
-        self._opened = await self._credentials.renew(self._auth, self._opened)
+        self.opened = await self._credentials.renew(self._auth, self.opened)
         # A provider may return the same tokens while they are valid; one renewal a chunk is enough.
         self._stop_renewing = True
 
     async def reject(self, message: str) -> None:
         """Record that the provider refused the new token too."""
-        await self._credentials.reject(self._opened, message)
+        await self._credentials.reject(self.opened, message)
 
     def _ends_within(self, seconds: float) -> bool:
-        ends = self._opened.connection.expires_at
+        ends = self.opened.connection.expires_at
         return ends is not None and ends <= self._clock.now() + timedelta(seconds=seconds)

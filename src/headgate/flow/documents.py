@@ -1,4 +1,4 @@
-"""The JSON documents of users, connections, items and deliveries, for the API and for `--json`.
+"""The JSON documents of users, erasures, connections, items and deliveries: API and `--json`.
 
 The fields are listed explicitly, so a new column is not shown until it is added here.
 """
@@ -14,6 +14,7 @@ from headgate.flow.explain import explain_connection, explain_item
 from headgate.flow.explain_delivery import explain_delivery
 from headgate.model.connection import Connection
 from headgate.model.delivery import Delivery, Message, TargetStop
+from headgate.model.erasure import Erasure
 from headgate.model.item import Item
 from headgate.model.user import User
 
@@ -40,6 +41,21 @@ def user_document(user: User, *, operator: bool = True) -> JsonObject:
             "pause_reason": user.pause_reason,
             "created_at": user.created_at,
             "updated_at": user.updated_at,
+        }
+    )
+
+
+def erasure_document(erasure: Erasure) -> JsonObject:
+    """The document of an erasure, for operators; it does not say whose it was."""
+    return _plain(
+        {
+            "id": erasure.id,
+            "finished": erasure.finished_at is not None,
+            "deleted": dict(erasure.deleted),
+            "unrevoked": list(erasure.unrevoked),
+            "asked_by": erasure.asked_by,
+            "asked_at": erasure.asked_at,
+            "finished_at": erasure.finished_at,
         }
     )
 

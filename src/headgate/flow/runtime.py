@@ -1,7 +1,7 @@
 """The runtime: everything that the use cases need, put together once by the composition root."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -50,3 +50,5 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Credentials | None = None
     #: What each plan includes; None: every plan includes everything.
     entitlement: Entitlement | None = None
+    #: Does a batch of an erasure that has not finished; False if there is none.
+    continue_erasures: Callable[[], Awaitable[bool]] | None = None

@@ -1,14 +1,17 @@
-"""The users of an application: plans, logins, preferences, and pauses of their schedules."""
+"""The users of an application: plans, logins, preferences, pauses, and what is stored of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
+from headgate.flow.erase_user import UserData
 from headgate.flow.submit import check_name
+from headgate.model.erasure import Erasure
 from headgate.model.user import Frequency, User, email_problem, time_problem, zone_problem
 from headgate.ports.users import UserStore
 
@@ -24,9 +27,10 @@ _log = get_logger(__name__)
 class Users:
     """The users of an application."""
 
-    def __init__(self, store: UserStore) -> None:
-        """Store the users in `store`."""
+    def __init__(self, store: UserStore, data: UserData) -> None:
+        """Store the users in `store`; `data` is all that is stored of them."""
         self._store = store
+        self._data = data
 
     async def get(self, user_id: str) -> User:
         """The user; NotFound until they connect or the application tells of them."""
@@ -106,6 +110,24 @@ class Users:
         if changed:
             _log.info(LogEvent.USER_RESUMED, user=user_id, by=by)
         return user
+
+    def export(self, user_id: str) -> AsyncIterator[JsonObject]:
+        """Everything that is stored of the user, without secrets, each row with its `type`."""
+        return self._data.export(user_id)
+
+    async def forget(self, user_id: str, *, by: str, batches_max: int | None = None) -> Erasure:
+        """Erase the user, or go on with an erasure that was interrupted.
+
+        Ends their jobs, revokes what they have authorized at providers, and deletes everything
+        that is stored of them. `by` says who asked for it. After `batches_max` batches it returns,
+        not finished; the workers go on with it.
+        """
+        _check_line("by", by, BY_LENGTH_MAX)
+        return await self._data.forget(user_id, by=by, batches_max=batches_max)
+
+    async def continue_erasures(self) -> bool:
+        """Do a batch of an erasure that has not finished; False if there is none."""
+        return await self._data.go_on()
 
 
 def _check_line(field: str, text: str, length_max: int) -> None:

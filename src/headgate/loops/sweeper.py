@@ -1,6 +1,7 @@
 """The sweeper: it rescues, thaws and prunes rows, and frees the locks of frozen workers.
 
-It also tells people of jobs that stay paused for long, where the application notifies them.
+It also tells people of jobs that stay paused for long, where the application notifies them, and
+goes on with erasures of users that were interrupted.
 
 Every process runs one, without a leader. A rescue, a thaw and an operator's pause are all fenced by
 the row's token, which each of them raises. So two sweepers that find the same row change it once,
@@ -26,9 +27,9 @@ SWEEP_S_MIN = 0.1
 PRUNE_EVERY_S = 3600.0
 PRUNE_MAX = 5000
 PURGE_MAX = 500
-#: How often long pauses are looked for: a pause of a day is told within minutes. And how many at
-#: once.
-PAUSES_EVERY_S = 300.0
+#: How often interrupted erasures and long pauses are looked for: a pause of a day is told within
+#: minutes. And how many pauses at once.
+LOOK_EVERY_S = 300.0
 PAUSES_MAX = 100
 
 _log = get_logger(__name__)
@@ -61,7 +62,7 @@ class Sweeper(Service):
         self._keep_events = keep_events
         self._keep_sent = keep_sent
         self._keep_ticks = keep_ticks
-        self._prune_at = self._pauses_at = rt.clock.monotonic()
+        self._prune_at = self._pauses_at = self._erasures_at = rt.clock.monotonic()
         # A cancel sets a deadline and a recovered provider resumes jobs: both are due soon.
         for topic in (CONTROL, SWEEP):
             rt.signal.subscribe(topic, self)
@@ -71,8 +72,8 @@ class Sweeper(Service):
         await self._rt.store.free_locks()
         await free_probes(self._rt)
         dues_s = [await sweep_due(each) for each in self._leased]
-        told = await self._tell_paused()
-        if not await self._prune() or not told:
+        told, erased = await self._tell_paused(), await self._go_on_erasing()
+        if not await self._prune() or not told or not erased:
             return SWEEP_S_MIN
         known_s = [due_s for due_s in dues_s if due_s is not None]
         return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN if known_s else self._sweep_s_max
@@ -105,7 +106,17 @@ class Sweeper(Service):
             await self._rt.signal.announce(OUTBOX)
         if found == PAUSES_MAX:
             return False
-        self._pauses_at = self._rt.clock.monotonic() + PAUSES_EVERY_S
+        self._pauses_at = self._rt.clock.monotonic() + LOOK_EVERY_S
+        return True
+
+    async def _go_on_erasing(self) -> bool:
+        """Do a batch of an interrupted erasure, if it is time to look; False if there are more."""
+        go_on = self._rt.continue_erasures
+        if go_on is None or self._rt.clock.monotonic() < self._erasures_at:
+            return True
+        if await go_on():
+            return False
+        self._erasures_at = self._rt.clock.monotonic() + LOOK_EVERY_S
         return True
 
     async def _purge_sent(self) -> int:

@@ -111,6 +111,22 @@ class CodeAuth(Auth, Protocol):
         ...
 
 
+@runtime_checkable
+class RevocableAuth(Auth, Protocol):
+    """An `Auth` whose provider may let us withdraw what a user has authorized."""
+
+    @property
+    def can_revoke(self) -> bool:
+        """Whether the provider has an endpoint for it."""
+        ...
+
+    async def revoke(
+        self, auth_context: AuthContext, access: Secret, refresh_token: Secret | None
+    ) -> None:
+        """Withdraw the authorization; it is no error if it was withdrawn before."""
+        ...
+
+
 def one_line(token: Secret) -> str:
     """The text of a token; InvalidInput, which does not quote it, if it is not one ASCII line.
 

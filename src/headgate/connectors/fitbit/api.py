@@ -22,6 +22,7 @@ NAME, TITLE = "fitbit", "Fitbit"
 API_URL = "https://health.googleapis.com"
 AUTHORIZE_URL = "https://accounts.google.com/o/oauth2/v2/auth"
 TOKEN_URL = "https://oauth2.googleapis.com/token"
+REVOKE_URL = "https://oauth2.googleapis.com/revoke"
 
 _HEALTH = "https://www.googleapis.com/auth/googlehealth"
 #: `location` is for TCX files, which contain positions. `openid` identifies the account, so that
@@ -69,6 +70,7 @@ def fitbit(
     auth = OAuth2(
         authorize_url=AUTHORIZE_URL if url is None else f"{url}/o/oauth2/v2/auth",
         token_url=TOKEN_URL if url is None else f"{url}/token",
+        revoke_url=REVOKE_URL if url is None else f"{url}/revoke",
         client_id=client_id,
         client_secret=client_secret,
         redirect_uris=tuple(redirect_uris),

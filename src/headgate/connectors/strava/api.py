@@ -69,6 +69,8 @@ def strava(
     auth = OAuth2(
         authorize_url=f"{url}/oauth/authorize",
         token_url=f"{url}/oauth/token",
+        revoke_url=f"{url}/oauth/deauthorize",
+        revoke_field="access_token",
         client_id=client_id,
         client_secret=client_secret,
         redirect_uris=tuple(redirect_uris),

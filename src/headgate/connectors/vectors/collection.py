@@ -116,6 +116,11 @@ class VectorCollection:
         found = await self._read(lambda: tables.metadata_of(self._table(), ids)) if ids else {}
         return {document_id: _metadata(encoded) for document_id, encoded in found.items()}
 
+    async def texts(self, document_ids: Collection[str]) -> list[tuple[str, str]]:
+        """Return the texts of all pieces of these documents, each with its document's id."""
+        ids = _checked_ids(document_ids)
+        return await self._read(lambda: tables.texts_of(self._table(), ids)) if ids else []
+
     async def count(self) -> int:
         """Return how many pieces there are."""
         return int(await self._read(lambda: self._table().count_rows()))

@@ -162,6 +162,16 @@ def metadata_of(table: Any, document_ids: Sequence[str]) -> dict[str, str]:
     return {document_id: metadata for document_id, (_, metadata) in first.items()}
 
 
+def texts_of(table: Any, document_ids: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the texts of all pieces of these documents, in their order in each document."""
+    found: list[tuple[str, int, str]] = []
+    for names in _at_once(document_ids):
+        query = table.search().where(_one_of("document_id", names))
+        for batch in query.select(["document_id", "start", "text"]).to_batches():
+            found += [(row["document_id"], row["start"], row["text"]) for row in batch.to_pylist()]
+    return [(document_id, text) for document_id, _, text in sorted(found)]
+
+
 def nearest(
     table: Any,
     vector: Vector,

@@ -565,6 +565,12 @@ messages = Table(
     UniqueConstraint("topic", "key"),
     Index("ix_headgate_messages_created", "topic", "created_at", "id"),
 )
+_index(
+    "ix_headgate_messages_user",
+    messages.c.user_id,
+    messages.c.id,
+    where=messages.c.user_id.is_not(None),
+)
 
 #: Messages on their way: one row for each message and target.
 deliveries = Table(
@@ -689,6 +695,7 @@ tick_users = Table(
     CheckConstraint("job_id IS NOT NULL OR reason IS NOT NULL", name="outcome"),
 )
 
+Index("ix_headgate_tick_users_user", tick_users.c.user_id)
 #: Got a job.
 TICK_QUEUED = tick_users.c.reason.is_(None)
 _index(
@@ -732,3 +739,24 @@ _index(
     where=PAUSED_UNTOLD,
 )
 Index("ix_headgate_troubles_user", troubles.c.user_id, troubles.c.connection_id, troubles.c.sync)
+
+#: Erasures of users. Once one has finished, nothing in it says whose it was.
+erasures = Table(
+    "headgate_erasures",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user_id", Text),
+    Column("connection_ids", JsonOf[tuple[str, ...]](tuple[str, ...]), nullable=False),
+    Column("asked_by", Text, nullable=False),
+    Column("asked_at", UtcTime, nullable=False),
+    Column("finished_at", UtcTime),
+    Column("deleted", JsonOf[dict[str, int]](dict[str, int]), nullable=False),
+    Column("unrevoked", JsonOf[tuple[str, ...]](tuple[str, ...]), nullable=False),
+    CheckConstraint("(user_id IS NULL) = (finished_at IS NOT NULL)", name="finished"),
+)
+_index(
+    "uq_headgate_erasures_user",
+    erasures.c.user_id,
+    where=erasures.c.user_id.is_not(None),
+    unique=True,
+)

@@ -29,4 +29,5 @@ system = System(
     ),
     metrics=f"{_HERE}.metrics:metrics",
     erase=f"{_HERE}.service:erase",
+    export=f"{_HERE}.service:export",
 )

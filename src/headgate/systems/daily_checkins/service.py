@@ -1,7 +1,7 @@
 """`CheckIns`, the system's API in Python: imports a user's check-ins, and reads them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Annotated, Any
 
@@ -185,6 +185,15 @@ async def erase(app: App, user_id: str) -> None:
     """Delete all check-ins of a user; safe to repeat."""
     while await app.write(lambda tx: tables.erase_some(tx, user_id)):
         pass
+
+
+async def export(app: App, user_id: str) -> AsyncIterator[dict[str, Any]]:
+    """Return all check-ins of a user, the newest first."""
+    check_ins, before = CheckIns(app), None
+    while page := await check_ins.list(user_id=user_id, limit=LIST_MAX, before=before):
+        for each in page:
+            yield {"type": "check_in", **msgspec.to_builtins(each)}
+        before = cursor_of(page[-1])
 
 
 def cursor_of(checkin: CheckIn) -> str:

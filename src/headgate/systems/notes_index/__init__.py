@@ -26,4 +26,5 @@ system = System(
         ),
     ),
     erase=f"{_HERE}.service:erase",
+    export=f"{_HERE}.service:export",
 )

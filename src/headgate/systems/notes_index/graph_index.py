@@ -5,8 +5,9 @@ notes. A page is a document there, and its pieces know which blocks they are fro
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from hashlib import sha256
+from operator import methodcaller
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +28,8 @@ from headgate.systems.notes_index.page_record import PageRecord
 T = TypeVar("T")
 
 _ID_DIGITS = 20
+#: The most pages whose texts are read at once.
+_PAGES_AT_ONCE = 100
 
 
 class GraphIndexes:
@@ -47,12 +50,23 @@ class GraphIndexes:
 
     async def drop_user(self, user_id: str) -> int:
         """Delete all indexes of a user; returns how many there were."""
-        index = await self.open()
-        prefix = _user_prefix(user_id)
-        names = [name for name in await index.collections() if name.startswith(prefix)]
+        names = await self._names_of(user_id)
         for name in names:
             await self.drop(name)
         return len(names)
+
+    async def texts_of_user(self, user_id: str) -> AsyncIterator[tuple[str, str]]:
+        """Return the pieces of all indexes of a user, each with the uid of its page."""
+        for name in await self._names_of(user_id):
+            uids = sorted(await self.use(name, lambda collection: collection.document_ids()))
+            for begin in range(0, len(uids), _PAGES_AT_ONCE):
+                some = uids[begin : begin + _PAGES_AT_ONCE]
+                for text in await self.use(name, methodcaller("texts", some)):
+                    yield text
+
+    async def _names_of(self, user_id: str) -> list[str]:
+        prefix = _user_prefix(user_id)
+        return [each for each in await (await self.open()).collections() if each.startswith(prefix)]
 
     async def drop(self, name: str) -> None:
         """Delete an index."""

@@ -1,7 +1,8 @@
 """`NotesIndex`, the system's API in Python: starts, finds, cancels and continues runs; searches."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -164,6 +165,10 @@ class NotesIndex:
         """Delete everything that is indexed of a user."""
         await self._indexes().drop_user(user_id)
 
+    def texts(self, user_id: str) -> AsyncIterator[tuple[str, str]]:
+        """Return the texts that are indexed of a user, each with the uid of its page."""
+        return self._indexes().texts_of_user(user_id)
+
     async def _active(
         self, user_id: str, connection_id: str | None, *, limit: int
     ) -> Sequence[Job]:
@@ -203,3 +208,9 @@ def _is_dry_run(job: Job) -> bool:
 async def erase(app: App, user_id: str) -> None:
     """Delete everything that is indexed of a user."""
     await NotesIndex(app).erase(user_id)
+
+
+async def export(app: App, user_id: str) -> AsyncIterator[dict[str, Any]]:
+    """Return everything that is indexed of a user, piece by piece."""
+    async for page_uid, text in NotesIndex(app).texts(user_id):
+        yield {"type": "note_text", "page": page_uid, "text": text}

@@ -27,4 +27,5 @@ system = System(
         ),
     ),
     erase=f"{_HERE}.receiving:erase",
+    export=f"{_HERE}.receiving:export",
 )

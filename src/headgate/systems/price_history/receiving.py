@@ -1,13 +1,20 @@
 """What is done with a batch of prices: each is stored once, and each error is told by its item."""
 
-from typing import Annotated
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from sqlalchemy import Connection, Row
 
 from headgate import App, Conflict, InvalidInput
 from headgate.systems.price_history import tables
 from headgate.systems.price_history.prices import Price, PriceBatch, read_price
+
+#: The most prices read at once for an export.
+_PAGE_MAX = 500
 
 
 class ItemError(msgspec.Struct, frozen=True):
@@ -62,3 +69,24 @@ async def erase(app: App, user_id: str) -> None:
     """Delete all prices of a user; safe to repeat."""
     while await app.write(lambda tx: tables.erase_some(tx, user_id)):
         pass
+
+
+async def export(app: App, user_id: str) -> AsyncIterator[dict[str, Any]]:
+    """Return all prices of a user, in the order of product, source, time and run."""
+    after = None
+    while True:
+        page = await app.read(partial(_page_of, user_id=user_id, after=after))
+        for row in page:
+            yield {"type": "price", **msgspec.to_builtins(dict(row._mapping))}
+        if len(page) < _PAGE_MAX:
+            return
+        last = page[-1]
+        after = (last.product_id, last.source_id, last.scraped_at, last.run_id)
+
+
+def _page_of(
+    tx: Connection, *, user_id: str, after: tuple[str, str, datetime, str] | None
+) -> Sequence[Row[Any]]:
+    return tables.list_prices(
+        tx, user_id, product_id=None, source_id=None, after=after, limit=_PAGE_MAX
+    )

@@ -169,6 +169,15 @@ USER: dict[str, Any] = {
     "created_at": "2023-10-01T09:12:00Z",
     "updated_at": "2023-10-27T14:00:00Z",
 }
+ERASURE: dict[str, Any] = {
+    "id": "erasure_01jb0000000000000000000000",
+    "finished": True,
+    "deleted": {"connection": 1, "job": 3, "job_event": 412, "record": 5210, "user": 1},
+    "unrevoked": [],
+    "asked_by": "backend (key_01jb)",
+    "asked_at": "2024-03-01T14:30:00Z",
+    "finished_at": "2024-03-01T14:30:02Z",
+}
 PLAN: dict[str, Any] = {"plan": "premium"}
 SET_PREFERENCES: dict[str, Any] = {"time": "06:30", "zone": "Europe/Vienna"}
 PAUSE_USER: dict[str, Any] = {"reason": "on holiday until May"}

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import Body, Path, Query, Request
 from pydantic import BaseModel, Field, StrictBool
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
+from headgate.base.encoding import to_json
 from headgate.base.errors import NotFound
-from headgate.flow.documents import page_document, user_document
+from headgate.flow.documents import erasure_document, page_document, user_document
 from headgate.flow.users import PLAN_LENGTH_MAX, REASON_LENGTH_MAX
 from headgate.model.user import EMAIL_LENGTH_MAX, ZONE_LENGTH_MAX, Frequency, Preferences, User
 from headgate.toolkit.api import examples, responses
@@ -29,7 +30,10 @@ from headgate.toolkit.api.route import (
 )
 
 PAGE_MAX = 200
+JSON_LINES = "application/jsonl"
 _BY_DEFAULT = Preferences()
+#: So many batches are deleted while the caller waits; the workers delete what is left.
+ERASED_AT_ONCE = 20
 UserId = Annotated[Name, Path(description="The user.")]
 
 routes = router("/v1/users", "Users")
@@ -109,6 +113,22 @@ class UserDocument(BaseModel):
     pause_reason: str | None
     created_at: datetime
     updated_at: datetime
+
+
+class ErasureDocument(BaseModel):
+    """The erasure of a user; it does not say whose it was."""
+
+    model_config = response_config(examples.ERASURE)
+
+    id: str
+    finished: bool = Field(description="false: the workers go on with it.")
+    deleted: dict[str, int] = Field(description="How many rows were deleted, by kind.")
+    unrevoked: list[str] = Field(
+        description="Providers at which the authorization could not be revoked by us."
+    )
+    asked_by: str
+    asked_at: datetime
+    finished_at: datetime | None
 
 
 class UserPage(Page[UserDocument]):
@@ -246,3 +266,36 @@ async def resume(app: TheApp, caller: TheCaller, user_id: UserId) -> Response:
     """Schedules serve the user again from their next run on."""
     user = await app.users.resume(_own(caller, user_id), by=_name_of(caller))
     return responses.json_response(_to_document(user, caller))
+
+
+@routes.delete(
+    "/{user_id}",
+    operation_id="forget_user",
+    summary="Erase a user",
+    response_model=ErasureDocument,
+    responses=write_problems("not_found"),
+)
+async def forget(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
+    """Ends the user's jobs, revokes their authorizations, and deletes all that is stored of them.
+
+    It cannot be undone. If there is much to delete, `finished` is false, and the workers go on;
+    the same request again says how far it is.
+    """
+    erasure = await app.users.forget(user_id, by=_name_of(caller), batches_max=ERASED_AT_ONCE)
+    return responses.json_response(ErasureDocument.model_validate(erasure_document(erasure)))
+
+
+@routes.get(
+    "/{user_id}/export",
+    operation_id="export_user",
+    summary="Export all that is stored of a user",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "JSON Lines.", "content": {JSON_LINES: {}}},
+        **get_problems(),
+    },
+)
+async def export(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
+    """Each line is a JSON object with its `type`, without secrets; none if nothing is stored."""
+    lines = (f"{to_json(row)}\n".encode() async for row in app.users.export(user_id))
+    return StreamingResponse(lines, media_type=JSON_LINES)

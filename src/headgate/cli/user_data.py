@@ -1,0 +1,117 @@
+"""`headgate user export` and `headgate user forget`: what is stored of a user."""
+
+import sys
+from pathlib import Path
+from typing import IO, Annotated
+
+import typer
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from headgate.app import App
+from headgate.base.encoding import to_json
+from headgate.base.errors import Conflict
+from headgate.flow.documents import erasure_document
+from headgate.model.erasure import Erasure
+from headgate.toolkit.commands.confirming import confirm
+from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.output import amount, messages, out, print_json
+
+UserArgument = Annotated[str, typer.Argument(help="The user's id.", metavar="USER")]
+#: After so many batches the number of deleted rows is shown anew.
+BATCHES_AT_ONCE = 1
+
+
+def export(
+    user: UserArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write to this new file, not to stdout."),
+    ] = None,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+) -> None:
+    """Write everything that is stored of a user as JSON Lines, without secrets.
+
+    Each line has a `type`, such as job or record; lines of a system name it.
+
+    Example: headgate user export ada -o ada.jsonl
+    """
+    loaded = load_app(app, database, needs_syncs=False)
+
+    async def write(opened: App) -> int:
+        if output is None:
+            return await _write(opened, user, sys.stdout)
+        try:
+            # A new file that only its owner can read: there is much about a person in it.
+            output.touch(mode=0o600, exist_ok=False)
+        except FileExistsError:
+            raise Conflict(f"{output} exists already; name a new file") from None
+        with output.open("w", encoding="utf-8") as lines:
+            return await _write(opened, user, lines)
+
+    count = run(loaded, write)
+    to = "" if output is None else f" to {output}"
+    nothing = f"nothing is stored of {user}; see: headgate user list"
+    messages.print(f"{amount(count, 'line', 'lines')}{to}" if count else nothing, markup=False)
+
+
+async def _write(app: App, user: str, lines: IO[str]) -> int:
+    count = 0
+    async for row in app.users.export(user):
+        lines.write(f"{to_json(row)}\n")
+        count += 1
+    return count
+
+
+def forget(
+    user: UserArgument,
+    by: Annotated[str, typer.Option(help="Who does this, for those who ask later.")] = (
+        "command line"
+    ),
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    app: AppOption = None,
+    database: DatabaseOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Erase a user: end their jobs, revoke their authorizations, delete all that is stored.
+
+    It can be interrupted and repeated; workers go on with it too. It cannot be undone: export the
+    user first.
+
+    Example: headgate user forget ada --yes
+    """
+    loaded = load_app(app, database, needs_syncs=False, tell=True, json=json)
+    if not yes:
+        what = f"everything that is stored of {user} would be deleted for ever"
+        confirm(what, otherwise="if you mean it, and have exported them", json=json)
+    erasure = run(loaded, lambda opened: _forget(opened, user, by, quiet=json), json=json)
+    if json:
+        print_json(erasure_document(erasure))
+        return
+    _tell(user, erasure)
+
+
+async def _forget(app: App, user: str, by: str, *, quiet: bool) -> Erasure:
+    columns = (SpinnerColumn(), TextColumn("erasing {task.fields[user]}: {task.completed:,} rows"))
+    with Progress(*columns, console=messages, transient=True, disable=quiet) as bar:
+        task = bar.add_task("erasing", total=None, user=user)
+        while True:
+            erasure = await app.users.forget(user, by=by, batches_max=BATCHES_AT_ONCE)
+            bar.update(task, completed=sum(erasure.deleted.values()))
+            if erasure.finished_at is not None:
+                return erasure
+
+
+def _tell(user: str, erasure: Erasure) -> None:
+    rows = sum(erasure.deleted.values())
+    if not rows:
+        out.print(f"nothing was stored of {user}; see: headgate user list", markup=False)
+        return
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(erasure.deleted.items()))
+    out.print(f"{user} is erased: {amount(rows, 'row', 'rows')} ({kinds})", markup=False)
+    if erasure.unrevoked:
+        messages.print(
+            f"not revoked at {', '.join(erasure.unrevoked)}: the user can remove this application "
+            "in the settings of their account there",
+            markup=False,
+        )

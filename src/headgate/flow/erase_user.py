@@ -1,0 +1,166 @@
+"""Erasing a user, and exporting what is stored of them.
+
+An erasure first ends the user's jobs, whose workers lose their claims at once. It revokes what the
+user has authorized at providers, and deletes the credentials. From then on nothing writes for the
+user, and all rows are deleted in small batches: the engine's, and what each system keeps. A crash
+loses nothing of it: whoever asks again goes on, and so does the sweeper of every worker.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Protocol
+
+from headgate.base.encoding import JsonObject
+from headgate.base.errors import Conflict, HeadgateError, IllegalTransition
+from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
+from headgate.base.redact import describe_error
+from headgate.flow.control import cancel
+from headgate.flow.runtime import Runtime
+from headgate.flow.submit import check_name
+from headgate.model import change
+from headgate.model.connection import Connection
+from headgate.model.erasure import Erasure
+from headgate.model.job import Job, Lane
+from headgate.model.states import JOB, ConnectionState, JobState
+from headgate.ports.auth import RevocableAuth
+from headgate.ports.connections import ConnectionStore
+from headgate.ports.erasures import ErasureStore
+from headgate.ports.store import JobFilter
+
+#: The most rows deleted or exported in one transaction.
+BATCH_MAX = 500
+_PAGE_MAX = 100
+
+_log = get_logger(__name__)
+
+
+class SystemData(Protocol):
+    """What the systems of an application keep of users, in their own tables and elsewhere."""
+
+    def check(self) -> None:
+        """Raise Conflict if a system could not be started: what it keeps would stay."""
+        ...
+
+    async def erase(self, user_id: str) -> None:
+        """Erase the user; safe to repeat."""
+        ...
+
+    def export(self, user_id: str) -> AsyncIterator[JsonObject]:
+        """Everything that systems keep of the user, each row with its `type`."""
+        ...
+
+
+class UserData:
+    """What is stored of users: exporting and erasing it."""
+
+    def __init__(
+        self,
+        rt: Runtime,
+        store: ErasureStore,
+        connections: ConnectionStore,
+        systems: SystemData,
+    ) -> None:
+        """Use what is in `store`, and what the systems keep."""
+        self._rt = rt
+        self._store = store
+        self._connections = connections
+        self._systems = systems
+
+    async def export(self, user_id: str) -> AsyncIterator[JsonObject]:
+        """Everything that is stored of the user, without secrets, each row with its `type`."""
+        check_name("user_id", user_id)
+        for kind in self._store.kinds:
+            after: tuple[object, ...] | None = None
+            while True:
+                page = await self._store.export_page(user_id, kind, after=after, limit=BATCH_MAX)
+                for row in page.rows:
+                    yield row
+                after = page.after
+                if after is None:
+                    break
+        async for row in self._systems.export(user_id):
+            yield row
+
+    async def forget(self, user_id: str, *, by: str, batches_max: int | None = None) -> Erasure:
+        """Erase the user, or go on with an erasure that was interrupted.
+
+        `by` says who asked for it. After `batches_max` batches it returns, not finished; the
+        workers go on with it.
+        """
+        check_name("user_id", user_id)
+        self._systems.check()
+        erasure = await self._store.begin(self._rt.ids.new("erasure"), user_id, by=by)
+        _log.info(LogEvent.ERASURE_BEGUN, erasure=erasure.id, by=erasure.asked_by)
+        return await self._go_on(erasure, user_id, batches_max)
+
+    async def go_on(self) -> bool:
+        """Do a batch of an erasure that has not finished; False if there is none."""
+        unfinished = await self._store.list_unfinished(limit=1)
+        for erasure in unfinished:
+            await self._go_on(erasure, str(erasure.user_id), 1)
+        return bool(unfinished)
+
+    async def _go_on(self, erasure: Erasure, user_id: str, batches_max: int | None) -> Erasure:
+        batches = 0
+        while batches_max is None or batches < batches_max:
+            await self._end_jobs(user_id)
+            await self._disconnect(erasure, user_id)
+            batches += 1
+            if await self._store.erase_some(erasure.id, limit=BATCH_MAX) == BATCH_MAX:
+                continue
+            await self._systems.erase(user_id)
+            finished = await self._store.finish(erasure.id)
+            if finished is not None:
+                _log.info(LogEvent.USER_ERASED, erasure=erasure.id, deleted=dict(finished.deleted))
+                return finished
+        return await self._store.begin(erasure.id, user_id, by=erasure.asked_by)
+
+    # ---- what could still write for the user ---------------------------------------------------
+
+    async def _end_jobs(self, user_id: str) -> None:
+        """Cancel the user's jobs, and take them from their workers, who then write nothing."""
+        while active := await self._active_jobs(user_id):
+            for job in active:
+                # It may end by itself at this moment, or be changed by somebody: then look again.
+                with suppress(IllegalTransition, Conflict):
+                    asked = await cancel(self._rt, job.id, deadline=timedelta(0))
+                    if asked.state is JobState.CANCELLING:
+                        await self._rt.store.settle(change.cancel(asked))
+
+    async def _active_jobs(self, user_id: str) -> Sequence[Job]:
+        active = JobFilter(user_id=user_id, states=JOB.active)
+        return await self._rt.store.list_jobs(active, limit=_PAGE_MAX)
+
+    async def _disconnect(self, erasure: Erasure, user_id: str) -> None:
+        """Revoke what the user has authorized, where providers can do so, and delete it here."""
+        while found := await self._connections.list_connections(user_id, limit=_PAGE_MAX):
+            for connection in found:
+                if not await self._revoke(connection):
+                    await self._store.note_unrevoked(erasure.id, connection.source)
+                await self._connections.remove(connection.id, user_id=user_id)
+
+    async def _revoke(self, connection: Connection) -> bool:
+        """Revoke the authorization; False if the user has to do so at the provider."""
+        auth = self._rt.registry.auths.get(connection.source)
+        credentials = self._rt.credentials
+        if connection.state is ConnectionState.NEEDS_REAUTH:
+            # The provider no longer accepts it.
+            return True
+        if credentials is None or not isinstance(auth, RevocableAuth) or not auth.can_revoke:
+            return False
+        budget = self._rt.registry.budgets.get(connection.source)
+        gate = self._rt.gates.of(budget, Lane.HOT, connection.id)
+        try:
+            async with gate.request():
+                await credentials.revoke(auth, connection)
+        except HeadgateError as error:
+            _log.warning(
+                LogEvent.NOT_REVOKED,
+                connection=connection.id,
+                source=connection.source,
+                error=describe_error(error),
+            )
+            return False
+        return True
