@@ -69,7 +69,7 @@ def _row(table: Table, user: str, number: int) -> dict[str, Any]:
 def _value(table: Table, column: Column[Any], own: str) -> Any:
     match column.type:
         case OneOf() as kind:
-            return next(iter(kind.words))
+            return next(iter(kind.words.__members__.values()))
         case UtcTime():
             return AT
         case JsonOf() as kind:

@@ -24,4 +24,5 @@ system = System(
     ),
     metrics=f"{__name__}.metrics:metrics",
     erase=f"{__name__}.articles:erase",
+    export=f"{__name__}.articles:export",
 )

@@ -1,7 +1,8 @@
 """What the API, the page and the command have in common: the articles of a user."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -64,3 +65,9 @@ async def describe_articles(app: App, items: Sequence[Item]) -> list[Article]:
 async def erase(app: App, user_id: str) -> None:
     """Forget what a user has read; articles and titles are the engine's to forget."""
     await app.write(lambda tx: tables.forget(tx, user_id))
+
+
+async def export(app: App, user_id: str) -> AsyncIterator[dict[str, Any]]:
+    """Return what a user has read; articles and titles are the engine's to export."""
+    for article_id, read_at in (await app.read(lambda tx: tables.all_marks(tx, user_id))).items():
+        yield {"type": "mark", "article_id": article_id, "read_at": read_at.isoformat()}

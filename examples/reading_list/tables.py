@@ -34,6 +34,12 @@ def marks_of(tx: Connection, user_id: str, article_ids: Sequence[str]) -> dict[s
     return {row.article_id: row.read_at for row in rows}
 
 
+def all_marks(tx: Connection, user_id: str) -> dict[str, datetime]:
+    """What a user has read, and when."""
+    query = select(marks.c.article_id, marks.c.read_at).where(marks.c.user_id == user_id)
+    return {row.article_id: row.read_at for row in tx.execute(query)}
+
+
 def forget(tx: Connection, user_id: str) -> None:
     """Delete all marks of a user."""
     tx.execute(delete(marks).where(marks.c.user_id == user_id))

@@ -60,7 +60,7 @@ from headgate.ports.idempotency import IdempotencyStore
 from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
 from headgate.system import System, build_registry, build_targets
-from headgate.system_data import SystemData
+from headgate.system_data import AppSystemData
 
 # SQLAlchemy and the settings take longer to load than all the rest together, so they are imported
 # where they are used.
@@ -328,7 +328,7 @@ class App:
         from headgate.store.sql.users import SqlUsers
 
         data = UserData(
-            self._runtime, SqlErasures(self._database), self._connections, SystemData(self)
+            self._runtime, SqlErasures(self._database), self._connections, AppSystemData(self)
         )
         return Users(SqlUsers(self._database), data)
 

@@ -4,27 +4,18 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from headgate.base.encoding import JsonObject
-from headgate.base.errors import Conflict
 from headgate.base.lazy import load
 
 if TYPE_CHECKING:
     from headgate.app import App
 
 
-class SystemData:
+class AppSystemData:
     """The data of all systems of one application."""
 
     def __init__(self, app: "App") -> None:
         """Ask the systems of `app`."""
         self._app = app
-
-    def check(self) -> None:
-        """Raise Conflict if a system could not be started: what it keeps would stay."""
-        for name, problem in self._app.unstarted.items():
-            raise Conflict(
-                f"{name} could not be started ({problem}), so nobody can be erased from it: see "
-                "`headgate systems`, or name those that are used here in HEADGATE_SYSTEMS"
-            )
 
     async def erase(self, user_id: str) -> None:
         """Let every system erase the user; safe to repeat."""

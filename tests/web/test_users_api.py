@@ -1,12 +1,15 @@
 """Users over the API: an owner's key is for that user, an admin's for all."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headgate.flow import erase_user
 from headgate.model.api_key import Role
+from headgate.web.api import users as users_api
 from tests.web.callers import Client, Served, problem, serving, start
 from tests.worlds import World
 
@@ -215,5 +218,56 @@ def test_an_admin_lists_all_users_in_pages(tmp_path: Path) -> None:
         assert rest["next_cursor"] is None
         assert first["data"][0] == (await admin.get("/v1/users/ada")).json()
         problem(await admin.get("/v1/users", params={"limit": 201}), 422, "invalid_input")
+
+    serving(tmp_path, main)
+
+
+# ---- exporting and erasing ---------------------------------------------------------------------
+
+
+def test_an_admin_exports_a_user_and_erases_them(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        admin, ada = await served.admin(), await served.client()
+        await start(ada)
+        await ada.post("/v1/users/ada/seen")
+
+        exported = await admin.get("/v1/users/ada/export")
+        erased = await admin.delete("/v1/users/ada")
+
+        assert exported.status_code == 200, exported.text
+        assert exported.headers["content-type"].startswith("application/jsonl")
+        lines = [json.loads(line) for line in exported.text.splitlines()]
+        assert {"user", "job", "job_event", "api_key"} <= {line["type"] for line in lines}
+        told = erased.json()
+        assert erased.status_code == 200, erased.text
+        assert (told["finished"], told["unrevoked"]) == (True, [])
+        assert told["deleted"]["job"] == 1
+        problem(await admin.get("/v1/users/ada"), 404, "not_found")
+        # Their own keys went with them.
+        problem(await ada.get("/v1/users/ada"), 401, "unauthorized")
+        assert (await admin.get("/v1/users/ada/export")).text == ""
+        again = (await admin.delete("/v1/users/ada")).json()
+        assert (again["finished"], again["deleted"]) == (True, {})
+
+    serving(tmp_path, main)
+
+
+def test_of_a_large_erasure_the_workers_do_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erase_user, "BATCH_MAX", 1)
+    monkeypatch.setattr(users_api, "ERASED_AT_ONCE", 2)
+
+    async def main(world: World, served: Served) -> None:
+        admin, ada = await served.admin(), await served.client()
+        await start(ada)
+
+        told = (await admin.delete("/v1/users/ada")).json()
+
+        assert (told["finished"], sum(told["deleted"].values())) == (False, 2)
+        while await served.app.users.continue_erasures():
+            pass
+        again = (await admin.delete("/v1/users/ada")).json()
+        assert (again["finished"], again["deleted"]) == (True, {})
 
     serving(tmp_path, main)

@@ -80,15 +80,26 @@ def forget(
 
     Example: headgate user forget ada --yes
     """
-    loaded = load_app(app, database, needs_syncs=False, tell=True, json=json)
-    if not yes:
-        what = f"everything that is stored of {user} would be deleted for ever"
-        confirm(what, otherwise="if you mean it, and have exported them", json=json)
-    erasure = run(loaded, lambda opened: _forget(opened, user, by, quiet=json), json=json)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+
+    async def use(opened: App) -> Erasure:
+        if not yes:
+            what = f"everything that is stored of {user} would be deleted for ever"
+            confirm(what, otherwise="if you mean it, and have exported them", json=json)
+        return await _forget(opened, user, by, quiet=json)
+
+    erasure = run(loaded, use, json=json)
     if json:
-        print_json(erasure_document(erasure))
+        print_json(erasure_document(erasure, unreached=list(loaded.unstarted)))
         return
     _tell(user, erasure)
+    if loaded.unstarted:
+        names = ", ".join(sorted(loaded.unstarted))
+        messages.print(
+            f"not erased from {names}, which could not be started; if that is used here, see "
+            f"`headgate systems`, then: headgate user forget {user}",
+            markup=False,
+        )
 
 
 async def _forget(app: App, user: str, by: str, *, quiet: bool) -> Erasure:

@@ -45,14 +45,18 @@ def user_document(user: User, *, operator: bool = True) -> JsonObject:
     )
 
 
-def erasure_document(erasure: Erasure) -> JsonObject:
-    """The document of an erasure, for operators; it does not say whose it was."""
+def erasure_document(erasure: Erasure, *, unreached: Sequence[str]) -> JsonObject:
+    """The document of an erasure, for operators; it does not say whose it was.
+
+    `unreached` are systems that could not be started: what they keep of the user stays.
+    """
     return _plain(
         {
             "id": erasure.id,
             "finished": erasure.finished_at is not None,
             "deleted": dict(erasure.deleted),
             "unrevoked": list(erasure.unrevoked),
+            "unreached": sorted(unreached),
             "asked_by": erasure.asked_by,
             "asked_at": erasure.asked_at,
             "finished_at": erasure.finished_at,

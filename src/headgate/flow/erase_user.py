@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from headgate.base.encoding import JsonObject
-from headgate.base.errors import Conflict, HeadgateError, IllegalTransition
+from headgate.base.errors import Conflict, HeadgateError, IllegalTransition, NotFound
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
@@ -38,10 +38,6 @@ _log = get_logger(__name__)
 
 class SystemData(Protocol):
     """What the systems of an application keep of users, in their own tables and elsewhere."""
-
-    def check(self) -> None:
-        """Raise Conflict if a system could not be started: what it keeps would stay."""
-        ...
 
     async def erase(self, user_id: str) -> None:
         """Erase the user; safe to repeat."""
@@ -90,7 +86,6 @@ class UserData:
         workers go on with it.
         """
         check_name("user_id", user_id)
-        self._systems.check()
         erasure = await self._store.begin(self._rt.ids.new("erasure"), user_id, by=by)
         _log.info(LogEvent.ERASURE_BEGUN, erasure=erasure.id, by=erasure.asked_by)
         return await self._go_on(erasure, user_id, batches_max)
@@ -123,8 +118,9 @@ class UserData:
         """Cancel the user's jobs, and take them from their workers, who then write nothing."""
         while active := await self._active_jobs(user_id):
             for job in active:
-                # It may end by itself at this moment, or be changed by somebody: then look again.
-                with suppress(IllegalTransition, Conflict):
+                # It may end at this moment, be changed by somebody, or be erased by a worker that
+                # goes on with the same erasure: look again.
+                with suppress(IllegalTransition, Conflict, NotFound):
                     asked = await cancel(self._rt, job.id, deadline=timedelta(0))
                     if asked.state is JobState.CANCELLING:
                         await self._rt.store.settle(change.cancel(asked))
@@ -139,7 +135,8 @@ class UserData:
             for connection in found:
                 if not await self._revoke(connection):
                     await self._store.note_unrevoked(erasure.id, connection.source)
-                await self._connections.remove(connection.id, user_id=user_id)
+                with suppress(NotFound):
+                    await self._connections.remove(connection.id, user_id=user_id)
 
     async def _revoke(self, connection: Connection) -> bool:
         """Revoke the authorization; False if the user has to do so at the provider."""

@@ -334,6 +334,10 @@ class SimulationLoop(UnrealLoop):
         """Whether `close` was called."""
         return self._closed
 
+    def get_task_factory(self) -> None:
+        """None: tasks are asyncio's own."""
+        return
+
     def get_debug(self) -> bool:
         """Return False: asyncio's debug mode uses real time."""
         return False

@@ -26,7 +26,7 @@ class UnrealLoop(asyncio.AbstractEventLoop):
     subprocess_exec = subprocess_shell = _absent("subprocesses")
     connect_read_pipe = connect_write_pipe = _absent("pipes")
     run_forever = stop = _absent("end without a main future: use run_until_complete")
-    get_task_factory = set_task_factory = set_debug = _absent("asyncio settings")
+    set_task_factory = set_debug = _absent("asyncio settings")
     get_exception_handler = set_exception_handler = default_exception_handler = _absent(
         "exception handler: an error that nobody handles fails the run"
     )

@@ -457,7 +457,10 @@ async def test_nobody_finds_another_s_notes_or_runs(file: str, tmp_path: Path) -
 async def test_erasing_a_user_deletes_that_user_s_indexes(file: str, tmp_path: Path) -> None:
     async with at_desk(file, tmp_path, pages=4) as desk:
         await desk.run()
-        await desk.app.erase_from_systems("eve")
+        await desk.app.users.forget("eve", by="an operator")
         assert await desk.index.exists()
-        await desk.app.erase_from_systems(USER)
+        exported = [row async for row in desk.app.users.export(USER)]
+        pages = {row["page"] for row in exported if row["type"] == "note_text"}
+        assert pages == await desk.index.page_uids()
+        await desk.app.users.forget(USER, by="an operator")
         assert not await desk.index.exists()

@@ -214,8 +214,11 @@ async def test_erasing_a_user_leaves_the_prices_of_others(
     for client in (ada, bob):
         await client.post(BATCH, json=batch(*[item(number) for number in range(30)]))
 
-    await receiver.app.erase_from_systems("ada")
-    await receiver.app.erase_from_systems("ada")
+    exported = [row async for row in receiver.app.users.export("ada")]
+    assert len([row for row in exported if row["type"] == "price"]) == 30
+    await receiver.app.users.forget("ada", by="eve")
+    await receiver.app.users.forget("ada", by="eve")
 
-    assert await listed(ada) == []
+    # With a new key: the old one was erased too.
+    assert await listed(await receiver.scraper()) == []
     assert len(await listed(bob)) == await receiver.count() == 30

@@ -120,3 +120,43 @@ def test_what_is_wrong_is_refused(user: Run, arguments: list[str], code: int, sa
     assert result.exit_code == code
     assert said in result.stderr
     assert user("list").stdout == ""
+
+
+# ---- exporting and erasing ---------------------------------------------------------------------
+
+
+def test_a_user_is_exported_to_a_new_private_file_or_to_stdout(user: Run, tmp_path: Path) -> None:
+    user("plan", "ada", "premium")
+
+    printed = user("export", "ada")
+    written = user("export", "ada", "--output", "ada.jsonl")
+
+    file = tmp_path / "ada.jsonl"
+    [line] = file.read_text().splitlines()
+    assert json.loads(line) == json.loads(printed.stdout)
+    assert (json.loads(line)["type"], json.loads(line)["plan"]) == ("user", "premium")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "1 line to ada.jsonl" in written.stderr
+    again = user("export", "ada", "--output", "ada.jsonl")
+    assert again.exit_code == 1
+    assert "ada.jsonl exists already; name a new file" in again.stderr
+    assert "nothing is stored of bob" in user("export", "bob").stderr
+
+
+def test_a_user_is_erased_only_if_somebody_means_it(user: Run) -> None:
+    user("plan", "ada", "premium")
+
+    unsure = user("forget", "ada")
+    assert unsure.exit_code == 2
+    assert "--yes" in unsure.stderr and "deleted for ever" in unsure.stderr
+    assert told(user("show", "ada", "--json"))["plan"] == "premium"
+
+    erased = user("forget", "ada", "--yes")
+
+    assert "ada is erased: 1 row (user 1)" in erased.stdout
+    assert "not erased from notes-index, which could not be started" in erased.stderr
+    assert user("show", "ada").exit_code == 1
+    again = told(user("forget", "ada", "--yes", "--json"))
+    assert (again["finished"], again["deleted"]) == (True, {})
+    assert again["unreached"] == ["notes-index"]
+    assert "nothing was stored of ada" in user("forget", "ada", "--yes").stdout

@@ -67,7 +67,7 @@ class PersonalTable(NamedTuple):
     hidden: frozenset[str] = frozenset()
 
 
-class Page(NamedTuple):
+class ExportPage(NamedTuple):
     """A page of exported rows, and the key of the last one if there are more."""
 
     rows: list[JsonObject]
@@ -203,7 +203,7 @@ def connections_of(tx: Connection, user_id: str) -> list[str]:
 
 def export_page(
     tx: Connection, user_id: str, kind: str, *, after: tuple[object, ...] | None, limit: int
-) -> Page:
+) -> ExportPage:
     """Rows of that kind that are stored of the user, in the order of their keys."""
     each = next(table for table in TABLES if table.kind == kind)
     owner = Owner(user_id, connections_of(tx, user_id))
@@ -211,7 +211,7 @@ def export_page(
     key = each.table.primary_key.columns
     rows = tx.execute(query.order_by(*key).limit(limit)).mappings().all()
     last = tuple(rows[-1][column] for column in key) if len(rows) == limit else None
-    return Page([_document(each, dict(row)) for row in rows], last)
+    return ExportPage([_document(each, dict(row)) for row in rows], last)
 
 
 def _after(query: Select[Any], table: Table, after: tuple[object, ...] | None) -> Select[Any]:

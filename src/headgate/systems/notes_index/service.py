@@ -207,10 +207,13 @@ def _is_dry_run(job: Job) -> bool:
 
 async def erase(app: App, user_id: str) -> None:
     """Delete everything that is indexed of a user."""
-    await NotesIndex(app).erase(user_id)
+    # Without the sync, nobody knows the folder, and nothing was ever indexed in it by this process.
+    if app.registry.find(NAME) is not None:
+        await NotesIndex(app).erase(user_id)
 
 
 async def export(app: App, user_id: str) -> AsyncIterator[dict[str, Any]]:
     """Return everything that is indexed of a user, piece by piece."""
-    async for page_uid, text in NotesIndex(app).texts(user_id):
-        yield {"type": "note_text", "page": page_uid, "text": text}
+    if app.registry.find(NAME) is not None:
+        async for page_uid, text in NotesIndex(app).texts(user_id):
+            yield {"type": "note_text", "page": page_uid, "text": text}

@@ -174,9 +174,14 @@ ERASURE: dict[str, Any] = {
     "finished": True,
     "deleted": {"connection": 1, "job": 3, "job_event": 412, "record": 5210, "user": 1},
     "unrevoked": [],
+    "unreached": [],
     "asked_by": "backend (key_01jb)",
     "asked_at": "2024-03-01T14:30:00Z",
     "finished_at": "2024-03-01T14:30:02Z",
+}
+USER_EXPORT: dict[str, Any] = {
+    "schema": {"type": "string"},
+    "examples": {"example": {"value": '{"type":"user","id":"ada","plan":"premium"}\n'}},
 }
 PLAN: dict[str, Any] = {"plan": "premium"}
 SET_PREFERENCES: dict[str, Any] = {"time": "06:30", "zone": "Europe/Vienna"}

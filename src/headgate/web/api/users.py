@@ -126,6 +126,10 @@ class ErasureDocument(BaseModel):
     unrevoked: list[str] = Field(
         description="Providers at which the authorization could not be revoked by us."
     )
+    unreached: list[str] = Field(
+        description="Systems that could not be started, so that what they keep of the user stays: "
+        "correct them, and erase the user again."
+    )
     asked_by: str
     asked_at: datetime
     finished_at: datetime | None
@@ -282,7 +286,8 @@ async def forget(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
     the same request again says how far it is.
     """
     erasure = await app.users.forget(user_id, by=_name_of(caller), batches_max=ERASED_AT_ONCE)
-    return responses.json_response(ErasureDocument.model_validate(erasure_document(erasure)))
+    document = erasure_document(erasure, unreached=list(app.unstarted))
+    return responses.json_response(ErasureDocument.model_validate(document))
 
 
 @routes.get(
@@ -291,7 +296,7 @@ async def forget(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
     summary="Export all that is stored of a user",
     response_class=StreamingResponse,
     responses={
-        200: {"description": "JSON Lines.", "content": {JSON_LINES: {}}},
+        200: {"description": "JSON Lines.", "content": {JSON_LINES: examples.USER_EXPORT}},
         **get_problems(),
     },
 )

@@ -1,0 +1,396 @@
+"""Erasing a user: nothing writes for them any more, and all of theirs goes, whatever happens."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from headgate import (
+    App,
+    Chunk,
+    Connection,
+    Context,
+    InvalidInput,
+    JobState,
+    NotFound,
+    Record,
+    Sync,
+    System,
+)
+from headgate.base.errors import HeadgateError, StoreUnavailable, Transient
+from headgate.flow import control, erase_user
+from headgate.loops.sweeper import Sweeper
+from headgate.model.connection import SealedCredentials
+from headgate.ports.connections import NewConnection
+from headgate.ports.transport import Request
+from headgate.sandbox.kit.faults import Fault, FaultKind
+from tests import stores
+from tests.connecting import STRAVA, Site, strava_auth, strava_source, submit
+from tests.worlds import ScriptedSource, World, in_world, lanes
+
+REVOKE = "/oauth/deauthorize"
+#: What the system of these tests keeps, by user; each erasure of a user is noted.
+KEPT: dict[str, list[str]] = {}
+ERASED: list[str] = []
+
+
+async def erase_kept(app: App, user_id: str) -> None:
+    ERASED.append(user_id)
+    KEPT.pop(user_id, None)
+
+
+async def export_kept(app: App, user_id: str) -> Any:
+    for word in KEPT.get(user_id, []):
+        yield {"type": "word", "word": word}
+
+
+KEEPER = System(
+    name="keeper",
+    title="Keeper",
+    erase="tests.flow.test_erasure:erase_kept",
+    export="tests.flow.test_erasure:export_kept",
+)
+
+
+@pytest.fixture(autouse=True)
+def kept() -> None:
+    KEPT.clear()
+    ERASED.clear()
+    KEPT["ada"] = ["rosebud"]
+
+
+class Place:
+    """An application, and two athletes who are connected."""
+
+    def __init__(self, world: World, site: Site, app: App) -> None:
+        self.world, self.site, self.app = world, site, app
+
+    async def rows_of(self, text: str) -> list[str]:
+        """The tables that hold the text."""
+        rows = await self.app._database.read(stores.contents)
+        return sorted(name for name, found in rows.items() if text in repr(found))
+
+    async def sweep(self) -> None:
+        """A worker starts, and sweeps until it has nothing to do."""
+        month = timedelta(days=30)
+        sweeper = Sweeper(
+            self.app._runtime,
+            [],
+            lease_s=60.0,
+            keep_events=month,
+            keep_sent=month,
+            keep_ticks=month,
+        )
+        while await sweeper.run_once() < 1:
+            pass
+
+
+def in_place(
+    folder: Path, main: Callable[[Place, Connection], Awaitable[None]], **auth: Any
+) -> None:
+    given = {"revoke_url": f"{STRAVA}{REVOKE}", "revoke_field": "access_token", **auth}
+
+    async def opened(world: World) -> None:
+        site = Site(world, activities=35)
+        source = strava_source(strava_auth(**given))
+        app = await site.app(source=source, systems=[KEEPER])
+        await main(Place(world, site, app), await site.connect(app))
+
+    in_world(folder, opened)
+
+
+async def imported(place: Place, connection: Connection) -> None:
+    await place.app.supervisor().start()
+    job = await submit(place.app, connection)
+    assert (await place.world.until(place.app, job.id)).state is JobState.SUCCESS
+
+
+def test_a_user_is_revoked_at_the_provider_and_erased_everywhere(tmp_path: Path) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        await imported(place, connection)
+        await place.app.users.set_preferences("ada", email="ada@example.org")
+        assert await place.rows_of(connection.id) == ["connections", "jobs", "records"]
+
+        erasure = await place.app.users.forget("ada", by="eve")
+
+        assert (erasure.user_id, erasure.unrevoked) == (None, ())
+        assert erasure.finished_at is not None
+        assert erasure.deleted["record"] == 35
+        assert place.site.wire.count(REVOKE) == 1
+        assert ERASED == ["ada"]
+        assert KEPT == {}
+        assert await place.rows_of("ada") == []
+        assert await place.rows_of(connection.id) == ["removed_connections"]
+        with pytest.raises(NotFound):
+            await place.app.users.get("ada")
+
+    in_place(tmp_path, main)
+
+
+def test_the_token_is_invalid_afterwards(tmp_path: Path) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        tokens = place.site.strava.tokens
+        [access] = tokens._access
+        assert tokens.find(access) is not None
+
+        await place.app.users.forget("ada", by="eve")
+
+        assert tokens.find(access) is None
+
+    in_place(tmp_path, main)
+
+
+def test_an_expired_token_is_renewed_to_be_revoked(tmp_path: Path) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        await place.world.clock.sleep(7 * 3600)
+
+        erasure = await place.app.users.forget("ada", by="eve")
+
+        assert erasure.unrevoked == ()
+        assert place.site.wire.refreshes == 1
+        assert place.site.wire.count(REVOKE) == 1
+
+    in_place(tmp_path, main)
+
+
+@pytest.mark.parametrize("failure", ["unreachable", "refused"])
+def test_an_authorization_that_cannot_be_revoked_is_reported_and_deleted_here(
+    tmp_path: Path, failure: str
+) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        def break_it(request: Request) -> None:
+            if urlsplit(request.url).path == REVOKE:
+                raise Transient("the network is down")
+
+        if failure == "unreachable":
+            place.site.wire.before = break_it
+        else:
+            place.site.strava.faults.add(Fault(kind=FaultKind.SERVER_ERROR, path=REVOKE))
+
+        erasure = await place.app.users.forget("ada", by="eve")
+
+        assert erasure.unrevoked == ("strava",)
+        assert await place.rows_of("ada") == []
+
+    in_place(tmp_path, main)
+
+
+def test_where_a_provider_has_no_such_endpoint_the_user_has_to_do_it(tmp_path: Path) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        erasure = await place.app.users.forget("ada", by="eve")
+
+        assert erasure.unrevoked == ("strava",)
+        assert place.site.wire.count(REVOKE) == 0
+
+    in_place(tmp_path, main, revoke_url=None)
+
+
+def test_an_authorization_that_the_provider_refuses_already_is_not_revoked(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        await place.app.connections.mark_withdrawn(connection, "withdrawn there")
+
+        erasure = await place.app.users.forget("ada", by="eve")
+
+        assert erasure.unrevoked == ()
+        assert place.site.wire.count(REVOKE) == 0
+
+    in_place(tmp_path, main)
+
+
+# ---- jobs that run meanwhile -------------------------------------------------------------------
+
+
+def test_a_running_job_writes_nothing_after_its_user_was_erased(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        reading, erased = asyncio.Event(), asyncio.Event()
+
+        async def read(ctx: Context) -> Chunk:
+            reading.set()
+            # As slow as can be: it does not even end when it is told to.
+            while not erased.is_set():
+                try:
+                    await erased.wait()
+                except asyncio.CancelledError:
+                    continue
+            return Chunk(records=[Record("secret", {"of": "ada"})])
+
+        app = await world.app(Sync(name="notes", source=ScriptedSource(read)), worker=lanes())
+        await app.supervisor().start()
+        await app.jobs.submit("notes", user_id="ada", connection_id="c1")
+        await reading.wait()
+
+        await app.users.forget("ada", by="eve")
+        erased.set()
+        await world.clock.sleep(600)
+
+        rows = await app._database.read(stores.contents)
+        assert "ada" not in repr(rows)
+        assert rows["records"] == []
+
+    in_world(tmp_path, main)
+
+
+def test_a_job_that_ends_at_that_moment_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        ending = asyncio.Event()
+
+        async def read(ctx: Context) -> Chunk:
+            await ending.wait()
+            return Chunk()
+
+        app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
+        job = (await app.jobs.submit("notes", user_id="ada", connection_id="c1")).job
+        await app.supervisor().start()
+        await world.until(app, job.id, JobState.RUNNING)
+        cancel = control.cancel
+
+        async def late(rt: Any, job_id: str, **more: Any) -> Any:
+            ending.set()
+            assert (await world.until(app, job_id)).state is JobState.SUCCESS
+            return await cancel(rt, job_id, **more)
+
+        monkeypatch.setattr(erase_user, "cancel", late)
+
+        erasure = await app.users.forget("ada", by="eve")
+
+        assert erasure.deleted["job"] == 1
+        with pytest.raises(NotFound):
+            await app.jobs.get(job.id)
+
+    in_world(tmp_path, main)
+
+
+# ---- interruptions -----------------------------------------------------------------------------
+
+
+def test_an_interrupted_erasure_is_finished_by_a_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
+
+    async def main(place: Place, connection: Connection) -> None:
+        await imported(place, connection)
+
+        begun = await place.app.users.forget("ada", by="eve", batches_max=1)
+
+        assert begun.finished_at is None
+        assert sum(begun.deleted.values()) == 10
+        assert ERASED == []
+        await place.sweep()
+        assert ERASED == ["ada"]
+        assert await place.rows_of("ada") == []
+        # There is no other left to go on with.
+        assert not await place.app.users.continue_erasures()
+
+    in_place(tmp_path, main)
+
+
+def test_an_erasure_that_failed_half_way_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        await imported(place, connection)
+
+        async def fail(app: App, user_id: str) -> None:
+            raise StoreUnavailable("the database of the system is down")
+
+        monkeypatch.setattr("tests.flow.test_erasure.erase_kept", fail)
+        with pytest.raises(HeadgateError, match="of the system is down"):
+            await place.app.users.forget("ada", by="eve")
+        assert "erasures" in await place.rows_of("ada")
+        monkeypatch.undo()
+
+        erasure = await place.app.users.forget("ada", by="somebody else")
+
+        assert erasure.asked_by == "eve"
+        assert KEPT == {}
+        assert await place.rows_of("ada") == []
+
+    in_place(tmp_path, main)
+
+
+def test_what_comes_in_meanwhile_is_erased_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        async def come_back(app: App, user_id: str) -> None:
+            ERASED.append(user_id)
+            if len(ERASED) == 1:
+                await place.site.connect(app)
+
+        monkeypatch.setattr("tests.flow.test_erasure.erase_kept", come_back)
+
+        erasure = await place.app.users.forget("ada", by="eve")
+
+        assert ERASED == ["ada", "ada"]
+        assert erasure.finished_at is not None
+        assert await place.rows_of("ada") == []
+
+    in_place(tmp_path, main)
+
+
+# ---- refusals and exports ----------------------------------------------------------------------
+
+
+def test_wrong_input_changes_nothing(tmp_path: Path) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        for user_id, by in (("", "eve"), ("ada", ""), ("ada", "two\nlines")):
+            with pytest.raises(InvalidInput):
+                await place.app.users.forget(user_id, by=by)
+        assert await place.rows_of("eve") == []
+
+    in_place(tmp_path, main)
+
+
+def test_an_export_has_what_the_engine_and_the_systems_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
+
+    async def main(place: Place, connection: Connection) -> None:
+        await imported(place, connection)
+
+        lines = [row async for row in place.app.users.export("ada")]
+
+        by_type = [row["type"] for row in lines]
+        assert by_type.count("record") == 35
+        assert {"user", "connection", "job", "job_event"} <= set(by_type)
+        assert lines[-1] == {"system": "keeper", "type": "word", "word": "rosebud"}
+        assert "sealed_access" not in repr(lines)
+        assert [row async for row in place.app.users.export("nobody")] == []
+
+    in_place(tmp_path, main)
+
+
+def test_a_connection_of_a_source_that_is_gone_is_deleted_all_the_same(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return Chunk()
+
+        app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
+        await app._connections.add(
+            NewConnection(
+                id="conn_1",
+                user_id="ada",
+                source="gone",
+                external_id=None,
+                scopes=(),
+                expires_at=None,
+                sealed=SealedCredentials(access=b"a", refresh=None, key_id="k1"),
+            )
+        )
+
+        erasure = await app.users.forget("ada", by="eve")
+
+        assert erasure.unrevoked == ("gone",)
+        assert erasure.deleted["user"] == 1
+
+    in_world(tmp_path, main)
