@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast coverage simulate bench check without lock clean
+.PHONY: help demo test test-fast coverage simulate bench check audit without lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -62,6 +62,9 @@ check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams
 	@$(BIN)/python -m tools.check_migrations
 	@echo "==> diagrams"
 	@$(BIN)/python -m tools.diagrams --check
+
+audit: $(VENV)/.ok ## Look for known vulnerabilities and licences, and write a bill of materials
+	@exec $(BIN)/python -m tools.audit
 
 SYSTEM ?= activity_streams
 without: $(VENV)/.ok ## Check that everything else stands without a system: SYSTEM=activity_streams

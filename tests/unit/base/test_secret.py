@@ -2,7 +2,7 @@
 
 import copy
 import json
-import pickle
+import pickle  # noqa: S403
 
 import msgspec
 import pytest

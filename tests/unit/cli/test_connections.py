@@ -226,7 +226,7 @@ def in_app(folder: Path, use: Callable[[App], Any]) -> Any:
     log.configure(SystemClock(), json=True, level="critical")
     [file] = folder.glob("cli_app_*.py")
     names: dict[str, Any] = {}
-    exec(compile(file.read_text(encoding="utf-8"), file, "exec"), names)
+    exec(compile(file.read_text(encoding="utf-8"), file, "exec"), names)  # noqa: S102
 
     async def opened() -> Any:
         async with names["app"] as app:

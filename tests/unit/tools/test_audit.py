@@ -1,0 +1,54 @@
+"""The supply chain: licences that may be used, and no code that runs what it was given."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools import audit
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_everything_that_is_installed_with_headgate_may_be_used() -> None:
+    packages = sorted(audit.installed_with("headgate"))
+
+    assert {"sqlalchemy", "msgspec", "asyncpg", "aiohttp", "redis", "fastapi"} <= set(packages)
+    # What only developers install is not passed on by anybody.
+    assert not {"pytest", "ruff", "mypy", "psycopg"} & set(packages)
+    assert audit.licence_problems(packages) == []
+
+
+def test_a_copyleft_licence_and_one_that_is_not_named_are_reported() -> None:
+    assert audit.licence_problems(["psycopg"]) == ["psycopg: LGPL-3.0-only"]
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("eval('1')", "S307"),
+        ("exec('1')", "S102"),
+        ("import pickle", "S403"),
+        ("import marshal\nmarshal.loads(b'')", "S302"),
+        ("import yaml\nyaml.load('')", "S506"),
+        ("import subprocess\nsubprocess.run('ls', shell=True)", "S602"),
+        ("import os\nos.system('ls')", "S605"),
+        ("import jinja2\njinja2.Environment(autoescape=False)", "S701"),
+        ("import hashlib\nhashlib.md5(b'')", "S324"),
+    ],
+)
+def test_what_could_run_stored_data_is_refused_by_the_linter(line: str, rule: str) -> None:
+    command = [sys.executable, "-m", "ruff", "check", "--output-format", "json", "-"]
+    as_ours = ["--stdin-filename", "src/headgate/new.py"]
+
+    found = subprocess.run(
+        [*command, *as_ours],
+        input=f'"""New."""\n{line}\n',
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+
+    assert rule in {each["code"] for each in json.loads(found.stdout)}, found.stdout
