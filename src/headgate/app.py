@@ -113,6 +113,7 @@ class App:
         from headgate.store.sql.item_store import SqlItems
         from headgate.store.sql.outbox import SqlOutbox
         from headgate.store.sql.store import SqlStore
+        from headgate.store.sql.users import SqlUsers
 
         self.clock = clock or SystemClock()
         self.rng = rng or system_random()
@@ -128,6 +129,7 @@ class App:
         composer = None if notifications is None else Composer(notifications, registry.titles)
         self._store = SqlStore(self._database, registry.names, composer)
         self._items = SqlItems(self._database)
+        self._users = SqlUsers(self._database)
         self._connections = SqlConnections(self._database)
         self._attempts = SqlConnectAttempts(self._database)
         self._api_keys = SqlApiKeys(self._database)
@@ -209,7 +211,7 @@ class App:
             self._targets,
             self._told_by,
             self.clock,
-            email_of=self.users.email_of,
+            email_of=self._users.email_of,
             transport=transport,
         )
         self._own_transports += opened
@@ -325,12 +327,9 @@ class App:
     def users(self) -> Users:
         """Users: their plans, logins and preferences."""
         from headgate.store.sql.erasures import SqlErasures
-        from headgate.store.sql.users import SqlUsers
 
-        data = UserData(
-            self._runtime, SqlErasures(self._database), self._connections, AppSystemData(self)
-        )
-        return Users(SqlUsers(self._database), data)
+        store, systems = SqlErasures(self._database), AppSystemData(self)
+        return Users(self._users, UserData(self._runtime, store, self._connections, systems))
 
     @property
     def notifications(self) -> Notifications:

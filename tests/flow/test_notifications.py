@@ -32,7 +32,7 @@ from headgate import (
 from headgate.base.errors import HeadgateError
 from headgate.base.secret import Secret
 from headgate.loops import sweeper
-from headgate.loops.sweeper import PAUSES_EVERY_S
+from headgate.loops.sweeper import LOOK_EVERY_S
 from headgate.model.delivery import Acceptance, SendFailure, TargetRefusal
 from headgate.ports.outbox import DeliveryFilter
 from headgate.store.sql import notifications as sql_notifications
@@ -281,7 +281,7 @@ def test_a_long_pause_is_told_and_its_end_too(tmp_path: Path) -> None:
         assert await kinds_told(place.app) == []
 
         # When it is down for long
-        await place.world.clock.sleep(PAUSES_EVERY_S + 120)
+        await place.world.clock.sleep(LOOK_EVERY_S + 120)
 
         # Then that is told once, with its beginning
         [told] = await all_told(place.app)
@@ -322,7 +322,7 @@ def test_a_forgotten_pause_by_hand_is_told(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         job = await pause(place, 60)
         await place.app.jobs.pause(job.id)
-        await place.world.clock.sleep(LONG_S + PAUSES_EVERY_S)
+        await place.world.clock.sleep(LONG_S + LOOK_EVERY_S)
         [told] = await all_told(place.app)
         assert told.notification.data.message.endswith("Paused until it is resumed.")
 
@@ -355,7 +355,7 @@ def test_there_may_be_more_long_pauses_than_are_told_at_once(
         place.weather.error = Transient("503")
         for number in range(5):
             await place.app.jobs.submit("live", user_id="ada", connection_id=f"c-{number}")
-        await place.world.clock.sleep(LONG_S + PAUSES_EVERY_S)
+        await place.world.clock.sleep(LONG_S + LOOK_EVERY_S)
         assert await kinds_told(place.app) == ["paused"] * 5
 
     in_place(tmp_path, main, BY_WEBHOOK_SOON, retry=BREAKS)

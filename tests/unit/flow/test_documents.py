@@ -7,11 +7,13 @@ import pytest
 
 from headgate.flow.documents import (
     connection_document,
+    erasure_document,
     item_document,
     page_document,
     user_document,
 )
 from headgate.model.connection import Connection, ConnectionReason
+from headgate.model.erasure import Erasure
 from headgate.model.item import Item
 from headgate.model.job import Lane
 from headgate.model.states import ConnectionState, ItemState
@@ -118,3 +120,26 @@ def test_who_paused_a_user_is_for_operators_alone() -> None:
     }
     assert set(told) == set(User.__struct_fields__)
     assert user_document(user, operator=False) == {**told, "paused_by": None}
+
+
+def test_an_erasure_is_told_without_whose_it_is() -> None:
+    under_way = Erasure(
+        id="erasure_1",
+        user_id="ada",
+        connection_ids=("conn_1",),
+        asked_by="eve",
+        asked_at=NOW,
+        deleted={"job": 2},
+        unrevoked=("strava",),
+    )
+
+    assert erasure_document(under_way, unreached=["prices", "notes"]) == {
+        "id": "erasure_1",
+        "finished": False,
+        "deleted": {"job": 2},
+        "unrevoked": ["strava"],
+        "unreached": ["notes", "prices"],
+        "asked_by": "eve",
+        "asked_at": "2026-01-01T12:00:00Z",
+        "finished_at": None,
+    }
