@@ -48,7 +48,7 @@ simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
 bench: $(VENV)/.ok ## Measure, next to the bare drivers; ARGS=--quick for a short run
 	@for name in $(BENCHES); do echo "==> $$name"; $(BIN)/python -m bench.$$name $(ARGS) || exit 1; done
 
-check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams
+check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams, promises
 	@echo "==> ruff"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
@@ -62,6 +62,8 @@ check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams
 	@$(BIN)/python -m tools.check_migrations
 	@echo "==> diagrams"
 	@$(BIN)/python -m tools.diagrams --check
+	@echo "==> promises"
+	@$(BIN)/python -m tools.promises --check
 
 audit: $(VENV)/.ok ## Look for known vulnerabilities and licences, and write a bill of materials
 	@exec $(BIN)/python -m tools.audit
