@@ -1,12 +1,11 @@
 """Writes the tables of `docs/explanation/promises.md` from the marks on tests; `--check` compares.
 
 What is promised is in `promises.toml`. A test that would refute a promise is marked with its
-number: `@pytest.mark.fault(4)` or `@pytest.mark.security(12)`. A promise without a test must say why.
+number: `@pytest.mark.fault(4)` or `@pytest.mark.security(12)`. A promise without a test says why.
 """
 
 import argparse
 import ast
-import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -86,9 +85,9 @@ def fill(page: str, promises: Mapping[str, Any], marks: Marks) -> str:
             for number, each in promises[name].items()
         ]
         table = "\n".join(["| # | what happens | what holds | tests |", "|---|---|---|---|", *rows])
-        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-        page = pattern.sub(lambda _, text=f"{begin}\n{table}\n{end}": text, page)
+        before, begin, rest = page.partition(f"<!-- {name} -->")
+        _, end, after = rest.partition(f"<!-- end of {name} -->")
+        page = f"{before}{begin}\n{table}\n{end}{after}"
     return page
 
 

@@ -14,8 +14,6 @@ stale
 
 <!-- checks --><!-- end of checks -->
 """
-    "# P\n\n<!-- faults -->\nold\n<!-- end of faults -->\n\n<!-- checks --><!-- end of checks -->\n"
-)
 TWO = {
     "faults": {"1": {"when": "a crash", "holds": "nothing is lost"}},
     "checks": {"7": {"when": "a guess", "holds": "refused", "untested": "not built yet"}},
