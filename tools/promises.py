@@ -93,7 +93,7 @@ def fill(page: str, promises: Mapping[str, Any], marks: Marks) -> str:
 
 def _row(number: int, each: Mapping[str, str], tests: list[tuple[str, str]]) -> str:
     links = [f"[{_shown(name)}](../../{file})" for file, name in tests]
-    shown = "<br>".join(links) or f"*none: {each['untested']}*"
+    shown = "<br>".join(links) or f"*none: {each.get('untested', 'missing')}*"
     return f"| {number} | {each['when']} | {each['holds']} | {shown} |"
 
 
