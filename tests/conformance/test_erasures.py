@@ -49,6 +49,7 @@ def test_every_table_is_known_to_hold_personal_data_or_none() -> None:
     assert not personal & set(IMPERSONAL)
 
 
+@pytest.mark.security(33)
 async def test_all_rows_of_a_user_are_erased_in_batches_and_no_others(
     rows: SqlErasures, database: Database
 ) -> None:

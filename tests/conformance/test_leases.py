@@ -243,6 +243,7 @@ async def test_a_row_that_has_ended_takes_no_change_of_the_same_claim(
 
 
 @pytest.mark.parametrize(("type_name", "name"), RESCUES)
+@pytest.mark.fault(5)
 async def test_a_rescue_needs_the_lease_that_was_seen_to_run_out(
     rows: LeasedRows, clock: ManualClock, name: str
 ) -> None:

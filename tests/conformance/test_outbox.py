@@ -247,6 +247,7 @@ class Forgetful:
         return settled
 
 
+@pytest.mark.fault(6)
 async def test_what_was_settled_without_an_answer_counts_as_sent(outbox: SqlOutbox) -> None:
     await filled(outbox, 3)
     drainer = drainer_of(outbox, Receiver())

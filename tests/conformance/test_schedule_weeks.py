@@ -92,6 +92,7 @@ def set_to(clock: ManualClock, at: datetime) -> None:
         (10, datetime(2026, 10, 25, 0, 30, tzinfo=UTC)),
     ],
 )
+@pytest.mark.fault(20)
 async def test_in_the_weeks_in_which_clocks_are_set_each_user_has_one_job_a_night(
     weeks: Weeks, clock: ManualClock, month: int, fires: datetime
 ) -> None:

@@ -154,6 +154,7 @@ async def test_jobs_are_claimed_when_their_time_comes(
     assert claims == [[f"user_{number:05d}"] for number in range(1, 6)]
 
 
+@pytest.mark.fault(21)
 async def test_the_same_tick_fires_once_however_many_schedulers_try(
     make_database: MakeDatabase, schedules: SqlSchedules, store: SqlStore
 ) -> None:

@@ -117,6 +117,7 @@ async def test_a_single_job_that_rests_gets_a_third_of_the_turns_beside_a_long_l
     assert served == {"many": 14, "one": 6}
 
 
+@pytest.mark.fault(39)
 async def test_jobs_that_keep_coming_back_do_not_starve_a_line(
     store: SqlStore, clock: ManualClock
 ) -> None:

@@ -120,6 +120,7 @@ async def test_a_job_that_nobody_holds_does_not_expire(
     assert list(await store.list_expired(limit=10)) == []
 
 
+@pytest.mark.fault(3)
 async def test_a_rescued_job_counts_a_crash_and_no_error(
     store: SqlStore, clock: ManualClock
 ) -> None:

@@ -100,6 +100,7 @@ def test_a_client_written_to_the_seed_imports_with_a_key_of_its_own(
         assert process.wait() == 0
 
 
+@pytest.mark.security(5)
 def test_a_public_address_needs_a_key_first(environment: dict[str, str], tmp_path: Path) -> None:
     with started(environment, tmp_path, "serve", "--host", "0.0.0.0", "--port", "0") as process:
         assert process.wait() == 2

@@ -98,6 +98,7 @@ def test_a_worker_hears_of_a_job_submitted_by_another_process(
     assert (job["state"], job["counts"]["days_held"]) == ("success", 10)
 
 
+@pytest.mark.fault(36)
 def test_sigterm_finishes_the_chunk_under_way(environment: Environment, tmp_path: Path) -> None:
     job_id = submit(environment, tmp_path)
     with worker({**environment, "SECONDS": "0.5"}, tmp_path) as process:
@@ -112,6 +113,7 @@ def test_sigterm_finishes_the_chunk_under_way(environment: Environment, tmp_path
     )
 
 
+@pytest.mark.fault(36)
 def test_a_second_sigterm_hands_the_chunk_back_at_once(
     environment: Environment, tmp_path: Path
 ) -> None:

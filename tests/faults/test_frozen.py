@@ -178,6 +178,7 @@ async def test_a_sweep_frees_every_lock_of_a_frozen_worker(
 
 
 @pytest.mark.parametrize("operation", ["settle_job", "spend"])
+@pytest.mark.fault(28)
 async def test_whoever_waits_for_a_frozen_workers_lock_gets_it(url: str, operation: str) -> None:
     # Given a worker that is frozen with a lock, and nobody who sweeps
     async with frozen(url, operation, FreezeAt.BIND) as worker, opened(url) as database:

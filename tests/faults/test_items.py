@@ -228,6 +228,7 @@ async def test_two_workers_share_the_items_and_fetch_each_once(address: str) -> 
 
 
 @pytest.mark.parametrize("address", ["postgres"], indirect=True)
+@pytest.mark.fault(4)
 async def test_a_worker_frozen_past_its_lease_changes_nothing_when_it_wakes(address: str) -> None:
     async with scene(address) as place:
         # Given a worker that is frozen while it waits for its first answer

@@ -124,6 +124,7 @@ async def test_processes_that_hammer_one_budget_never_overrun_the_provider(
     assert_within_limits(provider)
 
 
+@pytest.mark.fault(19)
 async def test_workers_whose_clocks_are_wrong_count_by_the_servers(
     provider: CountingProvider, crew: Crew
 ) -> None:

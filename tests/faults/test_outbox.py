@@ -155,6 +155,7 @@ async def test_two_drains_at_once_send_nothing_twice(address: str) -> None:
         assert {each.token for each in await place.deliveries()} == {1}
 
 
+@pytest.mark.fault(4)
 async def test_a_drain_that_was_frozen_for_longer_than_its_lease_changes_nothing(
     address: str,
 ) -> None:

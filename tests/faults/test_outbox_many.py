@@ -73,6 +73,7 @@ async def test_ten_thousand_to_a_target_that_fails_one_in_five_all_arrive_once(
         assert receiver.changed == receiver.met == []
 
 
+@pytest.mark.fault(30)
 async def test_what_can_never_be_accepted_does_not_block_what_is_behind_it(address: str) -> None:
     async with (
         receiving() as receiver,

@@ -20,6 +20,7 @@ def place(tmp_path: Path, address: str) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("point", POINTS)
+@pytest.mark.fault(1, 2)
 async def test_a_worker_killed_at_any_point_loses_nothing(place: Site, point: str) -> None:
     # Given two jobs, and a worker that dies the second time it comes to the point
     ids = await place.submit(2)
@@ -36,6 +37,7 @@ async def test_a_worker_killed_at_any_point_loses_nothing(place: Site, point: st
     assert all(job.summary.errors == 0 for job in jobs)
 
 
+@pytest.mark.fault(4)
 async def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes(place: Site) -> None:
     # Given a worker that is frozen in the middle of a chunk
     ids = await place.submit(2)
@@ -56,6 +58,7 @@ async def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes(pla
     assert frozen.poll() is None
 
 
+@pytest.mark.fault(36)
 async def test_workers_told_to_stop_hand_over_without_a_crash(place: Site) -> None:
     # Given many jobs, and workers that are stopped one after another while they work
     ids = await place.submit(12)
@@ -75,6 +78,7 @@ async def test_workers_told_to_stop_hand_over_without_a_crash(place: Site) -> No
     assert place.sent() == 6 * 4
 
 
+@pytest.mark.fault(37)
 async def test_two_applications_on_one_database_run_their_own_jobs_through_crashes(
     place: Site,
 ) -> None:
@@ -97,6 +101,7 @@ async def test_two_applications_on_one_database_run_their_own_jobs_through_crash
         assert job.token <= job.steps + 2 * job.summary.crashes + 1
 
 
+@pytest.mark.fault(28)
 async def test_postgres_restarted_under_load_loses_nothing(tmp_path: Path) -> None:
     # Given two workers under load on a Postgres of their own
     with servers.postgres(fsync=True) as server:

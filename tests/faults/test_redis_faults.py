@@ -158,6 +158,7 @@ async def find_again(limiter: Limiter) -> None:
 # ---- away --------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(17)
 async def test_a_stopped_redis_is_unreachable_and_counts_again_when_it_is_back(
     limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
 ) -> None:
@@ -177,6 +178,7 @@ async def test_a_stopped_redis_is_unreachable_and_counts_again_when_it_is_back(
     assert provider.used == 2
 
 
+@pytest.mark.fault(18)
 async def test_a_frozen_redis_is_given_up_and_its_late_answer_is_nobody_elses(
     limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
 ) -> None:
@@ -196,6 +198,7 @@ async def test_a_frozen_redis_is_given_up_and_its_late_answer_is_nobody_elses(
     assert quarter.used in (4, 5)
 
 
+@pytest.mark.fault(17)
 async def test_a_flushed_script_is_loaded_again(
     limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
 ) -> None:
@@ -229,6 +232,7 @@ async def test_the_first_use_ever_is_not_unknown(
     assert memory.begun
 
 
+@pytest.mark.fault(15)
 async def test_restarted_empty_one_request_asks_and_the_providers_count_reopens(
     limiter: RedisLimiter,
     server: servers.ValkeyServer,
@@ -374,6 +378,7 @@ def delete(server: servers.ValkeyServer, key: str) -> None:
         assert client.delete(key) == 1
 
 
+@pytest.mark.fault(17)
 async def test_an_evicted_ledger_is_noticed_by_whoever_knew_it(
     limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
 ) -> None:
@@ -567,6 +572,7 @@ async def test_a_replica_that_is_behind_is_put_right_by_the_processes_that_live(
         assert provider.meter.overshoot() == 0
 
 
+@pytest.mark.fault(16)
 async def test_a_replica_that_is_behind_costs_no_more_than_the_dead_were_granted(
     server: servers.ValkeyServer,
     replica: servers.ValkeyServer,
@@ -595,6 +601,7 @@ async def test_a_replica_that_is_behind_costs_no_more_than_the_dead_were_granted
     assert provider.meter.overshoot() == 3
 
 
+@pytest.mark.fault(16)
 async def test_the_providers_count_makes_up_for_what_a_replica_misses(
     server: servers.ValkeyServer,
     replica: servers.ValkeyServer,
@@ -646,6 +653,7 @@ async def test_close_to_an_edge_both_windows_are_brought_along(
         assert reason_of(await acquire(here, BUDGET)) is RefusalReason.SPENT
 
 
+@pytest.mark.fault(17)
 async def test_a_replica_that_may_not_write_grants_nothing(
     server: servers.ValkeyServer,
     replica: servers.ValkeyServer,

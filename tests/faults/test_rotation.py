@@ -5,6 +5,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from headgate.base.clock import ManualClock
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.database import Database
@@ -29,6 +31,8 @@ def run(folder: Path, address: str, *command: str, **more: str) -> processes.End
     return processes.run(*command, environment={**os.environ, **environment})
 
 
+@pytest.mark.fault(38)
+@pytest.mark.security(13)
 async def test_a_rotation_that_is_killed_is_finished_by_the_next(
     tmp_path: Path, address: str
 ) -> None:

@@ -101,6 +101,7 @@ def exercise_of(google: GoogleHealth, day: date) -> str:
 
 
 @pytest.mark.parametrize("point", POINTS)
+@pytest.mark.fault(1)
 async def test_a_worker_killed_after_an_upload_leaves_one_activity(
     app: App,
     google: GoogleHealth,

@@ -243,6 +243,7 @@ async def show_everything(app: App, life: Life, site: Site) -> None:
     )
 
 
+@pytest.mark.security(11)
 def test_no_secret_is_found_anywhere(
     tmp_path: Path, logs: StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:

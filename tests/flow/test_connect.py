@@ -51,6 +51,7 @@ def test_an_account_is_connected_and_its_tokens_work(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
+@pytest.mark.security(23)
 def test_a_state_is_good_once_for_its_user_in_its_session_for_ten_minutes(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         site = Site(world)
@@ -95,6 +96,7 @@ def test_a_state_is_good_once_for_its_user_in_its_session_for_ten_minutes(tmp_pa
     in_world(tmp_path, main)
 
 
+@pytest.mark.security(23)
 def test_the_way_back_is_one_of_those_declared_to_the_letter(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         site = Site(world)
@@ -153,6 +155,7 @@ def test_a_code_that_is_no_good_connects_nothing(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
+@pytest.mark.security(23)
 def test_a_code_of_another_attempt_is_stopped_by_pkce(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given two attempts, and an attacker who slips the code of one into the other
@@ -240,6 +243,7 @@ def test_another_account_does_not_slip_into_a_connections_place(tmp_path: Path) 
     in_world(tmp_path, main)
 
 
+@pytest.mark.security(3)
 def test_only_ones_own_connections_can_be_reconnected_and_steered(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         site = Site(world)
@@ -510,6 +514,7 @@ def test_without_sources_to_connect_to_nothing_is_connected(tmp_path: Path) -> N
     in_world(tmp_path, main)
 
 
+@pytest.mark.security(13)
 def test_an_app_whose_users_have_credentials_does_not_start_without_good_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,6 +189,7 @@ def test_pending_and_paused_jobs_are_cancelled_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.fault(35)
 def test_cancel_racing_completion_ends_in_one_state(tmp_path: Path, seed: int) -> None:
     async def main(world: World) -> None:
         app = await world.app(Sync(name="pages", source=pages(2, seconds=0)))
@@ -258,6 +259,7 @@ def test_a_failed_job_does_not_come_back_beside_a_newer_one(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.fault(35)
 def test_retry_now_racing_the_automatic_thaw_starts_the_job_once(tmp_path: Path, seed: int) -> None:
     async def main(world: World) -> None:
         # Given a paused job at the very moment its cool-down ends
@@ -348,6 +350,7 @@ def test_a_job_that_never_holds_still_is_a_conflict_in_the_end(
     in_world(tmp_path, main)
 
 
+@pytest.mark.security(3)
 def test_another_users_job_is_not_found(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app = await world.app(Sync(name="pages", source=pages(1)))
@@ -370,6 +373,7 @@ def test_another_users_job_is_not_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.fault(35)
 def test_any_mixture_of_commands_leaves_a_legal_story(tmp_path: Path, seed: int) -> None:
     async def main(world: World) -> None:
         # Given a job that runs while people do everything to it at once

@@ -87,6 +87,7 @@ def test_a_token_that_ended_is_renewed_ahead_of_the_request(tmp_path: Path) -> N
     in_world(tmp_path, main)
 
 
+@pytest.mark.fault(33)
 def test_a_token_that_is_refused_in_the_middle_is_renewed_once_by_ten_jobs(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given ten jobs of one connection, and a token that ends while they read
@@ -112,6 +113,7 @@ def test_a_token_that_is_refused_in_the_middle_is_renewed_once_by_ten_jobs(tmp_p
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.fault(33)
 def test_of_several_processes_one_renews(tmp_path: Path, seed: int) -> None:
     async def main(world: World) -> None:
         # Given five processes with two jobs each, and a token that has ended
@@ -135,6 +137,7 @@ def test_of_several_processes_one_renews(tmp_path: Path, seed: int) -> None:
     in_world(tmp_path, main, seed=seed)
 
 
+@pytest.mark.fault(7)
 def test_new_tokens_are_stored_before_they_are_used(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         site = Site(world)
@@ -341,6 +344,7 @@ def test_a_token_without_a_way_to_renew_it_needs_the_user_when_it_ends(tmp_path:
 # ---- races and deaths --------------------------------------------------------------------------
 
 
+@pytest.mark.fault(33)
 def test_a_refusal_is_not_believed_where_another_worker_was_quicker(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a worker that asks with a token which another has just exchanged
@@ -779,6 +783,7 @@ def test_a_job_for_a_connection_that_is_not_its_own_does_not_run(
     in_world(tmp_path, main)
 
 
+@pytest.mark.fault(38)
 def test_credentials_under_a_key_that_is_gone_end_the_job_and_leave_the_connection(
     tmp_path: Path,
 ) -> None:

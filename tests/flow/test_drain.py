@@ -254,6 +254,7 @@ def test_attempts_that_end_within_a_moment_are_settled_together_unless_there_are
 # ---- what a target says ------------------------------------------------------------------------
 
 
+@pytest.mark.fault(30)
 def test_a_rejection_at_the_head_blocks_nobody(tmp_path: Path) -> None:
     async def main(office: PostOffice) -> None:
         keys = names(60)

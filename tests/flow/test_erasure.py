@@ -109,6 +109,7 @@ async def imported(place: Place, connection: Connection) -> None:
     assert (await place.world.until(place.app, job.id)).state is JobState.SUCCESS
 
 
+@pytest.mark.security(33)
 def test_a_user_is_revoked_at_the_provider_and_erased_everywhere(tmp_path: Path) -> None:
     async def main(place: Place, connection: Connection) -> None:
         await imported(place, connection)
@@ -206,6 +207,7 @@ def test_an_authorization_that_the_provider_refuses_already_is_not_revoked(
 # ---- jobs that run meanwhile -------------------------------------------------------------------
 
 
+@pytest.mark.security(33)
 def test_a_running_job_writes_nothing_after_its_user_was_erased(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         reading, erased = asyncio.Event(), asyncio.Event()

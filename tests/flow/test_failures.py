@@ -380,6 +380,7 @@ def test_a_chunk_of_too_many_records_is_refused_whole(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
+@pytest.mark.fault(37)
 def test_a_worker_leaves_a_sync_that_it_does_not_know_to_others(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a job of a sync that only a newer release declares

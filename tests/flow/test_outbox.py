@@ -629,6 +629,7 @@ def test_a_stopped_target_is_tried_once_by_each_new_process(tmp_path: Path) -> N
     in_post_office(tmp_path, main)
 
 
+@pytest.mark.fault(31)
 def test_one_target_that_is_slow_or_down_does_not_delay_another(tmp_path: Path) -> None:
     async def main(office: PostOffice) -> None:
         await office.enqueue(*names(9), targets=["local", "slow", "down"])

@@ -58,6 +58,7 @@ async def submit(app: App, days: int = 3) -> Job:
     return submitted.job
 
 
+@pytest.mark.fault(2)
 def test_a_crashed_workers_job_is_rescued_and_its_chunk_repeated(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a worker that dies in the middle of the second day, after it wrote to the ledger
@@ -85,6 +86,7 @@ def test_a_crashed_workers_job_is_rescued_and_its_chunk_repeated(tmp_path: Path)
     in_world(tmp_path, main)
 
 
+@pytest.mark.fault(4)
 def test_a_zombie_is_refused_everything_after_its_job_was_rescued(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a worker that stands still for two leases in the middle of a chunk

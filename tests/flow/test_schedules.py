@@ -193,6 +193,7 @@ def test_a_worker_fires_by_itself_and_runs_the_jobs_in_turn(tmp_path: Path) -> N
     play(tmp_path, main, read=read)
 
 
+@pytest.mark.fault(23)
 def test_over_four_weeks_each_user_has_one_job_a_night_with_two_workers_and_restarts(
     tmp_path: Path,
 ) -> None:
@@ -267,6 +268,7 @@ def test_a_tick_is_late_if_no_worker_ran_and_the_users_still_start_in_turn(tmp_p
     play(tmp_path, main)
 
 
+@pytest.mark.fault(22)
 def test_missed_ticks_are_dropped_where_that_is_wanted(tmp_path: Path) -> None:
     async def main(nights: Nights) -> None:
         await nights.users(*USERS)

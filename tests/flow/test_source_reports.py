@@ -191,6 +191,7 @@ def test_a_page_that_failed_on_its_way_counts_once(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
+@pytest.mark.fault(6)
 def test_a_page_whose_commit_lost_its_answer_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -191,6 +191,7 @@ def test_an_id_that_no_event_can_have_is_refused(tmp_path: Path) -> None:
 # ---- to whom -----------------------------------------------------------------------------------
 
 
+@pytest.mark.security(2)
 def test_another_users_job_is_not_found_before_anything_is_sent(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         job = await start(await served.client(user_id="bob"))

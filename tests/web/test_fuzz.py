@@ -140,6 +140,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
 
 @pytest.mark.timeout(1200)  # Only for the profiles with many examples.
 @pytest.mark.parametrize("role", list(Role))
+@pytest.mark.security(4, 27)
 def test_the_api_keeps_to_its_document_whatever_it_is_sent(role: Role, target: Target) -> None:
     client = target.client(role)
     job_ids = [target.job("ada"), target.job("bob")]

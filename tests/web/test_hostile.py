@@ -17,6 +17,7 @@ JSON = {"Content-Type": "application/json"}
 BODY = {"source": "fitbit", **DAYS}
 
 
+@pytest.mark.security(27)
 def test_json_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()
@@ -61,6 +62,7 @@ def test_only_json_is_taken(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
+@pytest.mark.security(27)
 def test_a_large_body_is_refused_before_it_is_read(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()
@@ -99,6 +101,7 @@ def test_ids_that_cannot_be_are_not_found(bad: str, tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
+@pytest.mark.security(22)
 def test_what_people_call_things_comes_back_inert(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         name = "<img src=x onerror=alert(1)>"
@@ -114,6 +117,7 @@ def test_what_people_call_things_comes_back_inert(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
+@pytest.mark.security(21)
 def test_every_answer_has_its_security_headers(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()
@@ -175,6 +179,7 @@ def test_a_failure_of_ours_is_a_problem_without_details(
     serving(tmp_path, main)
 
 
+@pytest.mark.security(28)
 def test_too_many_requests_of_one_key(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client, other = await served.client(), await served.client()

@@ -53,6 +53,7 @@ def test_after_a_day_the_key_still_makes_no_second_job(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
+@pytest.mark.security(29)
 def test_another_request_with_the_same_key_is_refused(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()
@@ -70,6 +71,7 @@ def test_another_request_with_the_same_key_is_refused(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
+@pytest.mark.security(29)
 def test_while_the_first_is_under_way_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +171,7 @@ def test_a_refusal_is_remembered(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
+@pytest.mark.security(2)
 def test_anothers_key_is_invisible(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         ada, bob = await served.client(), await served.client(user_id="bob")

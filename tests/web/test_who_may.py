@@ -77,6 +77,7 @@ async def call(client: Any, operation: str, method: str, path: str, the_id: str 
 # ---- the door ----------------------------------------------------------------------------------
 
 
+@pytest.mark.security(5)
 def test_nothing_but_health_and_pages_is_anonymous(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         for operation, method, path in operations(served.web):
@@ -113,6 +114,7 @@ def _routes(routes: Any) -> list[Any]:
     return [each for each in found if isinstance(each, APIRoute)]
 
 
+@pytest.mark.security(16)
 def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         good = await served.token()
@@ -175,6 +177,7 @@ def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(tmp_path: Path) -> 
     serving(tmp_path, main)
 
 
+@pytest.mark.security(18)
 def test_an_unknown_id_is_looked_up_and_compared_as_a_wrong_secret_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +203,7 @@ def test_an_unknown_id_is_looked_up_and_compared_as_a_wrong_secret_is(
     serving(tmp_path, main)
 
 
+@pytest.mark.security(14)
 def test_a_revoked_key_opens_nothing_from_then_on(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()
@@ -213,6 +217,7 @@ def test_a_revoked_key_opens_nothing_from_then_on(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
+@pytest.mark.security(14)
 def test_only_the_hash_of_a_key_is_kept_and_failures_are_logged(tmp_path: Path) -> None:
     told = io.StringIO()
 
@@ -258,6 +263,7 @@ def test_a_reader_reads_and_changes_nothing(tmp_path: Path) -> None:
     serving(tmp_path, main, systems=())
 
 
+@pytest.mark.security(5)
 def test_admins_routes_are_for_admins(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         admin = await served.admin()
@@ -278,6 +284,7 @@ def test_admins_routes_are_for_admins(tmp_path: Path) -> None:
 # ---- owners ------------------------------------------------------------------------------------
 
 
+@pytest.mark.security(1)
 def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         theirs = (await start(await served.client(user_id="bob")))["id"]
@@ -305,6 +312,7 @@ def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
     serving(tmp_path, main, systems=())
 
 
+@pytest.mark.security(2)
 def test_lists_hold_only_what_is_the_callers_own(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         await start(await served.client(user_id="bob"))

@@ -72,6 +72,7 @@ def test_days_of_live_work_and_backfill_stay_within_every_limit() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.fault(19)
 def test_a_forgetful_limiter_crashes_and_skewed_clocks_stay_within_the_slack() -> None:
     # The fewer days, the more trouble in each: as often in all.
     trouble = {"forgets_a_day": 24 / DAYS, "crashes_a_day": 60 / DAYS, "skew_s": 30}

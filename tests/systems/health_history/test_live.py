@@ -354,6 +354,7 @@ def test_an_answer_that_comes_late_makes_no_second_activity(tmp_path: Path, late
     in_world(tmp_path, main)
 
 
+@pytest.mark.fault(7)
 def test_an_answer_that_is_lost_makes_no_second_activity(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a Strava that takes files and does not say so

@@ -205,6 +205,7 @@ async def test_a_worker_killed_in_the_embedder_misses_no_page_and_repeats_one_ba
     await anywhere.judge()
 
 
+@pytest.mark.fault(1)
 async def test_a_worker_killed_between_the_index_and_the_commit_embeds_nothing_again(
     room: Room,
 ) -> None:

@@ -43,6 +43,7 @@ def test_whatever_shows_it_shows_a_mask(show: object) -> None:
     assert "[redacted]" in shown
 
 
+@pytest.mark.security(15)
 def test_it_is_not_pickled() -> None:
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(Secret(CANARY))

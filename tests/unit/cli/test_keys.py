@@ -55,6 +55,7 @@ def test_a_name_that_is_no_good_is_refused(headgate: Run) -> None:
     assert json.loads(result.stdout)["error"]["type"] == "InvalidInput"
 
 
+@pytest.mark.security(32)
 def test_a_key_file_is_made_for_its_owner_and_the_newest_comes_first(
     headgate: Run, tmp_path: Path
 ) -> None:

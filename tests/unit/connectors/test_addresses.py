@@ -98,6 +98,7 @@ def test_a_public_address_may_be_called(address: str) -> None:
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.security(7)
 def test_whatever_a_resolver_makes_of_a_spelling_is_refused(spelling: str) -> None:
     # None of these needs a name server: the library itself reads numbers in every spelling.
     found = socket.getaddrinfo(spelling, 443, type=socket.SOCK_STREAM)

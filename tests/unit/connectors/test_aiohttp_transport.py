@@ -139,6 +139,7 @@ async def test_cookies_are_not_kept() -> None:
         assert all("cookie" not in head.lower() for head in server.heads)
 
 
+@pytest.mark.security(8)
 async def test_a_redirect_is_given_back_and_not_followed() -> None:
     moved = answering(b"", "Location: http://127.0.0.1:1/", status="308 Moved")
     async with serving(moved) as server, opened() as transport:
@@ -147,6 +148,7 @@ async def test_a_redirect_is_given_back_and_not_followed() -> None:
     assert len(server.heads) == 1
 
 
+@pytest.mark.security(8)
 async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")

@@ -141,6 +141,7 @@ async def test_a_message_that_can_never_be_accepted_is_rejected(status: int) -> 
 
 
 @pytest.mark.parametrize("status", [401, 403, 410])
+@pytest.mark.fault(31)
 async def test_a_target_that_takes_nothing_from_us_is_a_refusal(status: int) -> None:
     found = await outcome(answer(status, {"detail": f"no such key {KEY}"}))
 
@@ -175,6 +176,7 @@ def test_no_status_means_two_things() -> None:
         ("", None),
     ],
 )
+@pytest.mark.fault(31)
 async def test_a_target_may_say_how_long_to_wait_within_bounds(
     value: str, seconds: float | None
 ) -> None:
@@ -281,12 +283,15 @@ async def test_a_real_server_accepts_a_message() -> None:
     assert await over_sockets(answering(b"{}", status="201 Made")) == Acceptance()
 
 
+@pytest.mark.security(8)
 async def test_a_redirect_is_not_followed_so_our_key_goes_nowhere_else() -> None:
     moved = answering(b"", "Location: http://127.0.0.1:9/elsewhere", status="307 Moved")
 
     assert await over_sockets(moved) == SendFailure("it answered 307")
 
 
+@pytest.mark.fault(31)
+@pytest.mark.security(9)
 async def test_a_huge_answer_is_cut_and_tried_again() -> None:
     found = await over_sockets(endless)
 
@@ -294,6 +299,8 @@ async def test_a_huge_answer_is_cut_and_tried_again() -> None:
     assert "larger than 1,048,576 bytes" in found.reason
 
 
+@pytest.mark.fault(31)
+@pytest.mark.security(9)
 async def test_a_packed_bomb_is_cut_and_tried_again() -> None:
     bomb = answering(gzip.compress(bytes(50_000_000)), "Content-Encoding: gzip")
 
@@ -328,6 +335,7 @@ async def test_a_connection_that_breaks_is_tried_again_and_tells_no_key(said: by
     assert KEY not in found.reason
 
 
+@pytest.mark.security(10)
 async def test_a_private_address_that_is_not_allowed_stops_the_target() -> None:
     found = await over_sockets(silent, rules=AddressRules())
 

@@ -23,6 +23,7 @@ def store(database: Database) -> SqlConnections:
     return SqlConnections(database)
 
 
+@pytest.mark.security(12)
 async def test_a_ciphertext_from_another_row_is_not_carried_over(store: SqlConnections) -> None:
     # Given somebody who copied one user's tokens into another's row
     first, second = await fill_connections(store, 2, vault("k1"))

@@ -220,6 +220,7 @@ def test_a_failed_job_is_no_longer_a_probe_and_keeps_its_error() -> None:
     assert made.data == {"error": "Forbidden: x", "reason": "refused"}
 
 
+@pytest.mark.fault(3)
 def test_a_rescue_counts_a_crash_and_not_an_error() -> None:
     made = CONSTRUCTORS["rescue"](BATTERED)
 

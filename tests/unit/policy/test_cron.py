@@ -100,6 +100,7 @@ def test_a_skipped_hour_fires_when_the_clock_is_set() -> None:
     ]
 
 
+@pytest.mark.fault(20)
 def test_a_repeated_hour_fires_once_for_a_fixed_time() -> None:
     assert next_ticks("30 2 * * *", BERLIN, utc(2026, 10, 24, 12), 2) == [
         utc(2026, 10, 25, 0, 30),

@@ -91,6 +91,7 @@ async def test_a_read_waits_for_a_change_of_the_schema(words_url: str) -> None:
         await database.close()
 
 
+@pytest.mark.fault(28)
 async def test_the_victim_of_a_deadlock_is_run_again(database: PostgresDatabase) -> None:
     # Given two writes that lock the same two rows, each in its own order
     both_hold = asyncio.Barrier(2)
@@ -207,6 +208,7 @@ async def test_a_connection_lost_while_idle_is_told_and_then_replaced(
     assert await backend_of(database) != pid
 
 
+@pytest.mark.fault(28)
 async def test_a_connection_lost_in_the_middle_is_told_and_the_write_undone(
     database: PostgresDatabase,
 ) -> None:
@@ -243,6 +245,7 @@ async def test_a_database_that_is_not_there_is_told_at_opening(
     await database.close()
 
 
+@pytest.mark.fault(28)
 async def test_a_pool_of_two_runs_two_at_once_and_lets_the_others_wait(words_url: str) -> None:
     # Given a pool of two, and operations that each wait for another to be under way
     database = PostgresDatabase(words_url, ManualClock(START), pool_size=2)
@@ -304,6 +307,7 @@ async def test_a_moment_of_the_server_stands_still_within_a_transaction(words_ur
     assert in_an_hour - first == timedelta(hours=1)
 
 
+@pytest.mark.fault(19)
 async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -> None:
     # Given a store that leaves all time to the server, while this machine's clock is wrong
     wrong = ManualClock(START)

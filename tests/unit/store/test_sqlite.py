@@ -119,6 +119,7 @@ async def test_a_write_that_the_database_refuses_in_a_group_is_undone_alone(
     assert await words(database) == ["a", "c", "there"]
 
 
+@pytest.mark.fault(18)
 async def test_a_caller_that_is_cancelled_does_not_break_the_others(
     database: SqliteDatabase,
 ) -> None:
@@ -172,6 +173,7 @@ def limit_pages(more: int) -> Operation[None]:
     return operation
 
 
+@pytest.mark.fault(24)
 async def test_a_full_disk_acknowledges_nothing_and_is_survived(database: SqliteDatabase) -> None:
     # Given a disk that is nearly full
     await database.write(put("before"))
@@ -209,6 +211,7 @@ async def test_whoever_shares_a_group_with_a_full_disk_is_not_falsely_acknowledg
     assert await database.read(lambda tx: tx.execute(check).scalar_one()) == "ok"
 
 
+@pytest.mark.fault(24)
 async def test_no_statement_after_a_full_disk_runs_outside_of_a_transaction(
     database: SqliteDatabase,
 ) -> None:
@@ -232,6 +235,7 @@ async def test_no_statement_after_a_full_disk_runs_outside_of_a_transaction(
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+@pytest.mark.security(32)
 async def test_the_files_are_their_owners_alone(database: SqliteDatabase, suffix: str) -> None:
     await database.write(put("a"))
 

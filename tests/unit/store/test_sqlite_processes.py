@@ -75,6 +75,7 @@ def run_writers(path: Path, names: str) -> None:
             writer.communicate()
 
 
+@pytest.mark.fault(25)
 async def test_two_processes_write_to_one_file_and_both_succeed(database: SqliteDatabase) -> None:
     # Given this process, which has the file open, and two others
 

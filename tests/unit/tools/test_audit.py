@@ -12,6 +12,7 @@ from tools import audit
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.security(30)
 def test_everything_that_is_installed_with_headgate_may_be_used() -> None:
     packages = sorted(audit.installed_with("headgate"))
 
@@ -39,6 +40,7 @@ def test_a_copyleft_licence_and_one_that_is_not_named_are_reported() -> None:
         ("import hashlib\nhashlib.md5(b'')", "S324"),
     ],
 )
+@pytest.mark.security(24)
 def test_what_could_run_stored_data_is_refused_by_the_linter(line: str, rule: str) -> None:
     command = [sys.executable, "-m", "ruff", "check", "--output-format", "json", "-"]
     as_ours = ["--stdin-filename", "src/headgate/new.py"]

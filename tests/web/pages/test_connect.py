@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import pytest
+
 from headgate import ApiSource, App, JobState, Response
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.model import change
@@ -95,6 +97,7 @@ def test_a_link_connects_an_account(tmp_path: Path) -> None:
     connecting(tmp_path, main)
 
 
+@pytest.mark.security(19)
 def test_the_cookie_is_for_this_server_alone_and_gone_afterwards(tmp_path: Path) -> None:
     async def main(here: Here) -> None:
         answer = await here.visitor.get(here.link())
@@ -215,6 +218,7 @@ def test_a_cookie_that_was_made_up_is_none(tmp_path: Path) -> None:
     connecting(tmp_path, main)
 
 
+@pytest.mark.security(23)
 def test_the_answer_of_one_provider_is_not_taken_for_anothers(tmp_path: Path) -> None:
     async def main(here: Here) -> None:
         path = await here.consent(await here.out(here.link()))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from msgspec.structs import force_setattr
 
 from headgate import App, JobState
@@ -89,6 +90,7 @@ def test_the_part_that_changes_is_had_alone_and_known_by_the_whole(tmp_path: Pat
     visiting(tmp_path, main)
 
 
+@pytest.mark.security(21)
 def test_every_answer_locks_the_browser_down(tmp_path: Path) -> None:
     async def main(here: Here) -> None:
         for path in (here.path(), "/p/nonsense", "/connect/nonsense", "/connected/fitbit"):
@@ -167,6 +169,7 @@ def test_a_retry_brings_the_job_back_and_leads_to_its_page(tmp_path: Path) -> No
     visiting(tmp_path, main)
 
 
+@pytest.mark.security(20)
 def test_a_retry_from_another_site_is_refused(tmp_path: Path) -> None:
     async def main(here: Here) -> None:
         await here.job.pause()
@@ -195,6 +198,7 @@ def test_a_retry_that_comes_too_late_changes_nothing(tmp_path: Path) -> None:
     visiting(tmp_path, main)
 
 
+@pytest.mark.security(20)
 def test_nothing_changes_by_looking(tmp_path: Path) -> None:
     async def main(here: Here) -> None:
         await here.job.pause()

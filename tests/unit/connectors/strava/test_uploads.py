@@ -306,6 +306,7 @@ async def test_an_error_that_is_not_the_files_is_tried_again(error: str) -> None
 # ---- what goes wrong on the way ----------------------------------------------------------------
 
 
+@pytest.mark.fault(7)
 async def test_an_upload_whose_answer_was_lost_is_sent_again_under_the_same_id() -> None:
     bench = bench_of(Transient("cut off"), upload(code=201), refused("duplicate of activity 12"))
 
