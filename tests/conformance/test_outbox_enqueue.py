@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, ExitStack, closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,33 @@ async def test_many_at_once_with_one_key_make_one_message(
 
     assert len(set(ids)) == 1
     assert await stored(app) == (0, 1, 2)
+
+
+@on_postgres
+@pytest.mark.fault(29)
+async def test_a_message_that_is_committed_late_is_sent_although_newer_ones_were(
+    app: App, address: str, kind: str
+) -> None:
+    async def claim() -> list[str]:
+        lease = timedelta(seconds=60)
+        claimed = await app._outbox_store.claim(
+            "local", ("orders",), limit=10, lease=lease, worker="w"
+        )
+        return [each.delivery.message_id for each in claimed]
+
+    with calling(address, kind) as slow, calling(address, kind) as quick:
+        # Given a message whose transaction is open while a newer one is committed and claimed
+        late = app.outbox.enqueue(slow.tx, "orders", ORDER, key="order-1")
+        newer = app.outbox.enqueue(quick.tx, "orders", ORDER, key="order-2")
+        quick.commit()
+        assert late < newer
+        assert await claim() == [newer]
+
+        # When the older one is committed
+        slow.commit()
+
+    # Then it is claimed too: messages are found by their state, and not after a number
+    assert await claim() == [late]
 
 
 # ---- a full disk -------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The OpenAPI document: complete, exact, with examples that hold."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +201,24 @@ def test_what_is_answered_is_described_as_the_engine_makes_it(document: dict[str
         "title": "Retryable",
         "type": "boolean",
     }
+
+
+@pytest.mark.security(25)
+def test_no_request_names_a_file(document: dict[str, Any]) -> None:
+    named = {
+        each["name"]
+        for _, operation in operations(document)
+        for each in operation.get("parameters", [])
+    }
+    bodies = [
+        operation["requestBody"]["content"]["application/json"]["schema"]
+        for _, operation in operations(document)
+        if "requestBody" in operation
+    ]
+    for schema in bodies:
+        for each in (schema, *schema.get("anyOf", [])):
+            model = each.get("$ref", "").rpartition("/")[2]
+            named |= set(document["components"]["schemas"].get(model, {}).get("properties", {}))
+
+    assert {"job_id", "limit", "source"} <= named
+    assert not [each for each in named if re.search("file|path|folder|dir", each, re.I)]

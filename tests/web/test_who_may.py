@@ -218,6 +218,7 @@ def test_a_revoked_key_opens_nothing_from_then_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.security(14)
+@pytest.mark.security(31)
 def test_only_the_hash_of_a_key_is_kept_and_failures_are_logged(tmp_path: Path) -> None:
     told = io.StringIO()
 

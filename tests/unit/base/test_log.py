@@ -138,6 +138,7 @@ def test_nothing_is_written_before_anybody_asked_for_it() -> None:
 
 @pytest.mark.parametrize("forged", ["\n", "\r\n", "\r", "\x85", "\u2028", "\x0b"])
 @pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.security(31)
 def test_a_foreign_text_cannot_begin_a_line_of_its_own(forged: str, as_json: bool) -> None:
     stream = io.StringIO()
     configure(CLOCK, json=as_json, stream=stream)

@@ -292,6 +292,7 @@ async def failing(_: int) -> float | None:
     raise ConnectionError("password=hunter2")
 
 
+@pytest.mark.fault(40)
 def test_a_failing_round_backs_off_and_goes_on() -> None:
     began = rounds_of(failing, until_s=300)
 

@@ -265,6 +265,7 @@ async def test_a_name_with_any_address_that_is_not_allowed_is_not_called(
     assert server.heads == []
 
 
+@pytest.mark.security(6)
 async def test_a_name_that_changes_its_address_is_judged_by_the_one_that_is_called() -> None:
     # Given a name that is harmless when it is first looked up, and then points inwards
     answers = [["127.0.0.1"], ["169.254.169.254"]]

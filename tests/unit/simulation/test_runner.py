@@ -124,6 +124,7 @@ def test_an_exit_leaves_at_once_and_the_rest_is_cancelled() -> None:
 # What nobody handled.
 
 
+@pytest.mark.fault(40)
 def test_an_unhandled_task_exception_fails_the_run() -> None:
     async def fail() -> None:
         raise ValueError("lost")

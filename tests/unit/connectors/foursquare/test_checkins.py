@@ -166,6 +166,7 @@ async def test_more_of_one_second_than_two_pages_hold_is_an_error_and_not_a_loss
     st.lists(st.integers(0, 10_000), max_size=20),
     st.booleans(),
 )
+@pytest.mark.fault(34)
 async def test_whatever_the_times_all_are_read_once_or_it_says_why_not(
     dense: list[int], sparse: list[int], inclusive: bool
 ) -> None:
@@ -228,6 +229,7 @@ async def test_a_busy_day_before_the_mark_is_read_to_its_end(inclusive: bool) ->
     assert sorted(await one.run()) == sorted([*ids(*range(3 * PAGE)), "late"])
 
 
+@pytest.mark.fault(34)
 async def test_one_that_arrives_during_the_import_is_read_too() -> None:
     provider = Provider([1000, 2000, 3000, 4000, 5000])
     one = Import(provider)

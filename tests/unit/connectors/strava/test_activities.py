@@ -96,6 +96,7 @@ async def test_an_activity_that_is_gone_is_no_data_and_laps_that_are_gone_are_no
     assert (await read_activity(Bench(answer(body=shown()), GONE).http, "12"))["laps"] == []
 
 
+@pytest.mark.fault(34)
 async def test_an_error_under_status_200_is_malformed() -> None:
     with pytest.raises(Malformed):
         await read_activity(Bench(answer(body={"message": "Error", "errors": []})).http, "12")
