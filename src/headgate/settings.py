@@ -23,6 +23,7 @@ from pydantic_settings import (
 )
 
 from headgate.base.errors import InvalidInput
+from headgate.base.listening import ConnectionLimits
 from headgate.base.secret import Secret
 from headgate.connectors.addresses import Network, parse_networks
 from headgate.connectors.keys import KeyRing
@@ -38,6 +39,7 @@ from headgate.policy.deliveries import BACKOFF_S_MAX, DeliveryRetryPolicy
 _HOT, _COLD = HOT_AND_COLD[Lane.HOT], HOT_AND_COLD[Lane.COLD]
 _WORKER = WorkerSettings()
 _OUTBOX = _WORKER.outbox
+_HTTP = ConnectionLimits()
 
 
 class TargetSettings(BaseModel):
@@ -106,6 +108,11 @@ class Settings(NotificationFields, BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65_535)
     public_url: str | None = Field(default=None, pattern=r"^https?://[^/?#\s]+/?$")
+    #: How long its clients may take, and how many connections it has at once.
+    http_headers_s: float = Field(default=_HTTP.headers_s, gt=0)
+    http_body_s: float = Field(default=_HTTP.body_s, gt=0)
+    http_idle_s: float = Field(default=_HTTP.idle_s, gt=0)
+    http_connections_max: int = Field(default=_HTTP.connections_max, ge=1)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "text"] = "text"
     hot_concurrency: int = Field(default=_HOT.concurrency, ge=1)
@@ -157,6 +164,15 @@ class Settings(NotificationFields, BaseSettings):
                 ),
                 keep_sent=timedelta(days=self.keep_sent_days),
             ),
+        )
+
+    def connection_limits(self) -> ConnectionLimits:
+        """Return the limits of the connections to `headgate serve`."""
+        return ConnectionLimits(
+            headers_s=self.http_headers_s,
+            body_s=self.http_body_s,
+            idle_s=self.http_idle_s,
+            connections_max=self.http_connections_max,
         )
 
     def target_list(self) -> Sequence[Target]:

@@ -93,7 +93,8 @@ async def _serve(
         if app.systems:
             messages.print(f"systems: {', '.join(app.systems)}", markup=False)
         messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
-        async with http_server(web, listener, stop_s=STOP_S):
+        limits = settings.connection_limits()
+        async with http_server(web, listener, stop_s=STOP_S, limits=limits):
             if with_worker:
                 await app.supervisor().run_until_stopped(handle_signals=True)
             else:
