@@ -113,6 +113,9 @@ class Settings(NotificationFields, BaseSettings):
     http_body_s: float = Field(default=_HTTP.body_s, gt=0)
     http_idle_s: float = Field(default=_HTTP.idle_s, gt=0)
     http_connections_max: int = Field(default=_HTTP.connections_max, ge=1)
+    #: The networks of the proxies in front of it, and how many of them a request goes through.
+    proxies: str | None = None
+    proxy_hops: int = Field(default=1, ge=1, le=10)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "text"] = "text"
     hot_concurrency: int = Field(default=_HOT.concurrency, ge=1)
@@ -199,6 +202,10 @@ class Settings(NotificationFields, BaseSettings):
         """The URL by which users' browsers reach the pages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (self.public_url or f"http://{host}:{self.port}").rstrip("/")
+
+    def proxy_networks(self) -> tuple[Network, ...]:
+        """Return the networks of the proxies that are believed."""
+        return parse_networks(self.proxies or "", field="proxies")
 
     def networks(self) -> tuple[Network, ...]:
         """Return the private networks that may be called."""

@@ -114,6 +114,19 @@ def test_a_request_that_is_never_finished_is_cut_off(
             assert client.makefile("rb").read().startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.parametrize(("proxies", "client"), [("", "127.0.0.1"), ("127.0.0.0/8", "192.0.2.7")])
+def test_a_proxy_is_believed_only_if_it_is_named(
+    environment: dict[str, str], tmp_path: Path, proxies: str, client: str
+) -> None:
+    told = {**environment, "HEADGATE_PROXIES": proxies, "HEADGATE_LOG_FORMAT": "json"}
+    with serving(told, tmp_path) as (url, process):
+        assert call(f"{url}/v1/jobs", headers={"X-Forwarded-For": "192.0.2.7"})[0] == 401
+
+        lines = iter(process.stderr.readline, "")
+        failed = next(line for line in lines if "authentication_failed" in line)
+    assert json.loads(failed)["client"] == client
+
+
 def test_a_public_address_needs_a_key_first(environment: dict[str, str], tmp_path: Path) -> None:
     with started(environment, tmp_path, "serve", "--host", "0.0.0.0", "--port", "0") as process:
         assert process.wait() == 2

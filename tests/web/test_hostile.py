@@ -1,6 +1,7 @@
 """Requests that mean no good, or no anything: refused with a reason, and never a 500."""
 
 import base64
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,9 @@ from typing import Any
 import pytest
 
 from headgate import StoreUnavailable
+from headgate.base import log
+from headgate.base.clock import SystemClock
+from headgate.base.log_events import LogEvent
 from headgate.store.sql.api_keys import SqlApiKeys
 from headgate.toolkit.api.limits import FAILURES_PER_MIN
 from tests.web.callers import DAYS, Served, history, problem, serving, start
@@ -202,8 +206,10 @@ def test_sources_say_nothing_that_is_not_theirs(tmp_path: Path) -> None:
     serving(tmp_path, main, history("späh & söhne"))
 
 
-def test_whoever_keeps_guessing_keys_is_not_looked_up_any_more(tmp_path: Path) -> None:
+def test_whoever_keeps_guessing_keys_is_told_to_wait_and_shuts_nobody_out(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
+        told = io.StringIO()
+        log.configure(SystemClock(), json=True, level="info", stream=told)
         stranger = served.with_headers({"Authorization": "Bearer guess"})
         for _ in range(FAILURES_PER_MIN):
             problem(await stranger.get("/v1/jobs"), 401, "unauthorized")
@@ -211,6 +217,11 @@ def test_whoever_keeps_guessing_keys_is_not_looked_up_any_more(tmp_path: Path) -
         refused = await stranger.get("/v1/jobs")
         assert problem(refused, 429, "too_many_requests")["retryable"]
         assert int(refused.headers["retry-after"]) >= 1
+        # Nor is the log filled.
+        assert told.getvalue().count(LogEvent.AUTHENTICATION_FAILED) == FAILURES_PER_MIN
+
+        # A valid key from the same address is served all the while.
+        assert (await (await served.client()).get("/v1/jobs")).status_code == 200
 
         # It passes.
         await world.clock.sleep(60)

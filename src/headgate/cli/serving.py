@@ -21,6 +21,7 @@ from headgate.toolkit.commands.loading import (
     run,
 )
 from headgate.toolkit.commands.output import messages, print_json
+from headgate.toolkit.proxies import ClientAddresses
 
 if TYPE_CHECKING:
     from headgate.settings import Settings
@@ -89,7 +90,8 @@ async def _serve(
         )
     with listening(host, port) as listener:
         public_url = settings.public_url or address_of(listener)
-        web = build_site(app, keys, public_url)
+        site = build_site(app, keys, public_url)
+        web = ClientAddresses(site, settings.proxy_networks(), hops=settings.proxy_hops)
         if app.systems:
             messages.print(f"systems: {', '.join(app.systems)}", markup=False)
         messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
