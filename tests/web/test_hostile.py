@@ -12,8 +12,10 @@ from headgate import StoreUnavailable
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.log_events import LogEvent
+from headgate.connectors.keys import KeyRing
 from headgate.store.sql.api_keys import SqlApiKeys
 from headgate.toolkit.api.limits import FAILURES_PER_MIN
+from headgate.web.server import build
 from tests.web.callers import DAYS, Served, history, problem, serving, start
 from tests.worlds import World
 
@@ -143,6 +145,37 @@ def test_every_answer_has_its_security_headers(tmp_path: Path) -> None:
             assert not [name for name in headers if name.startswith("access-control")]
         assert problem(answers[3], 405, "method_not_allowed")
         assert answers[3].headers["allow"] == "GET"
+
+    serving(tmp_path, main)
+
+
+def test_a_refused_method_is_told_all_those_that_a_path_has(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = served.with_headers()
+        for path, operations in served.web.openapi()["paths"].items():
+            answer = await client.options(path)
+
+            problem(answer, 405, "method_not_allowed")
+            allowed = set(answer.headers["allow"].split(", "))
+            assert allowed >= {method.upper() for method in operations}, path
+
+        both = await client.delete("/v1/jobs")
+        assert both.headers["allow"] == "GET, POST"
+
+    serving(tmp_path, main)
+
+
+@pytest.mark.parametrize("public_url", ["https://sync.example", "http://127.0.0.1:8080"])
+def test_browsers_are_told_to_come_by_https_where_the_site_is_there(
+    tmp_path: Path, public_url: str
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        site = Served(served.app, build(served.app, keys=KeyRing.for_demo(), public_url=public_url))
+        client = site.with_headers()
+        for path in ("/healthz", "/v1/jobs", "/nowhere", "/p/none"):
+            told = (await client.get(path)).headers.get("strict-transport-security")
+            # A year; and never over plain http, where browsers have to ignore it.
+            assert told == ("max-age=31536000" if public_url.startswith("https") else None)
 
     serving(tmp_path, main)
 
