@@ -7,7 +7,7 @@ result to the store is not, because nobody would know the outcome of an interrup
 import asyncio
 from enum import Enum
 
-from headgate.flow.claims import ActiveClaim
+from headgate.flow.claims import ActiveClaim, ActiveClaims
 from headgate.model.job import Job
 from headgate.model.states import JobState
 
@@ -37,9 +37,10 @@ class Interrupted(Exception):
 class ClaimedJob(ActiveClaim[Job]):
     """One claimed job while this worker works on it."""
 
-    def __init__(self, job: Job) -> None:
-        """Begin with the job as it was claimed."""
+    def __init__(self, job: Job, claims: ActiveClaims[Job] | None = None) -> None:
+        """Begin with the job as it was claimed; it is one of `claims`, if there are others."""
         super().__init__(job)
+        self._claims = claims
         #: End the slice at the next checkpoint.
         self.stopping = False
         #: The reason of the interrupt, once there is one.
@@ -62,6 +63,18 @@ class ClaimedJob(ActiveClaim[Job]):
             self.reason = reason
             if self.reading is not None:
                 self.reading.cancel()
+
+    async def confirm(self) -> None:
+        """Make sure that the job is still this worker's, if a heartbeat was missed.
+
+        It is for writes to others, which no token fences. A worker that was frozen past its lease
+        is interrupted here.
+        """
+        if self._claims is not None and self._claims.may_have_expired:
+            await self._claims.extend()
+            if self.reason is not None:
+                # The interrupt takes effect where the task waits, and nothing may come before it.
+                await asyncio.sleep(0)  # noqa: TID251 (it does not wait for any time)
 
     def interruptible(self, *, seconds: float) -> "Interruptible":
         """A block in which `interrupt` raises Interrupted, and which may last so many seconds."""

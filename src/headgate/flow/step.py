@@ -127,6 +127,7 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
             if destination is not None:
                 chunk = await claim_records(rt, sync, job, chunk)
                 provider = destination.destination.name
+                await claimed.confirm()
                 written = await write_chunk(rt, job, chunk, destination)
             chunk = with_late_events(chunk, written)
     except Interrupted as interrupted:
