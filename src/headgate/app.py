@@ -120,6 +120,7 @@ class App:
         #: The name of this process, on its claims and leases.
         self.name = self._ids.new(f"{socket.gethostname()}-{os.getpid()}")
         self._database = open_database(database, self.clock)
+        self.embedded = self._database.embedded  #: Whether the database is a file.
         #: The systems by name.
         self.systems = configure_systems(systems)
         #: What the application declares: syncs, providers, budgets and collections.
@@ -394,7 +395,6 @@ class App:
 
     def supervisor(self, lanes: Sequence[Lane] = tuple(Lane)) -> Supervisor:
         """Return a worker for these lanes; `run_until_stopped` runs it."""
-        settings = self._worker_settings
-        chosen = {lane: size for lane, size in settings.lanes.items() if lane in lanes}
-        settings = msgspec.structs.replace(settings, lanes=chosen)
+        chosen = {lane: size for lane, size in self._worker_settings.lanes.items() if lane in lanes}
+        settings = msgspec.structs.replace(self._worker_settings, lanes=chosen)
         return Supervisor(self._runtime, settings, worker=self.name)
