@@ -181,6 +181,7 @@ class App:
             registry=self.registry,
             gates=BudgetGate(self._limiter, MemoryLimiter(self.clock), self.clock, self._ids),
             fetching=self._item_fetcher(),
+            chunk_limits=self._worker_settings.chunk,
             targets=self._targets,
             drainer=drainer,
             notifies=self._told_by is not None,
@@ -257,10 +258,7 @@ class App:
         await self._runtime.signal.start()
 
     async def migrate(self) -> "Mapping[str, tuple[str | None, str]]":
-        """Migrate the tables of Headgate and of every system.
-
-        Returns the revisions before and after, by owner. The application need not be open.
-        """
+        """Migrate all tables; returns the revisions before and after, by owner."""
         from headgate.store.sql import schema
 
         await self._database.open()

@@ -29,6 +29,7 @@ from headgate.connectors.addresses import Network, parse_networks
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.notification_settings import NotificationFields
 from headgate.connectors.private_files import read_api_key
+from headgate.flow.check_chunk import ChunkLimits
 from headgate.flow.outbox import BATCH_MAX, KEEP_DAYS_MAX, OutboxSettings
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import HOT_AND_COLD, WorkerSettings
@@ -122,6 +123,9 @@ class Settings(NotificationFields, BaseSettings):
     hot_slice_s: float = Field(default=_HOT.slice_s, ge=0)
     cold_concurrency: int = Field(default=_COLD.concurrency, ge=1)
     cold_slice_s: float = Field(default=_COLD.slice_s, ge=0)
+    #: The largest record, and the largest chunk, as JSON.
+    record_bytes_max: int = Field(default=_WORKER.chunk.record_bytes_max, ge=1)
+    chunk_bytes_max: int = Field(default=_WORKER.chunk.chunk_bytes_max, ge=1)
     lease_s: float = Field(default=_WORKER.lease_s, gt=0)
     grace_s: float = Field(default=_WORKER.grace_s, ge=0)
     keep_events_days: float = Field(default=_WORKER.keep_events.days, gt=0, le=KEEP_DAYS_MAX)
@@ -155,6 +159,9 @@ class Settings(NotificationFields, BaseSettings):
                 Lane.HOT: LaneSize(concurrency=self.hot_concurrency, slice_s=self.hot_slice_s),
                 Lane.COLD: LaneSize(concurrency=self.cold_concurrency, slice_s=self.cold_slice_s),
             },
+            chunk=ChunkLimits(
+                record_bytes_max=self.record_bytes_max, chunk_bytes_max=self.chunk_bytes_max
+            ),
             lease_s=self.lease_s,
             grace_s=self.grace_s,
             keep_events=timedelta(days=self.keep_events_days),
