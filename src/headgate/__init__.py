@@ -55,6 +55,7 @@ from headgate.flow.api_keys import ApiKeys
 from headgate.flow.attempts import DrainResult
 from headgate.flow.backfill import BackfillRequest, Backfills
 from headgate.flow.budgets import Budgets
+from headgate.flow.check_chunk import ChunkLimits
 from headgate.flow.connect import Connections
 from headgate.flow.drain_scope import DrainScope
 from headgate.flow.explain import explain_item, format_time
@@ -160,6 +161,7 @@ __all__ = [
     "CatchUp",
     "Chunk",
     "ChunkEvent",
+    "ChunkLimits",
     "ChunkMessage",
     "ClientOptions",
     "Clock",

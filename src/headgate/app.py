@@ -122,6 +122,7 @@ class App:
         #: The name of this process, on its claims and leases.
         self.name = self._ids.new(f"{socket.gethostname()}-{os.getpid()}")
         self._database = open_database(database, self.clock)
+        self.embedded = self._database.embedded  #: Whether the database is a file.
         #: The systems by name.
         self.systems = configure_systems(systems)
         #: What the application declares: syncs, providers, budgets and collections.
@@ -183,6 +184,7 @@ class App:
             registry=self.registry,
             gates=BudgetGate(self._limiter, MemoryLimiter(self.clock), self.clock, self._ids),
             fetching=self._item_fetcher(),
+            chunk_limits=self._worker_settings.chunk,
             targets=self._targets,
             drainer=drainer,
             notifies=self._told_by is not None,
@@ -260,10 +262,7 @@ class App:
         await self._runtime.signal.start()
 
     async def migrate(self) -> "Mapping[str, tuple[str | None, str]]":
-        """Migrate the tables of Headgate and of every system.
-
-        Returns the revisions before and after, by owner. The application need not be open.
-        """
+        """Migrate all tables; returns the revisions before and after, by owner."""
         from headgate.store.sql import schema
 
         await self._database.open()
@@ -393,7 +392,6 @@ class App:
 
     def supervisor(self, lanes: Sequence[Lane] = tuple(Lane)) -> Supervisor:
         """Return a worker for these lanes; `run_until_stopped` runs it."""
-        settings = self._worker_settings
-        chosen = {lane: size for lane, size in settings.lanes.items() if lane in lanes}
-        settings = msgspec.structs.replace(settings, lanes=chosen)
+        chosen = {lane: size for lane, size in self._worker_settings.lanes.items() if lane in lanes}
+        settings = msgspec.structs.replace(self._worker_settings, lanes=chosen)
         return Supervisor(self._runtime, settings, worker=self.name)

@@ -23,11 +23,13 @@ from pydantic_settings import (
 )
 
 from headgate.base.errors import InvalidInput
+from headgate.base.listening import ConnectionLimits
 from headgate.base.secret import Secret
 from headgate.connectors.addresses import Network, parse_networks
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.notification_settings import NotificationFields
 from headgate.connectors.private_files import read_api_key
+from headgate.flow.check_chunk import ChunkLimits
 from headgate.flow.outbox import BATCH_MAX, KEEP_DAYS_MAX, OutboxSettings
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import HOT_AND_COLD, WorkerSettings
@@ -38,6 +40,7 @@ from headgate.policy.deliveries import BACKOFF_S_MAX, DeliveryRetryPolicy
 _HOT, _COLD = HOT_AND_COLD[Lane.HOT], HOT_AND_COLD[Lane.COLD]
 _WORKER = WorkerSettings()
 _OUTBOX = _WORKER.outbox
+_HTTP = ConnectionLimits()
 
 
 class TargetSettings(BaseModel):
@@ -106,12 +109,23 @@ class Settings(NotificationFields, BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65_535)
     public_url: str | None = Field(default=None, pattern=r"^https?://[^/?#\s]+/?$")
+    #: How long its clients may take, and how many connections it has at once.
+    http_headers_s: float = Field(default=_HTTP.headers_s, gt=0)
+    http_body_s: float = Field(default=_HTTP.body_s, gt=0)
+    http_idle_s: float = Field(default=_HTTP.idle_s, gt=0)
+    http_connections_max: int = Field(default=_HTTP.connections_max, ge=1)
+    #: The networks of the proxies in front of it, and how many of them a request goes through.
+    proxies: str | None = None
+    proxy_hops: int = Field(default=1, ge=1, le=10)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "text"] = "text"
     hot_concurrency: int = Field(default=_HOT.concurrency, ge=1)
     hot_slice_s: float = Field(default=_HOT.slice_s, ge=0)
     cold_concurrency: int = Field(default=_COLD.concurrency, ge=1)
     cold_slice_s: float = Field(default=_COLD.slice_s, ge=0)
+    #: The largest record, and the largest chunk, as JSON.
+    record_bytes_max: int = Field(default=_WORKER.chunk.record_bytes_max, ge=1)
+    chunk_bytes_max: int = Field(default=_WORKER.chunk.chunk_bytes_max, ge=1)
     lease_s: float = Field(default=_WORKER.lease_s, gt=0)
     grace_s: float = Field(default=_WORKER.grace_s, ge=0)
     keep_events_days: float = Field(default=_WORKER.keep_events.days, gt=0, le=KEEP_DAYS_MAX)
@@ -145,6 +159,9 @@ class Settings(NotificationFields, BaseSettings):
                 Lane.HOT: LaneSize(concurrency=self.hot_concurrency, slice_s=self.hot_slice_s),
                 Lane.COLD: LaneSize(concurrency=self.cold_concurrency, slice_s=self.cold_slice_s),
             },
+            chunk=ChunkLimits(
+                record_bytes_max=self.record_bytes_max, chunk_bytes_max=self.chunk_bytes_max
+            ),
             lease_s=self.lease_s,
             grace_s=self.grace_s,
             keep_events=timedelta(days=self.keep_events_days),
@@ -157,6 +174,15 @@ class Settings(NotificationFields, BaseSettings):
                 ),
                 keep_sent=timedelta(days=self.keep_sent_days),
             ),
+        )
+
+    def connection_limits(self) -> ConnectionLimits:
+        """Return the limits of the connections to `headgate serve`."""
+        return ConnectionLimits(
+            headers_s=self.http_headers_s,
+            body_s=self.http_body_s,
+            idle_s=self.http_idle_s,
+            connections_max=self.http_connections_max,
         )
 
     def target_list(self) -> Sequence[Target]:
@@ -183,6 +209,10 @@ class Settings(NotificationFields, BaseSettings):
         """The URL by which users' browsers reach the pages."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (self.public_url or f"http://{host}:{self.port}").rstrip("/")
+
+    def proxy_networks(self) -> tuple[Network, ...]:
+        """Return the networks of the proxies that are believed."""
+        return parse_networks(self.proxies or "", field="proxies")
 
     def networks(self) -> tuple[Network, ...]:
         """Return the private networks that may be called."""

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -98,6 +100,31 @@ def test_a_client_written_to_the_seed_imports_with_a_key_of_its_own(
 
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
+
+
+def test_a_request_that_is_never_finished_is_cut_off(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    impatient = {**environment, "HEADGATE_HTTP_HEADERS_S": "0.1"}
+    with serving(impatient, tmp_path) as (url, _):
+        address = urlsplit(url)
+        with socket.create_connection((address.hostname, address.port), timeout=60) as client:
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: he")
+
+            assert client.makefile("rb").read().startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize(("proxies", "client"), [("", "127.0.0.1"), ("127.0.0.0/8", "192.0.2.7")])
+def test_a_proxy_is_believed_only_if_it_is_named(
+    environment: dict[str, str], tmp_path: Path, proxies: str, client: str
+) -> None:
+    told = {**environment, "HEADGATE_PROXIES": proxies, "HEADGATE_LOG_FORMAT": "json"}
+    with serving(told, tmp_path) as (url, process):
+        assert call(f"{url}/v1/jobs", headers={"X-Forwarded-For": "192.0.2.7"})[0] == 401
+
+        lines = iter(process.stderr.readline, "")
+        failed = next(line for line in lines if "authentication_failed" in line)
+    assert json.loads(failed)["client"] == client
 
 
 @pytest.mark.security(5)

@@ -83,6 +83,20 @@ def test_an_empty_postgres_database_is_refused_until_it_is_migrated(
     assert processes.run("headgate", *listing, folder=tmp_path).code == 0
 
 
+@pytest.mark.servers
+def test_a_worker_that_is_started_before_its_database_waits_for_it(tmp_path: Path) -> None:
+    (tmp_path / "slow_app.py").write_text(APP, encoding="utf-8")
+    with servers.postgres() as server:
+        environment = {**os.environ, "DATABASE": server.url, "HEADGATE_APP": "slow_app:app"}
+        headgate(environment, tmp_path, "migrate", "-d", server.url)
+        server.stop()
+        with worker(environment, tmp_path) as process:
+            assert "; waiting for it, Ctrl-C stops" in process.stderr.readline()
+            server.start()
+            assert "the database is there" in process.stderr.readline()
+            assert "working on hot and cold as" in process.stderr.readline()
+
+
 def test_a_worker_hears_of_a_job_submitted_by_another_process(
     environment: Environment, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from headgate import (
     App,
     AuthExpired,
     Chunk,
+    ChunkLimits,
     Context,
     DayStatus,
     Forbidden,
@@ -24,6 +25,7 @@ from headgate import (
     RetryPolicy,
     Sync,
     Transient,
+    WorkerSettings,
 )
 from headgate.base.failure import read_failure
 from headgate.flow.check_chunk import CHUNK_RECORDS_MAX
@@ -356,6 +358,26 @@ def test_what_a_source_returns_is_checked(tmp_path: Path) -> None:
         failure = read_failure(job.error)
         assert failure.kind == "Malformed"
         assert failure.message == "source 'scripted' returned list, not a Chunk"
+
+    in_world(tmp_path, main)
+
+
+def test_a_record_that_is_too_large_is_refused_by_name(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return Chunk(records=[Record("small", {}), Record("large", {"text": "x" * 100})])
+
+        limited = WorkerSettings(chunk=ChunkLimits(record_bytes_max=100))
+        app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=limited)
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+        await world.clock.sleep(1)
+        job = await app.jobs.get(job.id)
+        assert job.error is not None
+        failure = read_failure(job.error)
+        assert failure.kind == "Malformed"
+        assert "a record of 111 bytes, 'large'; at most 100" in failure.message
+        assert await app.records.list("history", "ada-1") == []
 
     in_world(tmp_path, main)
 

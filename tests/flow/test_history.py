@@ -20,6 +20,7 @@ from headgate import (
     Sync,
     Transient,
 )
+from headgate.model.job import STRETCHES_MAX
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 10)
@@ -201,5 +202,50 @@ def test_the_same_key_gives_the_same_job_whatever_is_held_by_now(tmp_path: Path)
         await world.until(app, first.id)
 
         assert (await submit_history(app, key="import-1")).id == first.id
+
+    in_world(tmp_path, main)
+
+
+def test_after_every_second_day_has_failed_only_those_days_are_read_again(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given years of days of which every second one fails: more gaps than a plan lists
+        days = 2 * STRETCHES_MAX + 20
+        first = LAST - timedelta(days=days - 1)
+        broken = True
+
+        async def read(ctx: Context) -> Chunk:
+            assert ctx.day is not None
+            if broken and ctx.day.toordinal() % 2:
+                raise Transient("the day is broken")
+            return Chunk()
+
+        source = ScriptedSource(read)
+        hasty = RetryPolicy(backoff_s=0.1, errors_max=0, cooldown_s=1.0, pauses_max=0)
+        app = await world.app(Sync(name="history", source=source, retry=hasty))
+
+        async def import_all() -> Job:
+            submitted = await app.jobs.submit(
+                "history",
+                user_id="ada",
+                connection_id="ada-1",
+                mode="history",
+                start=first,
+                end=LAST,
+            )
+            return await world.until(app, submitted.job.id)
+
+        await app.supervisor().start()
+        job = await import_all()
+        failed = [ctx.day for ctx in source.calls if ctx.day and ctx.day.toordinal() % 2]
+        assert job.summary.days_failed == len(failed) > STRETCHES_MAX
+
+        # When they are imported once more
+        broken = False
+        source.calls.clear()
+        job = await import_all()
+
+        # Then the failed days are read, and none that is held
+        assert [ctx.day for ctx in source.calls] == failed
+        assert (job.progress.done, job.progress.total) == (len(failed), len(failed))
 
     in_world(tmp_path, main)

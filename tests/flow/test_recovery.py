@@ -114,6 +114,96 @@ def test_a_zombie_is_refused_everything_after_its_job_was_rescued(tmp_path: Path
     in_world(tmp_path, main)
 
 
+def test_a_worker_that_lost_its_lease_writes_nothing_to_a_destination(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a source that blocks its process, heartbeat and all, for two leases
+        blocked = world.loop.host("blocked")
+
+        async def read(ctx: Context) -> Chunk:
+            if len(source.calls) == 1:
+                blocked.pause()
+                await ctx.clock.sleep(0)
+            return Chunk(records=[Record(str(ctx.day), {})])
+
+        ledger, source = Ledger(), ScriptedSource(read)
+        sync = Sync(name="history", source=source, destination=ledger)
+        first, second = await world.app(sync), await world.app(sync)
+        job = await submit(first, days=1)
+        await blocked.spawn(first.supervisor().start())
+        await world.clock.sleep(15)
+
+        # When another worker has done the job and the process goes on
+        await second.supervisor().start()
+        job = await world.until(second, job.id)
+        assert (job.state, len(source.calls)) == (JobState.SUCCESS, 2)
+        blocked.resume()
+        await world.clock.sleep(200)
+
+        # Then it finds out before it writes, and the destination is not asked twice
+        assert ledger.sent == [f"{job.id}:0"]
+
+    in_world(tmp_path, main)
+
+
+def test_a_worker_that_kept_its_lease_while_it_was_blocked_writes(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a process that stood still for longer than half of a lease, and nobody else
+        blocked = world.loop.host("blocked")
+
+        async def read(ctx: Context) -> Chunk:
+            blocked.pause()
+            await ctx.clock.sleep(0)
+            return Chunk(records=[Record(str(ctx.day), {})])
+
+        ledger = Ledger()
+        sync = Sync(name="history", source=ScriptedSource(read), destination=ledger)
+        app = await world.app(sync)
+        job = await submit(app, days=1)
+        await blocked.spawn(app.supervisor().start())
+        await world.clock.sleep(45)
+        blocked.resume()
+
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
+        assert ledger.sent == [f"{job.id}:0"]
+
+    in_world(tmp_path, main)
+
+
+def test_a_worker_that_lost_its_job_stops_reading_at_its_next_heartbeat(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a chunk that takes an hour, and a worker that stands still for two leases in it
+        ended_s: list[float] = []
+
+        async def read(ctx: Context) -> Chunk:
+            try:
+                await ctx.clock.sleep(3600 if len(source.calls) == 1 else 1)
+            finally:
+                ended_s.append(world.loop.time())
+            return Chunk()
+
+        source = ScriptedSource(read)
+        sync = Sync(name="history", source=source, chunk_s_max=7200)
+        first, second = await world.app(sync), await world.app(sync)
+        job = await submit(first, days=1)
+        host = world.loop.host("zombie")
+        await host.spawn(first.supervisor().start())
+        await world.clock.sleep(15)
+        host.pause()
+        await second.supervisor().start()
+        await world.until(second, job.id)
+
+        # When it wakes up, its heartbeat finds that another worker has the job
+        woke_s = world.loop.time()
+        host.resume()
+        await world.clock.sleep(100)
+
+        # Then it spends nothing more on it
+        assert len(ended_s) == 2
+        assert ended_s[-1] - woke_s <= 60 / 3 + 1
+
+    in_world(tmp_path, main)
+
+
 def test_a_chunk_that_takes_down_every_worker_ends_its_job(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a chunk that kills whoever reads it

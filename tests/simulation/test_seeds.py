@@ -20,6 +20,7 @@ from sqlalchemy import Connection, select
 
 from headgate.flow import receipts as flow_receipts
 from headgate.flow.attempts import DrainResult
+from headgate.flow.claimed_job import ClaimedJob
 from headgate.flow.drain import Drainer
 from headgate.flow.gate import JobGate, UnlimitedPermit
 from headgate.model import change
@@ -166,6 +167,10 @@ def at_work_for_ever(tx: Connection, job_ids: Sequence[str]) -> set[tuple[str, i
     return {(row[0], row[1], row[2]) for query in (claims, now) for row in tx.execute(query)}
 
 
+async def unconfirmed(claimed: ClaimedJob) -> None:
+    """A worker that was stopped for long writes without a look at its claim."""
+
+
 #: Each leased type, its port, and the work that is done on it.
 LEASED: dict[str, tuple[type[SqlLeases[Any, Any, Any]], type[Workload]]] = {
     "job": (SqlStore, SyncWorkload),
@@ -270,6 +275,14 @@ ABLATIONS = [
             workloads=[UploadWorkload],
         ),
         0,
+    ),
+    (
+        Ablation(
+            "the look at the claim before a write",
+            without(ClaimedJob, confirm=unconfirmed),
+            workloads=[SyncWorkload],
+        ),
+        5,
     ),
     # Chunks with messages and the outbox that they are in are two workloads.
     (Ablation("the messages of a chunk", without(settle, _enqueue=forgotten)), 0),

@@ -34,7 +34,7 @@ def test_every_setting_is_documented_with_its_default() -> None:
         told = (
             "none"
             if field.default is None or field.default == {}
-            else f"{field.default:g}"
+            else f"{field.default:.15g}"
             if isinstance(field.default, int | float)
             else field.default
         )

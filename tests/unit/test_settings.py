@@ -59,6 +59,24 @@ def test_private_networks_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [str(each) for each in Settings().networks()] == ["127.0.0.0/8", "::1/128"]
 
 
+def test_proxies_are_read_and_a_wrong_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().proxy_networks() == ()
+    monkeypatch.setenv("HEADGATE_PROXIES", "10.0.0.0/24")
+    assert [str(each) for each in Settings().proxy_networks()] == ["10.0.0.0/24"]
+    monkeypatch.setenv("HEADGATE_PROXIES", "the front door")
+    with pytest.raises(InvalidInput, match="proxies: 'the front door' is not a network"):
+        Settings().proxy_networks()
+
+
+def test_the_largest_record_and_chunk_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_RECORD_BYTES_MAX", "1000")
+    monkeypatch.setenv("HEADGATE_CHUNK_BYTES_MAX", "2000")
+
+    limits = Settings().worker().chunk
+
+    assert (limits.record_bytes_max, limits.chunk_bytes_max) == (1000, 2000)
+
+
 def test_addresses_that_may_hold_a_password_are_not_shown() -> None:
     settings = Settings(
         database="postgresql://ada:hunter2@host/name", redis="redis://:hunter2@host/0"

@@ -1,6 +1,7 @@
 """Requests that mean no good, or no anything: refused with a reason, and never a 500."""
 
 import base64
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,13 @@ from typing import Any
 import pytest
 
 from headgate import StoreUnavailable
+from headgate.base import log
+from headgate.base.clock import SystemClock
+from headgate.base.log_events import LogEvent
+from headgate.connectors.keys import KeyRing
 from headgate.store.sql.api_keys import SqlApiKeys
 from headgate.toolkit.api.limits import FAILURES_PER_MIN
+from headgate.web.server import build
 from tests.web.callers import DAYS, Served, history, problem, serving, start
 from tests.worlds import World
 
@@ -147,6 +153,37 @@ def test_every_answer_has_its_security_headers(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
+def test_a_refused_method_is_told_all_those_that_a_path_has(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = served.with_headers()
+        for path, operations in served.web.openapi()["paths"].items():
+            answer = await client.options(path)
+
+            problem(answer, 405, "method_not_allowed")
+            allowed = set(answer.headers["allow"].split(", "))
+            assert allowed >= {method.upper() for method in operations}, path
+
+        both = await client.delete("/v1/jobs")
+        assert both.headers["allow"] == "GET, POST"
+
+    serving(tmp_path, main)
+
+
+@pytest.mark.parametrize("public_url", ["https://sync.example", "http://127.0.0.1:8080"])
+def test_browsers_are_told_to_come_by_https_where_the_site_is_there(
+    tmp_path: Path, public_url: str
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        site = Served(served.app, build(served.app, keys=KeyRing.for_demo(), public_url=public_url))
+        client = site.with_headers()
+        for path in ("/healthz", "/v1/jobs", "/nowhere", "/p/none"):
+            told = (await client.get(path)).headers.get("strict-transport-security")
+            # A year; and never over plain http, where browsers have to ignore it.
+            assert told == ("max-age=31536000" if public_url.startswith("https") else None)
+
+    serving(tmp_path, main)
+
+
 def test_a_failure_of_ours_is_a_problem_without_details(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,8 +244,10 @@ def test_sources_say_nothing_that_is_not_theirs(tmp_path: Path) -> None:
     serving(tmp_path, main, history("späh & söhne"))
 
 
-def test_whoever_keeps_guessing_keys_is_not_looked_up_any_more(tmp_path: Path) -> None:
+def test_whoever_keeps_guessing_keys_is_told_to_wait_and_shuts_nobody_out(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
+        told = io.StringIO()
+        log.configure(SystemClock(), json=True, level="info", stream=told)
         stranger = served.with_headers({"Authorization": "Bearer guess"})
         for _ in range(FAILURES_PER_MIN):
             problem(await stranger.get("/v1/jobs"), 401, "unauthorized")
@@ -216,6 +255,11 @@ def test_whoever_keeps_guessing_keys_is_not_looked_up_any_more(tmp_path: Path) -
         refused = await stranger.get("/v1/jobs")
         assert problem(refused, 429, "too_many_requests")["retryable"]
         assert int(refused.headers["retry-after"]) >= 1
+        # Nor is the log filled.
+        assert told.getvalue().count(LogEvent.AUTHENTICATION_FAILED) == FAILURES_PER_MIN
+
+        # A valid key from the same address is served all the while.
+        assert (await (await served.client()).get("/v1/jobs")).status_code == 200
 
         # It passes.
         await world.clock.sleep(60)

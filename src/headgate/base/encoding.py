@@ -12,6 +12,8 @@ Json: TypeAlias = object
 JsonObject: TypeAlias = Mapping[str, object]
 
 _encoder = msgspec.json.Encoder(order="deterministic")
+#: Does not sort keys, which takes longer and changes no size.
+_sizer = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 
 #: An escaped NUL character in JSON text, which Postgres cannot store. An escaped backslash before
@@ -44,6 +46,14 @@ def hash_text(text: str) -> str:
 
 def _hash(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
+
+
+def json_size(value: Json) -> int:
+    """The bytes of `value` as JSON; 0 where JSON has no such value."""
+    try:
+        return len(_sizer.encode(value))
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return 0
 
 
 def json_problem(value: Json, *, bytes_max: int) -> str | None:

@@ -1,10 +1,24 @@
-"""Listening sockets, opened before a server runs on them."""
+"""Listening sockets, opened before a server runs on them, and the limits of its connections."""
 
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
+
 from headgate.base.errors import InvalidInput
+
+
+class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long clients may take, and how many connections may be open."""
+
+    #: From the connection, or from a request's first byte, to the end of its headers.
+    headers_s: float = 10.0
+    #: From the headers to the end of the body; and for a client that does not read its answer.
+    body_s: float = 60.0
+    #: Between two requests. Longer than most proxies keep theirs, so that they close first.
+    idle_s: float = 75.0
+    connections_max: int = 512
 
 
 @contextmanager

@@ -111,5 +111,8 @@ class LogEvent(StrEnum):
     REQUEST_FAILED = "request_failed"
     #: An event stream was closed before its end; its client comes back for the rest.
     STREAM_BROKEN = "stream_broken"
+    #: A client that kept the server waiting was cut off.
+    CONNECTION_CUT = "connection_cut"
+    CONNECTIONS_FULL = "connections_full"
     METRICS_FAILED = "metrics_failed"
     NOT_HEALTHY = "not_healthy"

@@ -21,6 +21,7 @@ from headgate.toolkit.commands.loading import (
     run,
 )
 from headgate.toolkit.commands.output import messages, print_json
+from headgate.toolkit.proxies import ClientAddresses
 
 if TYPE_CHECKING:
     from headgate.settings import Settings
@@ -54,7 +55,11 @@ def serve(
     keys = signing_keys(settings)
     loaded = load_app(app, database, needs_syncs=with_worker)
     address = settings.host, settings.port
-    run(loaded, lambda opened: _serve(opened, settings, keys, address, with_worker=with_worker))
+    run(
+        loaded,
+        lambda opened: _serve(opened, settings, keys, address, with_worker=with_worker),
+        wait=True,
+    )
 
 
 def openapi(app: AppOption = None, database: DatabaseOption = None) -> None:
@@ -89,11 +94,13 @@ async def _serve(
         )
     with listening(host, port) as listener:
         public_url = settings.public_url or address_of(listener)
-        web = build_site(app, keys, public_url)
+        site = build_site(app, keys, public_url)
+        web = ClientAddresses(site, settings.proxy_networks(), hops=settings.proxy_hops)
         if app.systems:
             messages.print(f"systems: {', '.join(app.systems)}", markup=False)
         messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
-        async with http_server(web, listener, stop_s=STOP_S):
+        limits = settings.connection_limits()
+        async with http_server(web, listener, stop_s=STOP_S, limits=limits):
             if with_worker:
                 await app.supervisor().run_until_stopped(handle_signals=True)
             else:

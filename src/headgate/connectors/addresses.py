@@ -130,19 +130,17 @@ def _refusal(rules: AddressRules, scheme: str, address: str, port: int) -> str |
     return None
 
 
-def parse_networks(text: str) -> tuple[Network, ...]:
-    """Parse networks written as `127.0.0.0/8, ::1/128`."""
-    return tuple(_network(each) for each in _words(text))
+def parse_networks(text: str, *, field: str = "private_networks") -> tuple[Network, ...]:
+    """Parse networks written as `127.0.0.0/8, ::1/128`; `field` is the setting that names them."""
+    return tuple(_network(each, field) for each in _words(text))
 
 
 def _words(text: str) -> Iterable[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
-def _network(text: str) -> Network:
+def _network(text: str, field: str) -> Network:
     try:
         return ip_network(text)
     except ValueError:
-        raise InvalidInput(
-            "private_networks", f"{text!r} is not a network, such as 127.0.0.0/8"
-        ) from None
+        raise InvalidInput(field, f"{text!r} is not a network, such as 127.0.0.0/8") from None

@@ -119,8 +119,30 @@ class AiohttpTransport:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 trust_env=False,
+                middlewares=(_send_once,),
             )
         return session
+
+
+async def _send_once(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Send a request that aiohttp must not repeat: a repetition would have no permit.
+
+    When a connection breaks before the answer's headers, aiohttp sends GET, PUT and others again,
+    and has no option against it. It does so after two errors, which are therefore renamed here.
+    """
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        # No connection was made, so nothing was sent, and aiohttp does not repeat it.
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+        raise BrokenConnection from None
+
+
+class BrokenConnection(aiohttp.ClientConnectionError):
+    """The connection broke before the answer's headers; the request may have arrived."""
 
 
 class _CheckedResolver(AbstractResolver):

@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+import msgspec
 from msgspec.structs import replace
 
-from headgate.base.encoding import json_problem
-from headgate.base.errors import Malformed
+from headgate.base.encoding import json_problem, json_size
+from headgate.base.errors import InvalidInput, Malformed
 from headgate.model.job import END_OF_EVENTS, EventKind, Job
 from headgate.model.record import ChunkEvent
 from headgate.ports.connector import Chunk, WriteResult
@@ -32,7 +33,24 @@ _TAKEN_KINDS = frozenset({*EventKind, END_OF_EVENTS})
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
-def check_chunk(chunk: Chunk, job: Job) -> None:
+class ChunkLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The most bytes of JSON that a worker accepts: a chunk is in memory as a whole."""
+
+    #: No less than a provider's largest answer, which a record may be made of.
+    record_bytes_max: int = 16 * 1024 * 1024
+    chunk_bytes_max: int = 64 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        """Refuse limits under which no record could be stored."""
+        for name in ("record_bytes_max", "chunk_bytes_max"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(name, "must be at least 1")
+
+
+DEFAULT_LIMITS = ChunkLimits()
+
+
+def check_chunk(chunk: Chunk, job: Job, limits: ChunkLimits = DEFAULT_LIMITS) -> None:
     """Raise Malformed if the next chunk of `job` is not valid."""
     if not isinstance(chunk, Chunk):
         raise Malformed(f"source {job.source!r} returned {type(chunk).__name__}, not a Chunk")
@@ -42,6 +60,7 @@ def check_chunk(chunk: Chunk, job: Job) -> None:
             f"source {job.source!r} gave {count:,} records in one chunk; "
             f"at most {CHUNK_RECORDS_MAX:,}"
         )
+    _check_bytes(chunk, job, limits)
     for key in chunk.removed:
         if not isinstance(key, str):
             raise Malformed(f"removed: {key!r} is no key; write the keys of stored records")
@@ -54,6 +73,25 @@ def check_chunk(chunk: Chunk, job: Job) -> None:
     _check_events(chunk.events)
     _check_counts(chunk.counts, job.summary.counts)
     _check_json("high_water", chunk.high_water, bytes_max=HIGH_WATER_BYTES_MAX)
+
+
+def _check_bytes(chunk: Chunk, job: Job, limits: ChunkLimits) -> None:
+    total = 0
+    for record in (*chunk.records, *chunk.kept):
+        # What is no JSON has no size here; where it is stored, the store says what is wrong.
+        size = json_size(record.data)
+        total += size
+        if size > limits.record_bytes_max:
+            key = str(record.key)[:80]
+            raise Malformed(
+                f"source {job.source!r} gave a record of {size:,} bytes, {key!r}; at most "
+                f"{limits.record_bytes_max:,} (HEADGATE_RECORD_BYTES_MAX)"
+            )
+    if total > limits.chunk_bytes_max:
+        raise Malformed(
+            f"source {job.source!r} gave a chunk of {total:,} bytes; at most "
+            f"{limits.chunk_bytes_max:,} (HEADGATE_CHUNK_BYTES_MAX): read less at once"
+        )
 
 
 def _check_wait(wait: timedelta | None) -> None:

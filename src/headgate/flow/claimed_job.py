@@ -5,11 +5,15 @@ result to the store is not, because nobody would know the outcome of an interrup
 """
 
 import asyncio
+from collections.abc import Callable
 from enum import Enum
 
-from headgate.flow.claims import ActiveClaim
+from headgate.flow.claims import ActiveClaim, ActiveClaims
 from headgate.model.job import Job
 from headgate.model.states import JobState
+
+#: How long a chunk whose time is over has to end after its interrupt.
+HEED_S_MAX = 3.0
 
 
 class Interrupt(Enum):
@@ -34,18 +38,29 @@ class Interrupted(Exception):
         self.reason = reason
 
 
+def _do_nothing() -> None:
+    """Leave a chunk that does not end alone."""
+
+
 class ClaimedJob(ActiveClaim[Job]):
     """One claimed job while this worker works on it."""
 
-    def __init__(self, job: Job) -> None:
-        """Begin with the job as it was claimed."""
+    def __init__(self, job: Job, claims: ActiveClaims[Job] | None = None) -> None:
+        """Begin with the job as it was claimed; it is one of `claims`, if there are others."""
         super().__init__(job)
+        self._claims = claims
         #: End the slice at the next checkpoint.
         self.stopping = False
         #: The reason of the interrupt, once there is one.
         self.reason: Interrupt | None = None
         #: The task that reads a chunk, while it runs.
         self.reading: asyncio.Task[object] | None = None
+        #: Settles the job without its chunk, which does not end.
+        self.give_up: Callable[[], None] = _do_nothing
+        #: Whether the job is settled without its chunk, and the task that does it.
+        self.given_up = False
+        self.closing: asyncio.Task[None] | None = None
+        self._patience: asyncio.TimerHandle | None = None
 
     def on_found(self, state: JobState) -> None:
         """Interrupt a job that is being cancelled."""
@@ -63,8 +78,55 @@ class ClaimedJob(ActiveClaim[Job]):
             if self.reading is not None:
                 self.reading.cancel()
 
-    def interruptible(self, *, seconds: float) -> "Interruptible":
-        """A block in which `interrupt` raises Interrupted, and which may last so many seconds."""
+    def end_time(self) -> None:
+        """Interrupt a chunk whose time is over, and give it up if it goes on in spite of that.
+
+        Other interrupts have deadlines of their own: that of a cancel, and that of a stop.
+        """
+        self.interrupt(Interrupt.LATE)
+        if self.reason is Interrupt.LATE:
+            self._patience = asyncio.get_running_loop().call_later(HEED_S_MAX, self._give_up)
+
+    def _give_up(self) -> None:
+        """Leave the chunk to itself; whatever it brings is discarded."""
+        self.given_up = True
+        self.give_up()
+
+    def end_chunk(self) -> None:
+        """Note that the chunk has ended, in whatever way."""
+        self.reading = None
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def drop(self) -> None:
+        """Stop extending the claim."""
+        assert self._claims is not None, "the job was claimed by itself"
+        self._claims.drop(self.row)
+
+    async def confirm(self) -> None:
+        """Make sure that the job is still this worker's, if a heartbeat was missed.
+
+        It is for writes to others, which no token fences. A worker that was frozen past its lease,
+        or whose source does not heed that the job is lost, is interrupted here.
+        """
+        if self._claims is not None and self._claims.may_have_expired:
+            await self._claims.extend()
+            if self.reason is not None:
+                # The interrupt takes effect where the task waits, and nothing may come before it.
+                await asyncio.sleep(0)  # noqa: TID251 (it does not wait for any time)
+        if self.given_up or self.reason is Interrupt.LOST:
+            # The source has swallowed its interrupt.
+            raise Interrupted(Interrupt.LOST)
+
+    def interruptible(
+        self, *, seconds: float, give_up: Callable[[], None] = _do_nothing
+    ) -> "Interruptible":
+        """A block in which `interrupt` raises Interrupted, and which may last so many seconds.
+
+        `give_up` is called if the block goes on after its time. When it ends at last, it raises
+        Interrupted as if the job were another's.
+        """
+        self.give_up = give_up
         return Interruptible(self, seconds)
 
 
@@ -91,7 +153,7 @@ class Interruptible:
         self._asked_before = task.cancelling()
         claimed.reading = task
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._seconds, claimed.interrupt, Interrupt.LATE)
+        self._timer = loop.call_later(self._seconds, claimed.end_time)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: object
@@ -99,7 +161,9 @@ class Interruptible:
         """Turn our own cancellation into Interrupted; pass on any other."""
         self._timer.cancel()
         claimed = self._claimed
-        claimed.reading = None
+        claimed.end_chunk()
+        if claimed.given_up:
+            raise Interrupted(Interrupt.LOST) from None
         ours = isinstance(error, asyncio.CancelledError) and claimed.reason is not None
         if ours and self._task.uncancel() <= self._asked_before:
             assert claimed.reason is not None

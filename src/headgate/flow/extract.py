@@ -21,7 +21,7 @@ async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
         chunk = await sync.source.read(ctx)
     except NoData:
         chunk = Chunk()
-    check_chunk(chunk, job)
+    check_chunk(chunk, job, rt.chunk_limits)
     return chunk
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.ids import Ids
+from headgate.flow.check_chunk import ChunkLimits
 from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
 from headgate.flow.drain import Drainer
@@ -33,6 +34,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     registry: Registry
     gates: BudgetGate
     fetching: ItemFetcher
+    chunk_limits: ChunkLimits = ChunkLimits()
     #: The measurements of this process; the default knows no sync, and so measures none.
     measurements: Measurements = msgspec.field(default_factory=Measurements)
     #: The topics and targets of messages.

@@ -5,6 +5,7 @@ between, even a crash, the row says where the next attempt begins. A chunk that 
 settles twice: first what it read, then its error.
 """
 
+import asyncio
 from datetime import timedelta
 from typing import NamedTuple, assert_never
 
@@ -86,13 +87,20 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
         assert outcome is not None and outcome.error is not None
         sync = rt.registry.get(job.sync)
         changed, after = await _settle(rt, after, _handle_error(rt, sync, after, outcome.error))
+    _note_chunk(rt, job, outcome, SettleResult(changed, after), began=began)
+    if after is not None and job.probe and not cut_short and _probe_answered(job, after):
+        await _release_provider(rt, job)
+    return after
+
+
+def _note_chunk(
+    rt: Runtime, job: Job, outcome: Outcome | None, result: SettleResult, *, began: float
+) -> None:
+    changed, after = result
     duration_s = rt.clock.monotonic() - began
     chunk_outcome = outcome_of(changed.event) if changed and after else ChunkOutcome.LOST
     rt.measurements.add_chunk(job.sync, chunk_outcome, duration_s)
     _log_chunk(job, outcome, after, duration_s=duration_s)
-    if after is not None and job.probe and not cut_short and _probe_answered(job, after):
-        await _release_provider(rt, job)
-    return after
 
 
 def _probe_answered(job: Job, after: Job) -> bool:
@@ -116,8 +124,15 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
     #: The provider that the chunk currently waits for, and that is blamed if it takes too long.
     provider = sync.source.name
     written = None
+    began = rt.clock.monotonic()
+
+    def give_up() -> None:
+        outcome = _handle_lateness(rt, sync, job, provider)
+        # The claim keeps the task alive: the event loop only has weak references to tasks.
+        claimed.closing = asyncio.create_task(_close(rt, claimed, outcome, began=began))
+
     try:
-        with claimed.interruptible(seconds=sync.chunk_s_max):
+        with claimed.interruptible(seconds=sync.chunk_s_max, give_up=give_up):
             destination = await open_destination(rt, sync, job)
             chunk = await extract(rt, sync, job)
             if destination is not None and job.mode is Mode.HISTORY and chunk.error is not None:
@@ -127,6 +142,7 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
             if destination is not None:
                 chunk = await claim_records(rt, sync, job, chunk)
                 provider = destination.destination.name
+                await claimed.confirm()
                 written = await write_chunk(rt, job, chunk, destination)
             chunk = with_late_events(chunk, written)
     except Interrupted as interrupted:
@@ -141,6 +157,19 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
     return Outcome(made, replace(work, stored_as=sync.stored_as, receipts=receipts), chunk.error)
 
 
+async def _close(rt: Runtime, claimed: ClaimedJob, outcome: Outcome, *, began: float) -> None:
+    """Settle a job whose chunk does not end, and let go of it; the chunk still takes its slot."""
+    job = claimed.row
+    try:
+        result = await _settle(rt, job, outcome)
+        _note_chunk(rt, job, outcome, result, began=began)
+    except StoreUnavailable as error:
+        # The lease will end, and a sweeper rescues the job.
+        _log.error(LogEvent.SLICE_FAILED, job=job.id, error=describe_error(error))
+    finally:
+        claimed.drop()
+
+
 def _handle_interrupt(
     rt: Runtime, sync: Sync, job: Job, reason: Interrupt, provider: str
 ) -> Outcome | None:
@@ -152,11 +181,15 @@ def _handle_interrupt(
         case Interrupt.STOP:
             return Outcome(change.release(job))
         case Interrupt.LATE:
-            late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
-            late.provider = provider
-            return _handle_error(rt, sync, job, late)
+            return _handle_lateness(rt, sync, job, provider)
         case _:
             assert_never(reason)
+
+
+def _handle_lateness(rt: Runtime, sync: Sync, job: Job, provider: str) -> Outcome:
+    late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
+    late.provider = provider
+    return _handle_error(rt, sync, job, late)
 
 
 def _handle_error(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:

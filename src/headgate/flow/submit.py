@@ -130,7 +130,7 @@ async def plan_days(rt: Runtime, new: NewJob, reprocess: Reprocess) -> NewJob:
     return msgspec.structs.replace(
         new,
         # A job without a plan reads its whole range.
-        params=new.params if whole else msgspec.structs.replace(new.params, plan=plan),
+        params=new.params if whole else new.params.with_plan(plan, start),
         cursor=None if cursor is None else cursor.isoformat(),
         progress=history_progress(plan, cursor),
     )

@@ -85,7 +85,7 @@ class LaneWorkers(Service):
             await asyncio.wait(self._tasks)
 
     def _take(self, job: Job, *, seen_s: float) -> None:
-        claimed = ClaimedJob(job)
+        claimed = ClaimedJob(job, self._claims)
         self._claims.add([claimed], seen_s=seen_s)
         # The set keeps the task alive: the event loop only has weak references to tasks.
         task = asyncio.create_task(self._work(claimed), name=f"slice {job.id}")

@@ -16,6 +16,7 @@ from headgate.base.errors import InvalidInput, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
+from headgate.flow.check_chunk import ChunkLimits
 from headgate.flow.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.claims import ActiveClaims
 from headgate.flow.outbox import OutboxSettings
@@ -55,6 +56,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: How long it is known what a tick meant for each user; monthly wishes need two months.
     keep_ticks: timedelta = timedelta(days=90)
     outbox: OutboxSettings = OutboxSettings()
+    chunk: ChunkLimits = ChunkLimits()
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot work, naming the field."""

@@ -1,8 +1,10 @@
 """Jobs: a job is one durable execution of a sync for a connection."""
 
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -93,6 +95,9 @@ class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_default
 
 #: The days to read: stretches of days with the first and the last day, the newest stretch first.
 Plan = tuple[tuple[date, date], ...]
+#: A plan with more stretches is stored as bits: a job is read and written for every chunk, and a
+#: hundred years of days are less than 5 KB.
+STRETCHES_MAX = 500
 
 
 class JobParams(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -106,6 +111,14 @@ class JobParams(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaul
     options: JsonObject = {}
     #: Mode history: the days to be read; None: the whole range.
     plan: Plan | None = None
+    #: The same where there are many stretches: a bit for each day, from the first of the range on.
+    plan_bits: bytes | None = None
+
+    def with_plan(self, plan: Plan, start: date) -> "JobParams":
+        """These params with the days to be read, of a range that begins at `start`."""
+        if len(plan) <= STRETCHES_MAX:
+            return msgspec.structs.replace(self, plan=plan)
+        return msgspec.structs.replace(self, plan_bits=_to_bits(plan, start))
 
 
 class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -218,6 +231,8 @@ class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             return self.params.plan
         if self.start_date is None or self.end_date is None:
             return ()
+        if self.params.plan_bits is not None:
+            return _from_bits(self.params.plan_bits, self.start_date)
         return ((self.start_date, self.end_date),)
 
     @property
@@ -275,3 +290,22 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
     #: An EventKind, or the kind of a source's own event.
     kind: str
     data: JsonObject
+
+
+def _to_bits(plan: Plan, start: date) -> bytes:
+    bits = 0
+    for first, last in plan:
+        days = (last - first).days + 1
+        bits |= ((1 << days) - 1) << (first - start).days
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+@lru_cache(maxsize=16)
+def _from_bits(packed: bytes, start: date) -> Plan:
+    bits = f"{int.from_bytes(packed, 'little'):b}"
+    # The newest day is the first character.
+    newest = start.toordinal() + len(bits) - 1
+    return tuple(
+        (date.fromordinal(newest - found.end() + 1), date.fromordinal(newest - found.start()))
+        for found in re.finditer("1+", bits)
+    )

@@ -1,7 +1,7 @@
-"""The invariants at the end of a run: LOSS, LIVE, ONCE and EARLY, checked in the database."""
+"""The invariants at the end of a run: LOSS, LIVE, ONCE, ZOMBIE and EARLY, by the database."""
 
 from collections.abc import Iterable, Mapping
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from sqlalchemy import Connection
 
@@ -10,7 +10,13 @@ from headgate.model.job import EventKind, Job, Mode
 from headgate.model.states import JOB, DayStatus, JobState
 from headgate.policy.calendar import days_in
 from headgate.simulation.deployment import START
-from headgate.simulation.provider import PAGES, EarlyRequest, RequestLedger, records_of
+from headgate.simulation.provider import (
+    PAGES,
+    TICK_S,
+    EarlyRequest,
+    RequestLedger,
+    records_of,
+)
 from headgate.store.sql import coverage, events, records, settle
 
 _EVENTS_MAX = 100_000
@@ -61,6 +67,8 @@ def _judge_job(tx: Connection, job_id: str, ledger: RequestLedger | None) -> Ite
     if row.state not in JOB.terminal:
         return [f"LIVE: {job_id} is still {row.state.value} ({row.reason.value})"]
     found = [*_chunks_once(tx, row)]
+    if ledger is not None:
+        found += _no_zombie_writes(tx, row, ledger)
     if row.state is JobState.SUCCESS and ledger is not None:
         found += _complete(tx, row, ledger)
     return found
@@ -68,12 +76,26 @@ def _judge_job(tx: Connection, job_id: str, ledger: RequestLedger | None) -> Ite
 
 def _chunks_once(tx: Connection, job: Job) -> Iterable[str]:
     """Check that each committed chunk has one event."""
-    recorded = 0
-    for event in events.of_job(tx, job.id, after=0, limit=_EVENTS_MAX):
-        with_chunk = event.data.get("after") in _CHUNK_EVENTS
-        recorded += event.kind in _CHUNK_EVENTS or with_chunk
+    recorded = len(_commit_times(tx, job))
     if recorded != job.steps:
         yield f"ONCE: {job.id} committed {job.steps} chunks and has events of {recorded}"
+
+
+def _commit_times(tx: Connection, job: Job) -> list[datetime]:
+    """When each of the job's chunks was committed, in their order."""
+    return [
+        event.at
+        for event in events.of_job(tx, job.id, after=0, limit=_EVENTS_MAX)
+        if event.kind in _CHUNK_EVENTS or event.data.get("after") in _CHUNK_EVENTS
+    ]
+
+
+def _no_zombie_writes(tx: Connection, job: Job, ledger: RequestLedger) -> Iterable[str]:
+    """Check that no chunk was sent after it was committed: only a worker that lost it would."""
+    for step, committed in enumerate(_commit_times(tx, job)):
+        sent_s = ledger.sent_s.get(f"{job.id}:{step}", 0.0)
+        if START + timedelta(seconds=sent_s - TICK_S) > committed:
+            yield f"ZOMBIE: {job.id} sent chunk {step} again, {committed:%H:%M:%S} being its commit"
 
 
 def _complete(tx: Connection, job: Job, ledger: RequestLedger) -> Iterable[str]:

@@ -1,6 +1,9 @@
 """The outside world of a simulation: a provider that fails, and a ledger that records."""
 
+import asyncio
+import contextvars
 import random
+from collections.abc import Callable
 from datetime import date, timedelta
 from typing import NamedTuple
 
@@ -10,8 +13,11 @@ from headgate.base.errors import Malformed, NoData, RateLimited, Transient
 from headgate.model.job import Mode
 from headgate.model.record import ChunkEvent, ChunkMessage, Record
 from headgate.ports.connector import Batch, Chunk, Context
+from headgate.simulation.host import current_host
 
 PAGES = 6
+#: The longest time for which a source blocks its process.
+BLOCKED_S_MAX = 60.0
 #: The share of chunks that enqueue a message, the topic of that, and the event that says so.
 CHUNK_MESSAGES = 0.3
 CHUNK_TOPIC = "chunks"
@@ -65,6 +71,7 @@ class SimulatedProvider:
         self._misbehave(ctx)
         if self._draw.random() < self._trouble.hangs:
             await ctx.clock.sleep(1e6)
+        await self._block(ctx)
         if ctx.mode is Mode.HISTORY:
             assert ctx.day is not None
             records = records_of(ctx.connection_id, ctx.day)
@@ -75,6 +82,22 @@ class SimulatedProvider:
         records = [Record(f"page {page}", {"page": page})]
         cursor = page + 1 if page + 1 < PAGES else None
         return self._announced(ctx, Chunk(records=records, cursor=cursor))
+
+    async def _block(self, ctx: Context) -> None:
+        """Now and then stop the whole process, heartbeat and all, as code that blocks does.
+
+        When the process goes on, the chunk goes on first.
+        """
+        host = current_host()
+        if host is not None and self._draw.random() < self._trouble.hangs:
+            host.pause()
+            loop = asyncio.get_running_loop()
+            loop.call_later(
+                self._draw.uniform(BLOCKED_S_MAX / 3, BLOCKED_S_MAX),
+                host.resume,
+                context=contextvars.Context(),
+            )
+            await ctx.clock.sleep(0)
 
     def _announced(self, ctx: Context, chunk: Chunk) -> Chunk:
         """Return the chunk, now and then with a message and an event of the same mark.
@@ -108,15 +131,21 @@ class RequestLedger:
 
     name = "ledger"
 
-    def __init__(self, draw: random.Random, trouble: FaultRates) -> None:
+    def __init__(
+        self, draw: random.Random, trouble: FaultRates, now_s: Callable[[], float]
+    ) -> None:
         self._draw = draw
         self._trouble = trouble
+        self._now_s = now_s
+        #: When each key was last sent.
+        self.sent_s: dict[str, float] = {}
         #: The accepted batches, by key; a repeated key is not accepted again.
         self.accepted: dict[str, Batch] = {}
         self.changed: list[str] = []
 
     async def write(self, batch: Batch) -> None:
         """Accept the batch once; now and then lose the response, or the request."""
+        self.sent_s[batch.key] = self._now_s()
         if self._draw.random() < self._trouble.fails:
             raise Transient("the request to the ledger was lost")
         before = self.accepted.setdefault(batch.key, batch)

@@ -24,7 +24,7 @@ class SyncWorkload(JobWorkload):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        self._ledger = RequestLedger(stage.loop.random("ledger"), stage.trouble)
+        self._ledger = RequestLedger(stage.loop.random("ledger"), stage.trouble, stage.loop.time)
         self._provider = SimulatedProvider("provider", stage.loop.random("provider"), stage.trouble)
 
     def syncs(self) -> Sequence[Sync]:
@@ -69,7 +69,7 @@ class SyncWorkload(JobWorkload):
         await self.submit(request)
 
     def judge(self, tx: Connection) -> Iterable[str]:
-        """Check LOSS, LIVE, ONCE and EARLY."""
+        """Check LOSS, LIVE, ONCE, ZOMBIE and EARLY."""
         yield from judge(tx, self.acknowledged, self._ledger)
         yield from judge_arrivals(tx, self._provider.early)
 

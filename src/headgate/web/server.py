@@ -83,9 +83,10 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     add_systems(web, site)
     description.install(web)
     web.add_api_route("/healthz", _health(app), include_in_schema=False)
-    problems.install_handlers(web)
+    routes = all_routes(web)
+    problems.install_handlers(web, routes)
     https = public_url.startswith("https://")
-    web.add_middleware(BodyLimit, routes=all_routes(web))
+    web.add_middleware(BodyLimit, routes=routes)
     web.add_middleware(SecurityMiddleware, headers={**_HEADERS, **(_HSTS if https else {})})
     return web
 

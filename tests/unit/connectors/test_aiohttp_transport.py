@@ -6,16 +6,11 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import AddressRefused, Malformed, Transient
@@ -25,6 +20,7 @@ from headgate.connectors.api import Api, Redirects
 from headgate.connectors.client import HttpClient
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Headers, Request, Timeouts
+from tests.certificates import certificate
 from tests.unit.connectors.fakes import START, FakeAccess, NotingGate
 
 LOOPBACK = AddressRules(private=parse_networks("127.0.0.0/8, ::1/128"))
@@ -345,34 +341,6 @@ async def test_a_redirect_to_a_peer_is_followed_where_it_is_allowed(allowed: boo
 
 
 # ---- TLS ---------------------------------------------------------------------------------------
-
-
-def certificate(folder: Path, name: str) -> Path:
-    """A certificate for that name, signed by itself, with its key, in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    begins = datetime(2020, 1, 1, tzinfo=UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(begins)
-        .not_valid_after(begins + timedelta(days=36_500))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    path = folder / "certificate.pem"
-    path.write_bytes(
-        made.public_bytes(serialization.Encoding.PEM)
-        + key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return path
 
 
 async def test_the_name_that_was_asked_for_is_kept_for_tls(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """A chunk is checked whole before any of it is used; what is wrong is told by its field."""
 
+import re
 from typing import Any, cast
 
 import pytest
 
-from headgate.base.errors import Malformed
+from headgate.base.errors import InvalidInput, Malformed
 from headgate.flow.check_chunk import (
     CHUNK_EVENTS_MAX,
     CHUNK_RECORDS_MAX,
@@ -13,6 +14,7 @@ from headgate.flow.check_chunk import (
     EVENT_BYTES_MAX,
     HIGH_WATER_BYTES_MAX,
     NAME_LENGTH_MAX,
+    ChunkLimits,
     check_chunk,
     with_late_events,
 )
@@ -50,6 +52,31 @@ def test_records_up_to_the_limit_are_taken_and_no_more() -> None:
 
     assert "gave 10,001 records" in problem(Chunk(records=most, kept=most[:1]))
     assert "gave 10,001 records" in problem(Chunk(records=most, removed=["a"]))
+
+
+def test_a_record_and_a_chunk_have_a_largest_size_in_bytes() -> None:
+    # {"a":"…"}: eight bytes and the text.
+    limits = ChunkLimits(record_bytes_max=100, chunk_bytes_max=250)
+    large, larger = (Record("k", {"a": "x" * length}) for length in (92, 93))
+
+    check_chunk(Chunk(records=[large], kept=[large]), JOB, limits)
+
+    told = "source 'roam' gave a record of 101 bytes, 'k'; at most 100 (HEADGATE_RECORD_BYTES_MAX)"
+    for chunk in (Chunk(records=[larger]), Chunk(kept=[larger])):
+        with pytest.raises(Malformed, match=re.escape(told)):
+            check_chunk(chunk, JOB, limits)
+    with pytest.raises(Malformed, match=r"a chunk of 300 bytes; at most 250 .*: read less at once"):
+        check_chunk(Chunk(records=[large, large], kept=[large]), JOB, limits)
+
+
+def test_what_is_no_json_is_left_to_the_destination_that_takes_it() -> None:
+    check_chunk(Chunk(records=[Record("k", {"a": object()})]), JOB)
+
+
+@pytest.mark.parametrize("field", ["record_bytes_max", "chunk_bytes_max"])
+def test_limits_under_which_nothing_could_be_stored_are_refused(field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{field}: must be at least 1"):
+        ChunkLimits(**{field: 0})
 
 
 def test_what_is_gone_is_named_by_its_keys() -> None:

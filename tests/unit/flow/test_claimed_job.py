@@ -242,3 +242,28 @@ def test_a_source_that_fails_is_heard_though_an_interrupt_came_before() -> None:
 def test_an_interrupt_says_why() -> None:
     assert str(Interrupted(Interrupt.LOST)) == "lost"
     assert Interrupted(Interrupt.LOST).reason is Interrupt.LOST
+
+
+@pytest.mark.parametrize(
+    ("reason", "given_up"), [(None, True), (Interrupt.CANCEL, False), (Interrupt.STOP, False)]
+)
+def test_only_a_chunk_whose_time_is_over_is_given_up(
+    reason: Interrupt | None, given_up: bool
+) -> None:
+    # Given a chunk that goes on for two minutes, whatever it is asked
+    async def main(loop: SimulationLoop) -> tuple[str, bool]:
+        held, clock = holding(), VirtualClock(loop)
+
+        async def read() -> None:
+            with suppress(asyncio.CancelledError):
+                await clock.sleep(100)
+            await clock.sleep(100)
+
+        task = reading(held, clock, read)
+        await clock.sleep(1)
+        if reason is not None:
+            held.interrupt(reason)
+        return await task, held.given_up
+
+    # Then what it brings is dropped, if the job was settled without it
+    assert run(main) == ("interrupted: lost" if given_up else "written", given_up)

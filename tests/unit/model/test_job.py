@@ -1,13 +1,15 @@
 """A job's own arithmetic: percent, the day it reads, the key of its chunk."""
 
-from datetime import date
+from datetime import date, timedelta
+from unittest.mock import patch
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headgate.model.job import JobParams, Mode, Progress
+from headgate.model.job import JobParams, Mode, Plan, Progress
 from tests.unit.values import make_job
 
 COUNTS = st.integers(min_value=0, max_value=10**9)
@@ -80,6 +82,38 @@ def test_a_history_job_reads_its_whole_range_unless_it_is_told_which_days() -> N
 
     assert whole.plan == ((first, last),)
     assert some.plan == ((first, date(2026, 1, 2)), (last, last))
+
+
+@given(
+    st.dates(date(1970, 1, 1), date(2100, 1, 1)),
+    st.sets(st.integers(0, 400), min_size=1),
+    st.integers(0, 3),
+)
+def test_a_plan_is_read_as_it_was_written_in_few_stretches_or_many(
+    start: date, numbers: set[int], stretches_max: int
+) -> None:
+    days = [start + timedelta(days=number) for number in sorted(numbers, reverse=True)]
+    plan: Plan = ()
+    for day in days:
+        if plan and plan[-1][0] - day == timedelta(days=1):
+            plan = (*plan[:-1], (day, plan[-1][1]))
+        else:
+            plan = (*plan, (day, day))
+
+    with patch("headgate.model.job.STRETCHES_MAX", stretches_max):
+        params = JobParams().with_plan(plan, start)
+    stored = msgspec.json.decode(msgspec.json.encode(params), type=JobParams)
+    job = make_job(mode=Mode.HISTORY, start_date=start, end_date=days[0], params=stored)
+
+    assert job.plan == plan
+    assert (stored.plan is None) == (len(plan) > stretches_max)
+
+
+def test_a_plan_with_a_gap_every_second_day_of_a_century_stays_small() -> None:
+    start = date(1926, 1, 1)
+    plan = tuple((day := start + timedelta(days=n), day) for n in range(36_524, -1, -2))
+
+    assert len(msgspec.json.encode(JobParams().with_plan(plan, start))) < 10_000
 
 
 def test_a_job_without_a_range_has_no_days_to_read() -> None:

@@ -26,8 +26,8 @@ from headgate.model.notification import (
 from headgate.model.target import Topic
 from headgate.notify import smtp_sender
 from headgate.notify.smtp_sender import SmtpSender
+from tests.certificates import certificate
 from tests.mailboxes import PASSWORD, USER, contexts, mail_server, saying
-from tests.unit.connectors.test_aiohttp_transport import certificate
 from tests.unit.model.test_delivery import make_message
 from tests.unit.values import NOW
 

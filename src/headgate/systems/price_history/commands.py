@@ -162,7 +162,7 @@ def sync_worker(
         )
         await run_outbox_worker(opened, targets, pace)
 
-    run(loaded, work)
+    run(loaded, work, wait=True)
 
 
 async def deliver_run(

@@ -13,6 +13,7 @@ from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret
 from headgate.flow.api_keys import ApiKeys
 from headgate.model.api_key import ApiKey, Role
+from headgate.toolkit.api.limits import Limits
 from headgate.toolkit.api.problems import ProblemError
 
 #: The header for callers that cannot send `Authorization`.
@@ -61,11 +62,17 @@ class Caller(msgspec.Struct, frozen=True):
         return ProblemError("forbidden", why)
 
 
-async def authenticate(request: Request, keys: ApiKeys) -> Caller:
-    """Return the caller; whoever has no valid API key gets the same refusal."""
+async def authenticate(request: Request, keys: ApiKeys, failures: Limits) -> Caller:
+    """Return the caller; whoever has no valid API key gets the same refusal.
+
+    `failures` limits those without one, by their address. A valid key is not refused because of
+    them: many callers may share an address.
+    """
     key = await keys.verify(presented_key(request))
     if key is None:
-        client = request.client.host if request.client is not None else None
+        client = request.client.host if request.client is not None else ""
+        # Before the log: whoever guesses keys must not fill it.
+        failures.spend(client)
         _log.warning(LogEvent.AUTHENTICATION_FAILED, client=client, method=request.method)
         raise ProblemError(
             "unauthorized",

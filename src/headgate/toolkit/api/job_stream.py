@@ -65,7 +65,7 @@ async def _pages(
     jobs = api.site.app.jobs
     while True:
         # A key may have been revoked since the stream began: it gets no further event.
-        await authenticate(request, api.keys)
+        await authenticate(request, api.keys, api.anonymous)
         # The job before its events: whatever ended it is then among them.
         job = await jobs.get(job_id, user_id=caller.owner)
         events = await jobs.events(job_id, after=after, limit=PAGE_EVENTS)

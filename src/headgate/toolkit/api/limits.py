@@ -40,12 +40,6 @@ class Limits:
         self._rate = per_min / 60
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def check(self, key_id: str) -> None:
-        """Refuse what `spend` would refuse, without counting a request."""
-        if key_id in self._buckets:
-            self.spend(key_id)
-            self._buckets[key_id].left += 1
-
     def spend(self, key_id: str) -> None:
         """Count a request, or refuse it and say when to retry."""
         now = self._clock.monotonic()

@@ -5,7 +5,7 @@ later (`retryable`), and what to do about it (`next`). Of a failure on our side 
 that; the log has the details.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from headgate.base import errors
 from headgate.base.errors import HeadgateError
@@ -323,14 +324,23 @@ def _sanitize(text: str) -> str:
     return redact(text, length_max=TEXT_LENGTH_MAX)
 
 
-def install_handlers(web: FastAPI) -> None:
-    """Let `web` respond to every error with a problem document."""
+def install_handlers(web: FastAPI, routes: Sequence[Route] = ()) -> None:
+    """Let `web`, which has these `routes`, respond to every error with a problem document."""
 
     async def handle(request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            error.headers = {**(error.headers or {}), **_allowed(request, routes)}
         return problem_response(request, error)
 
     for each in (ProblemError, HeadgateError, RequestValidationError, HTTPException):
         web.add_exception_handler(each, handle)
+
+
+def _allowed(request: Request, routes: Sequence[Route]) -> dict[str, str]:
+    """The header with the methods of a path; the framework names those of its first route alone."""
+    at_path = [each for each in routes if each.matches(request.scope)[0] is not Match.NONE]
+    methods = sorted({method for each in at_path for method in each.methods or ()})
+    return {"Allow": ", ".join(methods)} if methods else {}
 
 
 # ---- for the OpenAPI document ------------------------------------------------------------------

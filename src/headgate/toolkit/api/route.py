@@ -22,7 +22,6 @@ from headgate.toolkit.api.event_stream import EventStreams
 from headgate.toolkit.api.idempotency import IdempotentRequests
 from headgate.toolkit.api.job_watch import JobWatch
 from headgate.toolkit.api.limits import Limits
-from headgate.toolkit.api.problems import ProblemError
 from headgate.toolkit.site import Site
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -59,13 +58,7 @@ class ApiRoute(APIRoute):
 
 async def _admit(request: Request, handler: Handler) -> Response:
     api: ApiContext = request.app.state.api
-    host = request.client.host if request.client is not None else ""
-    api.anonymous.check(host)
-    try:
-        caller = await authenticate(request, api.keys)
-    except ProblemError:
-        api.anonymous.spend(host)
-        raise
+    caller = await authenticate(request, api.keys, api.anonymous)
     api.limits.spend(caller.key.id)
     request.state.caller = caller
     if request.method == "GET":

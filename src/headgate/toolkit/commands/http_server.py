@@ -9,8 +9,9 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from headgate.app import App
-from headgate.base.listening import address_of, listening
+from headgate.base.listening import ConnectionLimits, address_of, listening
 from headgate.connectors.keys import KeyRing
+from headgate.toolkit.commands.connection_limits import LimitedConnections
 from headgate.toolkit.commands.loading import CONFIG, fail
 from headgate.toolkit.stopping import StoppableSite
 
@@ -19,6 +20,8 @@ __all__ = ["address_of", "build_site", "http_server", "listening", "wait_for_sto
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.types import ASGIApp
+
+DEFAULT_LIMITS = ConnectionLimits()
 
 
 def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
@@ -35,12 +38,15 @@ def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
 
 
 @asynccontextmanager
-async def http_server(web: "ASGIApp", listener: socket, *, stop_s: int) -> AsyncIterator[None]:
+async def http_server(
+    web: "ASGIApp", listener: socket, *, stop_s: int, limits: ConnectionLimits = DEFAULT_LIMITS
+) -> AsyncIterator[None]:
     """Serve for the length of a block; requests that run at its end get `stop_s` to finish.
 
     Responses without an end of their own are told of the end: see `toolkit/stopping.py`.
     """
     import uvicorn
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     class Server(uvicorn.Server):
         @contextmanager
@@ -57,6 +63,11 @@ async def http_server(web: "ASGIApp", listener: socket, *, stop_s: int) -> Async
             server_header=False,
             lifespan="off",
             timeout_graceful_shutdown=stop_s,
+            timeout_keep_alive=limits.idle_s,  # type: ignore[arg-type]  # given to `call_later`
+            http=LimitedConnections(AutoHTTPProtocol, limits),  # type: ignore[arg-type]  # called
+            ws="none",
+            # Who the client is behind a proxy, `toolkit/proxies.py` finds out.
+            proxy_headers=False,
         )
     )
     task = asyncio.create_task(server.serve(sockets=[listener]), name="serve")

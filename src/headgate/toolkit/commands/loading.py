@@ -12,7 +12,13 @@ from headgate import backends
 from headgate.app import App
 from headgate.base import event_loop
 from headgate.base.clock import SystemClock
-from headgate.base.errors import ConfirmationMissing, HeadgateError, InvalidInput, StoreError
+from headgate.base.errors import (
+    ConfirmationMissing,
+    HeadgateError,
+    InvalidInput,
+    StoreError,
+    StoreUnavailable,
+)
 from headgate.base.log import configure
 from headgate.base.redact import redact
 from headgate.configured import configured_app
@@ -27,6 +33,8 @@ T = TypeVar("T")
 FAILED, USAGE, CONFIG = 1, 2, 4
 #: Somebody was asked and said no, or has to confirm it first.
 DECLINED = 3
+#: Between two looks whether the database is there: at first, and at most.
+WAIT_S_MIN, WAIT_S_MAX = 0.5, 15.0
 
 DatabaseOption = Annotated[
     str | None,
@@ -133,15 +141,40 @@ def _import(named: str, *, json: bool) -> App:
     return loaded
 
 
-def run(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> T:
-    """Open the application, call `use`, close it; errors become messages and exit codes."""
+def run(
+    app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False, wait: bool = False
+) -> T:
+    """Open the application, call `use`, close it; errors become messages and exit codes.
+
+    With `wait`, a database server that cannot be reached yet is waited for.
+    """
 
     async def opened() -> T:
+        if wait and not app.embedded:
+            await _wait_for_database(app)
         async with app:
             return await use(app)
 
     with report_errors(json=json):
         return event_loop.run(opened())
+
+
+async def _wait_for_database(app: App) -> None:
+    """Return when the database server answers: a worker may be started before its database."""
+    rest_s, told = WAIT_S_MIN, False
+    while True:
+        try:
+            await app.ping()
+        except StoreUnavailable as error:
+            if not told:
+                messages.print(f"{error}; waiting for it, Ctrl-C stops", markup=False)
+                told = True
+            await app.clock.sleep(rest_s)
+            rest_s = min(2 * rest_s, WAIT_S_MAX)
+        else:
+            break
+    if told:
+        messages.print("the database is there", markup=False)
 
 
 @contextmanager
