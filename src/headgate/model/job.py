@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from headgate.base.encoding import Json, JsonObject
+from headgate.model.pace import Pace
 from headgate.model.states import JOB, JobState
 
 
@@ -130,6 +131,8 @@ class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     delivered_before: int = 0
     #: The source's own counts, by its own names.
     counts: Mapping[str, int] = {}
+    #: What the chunks took, for the estimates of the end.
+    pace: Pace = Pace()
 
 
 class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):
