@@ -56,11 +56,14 @@ LOOKS = (0.1, 0.25, 0.5, 0.75, 0.9)
 HALF = 0.5
 #: The days of the import that taught the user's rate, if one did.
 EARLIER_DAYS = 40
-#: What a run asks while nothing else happens.
-LOOK_S = 2.0
+#: How often a run looks at its import: so many times in all, if it takes as long as was told.
+LOOKS_MAX = 600
+LOOK_S_MIN = 0.5
 STEPS_MAX = 200_000_000
 TIME_S_MAX = 400 * 86_400.0
 LAST = START.date() - timedelta(days=3)
+#: How long the engine was up, and the earlier import over, when the forecast is asked for.
+BEFORE_S = (300.0, 6 * 3600.0)
 #: Requests that one live job sends.
 LIVE_REQUESTS = 4
 
@@ -184,7 +187,7 @@ def draw_user(rng: Random, seed: int, days: int) -> User:
     begins = rng.randrange(days // 3, days + 1) if rng.random() < 0.1 else 10_000
     return User(
         seed=seed,
-        records=rng.choice((1.0, 1.2, 1.6, 2.5)),
+        records=rng.choice((1.0, 1.1, 1.3, 1.6)),
         share=rng.uniform(0.1, 0.95),
         season=rng.choice((0.0, 0.2, 0.5)),
         idle_weeks=rng.choice((0.0, 0.0, 0.05, 0.1)),
@@ -338,6 +341,7 @@ class Play:
             await supervisor.start()
             live = asyncio.create_task(self._live())
             await self._before()
+            await self.clock.sleep(self._rng.uniform(*BEFORE_S))
             for number, (user, days) in enumerate(self.scenario.others):
                 self.users[f"other {number}"] = user
                 await self._start(f"other {number}", LAST, days)
@@ -365,8 +369,10 @@ class Play:
         first = (await self._app.backfills.forecast(asked)).finish
         job = (await self._app.backfills.start(asked)).job
         marks, looks = list(LOOKS), dict.fromkeys(LOOKS)
+        likely_s = 0.0 if first is None else (first.likely - began).total_seconds()
+        every_s = max(LOOK_S_MIN, likely_s / LOOKS_MAX)
         while job.state not in JOB.terminal:
-            await self.clock.sleep(LOOK_S)
+            await self.clock.sleep(every_s)
             job = await self._app.jobs.get(job.id)
             while marks and job.progress.done >= marks[0] * days and job.state not in JOB.terminal:
                 told = (await self._app.jobs.status(job.id)).finish

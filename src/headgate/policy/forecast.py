@@ -30,8 +30,10 @@ REQUEST_S = (0.05, 0.3, 1.5)
 SPEED = (0.75, 1.0, 1.35)
 #: How many standard deviations the range has to each side.
 DEVIATIONS = 2.2
-#: How far an estimate is off however much was measured, and at most.
-OFF_MIN, OFF_MAX = 0.07, 0.85
+#: How far the needs are off however much was measured, and at most: to less, and to more.
+OFF_MIN, OFF_LESS_MAX, OFF_MORE_MAX = 0.07, 0.85, 2.0
+#: How far the end is off however sure the needs are: as a share of what is left, and in seconds.
+SLACK, SLACK_S = 0.01, 2.0
 #: How much of the usual the others at a provider, and live work, take at least and at most.
 OTHERS = (0.5, 1.0, 1.25)
 LIVE = (0.5, 1.0, 1.5)
@@ -72,7 +74,7 @@ def needs_of(known: Known, units: float) -> NeedsRange | None:
     if known.own.chunks >= CHUNKS_MIN and known.own.units > 0:
         off = _off(known.own, units)
         needs = _needs(known.own)
-        return NeedsRange(least=needs.times(1 - off), mean=needs, most=needs.times(1 + off))
+        return NeedsRange(least=_less(needs, off), mean=needs, most=_more(needs, off))
     measured = [each for each in known.others if each.chunks >= CHUNKS_MIN and each.units > 0]
     if known.costs:
         return _declared(known.costs, measured)
@@ -81,9 +83,9 @@ def needs_of(known: Known, units: float) -> NeedsRange | None:
     # Every user is different: from the quickest to the slowest, with what one may be off.
     ordered = sorted(measured, key=lambda each: each.seconds / each.units)
     return NeedsRange(
-        least=_needs(ordered[0]).times(1 - _off(ordered[0], units)),
+        least=_less(_needs(ordered[0]), _off(ordered[0], units)),
         mean=_needs(ordered[len(ordered) // 2]),
-        most=_needs(ordered[-1]).times(1 + _off(ordered[-1], units)),
+        most=_more(_needs(ordered[-1]), _off(ordered[-1], units)),
     )
 
 
@@ -92,11 +94,16 @@ def finish_of(units: float, needs: NeedsRange, limits: Limits, *, start: datetim
     start_s = start.timestamp()
     plays = zip((needs.least, needs.mean, needs.most), OTHERS, LIVE, strict=True)
     # Sorted: more requests may pass a busy window that fewer requests wait in.
-    earliest, likely, latest = sorted(
-        start + timedelta(seconds=play_s(units, each, limits, start_s=start_s, others=k, live=n))
-        for each, k, n in plays
+    least_s, likely_s, most_s = sorted(
+        play_s(units, each, limits, start_s=start_s, others=others, live=live)
+        for each, others, live in plays
     )
-    return Finish(earliest=earliest, likely=likely, latest=latest)
+    slack_s = SLACK_S + SLACK * likely_s if units else 0.0
+    return Finish(
+        earliest=start + timedelta(seconds=max(0.0, least_s - slack_s)),
+        likely=start + timedelta(seconds=likely_s),
+        latest=start + timedelta(seconds=most_s + slack_s),
+    )
 
 
 def forecast(
@@ -142,7 +149,15 @@ def _off(pace: Pace, units: float) -> float:
     """How far the mean of what is left may be from the mean of what was measured, as a share."""
     left = max(1.0, units * pace.chunks / pace.units)
     spread = DEVIATIONS * variation(pace) * sqrt(1 / pace.chunks + 1 / left)
-    return min(OFF_MAX, sqrt(spread**2 + OFF_MIN**2))
+    return sqrt(spread**2 + OFF_MIN**2)
+
+
+def _less(needs: Needs, off: float) -> Needs:
+    return needs.times(1 - min(off, OFF_LESS_MAX))
+
+
+def _more(needs: Needs, off: float) -> Needs:
+    return needs.times(1 + min(off, OFF_MORE_MAX))
 
 
 def _declared(costs: Sequence[DayCost], measured: Sequence[Pace]) -> NeedsRange:

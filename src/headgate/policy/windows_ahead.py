@@ -15,7 +15,7 @@ import msgspec
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse, to_ms
 from headgate.model.pace import RequestCounts
 from headgate.policy.spending import limits_for, paced_limit
-from headgate.policy.windows import BURST_SHARE
+from headgate.policy.windows import BURST_SHARE, ROLLING_PARTS
 
 #: The most units that are played one by one; of a longer job, each stands for several.
 STEPS_MAX = 250
@@ -101,6 +101,14 @@ class _Window:
         # However busy live work is, a new window lets something through: so the play ends.
         return max(room, 1.0) if self._used == 0 else room
 
+    def frees_s(self, at_s: float, guard_s: float) -> float:
+        """When a window without room has some again."""
+        spare = self._left(at_s) - 1
+        if self._decays and spare >= ceil(self.limit.amount * BURST_SHARE):
+            shrunk_s = self.ends_s - spare / self.limit.reserve * self._length_s
+            return min(self.ends_s, max(shrunk_s, at_s + self._length_s / ROLLING_PARTS))
+        return self.ends_s + guard_s
+
     def take(self, requests: float) -> None:
         """Count requests of backfills."""
         self._used += requests
@@ -152,10 +160,10 @@ class _Account:
         while count > 0:
             for each in windows:
                 each.roll(at_s)
-            spent = [each.ends_s for each in windows if each.room(at_s) < 1]
+            spent = [each for each in windows if each.room(at_s) < 1]
             if spent:
-                slept_s += max(spent) + self.budget.guard_s - at_s
-                at_s = max(spent) + self.budget.guard_s
+                frees_s = max(each.frees_s(at_s, self.budget.guard_s) for each in spent)
+                slept_s, at_s = slept_s + frees_s - at_s, frees_s
                 continue
             rooms = [each.room(at_s) / _sharing(each, sharing) / stands_for for each in windows]
             some = max(1, min(count, int(min(rooms, default=count))))
