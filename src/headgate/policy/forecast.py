@@ -20,8 +20,8 @@ from headgate.model.states import JobState
 from headgate.policy.pace import add, capped, variation
 from headgate.policy.windows_ahead import Limits, Needs, play_s
 
-#: A pace is known from at least this many chunks.
-CHUNKS_MIN = 5
+#: A pace is known from at least five chunks, which together weigh a little less.
+CHUNKS_MIN = 4.5
 #: An earlier job of the same user counts like so many chunks of the present one.
 EARLIER_CHUNKS = 40
 #: The seconds of a request where no job has measured them yet.

@@ -7,6 +7,7 @@ share a limit take as much of it each. Live work takes its part of every window,
 rate. An outage is not foreseen.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from math import ceil
 
@@ -19,6 +20,8 @@ from headgate.policy.windows import BURST_SHARE, ROLLING_PARTS
 
 #: The most units that are played one by one; of a longer job, each stands for several.
 STEPS_MAX = 250
+#: The number of parts in which the requests of a rolling window leave it.
+SENT_PARTS = 10
 #: The rate of live work is measured over a stretch of at least this length.
 LIVE_S_MIN = 60.0
 
@@ -76,16 +79,25 @@ class _Window:
         self._live_rate = live_rate
         self._counted_s = start_s
         self._used = 0.0
-        # A rolling window is played as one that begins with its first request.
-        self.ends_s = start_s + self._length_s
-        if not limit.rolling:
-            self.ends_s = (start_s // self._length_s + 1) * self._length_s
+        #: The requests in a rolling window, the oldest first.
+        self._sent: deque[tuple[float, float]] = deque()
+        self.ends_s = (start_s // self._length_s + 1) * self._length_s
         if use is not None and not use.unknown and to_ms(use.resets_at) / 1000 > start_s:
             self._used = float(use.used)
+            # Those in a rolling window were probably sent one after another.
+            part = self._used / SENT_PARTS
+            for number in range(SENT_PARTS if limit.rolling else 0):
+                age_s = self._length_s * (1 - (number + 0.5) / SENT_PARTS)
+                self._sent.append((start_s - age_s, part))
 
     def roll(self, at_s: float) -> None:
-        """Begin the next window, if this one is over."""
-        if at_s >= self.ends_s:
+        """Forget what is no longer in the window."""
+        if self.limit.rolling:
+            # Live requests leave it as fast as they come.
+            self._counted_s = max(self._counted_s, at_s - self._length_s)
+            while self._sent and self._sent[0][0] + self._length_s <= at_s:
+                self._used = max(0.0, self._used - self._sent.popleft()[1])
+        elif at_s >= self.ends_s:
             passed = 1 + (at_s - self.ends_s) // self._length_s
             self.ends_s += passed * self._length_s
             self._counted_s, self._used = self.ends_s - self._length_s, 0.0
@@ -103,15 +115,19 @@ class _Window:
 
     def frees_s(self, at_s: float, guard_s: float) -> float:
         """When a window without room has some again."""
+        if self.limit.rolling:
+            return self._sent[0][0] + self._length_s if self._sent else at_s + self._length_s
         spare = self._left(at_s) - 1
         if self._decays and spare >= ceil(self.limit.amount * BURST_SHARE):
             shrunk_s = self.ends_s - spare / self.limit.reserve * self._length_s
             return min(self.ends_s, max(shrunk_s, at_s + self._length_s / ROLLING_PARTS))
         return self.ends_s + guard_s
 
-    def take(self, requests: float) -> None:
+    def take(self, requests: float, at_s: float) -> None:
         """Count requests of backfills."""
         self._used += requests
+        if self.limit.rolling:
+            self._sent.append((at_s, requests))
 
     def pace_s(self, at_s: float, least_s: float) -> float:
         """The shortest time between two requests of backfills."""
@@ -176,7 +192,7 @@ class _Account:
                 self._next_s[paced.scope] = last_s + pace_s
             at_s = first_s + (some - 1) * max(gap_s, pace_s) + gap_s
             for each in windows:
-                each.take(some * stands_for * _sharing(each, sharing))
+                each.take(some * stands_for * _sharing(each, sharing), first_s)
             count -= some
         return at_s, slept_s
 

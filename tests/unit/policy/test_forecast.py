@@ -81,7 +81,7 @@ def slack(likely_s: float) -> float:
 def test_nothing_known_is_nothing_told() -> None:
     assert needs_of(Known(), 100) is None
     # A few chunks are too few to tell, and so are chunks that did nothing.
-    few = Pace(chunks=CHUNKS_MIN - 1, units=9, seconds=9)
+    few = Pace(chunks=4, units=9, seconds=9)
     idle = Pace(chunks=50, seconds=9)
     assert needs_of(Known(own=few, others=[few, idle]), 100) is None
     assert needs_of(Known(own=idle), 100) is None
@@ -89,7 +89,7 @@ def test_nothing_known_is_nothing_told() -> None:
 
 def test_the_users_own_rate_narrows_the_range_the_more_of_it_is_known() -> None:
     widths = []
-    for days in (5, 20, 80, 200):
+    for days in (CHUNKS_MIN, 20, 80, 200):
         needs = known(own=pace(days, cv=1.0), others=[pace(50)], costs=[READS])
         assert needs.mean.requests["strava"]["read"] == pytest.approx(1.0)
         widths.append(needs.most.work_s["strava"] - needs.least.work_s["strava"])
