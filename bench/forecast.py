@@ -3,6 +3,10 @@
 Every run is drawn from its seed: the days, how much the user records, how fast the two providers
 answer, their limits, who else imports, and how much live work there is. What the forecast does not
 know is drawn too: seasons, weeks without data, the day on which a history begins, slow hours.
+
+An error is how far the likely time was from the end, as a share of the import's whole time. Of ten
+days nobody knows how many exercises are on the last five, so `error_…` is what half of the imports
+stay below; the mean and what nine of ten stay below are printed beside it.
 """
 
 import asyncio
@@ -14,7 +18,7 @@ from functools import cache
 from math import exp, pi, sin
 from pathlib import Path
 from random import Random
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import msgspec
@@ -48,9 +52,9 @@ from headgate.simulation.deployment import START
 from headgate.store.sql import schema
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 
-RUNS, RUNS_QUICK = 240, 24
+RUNS, RUNS_QUICK = 120, 20
 SIZES = (10, 20, 30, 60, 120, 250, 365, 730)
-SIZES_QUICK = SIZES[:-2]
+SIZES_QUICK = SIZES[:-3]
 #: Where the running estimate is looked at, as a share of the days.
 LOOKS = (0.1, 0.25, 0.5, 0.75, 0.9)
 HALF = 0.5
@@ -189,7 +193,7 @@ def draw_user(rng: Random, seed: int, days: int) -> User:
         seed=seed,
         records=rng.choice((1.0, 1.1, 1.3, 1.6)),
         share=rng.uniform(0.1, 0.95),
-        season=rng.choice((0.0, 0.2, 0.5)),
+        season=rng.choice((0.0, 0.15, 0.3)),
         idle_weeks=rng.choice((0.0, 0.0, 0.05, 0.1)),
         begins=LAST - timedelta(days=begins) if begins < 10_000 else date(1990, 1, 1),
     )
@@ -478,13 +482,15 @@ def tell(report: Report, outcomes: Sequence[Outcome]) -> None:
         "of the looks",
         f", {len(looks)}, at 10 to 90 % of the days",
     )
-    whole = ", of the import's whole time, on average"
-    errors = [each.error(each.first) for each in known]
-    report.add("error_start", fmean(errors), "off", f"{whole}; {len(known)} known users")
-    halves = [each.error(told) for each, told in half]
-    report.add("error_half", fmean(halves), "off", whole)
-    report.add("error_start_p90", percentile(errors, 0.9), "off", ", nine of ten")
-    report.add("error_half_p90", percentile(halves, 0.9), "off", ", nine of ten")
+    errors = {
+        "start": [each.error(each.first) for each in known],
+        "half": [each.error(told) for each, told in half],
+    }
+    for name, found in errors.items():
+        note = f", {len(found)} imports"
+        report.add(f"error_{name}", median(found), "of the whole time", f"; half of {note[2:]}")
+        report.add(f"error_{name}_mean", fmean(found), "of the whole time", note)
+        report.add(f"error_{name}_p90", percentile(found, 0.9), "of the whole time", "; 9 of 10")
     for name, live in (("live", True), ("alone", False)):
         some = [each for each in outcomes if bool(each.scenario.live_an_hour) is live]
         report.add(

@@ -390,7 +390,7 @@ def test_how_it_stands_is_told_as_it_goes_on(tmp_path: Path) -> None:
         assert running.finish is not None
         truly = START + timedelta(seconds=300)
         assert running.finish.earliest < truly < running.finish.latest
-        assert running.time_left == "About 2 to 7 minutes left."
+        assert running.time_left == "About 2 to 6 minutes left."
 
         done = await world.until(app, started.job.id)
         ended = await app.jobs.status(done.id)
