@@ -9,7 +9,7 @@ import msgspec
 
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
-from headgate.flow.outlook import Subject, limits_ahead, needs_ahead
+from headgate.flow.outlook import JobAhead, limits_ahead, needs_ahead
 from headgate.flow.registry import Sync
 from headgate.flow.resolve import resolve_request
 from headgate.flow.runtime import Runtime
@@ -68,7 +68,7 @@ class Backfills:
         assert new.start_date is not None and new.end_date is not None
         connections = (job_request.connection_id, job_request.destination_connection_id)
         names = (end.name for end in sync.ends)
-        subject = Subject(
+        subject = JobAhead(
             job_id=None,
             sync=sync.name,
             connection_id=new.connection_id,

@@ -23,7 +23,7 @@ from headgate.policy.forecast import (
     needs_of,
     with_earlier,
 )
-from headgate.policy.windows_ahead import Limits
+from headgate.policy.windows_ahead import LimitsAhead
 from headgate.ports.store import JobFilter
 
 #: The most other backfills that are taken into account.
@@ -32,7 +32,7 @@ OTHERS_MAX = 100
 EARLIER_MAX, PACES_MAX = 3, 20
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class JobAhead(msgspec.Struct, frozen=True, kw_only=True):
     """The job that an estimate is about, stored or not."""
 
     #: None for one that is not stored yet.
@@ -44,12 +44,12 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     pace: Pace = Pace()
 
     @staticmethod
-    def of(job: Job) -> "Subject":
+    def of(job: Job) -> "JobAhead":
         """A stored job."""
         connections: dict[str, str | None] = {job.source: job.connection_id}
         if job.destination is not None:
             connections.setdefault(job.destination, job.destination_connection_id)
-        return Subject(
+        return JobAhead(
             job_id=job.id,
             sync=job.sync,
             connection_id=job.connection_id,
@@ -64,7 +64,7 @@ async def finish_of_job(rt: Runtime, job: Job) -> Finish | None:
     The estimate begins at the last change of the job, so it stays the same while nothing happens.
     """
     assert job.progress.total is not None
-    subject, sync = Subject.of(job), rt.registry.find(job.sync)
+    subject, sync = JobAhead.of(job), rt.registry.find(job.sync)
     left = max(0, job.progress.total - job.progress.done)
     needs = await needs_ahead(rt, subject, sync, left)
     if needs is None:
@@ -74,7 +74,7 @@ async def finish_of_job(rt: Runtime, job: Job) -> Finish | None:
 
 
 async def needs_ahead(
-    rt: Runtime, subject: Subject, sync: Sync | None, units: float
+    rt: Runtime, subject: JobAhead, sync: Sync | None, units: float
 ) -> NeedsRange | None:
     """What each unit that is left needs; None if nothing is known about it."""
     pace = subject.pace
@@ -89,7 +89,7 @@ async def needs_ahead(
     return needs_of(Known(own=pace, others=others, costs=costs), units)
 
 
-async def limits_ahead(rt: Runtime, subject: Subject) -> Limits:
+async def limits_ahead(rt: Runtime, subject: JobAhead) -> LimitsAhead:
     """The limits that the job meets, how much of them is used, and who else needs them."""
     uses: dict[str, BudgetUse] = {}
     for provider, connection_id in subject.connections.items():
@@ -100,20 +100,20 @@ async def limits_ahead(rt: Runtime, subject: Subject) -> Limits:
                 uses[provider] = use
     active = JobFilter(mode=Mode.HISTORY, states=JOB.active)
     others = await rt.store.list_jobs(active, limit=OTHERS_MAX)
-    return Limits(
+    return LimitsAhead(
         budgets=rt.registry.budgets,
         uses=uses,
         others=[_units_left(job) for job in others if _competes(job, subject)],
     )
 
 
-async def _earlier(rt: Runtime, subject: Subject) -> list[Pace]:
+async def _earlier(rt: Runtime, subject: JobAhead) -> list[Pace]:
     same = JobFilter(sync=subject.sync, connection_id=subject.connection_id)
     found = await rt.store.list_jobs(same, limit=EARLIER_MAX)
     return [each.summary.pace for each in found if each.id != subject.job_id]
 
 
-def _competes(job: Job, subject: Subject) -> bool:
+def _competes(job: Job, subject: JobAhead) -> bool:
     """Whether another job takes from the same limits now."""
     if job.connection_id == subject.connection_id or job.state is JobState.PAUSED:
         return False

@@ -18,7 +18,7 @@ from headgate.model.job import Job, Reason
 from headgate.model.pace import Pace
 from headgate.model.states import JobState
 from headgate.policy.pace import add, capped, variation
-from headgate.policy.windows_ahead import Limits, Needs, play_s
+from headgate.policy.windows_ahead import LimitsAhead, Needs, play_s
 
 #: A pace is known from at least five chunks, which together weigh a little less.
 CHUNKS_MIN = 4.5
@@ -89,7 +89,7 @@ def needs_of(known: Known, units: float) -> NeedsRange | None:
     )
 
 
-def finish_of(units: float, needs: NeedsRange, limits: Limits, *, start: datetime) -> Finish:
+def finish_of(units: float, needs: NeedsRange, limits: LimitsAhead, *, start: datetime) -> Finish:
     """When so many units are done that begin at `start`."""
     start_s = start.timestamp()
     plays = zip((needs.least, needs.mean, needs.most), OTHERS, LIVE, strict=True)
@@ -107,7 +107,7 @@ def finish_of(units: float, needs: NeedsRange, limits: Limits, *, start: datetim
 
 
 def forecast(
-    days: int, days_held: int, needs: NeedsRange | None, limits: Limits, *, now: datetime
+    days: int, days_held: int, needs: NeedsRange | None, limits: LimitsAhead, *, now: datetime
 ) -> Forecast:
     """The forecast of reading `days`."""
     if needs is None:

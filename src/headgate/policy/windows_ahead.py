@@ -47,7 +47,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class LimitsAhead(msgspec.Struct, frozen=True, kw_only=True):
     """The limits that a job meets, and who meets them with it."""
 
     budgets: Mapping[str, Budget]
@@ -58,7 +58,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def play_s(
-    units: float, needs: Needs, limits: Limits, *, start_s: float, others: float, live: float
+    units: float, needs: Needs, limits: LimitsAhead, *, start_s: float, others: float, live: float
 ) -> float:
     """The seconds that so many units take from `start_s`, which is in seconds since 1970.
 
@@ -201,7 +201,7 @@ class _Play:
     """One play."""
 
     def __init__(
-        self, needs: Needs, limits: Limits, *, start_s: float, others: float, live: float
+        self, needs: Needs, limits: LimitsAhead, *, start_s: float, others: float, live: float
     ) -> None:
         self._needs = needs
         self._others = limits.others

@@ -30,7 +30,7 @@ from headgate.policy.forecast import (
     needs_of,
     with_earlier,
 )
-from headgate.policy.windows_ahead import Limits
+from headgate.policy.windows_ahead import LimitsAhead
 from tests.unit.values import make_job
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -39,8 +39,8 @@ STRAVA = Budget(
     [Limit(100, per="15min", only="read", reserve=20), Limit(200, per="day")],
     paced=False,
 )
-LIMITS = Limits(budgets={"strava": STRAVA})
-NO_LIMITS = Limits(budgets={})
+LIMITS = LimitsAhead(budgets={"strava": STRAVA})
+NO_LIMITS = LimitsAhead(budgets={})
 READS = DayCost(provider="strava", least=1, most=3)
 UPLOADS = DayCost(provider="strava", kind="upload", least=0.5, most=1)
 
@@ -202,7 +202,7 @@ def test_the_likely_time_lies_in_the_range(
     left: int, days: float, request_s: float, requests: float, cv: float, others: list[float]
 ) -> None:
     own = pace(days, request_s=request_s, requests=requests, cv=cv)
-    limits = Limits(budgets={"strava": STRAVA}, others=others)
+    limits = LimitsAhead(budgets={"strava": STRAVA}, others=others)
 
     needs = needs_of(Known(own=own), left)
 

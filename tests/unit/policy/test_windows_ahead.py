@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse
-from headgate.policy.windows_ahead import STEPS_MAX, Limits, Needs, play_s
+from headgate.policy.windows_ahead import STEPS_MAX, LimitsAhead, Needs, play_s
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ def played(
     **options: Any,
 ) -> float:
     budget = Budget("strava", limits, **{"paced": False, "guard_s": 0.0, **options})
-    ahead = Limits(
+    ahead = LimitsAhead(
         budgets={"strava": budget}, uses={} if use is None else {"strava": use}, others=others
     )
     return play_s(units, needs, ahead, start_s=now.timestamp(), others=weight, live=live)
@@ -72,7 +72,9 @@ def test_without_limits_it_takes_the_time_of_the_work() -> None:
     needs = Needs(work_s={"strava": 2.0, "here": 1.0}, requests={"strava": {"read": 4}}, own_s=0.5)
 
     assert played(10, needs) == pytest.approx(35)
-    assert play_s(10, needs, Limits(budgets={}), start_s=0, others=1, live=1) == pytest.approx(35)
+    assert play_s(10, needs, LimitsAhead(budgets={}), start_s=0, others=1, live=1) == pytest.approx(
+        35
+    )
     assert played(0, needs) == 0
 
 
