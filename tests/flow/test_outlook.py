@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from headgate import (
     App,
     BackfillRequest,
+    Batch,
     Budget,
     Chunk,
     Context,
@@ -84,21 +86,42 @@ def test_an_import_ends_in_the_range_that_was_told(tmp_path: Path, days: int) ->
         await app.supervisor().start()
         told = await finish_of(app, days)
         job = await begin(app, days)
-        half: list[Finish] = []
-        while not half:
+        while (await app.jobs.get(job.id)).progress.done < days / 2:
             await world.clock.sleep(1)
-            status = await app.jobs.status(job.id)
-            if status.progress.done >= days / 2:
-                assert status.finish is not None
-                half = [status.finish]
+        half = (await app.jobs.status(job.id)).finish
+        assert half is not None
 
         ended = await end_of(world, app, job)
 
         assert told.earliest <= ended <= told.latest
-        assert half[0].earliest <= ended <= half[0].latest
+        assert half.earliest <= ended <= half.latest
         # A day's limit that is not reached does not make it longer: it was spread over the day.
         assert told.latest - START < 6 * (ended - START)
-        assert abs(half[0].likely - ended) < 0.05 * (ended - START)
+        assert abs(half.likely - ended) < 0.05 * (ended - START)
+
+    in_world(tmp_path, main)
+
+
+def test_the_destination_takes_its_time_too(tmp_path: Path) -> None:
+    class Shelf:
+        name = "shelf"
+
+        async def write(self, batch: Batch) -> None:
+            await batch.clock.sleep(3)
+
+    async def main(world: World) -> None:
+        app = await world.app(sync(reading(2), destination=Shelf()))
+        await app.supervisor().start()
+        job = (await app.backfills.start(replace(asked(40), destination="shelf"))).job
+        while (await app.jobs.get(job.id)).progress.done < 20:
+            await world.clock.sleep(1)
+
+        pace = (await app.jobs.get(job.id)).summary.pace
+        finish = (await app.jobs.status(job.id)).finish
+
+        assert pace.work_s["shelf"] / pace.units == pytest.approx(3, rel=0.01)
+        assert finish is not None
+        assert finish.earliest <= await end_of(world, app, job) <= finish.latest
 
     in_world(tmp_path, main)
 

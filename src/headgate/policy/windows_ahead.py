@@ -19,7 +19,7 @@ from headgate.policy.spending import limits_for, paced_limit
 from headgate.policy.windows import BURST_SHARE, ROLLING_PARTS
 
 #: The most units that are played one by one; of a longer job, each stands for several.
-STEPS_MAX = 250
+STEPS_MAX = 150
 #: The number of parts in which the requests of a rolling window leave it.
 SENT_PARTS = 10
 #: The rate of live work is measured over a stretch of at least this length.
@@ -158,6 +158,8 @@ class _Account:
             )
             for limit in budget.limits
         }
+        #: The windows in which each kind counts, and the one that sets its pace.
+        self._of_kind: dict[str, tuple[list[_Window], _Window | None]] = {}
         #: When the next request may be sent, by the ledger that sets the pace.
         self._next_s = dict.fromkeys(Scope, 0.0)
 
@@ -169,8 +171,7 @@ class _Account:
         Each stands for several in the windows; between two there is a gap at least.
         """
         slept_s = 0.0
-        windows = [self._windows[limit.name] for limit in limits_for(self.budget, kind)]
-        paced = paced_limit(self.budget, kind)
+        windows, paced = self._windows_of(kind)
         if self.budget.slots is not None and self.budget.slots_scope is Scope.APP:
             gap_s *= max(1.0, sharing / self.budget.slots)
         while count > 0:
@@ -185,16 +186,25 @@ class _Account:
             some = max(1, min(count, int(min(rooms, default=count))))
             first_s, pace_s = at_s, 0.0
             if paced is not None:
-                window = self._windows[paced.name]
-                pace_s = window.pace_s(at_s, self.budget.pace_s_min) * _sharing(window, sharing)
-                first_s = max(at_s, self._next_s[paced.scope])
+                pace_s = paced.pace_s(at_s, self.budget.pace_s_min) * _sharing(paced, sharing)
+                first_s = max(at_s, self._next_s[paced.limit.scope])
                 last_s = first_s + (some - 1) * max(gap_s, pace_s)
-                self._next_s[paced.scope] = last_s + pace_s
+                self._next_s[paced.limit.scope] = last_s + pace_s
             at_s = first_s + (some - 1) * max(gap_s, pace_s) + gap_s
             for each in windows:
                 each.take(some * stands_for * _sharing(each, sharing), first_s)
             count -= some
         return at_s, slept_s
+
+    def _windows_of(self, kind: str) -> tuple[list[_Window], _Window | None]:
+        found = self._of_kind.get(kind)
+        if found is None:
+            paced = paced_limit(self.budget, kind)
+            found = self._of_kind[kind] = (
+                [self._windows[limit.name] for limit in limits_for(self.budget, kind)],
+                None if paced is None else self._windows[paced.name],
+            )
+        return found
 
 
 class _Play:
