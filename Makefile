@@ -12,7 +12,7 @@ SEEDS ?= 1000
 TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 5 / 2 : 5 )))
 CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
 FAST := tests/unit tests/flow tests/web tests/conformance tests/systems
-BENCHES := engine budget outbox $(if $(wildcard bench/notes.py),notes) $(if $(wildcard bench/activity_streams),activity_streams.backfill activity_streams.streams) idle
+BENCHES := engine budget outbox forecast $(if $(wildcard bench/notes.py),notes) $(if $(wildcard bench/activity_streams),activity_streams.backfill activity_streams.streams) idle
 TYPED := src tests tools bench examples
 
 # Without bytecode every process compiles all that it imports, which takes longer than most tests.

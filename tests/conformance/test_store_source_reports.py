@@ -157,13 +157,3 @@ async def test_a_chunk_keeps_its_events_when_it_meets_a_cancel_or_a_pause(
     # Then it was kept, and what it told too
     assert after is not None and after.steps == 1
     assert (await kinds(store, job.id))[-2:] == ["page_read", after.state.value]
-
-
-async def test_events_of_a_source_do_not_count_as_chunks(store: SqlStore) -> None:
-    job = await run_one(store)
-
-    await store.settle(advance(job), ChunkWork(events=PAGES[:5]))
-
-    assert len(await store.pace(job.id, limit=10)) == 1
-    rows = (await everything(store))["job_events"]
-    assert len(rows) == 7

@@ -42,8 +42,6 @@ from headgate.flow.explain import format_time
 from headgate.flow.job_view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
 from headgate.flow.submit import JobRequest, check, plan_days
 from headgate.model import change
-from headgate.model.job import Lane
-from headgate.policy.forecast import SAMPLES_MIN
 from tests.connecting import Site, strava_source, vault
 from tests.unit.values import make_job
 from tests.worlds import START, ScriptedSource, World, in_world
@@ -341,6 +339,7 @@ def test_a_forecast_counts_the_gaps_and_changes_nothing(tmp_path: Path) -> None:
         assert [(each.least, each.most) for each in before.requests] == [(60, 120)]
         assert [(each.amount, each.left) for each in before.left_for_live] == [(100, 20)]
         assert before.finish is not None and START < before.finish.earliest
+        assert before.takes is not None and before.takes.startswith("Takes about ")
         assert await app.jobs.list() == []
 
         await app.supervisor().start()
@@ -354,35 +353,6 @@ def test_a_forecast_counts_the_gaps_and_changes_nothing(tmp_path: Path) -> None:
         # What it said holds
         job = await world.until(app, (await app.backfills.start(asked())).job.id)
         assert job.progress.total == after.days
-
-    in_world(tmp_path, main)
-
-
-def test_without_the_limiter_a_forecast_goes_by_the_limits_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def main(world: World) -> None:
-        # Given a window of which backfill may have the half, and has had all of it
-        source: Any = ScriptedSource(a_day, "watch")
-        source.budget = Budget("watch", [Limit(60, per="15min", reserve=30)], paced=False)
-        app = await world.app(sync(source, day_costs=[DayCost(provider="watch", least=1, most=1)]))
-        gate = app._runtime.gates.of(source.budget, Lane.HOT, "ada")
-        for _ in range(30):
-            async with gate.request():
-                pass
-        known = await app.backfills.forecast(asked())
-
-        # When how it stands can no longer be asked
-        async def use(*_: object, **__: object) -> None:
-            return None
-
-        monkeypatch.setattr(app._runtime.gates, "use", use)
-        unknown = await app.backfills.forecast(asked())
-
-        # Then one whole window is told, and not first the end of this one
-        assert known.finish is not None and unknown.finish is not None
-        assert unknown.finish.earliest == START + 0.9 * timedelta(minutes=15)
-        assert known.finish.earliest == START + 0.9 * timedelta(minutes=30)
 
     in_world(tmp_path, main)
 
@@ -409,9 +379,10 @@ def test_how_it_stands_is_told_as_it_goes_on(tmp_path: Path) -> None:
             None,
             POLL_RESTING_S,
         )
+        assert waiting.time_left == "No estimate while no worker can do this."
 
         await app.supervisor().start()
-        await world.clock.sleep(10 * SAMPLES_MIN + 5)
+        await world.clock.sleep(10 * 5 + 5)
         running = await app.jobs.status(started.job.id)
         assert running.message == "Syncing data for 2025-12-25…"
         assert running.poll_after_s == POLL_WORKING_S
@@ -419,10 +390,12 @@ def test_how_it_stands_is_told_as_it_goes_on(tmp_path: Path) -> None:
         assert running.finish is not None
         truly = START + timedelta(seconds=300)
         assert running.finish.earliest < truly < running.finish.latest
+        assert running.time_left == "About 2 to 6 minutes left."
 
         done = await world.until(app, started.job.id)
         ended = await app.jobs.status(done.id)
         assert (ended.percent, ended.finish, ended.poll_after_s) == (100.0, None, None)
+        assert ended.time_left is None
 
         with pytest.raises(NotFound):
             await app.jobs.status(done.id, user_id="eve")
@@ -444,6 +417,7 @@ def test_a_job_that_should_have_ended_is_late(tmp_path: Path) -> None:
         status = await app.jobs.status(started.job.id)
 
         assert (status.late, status.finish) == (True, None)
+        assert status.time_left == "Taking longer than expected."
 
     in_world(tmp_path, main)
 
@@ -463,6 +437,10 @@ def test_a_status_stays_the_same_until_something_happens(tmp_path: Path) -> None
 
         assert await app.jobs.status(started.job.id) == first
         assert first.error_count == 2
+        assert (first.finish, first.time_left) == (
+            None,
+            "No estimate while requests to watch fail.",
+        )
 
     in_world(tmp_path, main)
 

@@ -27,7 +27,7 @@ from headgate.toolkit.commands.loading import (
 )
 from headgate.toolkit.commands.output import messages, out, print_json, print_list
 from headgate.toolkit.commands.reading import parse_day, read_ids
-from headgate.toolkit.commands.watching import print_status, span_text, watch, watch_json
+from headgate.toolkit.commands.watching import print_status, watch, watch_json
 
 commands = typer.Typer(help="Import a user's history, day by day.", no_args_is_help=True)
 
@@ -302,8 +302,8 @@ def _print_forecast(forecast: Forecast, *, json: bool) -> None:
     out.print(f"{forecast.days:,} days to read{done}")
     for each in forecast.requests:
         out.print(f"{each.least:,} to {each.most:,} requests to {each.provider}", markup=False)
-    if forecast.finish is not None:
-        out.print(f"done {span_text(forecast.finish.earliest, forecast.finish.latest)}")
+    if forecast.takes is not None:
+        out.print(forecast.takes)
     for limit in forecast.left_for_live:
         out.print(
             f"leaves {limit.left:,} of every {limit.amount:,} ({limit.provider}, {limit.limit}) "

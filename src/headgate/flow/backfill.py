@@ -9,21 +9,18 @@ import msgspec
 
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
+from headgate.flow.outlook import JobAhead, limits_ahead, needs_ahead
 from headgate.flow.registry import Sync
 from headgate.flow.resolve import resolve_request
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check, check_entitlement, check_name, plan_days, submit
-from headgate.model.budget import BudgetUse
+from headgate.flow.time_left import time_needed
 from headgate.model.forecast import Forecast
 from headgate.model.job import Mode, Reprocess
-from headgate.model.states import JOB
 from headgate.policy.calendar import days_in
 from headgate.policy.forecast import forecast
 from headgate.ports.connections import ConnectionStore
-from headgate.ports.store import JobFilter, SubmitResult
-
-#: The most other backfills that a forecast takes into account.
-OTHERS_MAX = 100
+from headgate.ports.store import SubmitResult
 
 
 class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,28 +66,23 @@ class Backfills:
         new = await plan_days(rt, new, Reprocess(job_request.reprocess))
         days = new.progress.total or 0
         assert new.start_date is not None and new.end_date is not None
-        same = JobFilter(sync=sync.name, states=JOB.active)
-        others = await rt.store.list_jobs(same, limit=OTHERS_MAX)
-        return forecast(
+        connections = (job_request.connection_id, job_request.destination_connection_id)
+        names = (end.name for end in sync.ends)
+        subject = JobAhead(
+            job_id=None,
+            sync=sync.name,
+            connection_id=new.connection_id,
+            connections=dict(zip(names, connections, strict=False)),
+        )
+        made = forecast(
             days,
             days_in(((new.start_date, new.end_date),)) - days,
-            sync.day_costs,
-            rt.registry.budgets,
-            await self._uses(sync, job_request),
-            others=sum(job.connection_id != new.connection_id for job in others),
+            await needs_ahead(rt, subject, sync, days),
+            await limits_ahead(rt, subject),
             now=now,
         )
-
-    async def _uses(self, sync: Sync, job_request: JobRequest) -> dict[str, BudgetUse]:
-        connections = (job_request.connection_id, job_request.destination_connection_id)
-        uses = {}
-        for end, connection_id in zip(sync.ends, connections, strict=False):
-            budget = self._rt.registry.budgets.get(end.name)
-            if budget is not None:
-                use = await self._rt.gates.use(budget, connection_id=connection_id)
-                if use is not None:
-                    uses[end.name] = use
-        return uses
+        takes = None if made.finish is None else time_needed(made.finish, now)
+        return msgspec.structs.replace(made, takes=takes)
 
     async def _to_job_request(self, request: BackfillRequest) -> JobRequest:
         """The request for a job in mode history."""

@@ -10,9 +10,11 @@ from headgate.model import change
 from headgate.model.change import ChunkResult, JobChange
 from headgate.model.job import Job, Progress, Summary
 from headgate.model.lease import NOW
+from headgate.model.pace import Effort
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import day_after, history_progress
+from headgate.policy.pace import add_chunk
 from headgate.ports.connector import Chunk, WriteResult
 from headgate.ports.outbox import NewMessage
 from headgate.ports.record_table import RecordTable
@@ -30,11 +32,13 @@ def commit_chunk(
     slice_over: bool,
     messages: Sequence[NewMessage] = (),
     table: RecordTable | None = None,
+    effort: Effort | None = None,
 ) -> tuple[JobChange, ChunkWork]:
     """The change of the job after `chunk`, and the work to store with it.
 
     `written` is the destination's result; without a destination the records are stored here, in
     the system's own `table` if there is one. `messages` are the chunk's, ready to be enqueued.
+    `effort` is what the chunk took.
     """
     day = job.cursor_date
     summary = _add_counts(job.summary, chunk, written)
@@ -52,7 +56,10 @@ def commit_chunk(
         job.provider != job.destination or job.provider == job.source or bool(chunk.records)
     )
     result = msgspec.structs.replace(
-        result, answered=provider_asked or done, high_water=_high_water(job, chunk, summary)
+        result,
+        answered=provider_asked or done,
+        high_water=_high_water(job, chunk, summary),
+        summary=_add_effort(job, result, effort),
     )
     data: dict[str, object] = {"records": len(chunk.records) + chunk.delivered_before}
     if day is not None:
@@ -94,6 +101,16 @@ def _add_counts(summary: Summary, chunk: Chunk, written: WriteResult | None) -> 
         return summary
     refused = len(written.refused)
     return change.count(summary, delivered=found - refused, refused=refused)
+
+
+def _add_effort(job: Job, result: ChunkResult, effort: Effort | None) -> Summary:
+    if effort is None:
+        return result.summary
+    units = max(0, result.progress.done - job.progress.done)
+    # After a failure or a deferral the job has slept, and did not wait for a worker.
+    followed = not (job.attempts or job.deferrals or job.crashes or job.pauses)
+    pace = add_chunk(job.summary.pace, effort, units=units, followed=followed)
+    return msgspec.structs.replace(result.summary, pace=pace)
 
 
 def _high_water(job: Job, chunk: Chunk, summary: Summary) -> Json:

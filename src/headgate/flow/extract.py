@@ -3,6 +3,7 @@
 from headgate.base.encoding import Json
 from headgate.base.errors import NoData
 from headgate.flow.check_chunk import check_chunk
+from headgate.flow.effort import ProviderTime
 from headgate.flow.fetch_item import JobItems
 from headgate.flow.open_api import open_api
 from headgate.flow.receipts import find_receipts
@@ -12,9 +13,9 @@ from headgate.model.job import Job, Mode
 from headgate.ports.connector import Chunk, Context, Gate, Http
 
 
-async def extract(rt: Runtime, sync: Sync, job: Job) -> Chunk:
-    """Read the next chunk of `job`."""
-    gate = rt.gates.of(budget_of(sync.source), job.lane, job.connection_id)
+async def extract(rt: Runtime, sync: Sync, job: Job, time: ProviderTime) -> Chunk:
+    """Read the next chunk of `job`; `time` measures its requests."""
+    gate = rt.gates.of(budget_of(sync.source), job.lane, job.connection_id, time)
     api = await open_api(rt, sync.source, job.connection_id, job, gate)
     try:
         ctx = context(rt, sync, job, gate, api, high_water=await _high_water(rt, job))

@@ -27,6 +27,7 @@ from headgate.base.ids import Ids
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
+from headgate.flow.effort import ProviderTime
 from headgate.model.budget import Budget, BudgetRequest, BudgetUse, Exhausted, Granted, Unreachable
 from headgate.model.job import Lane
 from headgate.policy.spending import local_share, paced_limit
@@ -56,7 +57,7 @@ class BudgetGate:
         """Ask `limiter`; while it is unreachable, essential live work asks `local`."""
         self._limiter = limiter
         self._local = local
-        self._clock = clock
+        self.clock = clock
         self._ids = ids
         #: Requests that were sent while the limiter was unreachable and are not charged to it yet.
         self._owed: Counter[tuple[Budget, BudgetRequest]] = Counter()
@@ -64,9 +65,18 @@ class BudgetGate:
         #: The queues of paced requests, by ledger; an empty queue is dropped.
         self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def of(self, budget: Budget | None, lane: Lane, connection_id: str) -> "JobGate":
-        """The gate for a job's requests; without a budget it grants every request."""
-        return JobGate(self, budget, lane, connection_id)
+    def of(
+        self,
+        budget: Budget | None,
+        lane: Lane,
+        connection_id: str,
+        time: ProviderTime | None = None,
+    ) -> "JobGate":
+        """The gate for a job's requests; without a budget it grants every request.
+
+        `time` counts the requests and measures their waits.
+        """
+        return JobGate(self, budget, lane, connection_id, time or ProviderTime(self.clock))
 
     async def use(self, budget: Budget, *, connection_id: str | None = None) -> BudgetUse | None:
         """The use of a budget; None while the limiter is unreachable."""
@@ -84,9 +94,9 @@ class BudgetGate:
         queue = self._queue_for(budget, request)
         if queue is None:
             return await self._acquire(budget, request, essential=essential, wait_s_max=wait_s_max)
-        joined_s = self._clock.monotonic()
+        joined_s = self.clock.monotonic()
         async with queue:
-            waited_s = self._clock.monotonic() - joined_s
+            waited_s = self.clock.monotonic() - joined_s
             # A request that was in the queue for long gets one try, without a wait.
             left_s = wait_s_max if waited_s <= QUEUE_S_MAX else 0.0
             return await self._acquire(budget, request, essential=essential, wait_s_max=left_s)
@@ -106,7 +116,7 @@ class BudgetGate:
     async def _acquire(
         self, budget: Budget, request: BudgetRequest, *, essential: bool, wait_s_max: float
     ) -> "SharedPermit":
-        give_up_at = self._clock.monotonic() + wait_s_max
+        give_up_at = self.clock.monotonic() + wait_s_max
         while True:
             answer = await self._limiter.acquire(budget, request, grant_id=self._ids.new("grant"))
             limiter = self._limiter
@@ -125,13 +135,13 @@ class BudgetGate:
                     return LocalPermit(limiter, self._local, budget, request, answer)
                 return SharedPermit(limiter, self._local, budget, request, answer)
             assert isinstance(answer, Exhausted)
-            if self._clock.monotonic() + answer.wait_s > give_up_at:
+            if self.clock.monotonic() + answer.wait_s > give_up_at:
                 limit = f" ({answer.limit})" if answer.limit else ""
                 raise BudgetSpent(
                     timedelta(seconds=answer.wait_s),
                     f"the budget of {budget.source} is {answer.reason.value}{limit}",
                 )
-            await self._clock.sleep(answer.wait_s)
+            await self.clock.sleep(answer.wait_s)
 
     def _note_away(self, answer: Unreachable) -> None:
         if not self._away:
@@ -161,13 +171,19 @@ class JobGate:
     """The gate for the requests of one job."""
 
     def __init__(
-        self, gates: BudgetGate, budget: Budget | None, lane: Lane, connection_id: str
+        self,
+        gates: BudgetGate,
+        budget: Budget | None,
+        lane: Lane,
+        connection_id: str,
+        time: ProviderTime,
     ) -> None:
-        """Ask for requests of this lane and connection."""
+        """Ask for requests of this lane and connection, and measure in `time`."""
         self._gates = gates
         self._budget = budget
         self._lane = lane
         self._connection_id = connection_id
+        self._time = time
         #: What is left of the tightest window after the last request, if known.
         self.remaining: int | None = None
 
@@ -176,6 +192,7 @@ class JobGate:
     ) -> AbstractAsyncContextManager[Permit]:
         """A permit for one request; its slot is released at the end of the block."""
         if self._budget is None:
+            self._time.grant(kind, asked_s=self._gates.clock.monotonic())
             return nullcontext(UnlimitedPermit())
         request = BudgetRequest(
             lane=self._lane, connection_id=self._connection_id, kind=kind, retry=retry
@@ -186,7 +203,13 @@ class JobGate:
     async def _limited(
         self, budget: Budget, request: BudgetRequest, *, essential: bool
     ) -> AsyncIterator[Permit]:
-        permit = await self._gates.acquire(budget, request, essential=essential)
+        asked_s = self._gates.clock.monotonic()
+        try:
+            permit = await self._gates.acquire(budget, request, essential=essential)
+        except BudgetSpent:
+            self._time.refuse(asked_s=asked_s)
+            raise
+        self._time.grant(request.kind, asked_s=asked_s)
         self.remaining = permit.remaining
         try:
             yield permit

@@ -20,13 +20,15 @@ from msgspec.structs import replace
 from headgate.base.encoding import Json
 from headgate.base.failure import Failure, read_failure
 from headgate.flow.explain import day_message, missing_worker, needs_worker, user_message
+from headgate.flow.outlook import finish_of_job
 from headgate.flow.runtime import Runtime
+from headgate.flow.time_left import ESTIMATING, NO_WORKER, time_left, why_no_estimate
 from headgate.model.forecast import Finish
 from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Reason, Summary
 from headgate.model.record import Coverage
 from headgate.model.states import JOB, DayStatus, JobState
 from headgate.model.worker import Worker
-from headgate.policy.forecast import SAMPLES_MAX, eta
+from headgate.policy.forecast import is_foreseeable
 from headgate.policy.retryable import is_retryable
 
 #: The most days that are listed with their reasons; the counts include all.
@@ -143,8 +145,13 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 class JobStatus(JobView, frozen=True, kw_only=True):
     """Everything that is shown of one job."""
 
-    finish: Annotated[Finish | None, Meta(description="null while too few chunks are done.")]
+    finish: Annotated[
+        Finish | None, Meta(description="null while nobody can tell; `time_left` says why.")
+    ]
     late: Annotated[bool, Meta(description="Whether the expected end has passed.")]
+    time_left: Annotated[
+        str | None, Meta(description="For the user: how long it will still take; null: no end.")
+    ]
     gaps: Annotated[
         tuple[DayView, ...], Meta(description="Days with something missing, the newest 50.")
     ]
@@ -214,16 +221,21 @@ def status_view(
     *,
     now: datetime,
     finish: Finish | None = None,
+    no_estimate: str | None = None,
     gaps: Sequence[DayView] = (),
     reconnect: Reconnect | None = None,
 ) -> JobStatus:
-    """The status of the job: its view, with its expected end, its gaps and what to reconnect."""
+    """The status of the job: its view, with its expected end, its gaps and what to reconnect.
+
+    `no_estimate` says why the end cannot be estimated.
+    """
     late = finish is not None and finish.latest < now
     poll_after_s = POLL_WORKING_S if view.state is JobState.RUNNING else POLL_RESTING_S
     return JobStatus(
         **_same(JobView, view),
         finish=None if late else finish,
         late=late,
+        time_left=no_estimate if finish is None else time_left(finish, now),
         gaps=tuple(gaps),
         poll_after_s=None if view.ended else poll_after_s,
         reconnect=reconnect,
@@ -292,17 +304,25 @@ async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> 
     """The status of the job; NotFound if it belongs to another user."""
     job = await rt.store.get(job_id, user_id=user_id)
     [view] = await views_of(rt, [job])
-    finish = None
-    if job.progress.total and not job.ended and job.state is not JobState.CANCELLING:
-        done_at = await rt.store.pace(job.id, limit=SAMPLES_MAX)
-        finish = eta(job.progress, done_at, rests_until=job.wake_at)
+    finish, no_estimate = await _finish(rt, job, view)
     return status_view(
         view,
         now=rt.clock.now(),
         finish=finish,
+        no_estimate=no_estimate,
         gaps=await _gaps(rt, job),
         reconnect=_reconnect(job),
     )
+
+
+async def _finish(rt: Runtime, job: Job, view: JobView) -> tuple[Finish | None, str | None]:
+    """When the job will end, or why nobody can tell."""
+    if not is_foreseeable(job):
+        return None, why_no_estimate(job, rt.registry.titles)
+    if view.operator is not None and view.operator.waits_for is not None:
+        return None, NO_WORKER
+    finish = await finish_of_job(rt, job)
+    return finish, None if finish else ESTIMATING
 
 
 async def _gaps(rt: Runtime, job: Job) -> list[DayView]:

@@ -19,6 +19,7 @@ from headgate.base.redact import describe_error
 from headgate.flow.check_chunk import with_late_events
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
+from headgate.flow.effort import ChunkTimes
 from headgate.flow.extract import extract
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of
@@ -123,7 +124,7 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
         return Outcome(succeed_without_work(job))
     #: The provider that the chunk currently waits for, and that is blamed if it takes too long.
     provider = sync.source.name
-    written = None
+    written, times = None, ChunkTimes(rt.clock)
     began = rt.clock.monotonic()
 
     def give_up() -> None:
@@ -133,8 +134,9 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
 
     try:
         with claimed.interruptible(seconds=sync.chunk_s_max, give_up=give_up):
-            destination = await open_destination(rt, sync, job)
-            chunk = await extract(rt, sync, job)
+            destination = await open_destination(rt, sync, job, times)
+            with times.at(provider) as time:
+                chunk = await extract(rt, sync, job, time)
             if destination is not None and job.mode is Mode.HISTORY and chunk.error is not None:
                 # A part of a day is not written: the whole day is read again, under the same key.
                 raise chunk.error
@@ -143,7 +145,8 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
                 chunk = await claim_records(rt, sync, job, chunk)
                 provider = destination.destination.name
                 await claimed.confirm()
-                written = await write_chunk(rt, job, chunk, destination)
+                with times.at(provider):
+                    written = await write_chunk(rt, job, chunk, destination)
             chunk = with_late_events(chunk, written)
     except Interrupted as interrupted:
         return _handle_interrupt(rt, sync, job, interrupted.reason, provider)
@@ -151,7 +154,13 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
         return _handle_error(rt, sync, job, error)
     slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
     made, work = commit_chunk(
-        job, chunk, written, messages=messages, slice_over=slice_over, table=sync.table
+        job,
+        chunk,
+        written,
+        messages=messages,
+        slice_over=slice_over,
+        table=sync.table,
+        effort=times.effort(),
     )
     receipts = receipts_of(sync, chunk, written)
     return Outcome(made, replace(work, stored_as=sync.stored_as, receipts=receipts), chunk.error)

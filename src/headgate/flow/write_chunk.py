@@ -11,6 +11,7 @@ import msgspec
 
 from headgate.base.errors import SourceError, Transient
 from headgate.base.redact import describe_error
+from headgate.flow.effort import ChunkTimes
 from headgate.flow.open_api import open_api
 from headgate.flow.registry import Sync, budget_of
 from headgate.flow.runtime import Runtime
@@ -25,13 +26,16 @@ class OpenDestination(msgspec.Struct, frozen=True):
     api: Http | None
 
 
-async def open_destination(rt: Runtime, sync: Sync, job: Job) -> OpenDestination | None:
+async def open_destination(
+    rt: Runtime, sync: Sync, job: Job, times: ChunkTimes
+) -> OpenDestination | None:
     """The sync's destination, ready for writes; None if the records are stored here."""
     destination = sync.destination
     if destination is None:
         return None
     connection_id = job.destination_connection_id
-    gate = rt.gates.of(budget_of(destination), job.lane, connection_id or job.connection_id)
+    time = times.at(destination.name)
+    gate = rt.gates.of(budget_of(destination), job.lane, connection_id or job.connection_id, time)
     with _blame(destination):
         api = await open_api(rt, destination, connection_id, job, gate)
     return OpenDestination(destination, api)

@@ -38,9 +38,10 @@ class LeftForLive(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):
-    """The likely time of the end, from the earliest to the latest."""
+    """When the end is expected: likely at one time, and hardly before or after two others."""
 
     earliest: datetime
+    likely: datetime
     latest: datetime
 
 
@@ -52,5 +53,6 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     requests: tuple[Requests, ...] = ()
     left_for_live: tuple[LeftForLive, ...] = ()
     finish: Annotated[
-        Finish | None, Meta(description="null where the sync does not say what a day costs.")
+        Finish | None, Meta(description="null where nothing is known of what a day takes.")
     ] = None
+    takes: Annotated[str | None, Meta(description="The same for people: how long it takes.")] = None

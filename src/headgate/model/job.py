@@ -9,6 +9,7 @@ from functools import lru_cache
 import msgspec
 
 from headgate.base.encoding import Json, JsonObject
+from headgate.model.pace import Pace
 from headgate.model.states import JOB, JobState
 
 
@@ -143,6 +144,8 @@ class Summary(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     delivered_before: int = 0
     #: The source's own counts, by its own names.
     counts: Mapping[str, int] = {}
+    #: What the chunks took, for the estimates of the end.
+    pace: Pace = Pace()
 
 
 class Job(msgspec.Struct, frozen=True, gc=False, kw_only=True):

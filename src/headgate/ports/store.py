@@ -4,7 +4,7 @@ Every method is one atomic, durable operation, under the promises of `ports/leas
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Protocol
 
 import msgspec
@@ -166,10 +166,6 @@ class EventStore(Protocol):
 
     async def last_events(self, job_ids: Sequence[str]) -> Mapping[str, LastEvent]:
         """How far each of these jobs is, by its id; a job that is not stored is left out."""
-        ...
-
-    async def pace(self, job_id: str, *, limit: int) -> Sequence[datetime]:
-        """The times at which the job's last chunks were done, the latest first."""
         ...
 
     async def prune_events(self, *, older_than: timedelta, limit: int) -> int:

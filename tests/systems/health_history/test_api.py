@@ -33,7 +33,7 @@ SEED_FIELDS = {
 }
 OUR_FIELDS = {
     *("percent", "message", "retryable", "reason", "wake_at"),
-    *("finish", "gaps", "poll_after_s"),
+    *("finish", "time_left", "gaps", "poll_after_s"),
 }
 WANTED = {"source": "fitbit", "startDate": "2025-12-01", "endDate": "2025-12-10"}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from headgate import (
     App,
@@ -576,6 +577,29 @@ def test_what_an_import_will_take_is_told_before(tmp_path: Path) -> None:
         assert told == {"fitbit": (2160, 2550), "strava": (120, 900)}
         assert {each.provider for each in forecast.left_for_live} == {"fitbit", "strava"}
         assert forecast.finish is not None
+
+    in_world(tmp_path, main)
+
+
+def test_an_import_ends_when_it_was_told_to(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a fresh install
+        site = Site(world)
+        app = await site.app()
+        await site.connect_both(app)
+        await app.supervisor().start()
+        widths: list[timedelta] = []
+        for last, days in ((LAST, 30), (LAST - timedelta(days=30), 60)):
+            # When days are imported, then that ends in the range that was told before
+            wanted = replace(request(days), start=last - timedelta(days=days - 1), end=last)
+            finish = (await app.backfills.forecast(wanted)).finish
+            job = await world.until(app, (await app.backfills.start(wanted)).job.id)
+            assert finish is not None and job.finished_at is not None
+            assert finish.earliest <= job.finished_at <= finish.latest
+            widths.append((finish.latest - finish.earliest) / days)
+
+        # And once the user is known, the range is narrower
+        assert widths[1] < widths[0] / 2
 
     in_world(tmp_path, main)
 

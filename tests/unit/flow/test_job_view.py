@@ -106,7 +106,7 @@ def test_a_status_says_when_to_ask_again(state: JobState, poll_after_s: int | No
 
 def test_a_status_is_its_view_and_what_was_found_out_besides() -> None:
     line = view(error=ERROR)
-    finish = Finish(earliest=NOW, latest=NOW + timedelta(hours=1))
+    finish = Finish(earliest=NOW, likely=NOW, latest=NOW + timedelta(hours=1))
     again = Reconnect(provider="strava", connection_id="c")
 
     status = status_view(line, now=NOW, finish=finish, reconnect=again)
@@ -114,8 +114,12 @@ def test_a_status_is_its_view_and_what_was_found_out_besides() -> None:
     told, listed = msgspec.to_builtins(status), msgspec.to_builtins(line)
     assert {name: told[name] for name in listed} == listed
     assert (status.finish, status.late, status.reconnect) == (finish, False, again)
+    assert status.time_left == "At most 60 minutes left."
     later = status_view(line, now=NOW + timedelta(hours=2), finish=finish)
     assert (later.finish, later.late) == (None, True)
+    assert later.time_left == "Taking longer than expected."
+    unknown = status_view(line, now=NOW, no_estimate="No estimate.")
+    assert (unknown.finish, unknown.late, unknown.time_left) == (None, False, "No estimate.")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from datetime import date, timedelta
 from itertools import product
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,46 +87,13 @@ def test_a_retry_that_must_fail_is_not_offered() -> None:
     assert (shown.reconnect_path, shown.can_retry) == (None, False)
 
 
-def finish(first_h: float, last_h: float) -> dict[str, Any]:
-    ends = [NOW + timedelta(hours=hours) for hours in (first_h, last_h)]
-    return {"finish": Finish(earliest=ends[0], latest=ends[1])}
+def test_the_time_left_is_told_as_the_status_tells_it() -> None:
+    ends = [NOW + timedelta(hours=hours) for hours in (2, 3, 5)]
+    finish = Finish(earliest=ends[0], likely=ends[1], latest=ends[2])
 
-
-@pytest.mark.parametrize(
-    ("status", "told"),
-    [
-        ({}, "Estimating the time left…"),
-        (finish(-2, -1), "Taking longer than expected"),
-        (finish(1, 1.005), "Done around 2026-03-01 13:00 UTC"),
-        (finish(1, 2.5), "Done between 2026-03-01 13:00 and 14:30 UTC"),
-        (finish(1, 30), "Done between 2026-03-01 13:00 UTC and 2026-03-02 18:00 UTC"),
-    ],
-)
-def test_the_end_is_told_as_far_as_it_is_known(status: dict[str, Any], told: str) -> None:
-    shown = seen(status=status)
-    times = dict.fromkeys(each.text for each in shown.finish or ())
-    assert " ".join([shown.finish_text or "", " and ".join(times)]).strip() == told
-
-
-@pytest.mark.parametrize(
-    "job",
-    [
-        {"state": JobState.SUCCESS},
-        {"state": JobState.CANCELLING},
-        # Until somebody resumes it
-        {"state": JobState.PAUSED, "reason": Reason.OPERATOR},
-        # How much there is will never be known before it is all read
-        {"progress": Progress(done=5)},
-    ],
-)
-def test_no_end_is_told_where_there_is_none_to_tell(job: dict[str, Any]) -> None:
-    shown = seen(**job, status=finish(1, 2))
-    assert (shown.finish_text, shown.finish) == (None, None)
-
-
-def test_a_pause_that_ends_by_itself_has_an_end() -> None:
-    shown = seen(JobState.PAUSED, Reason.BREAKER, wake_at=NOW, status=finish(1, 2))
-    assert shown.finish is not None
+    assert seen(status={"finish": finish}).time_left == "About 2 to 5 hours left."
+    assert seen(status={"no_estimate": "No estimate."}).time_left == "No estimate."
+    assert seen(JobState.SUCCESS, Reason.DONE).time_left is None
 
 
 @given(done=st.integers(0, 10**6), total=st.integers(0, 10**6) | st.none())

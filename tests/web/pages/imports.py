@@ -3,13 +3,17 @@
 from datetime import date, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from headgate import App, Chunk, Context, Job, Sync
 from headgate.model import change
 from headgate.model.change import ChunkResult, JobChange
 from headgate.model.job import Lane, Mode, Progress, Reason
+from headgate.model.pace import Effort
 from headgate.model.record import Coverage
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import history_progress
+from headgate.policy.pace import add_chunk
 from headgate.ports.connector import Batch, WriteResult
 from headgate.ports.store import ChunkWork
 
@@ -77,6 +81,10 @@ class Import:
             days_held=count - empty,
             days_empty=empty,
         )
+        now = self._app.clock.now()
+        effort = Effort(began_at=self.job.attempted_at or now, ended_at=now)
+        pace = add_chunk(counted.pace, effort, units=count, followed=True)
+        counted = replace(counted, pace=pace)
         return await self.settle(change.advance(self.job, self._tally(done, counted), {}))
 
     async def last_days(self) -> "Import":

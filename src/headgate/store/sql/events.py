@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, delete, func, select
 
 from headgate.base.encoding import JsonObject
-from headgate.model.job import EventKind, JobEvent
+from headgate.model.job import JobEvent
 from headgate.ports.store import LastEvent
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment
@@ -14,9 +14,6 @@ from headgate.store.sql.tables import job_events, jobs
 
 #: An event to append: job, time, kind, data.
 NewEvent = tuple[str, datetime, str, JsonObject]
-
-#: Events that end a chunk while the job goes on.
-_ENDS_CHUNK = (EventKind.CHUNK, EventKind.DAY_FAILED)
 
 _append = insert_many(job_events, ("job_id", "at", "kind", "data"), order_by="place")
 
@@ -54,17 +51,6 @@ def last_of_jobs(tx: Connection, job_ids: Sequence[str]) -> dict[str, LastEvent]
     )
     query = select(jobs.c.id, last, jobs.c.state).where(jobs.c.id.in_(job_ids))
     return {job_id: LastEvent(event_id, state) for job_id, event_id, state in tx.execute(query)}
-
-
-def pace(tx: Connection, job_id: str, *, limit: int) -> list[datetime]:
-    """The times at which the job's last chunks were done, the latest first."""
-    query = (
-        select(job_events.c.at)
-        .where(job_events.c.job_id == job_id, job_events.c.kind.in_(_ENDS_CHUNK))
-        .order_by(job_events.c.id.desc())
-        .limit(limit)
-    )
-    return list(tx.execute(query).scalars())
 
 
 def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> int:

@@ -143,7 +143,6 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
 
     events = reads(job_events.of_job)
     last_events = reads(job_events.last_of_jobs)
-    pace = reads(job_events.pace)
     prune_events = writes_timed(job_events.prune)
 
     records = reads(stored.of_connection)

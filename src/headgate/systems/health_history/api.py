@@ -93,7 +93,7 @@ NAMES = {
     "reason": "reason",
     "wake_at": "wake_at",
 }
-MORE_NAMES = {"finish": "finish", "gaps": "gaps", "poll_after_s": "poll_after_s"}
+MORE_NAMES = {name: name for name in ("finish", "time_left", "gaps", "poll_after_s")}
 
 
 class StartHistorical(BaseModel):

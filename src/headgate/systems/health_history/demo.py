@@ -33,7 +33,6 @@ from headgate.toolkit.commands.watching import (
     LOOK_EVERY_S,
     Screen,
     print_status,
-    span_text,
 )
 
 USER, PLAN = "ada", "premium"
@@ -140,9 +139,7 @@ class _Demo:
         requests = " and ".join(
             f"{each.least:,} to {each.most:,} requests to {each.provider}" for each in made.requests
         )
-        assert made.finish is not None
-        when = span_text(made.finish.earliest, made.finish.latest)
-        self._print(f"Forecast: {made.days:,} days, {requests}, done {when}.")
+        self._print(f"Forecast: {made.days:,} days, {requests}. {made.takes}")
 
     @asynccontextmanager
     async def _working(self) -> AsyncIterator[None]:

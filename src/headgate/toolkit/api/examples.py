@@ -80,7 +80,7 @@ _JOB = Job(
 _DAY = Coverage(day=date(2022, 12, 24), status=DayStatus.HELD, records=2, error="duplicate")
 _GAP = day_view(_DAY.day, _DAY, destination="Archive")
 _VIEW = view_of(_JOB, now=_at(14, 31), titles=_TITLES)
-_FINISH = Finish(earliest=_at(16, day=28), latest=_at(4, day=29))
+_FINISH = Finish(earliest=_at(16, day=28), likely=_at(22, day=28), latest=_at(4, day=29))
 
 JOB = status_view(_VIEW, now=_at(14, 31), finish=_FINISH, gaps=[_GAP])
 JOB_PAGE = JobPage(data=[_VIEW], next_cursor=None)
@@ -103,7 +103,7 @@ FORECAST = Forecast(
     days_held=119,
     requests=(Requests(provider="watch", least=612, most=1224),),
     left_for_live=(LeftForLive(provider="watch", limit="hour", amount=150, left=30),),
-    finish=Finish(earliest=_at(18), latest=_at(2, day=28)),
+    finish=Finish(earliest=_at(18), likely=_at(22), latest=_at(2, day=28)),
 )
 LINK: dict[str, Any] = {
     "url": "https://sync.example/p/eyJr…",

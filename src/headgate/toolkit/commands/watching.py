@@ -1,13 +1,11 @@
 """Follows a job in the terminal until it ends: with a bar on a screen, with lines in a pipe."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from headgate.app import App
-from headgate.flow.explain import format_time
 from headgate.flow.job_view import JobStatus
 from headgate.model.job import Mode
 from headgate.model.states import JobState
@@ -76,7 +74,8 @@ class Screen:
 
     def show(self, status: JobStatus, *, beside: Sequence[str] = ()) -> None:
         """Show the present status, followed by `beside`."""
-        text = " · ".join([status.message, *_finish(status), *beside])
+        left = [] if status.time_left is None else [status.time_left]
+        text = " · ".join([status.message, *left, *beside])
         if not messages.is_terminal:
             line = f"{progress_text(status)}  {status.message}"
             if line != self._printed:
@@ -104,32 +103,14 @@ def progress_text(status: JobStatus) -> str:
     return f"{progress.done:,}{whole}{unit}{share}"
 
 
-def _finish(status: JobStatus) -> list[str]:
-    if status.late:
-        return ["taking longer than expected"]
-    if status.finish is None:
-        return []
-    return [f"done {span_text(status.finish.earliest, status.finish.latest)}"]
-
-
-def span_text(earliest: datetime, latest: datetime) -> str:
-    """Return a range of time for people, to the minute: the forecast is no finer."""
-    first, last = earliest.replace(second=0), latest.replace(second=0)
-    if first == last:
-        return f"about {format_time(first)}"
-    if first.date() == last.date():
-        return f"{first:%Y-%m-%d} between {first:%H:%M} and {last:%H:%M} UTC"
-    return f"between {format_time(first)} and {format_time(last)}"
-
-
 def print_status(status: JobStatus) -> None:
     """Print the whole status of a job, for an operator."""
     out.print(Text.assemble((status.id, "bold"), "  ", state_text(status)))
     out.print(status.message, markup=False)
     if status.progress.total:
         out.print(f"{_bar_text(status)}  {progress_text(status)}", markup=False)
-    for line in _finish(status):
-        out.print(line, markup=False)
+    if status.time_left is not None:
+        out.print(status.time_left, markup=False)
     print_facts(status)
     for gap in status.gaps:
         out.print(

@@ -43,9 +43,8 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
     #: None while the total is not known.
     percent: float | None
     percent_text: str | None
-    #: When the job will be done: a text, and the two times that complete it, if there are any.
-    finish_text: str | None
-    finish: tuple[TimeText, TimeText] | None
+    #: How long it will still take, or why nobody can tell.
+    time_left: str | None
     tiles: tuple[Tile, ...]
     gaps: tuple[Gap, ...]
     #: Whether there are more days with gaps than those listed.
@@ -66,7 +65,6 @@ def progress_view(
 ) -> ProgressView:
     """Return the page's texts; `reconnect_path` is the link to sign in again, if there is one."""
     what, mark = _what(status, titles), _mark(status)
-    finish_text, finish = _finish(status)
     percent = status.percent
     again = status.reconnect.provider if status.reconnect and reconnect_path else None
     return ProgressView(
@@ -78,8 +76,7 @@ def progress_view(
         days=_days(status),
         percent=percent,
         percent_text=None if percent is None else f"{int(percent)}%",
-        finish_text=finish_text,
-        finish=finish,
+        time_left=status.time_left,
         tiles=_tiles(status),
         gaps=tuple(
             Gap(each.day.isoformat(), each.reason or "", each.status is not DayStatus.FAILED)
@@ -140,31 +137,6 @@ def _days(job: JobView) -> tuple[str, str] | None:
     if job.start_date is None or job.end_date is None:
         return None
     return job.start_date.isoformat(), job.end_date.isoformat()
-
-
-def _finish(status: JobStatus) -> tuple[str | None, tuple[TimeText, TimeText] | None]:
-    """Return when the job will be done, if a forecast is possible."""
-    goes_on = status.state in (JobState.PENDING, JobState.RUNNING) or (
-        status.state is JobState.PAUSED and status.wake_at is not None
-    )
-    if not goes_on or status.progress.total is None:
-        return None, None
-    if status.late:
-        return "Taking longer than expected", None
-    if status.finish is None:
-        return "Estimating the time left…", None
-    first, last = _minute(status.finish.earliest), _minute(status.finish.latest)
-    if first.text == last.text:
-        return "Done around", (first, last)
-    if first.iso[:10] == last.iso[:10]:
-        # Both times are on the same day: name the day once.
-        first = TimeText(first.text.removesuffix(" UTC"), first.iso)
-        last = TimeText(last.text[len("2026-01-01 ") :], last.iso)
-    return "Done between", (first, last)
-
-
-def _minute(at: datetime) -> TimeText:
-    return _time_text(at.replace(second=0, microsecond=0))
 
 
 def _time_text(at: datetime) -> TimeText:

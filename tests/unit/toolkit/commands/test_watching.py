@@ -8,7 +8,8 @@ import pytest
 
 from headgate import JobStatus, Mode, Progress
 from headgate.flow.job_view import status_view, view_of
-from headgate.toolkit.commands.watching import Screen, print_status, progress_text, span_text
+from headgate.model.forecast import Finish
+from headgate.toolkit.commands.watching import Screen, print_status, progress_text
 from tests.unit.values import make_job
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -31,18 +32,6 @@ def test_how_far_along(mode: Mode, progress: Progress, told: str) -> None:
     assert progress_text(status(mode=mode, progress=progress)) == told
 
 
-@pytest.mark.parametrize(
-    ("after", "told"),
-    [
-        (timedelta(seconds=30), "about 2026-01-05 12:00 UTC"),
-        (timedelta(hours=2), "2026-01-05 between 12:00 and 14:00 UTC"),
-        (timedelta(days=2), "between 2026-01-05 12:00 UTC and 2026-01-07 12:00 UTC"),
-    ],
-)
-def test_a_span_is_no_finer_than_it_can_be_known(after: timedelta, told: str) -> None:
-    assert span_text(NOON, NOON + after) == told
-
-
 def test_where_nothing_can_move_a_line_is_printed_for_every_change(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -52,6 +41,19 @@ def test_where_nothing_can_move_a_line_is_printed_for_every_change(
 
     said = capsys.readouterr()
     assert said.out == "" and len(said.err.splitlines()) == 2
+
+
+def test_how_long_it_will_still_take_is_told_where_it_is_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ends = [NOON + timedelta(minutes=each) for each in (40, 55, 70)]
+    finish = Finish(earliest=ends[0], likely=ends[1], latest=ends[2])
+    line = view_of(make_job(progress=Progress(done=2, total=4)), now=NOON)
+
+    print_status(status_view(line, now=NOON, finish=finish))
+    assert "About 40 to 70 minutes left." in capsys.readouterr().out.splitlines()
+    print_status(status_view(line, now=NOON))
+    assert "left" not in capsys.readouterr().out
 
 
 def test_a_job_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,362 @@
+"""Estimates of the end of imports, held against what happens, in virtual time."""
+
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from headgate import (
+    App,
+    BackfillRequest,
+    Batch,
+    Budget,
+    Chunk,
+    Context,
+    DayCost,
+    Job,
+    JobState,
+    Limit,
+    RateLimited,
+    Reason,
+    Record,
+    RetryPolicy,
+    Sync,
+    Transient,
+)
+from headgate.model.forecast import Finish
+from headgate.model.job import Lane
+from tests.worlds import START, Read, ScriptedSource, World, in_world
+
+LAST = date(2025, 12, 28)
+COSTS = (DayCost(provider="watch", least=2, most=6),)
+#: A day's limit that no import here reaches, and pauses between requests.
+ROOMY = Budget("watch", [Limit(600, per="15min"), Limit(5000, per="day", reserve=500)])
+HASTY = RetryPolicy(backoff_s=30.0, jitter=0.0, errors_max=1, cooldown_s=600.0)
+
+
+def reading(requests: int, seconds: float = 0.5) -> Read:
+    """A source that sends so many requests a day, each of which takes so long."""
+
+    async def read(ctx: Context) -> Chunk:
+        for _ in range(requests):
+            async with ctx.gate.request():
+                await ctx.clock.sleep(seconds)
+        return Chunk(records=[Record(f"run {ctx.day}", {})])
+
+    return read
+
+
+def sync(read: Read, budget: Budget | None = ROOMY, **more: Any) -> Sync:
+    source: Any = ScriptedSource(read, "watch")
+    source.budget = budget
+    return Sync(name="history", source=source, **{"day_costs": COSTS, "retry": HASTY, **more})
+
+
+def asked(days: int, user: str = "ada", last: date = LAST) -> BackfillRequest:
+    first = last - timedelta(days=days - 1)
+    return BackfillRequest(user_id=user, source="watch", start=first, end=last)
+
+
+async def begin(app: App, days: int, user: str = "ada", last: date = LAST) -> Job:
+    return (await app.backfills.start(asked(days, user, last))).job
+
+
+async def finish_of(app: App, days: int, user: str = "ada", last: date = LAST) -> Finish:
+    finish = (await app.backfills.forecast(asked(days, user, last))).finish
+    assert finish is not None
+    return finish
+
+
+async def end_of(world: World, app: App, job: Job) -> datetime:
+    job = await world.until(app, job.id)
+    assert job.state is JobState.SUCCESS and job.finished_at is not None
+    return job.finished_at
+
+
+def width(finish: Finish) -> timedelta:
+    return finish.latest - finish.earliest
+
+
+@pytest.mark.parametrize("days", [10, 60, 300])
+def test_an_import_ends_in_the_range_that_was_told(tmp_path: Path, days: int) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(sync(reading(4)))
+        await app.supervisor().start()
+        told = await finish_of(app, days)
+        job = await begin(app, days)
+        while (await app.jobs.get(job.id)).progress.done < days / 2:
+            await world.clock.sleep(1)
+        half = (await app.jobs.status(job.id)).finish
+        assert half is not None
+
+        ended = await end_of(world, app, job)
+
+        assert told.earliest <= ended <= told.latest
+        assert half.earliest <= ended <= half.latest
+        # A day's limit that is not reached does not make it longer: it was spread over the day.
+        assert told.latest - START < 6 * (ended - START)
+        assert abs(half.likely - ended) < 0.05 * (ended - START)
+
+    in_world(tmp_path, main)
+
+
+def test_the_destination_takes_its_time_too(tmp_path: Path) -> None:
+    class Shelf:
+        name = "shelf"
+
+        async def write(self, batch: Batch) -> None:
+            await batch.clock.sleep(3)
+
+    async def main(world: World) -> None:
+        app = await world.app(sync(reading(2), destination=Shelf()))
+        await app.supervisor().start()
+        job = (await app.backfills.start(replace(asked(40), destination="shelf"))).job
+        while (await app.jobs.get(job.id)).progress.done < 20:
+            await world.clock.sleep(1)
+
+        pace = (await app.jobs.get(job.id)).summary.pace
+        finish = (await app.jobs.status(job.id)).finish
+
+        assert pace.work_s["shelf"] / pace.units == pytest.approx(3, rel=0.01)
+        assert finish is not None
+        assert finish.earliest <= await end_of(world, app, job) <= finish.latest
+
+    in_world(tmp_path, main)
+
+
+def test_where_a_limit_is_the_bottleneck_it_is_waited_for(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # 40 requests an hour for the backfill, and 120 to send: two hours are waited for.
+        tight = Budget("watch", [Limit(50, per="hour", reserve=10)], paced=False)
+        app = await world.app(sync(reading(4), tight))
+        await app.supervisor().start()
+        told = await finish_of(app, 30)
+
+        ended = await end_of(world, app, await begin(app, 30))
+
+        assert timedelta(hours=2) <= ended - START <= timedelta(hours=2, minutes=5)
+        assert told.earliest <= ended <= told.latest
+
+    in_world(tmp_path, main)
+
+
+def test_a_job_that_sleeps_for_a_window_goes_on_after_it(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        tight = Budget("watch", [Limit(40, per="hour")], paced=False)
+        app = await world.app(sync(reading(4), tight))
+        await app.supervisor().start()
+        job = await begin(app, 15)
+        await world.clock.sleep(600)
+
+        status = await app.jobs.status(job.id)
+
+        assert (status.state, status.progress.done) == (JobState.PENDING, 10)
+        assert status.finish is not None and status.wake_at is not None
+        assert status.wake_at < status.finish.earliest
+        ended = await end_of(world, app, job)
+        assert status.finish.earliest <= ended <= status.finish.latest
+
+    in_world(tmp_path, main)
+
+
+def test_the_range_narrows_with_what_is_known(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(sync(reading(3)))
+        await app.supervisor().start()
+        # Nobody has imported anything; then another user has; then this one.
+        new = await finish_of(app, 100)
+        await end_of(world, app, await begin(app, 30, "bob"))
+        seen_at, seen = world.clock.now(), await finish_of(app, 100)
+        await end_of(world, app, await begin(app, 30))
+        known_at = world.clock.now()
+        last = LAST - timedelta(days=30)
+        known = await finish_of(app, 100, last=last)
+
+        assert width(known) < width(seen) < width(new)
+        # Requests are foreseen by the user's own rate too.
+        [requests] = (await app.backfills.forecast(asked(100, last=last))).requests
+        assert 250 < requests.least < 300 < requests.most < 350
+        ended = await end_of(world, app, await begin(app, 100, last=last))
+        assert known.earliest <= ended <= known.latest
+        took = ended - known_at
+        assert abs(known.likely - ended) < 0.15 * took
+        assert seen.earliest <= seen_at + took <= seen.latest
+
+    in_world(tmp_path, main)
+
+
+def test_a_sync_without_declared_costs_learns_them(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(sync(reading(3), day_costs=()))
+        await app.supervisor().start()
+        nothing = await app.backfills.forecast(asked(30))
+        assert (nothing.finish, nothing.takes, nothing.requests) == (None, None, ())
+        job = await begin(app, 30, "bob")
+        await world.clock.sleep(1)
+        assert (await app.jobs.status(job.id)).time_left == "Estimating the time left…"
+        await end_of(world, app, job)
+
+        began, told = world.clock.now(), await finish_of(app, 30)
+
+        ended = await end_of(world, app, await begin(app, 30))
+        assert told.earliest <= ended <= told.latest
+        assert told.latest - began < 2 * (ended - began)
+
+    in_world(tmp_path, main)
+
+
+def test_others_who_need_the_same_limit_make_it_longer(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # A paced budget for everybody: one request in three seconds.
+        shared = Budget("watch", [Limit(300, per="15min")])
+        app = await world.app(sync(reading(4), shared))
+        await app.supervisor().start()
+        alone = await finish_of(app, 40)
+        jobs = [await begin(app, 200, user) for user in ("bob", "eve")]
+        await app.jobs.pause(jobs[1].id)
+        await world.clock.sleep(60)
+
+        # One of them is paused, and takes nothing
+        together = await finish_of(app, 40)
+
+        assert together.likely - world.clock.now() > 1.6 * (alone.likely - START)
+        assert together.likely - world.clock.now() < 2.4 * (alone.likely - START)
+        ended = await end_of(world, app, await begin(app, 40))
+        assert together.earliest <= ended <= together.latest
+
+    in_world(tmp_path, main)
+
+
+def test_live_work_is_foreseen_by_its_rate(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Requests that take half a minute, so that live work meanwhile takes its part.
+        busy = Budget("watch", [Limit(120, per="hour", reserve=10)], paced=False)
+        app = await world.app(sync(reading(2, 30), busy))
+        await app.supervisor().start()
+        await end_of(world, app, await begin(app, 20, "bob"))
+        await world.clock.sleep(3600)
+        asked_at, quiet = world.clock.now(), await finish_of(app, 60)
+        gate = app._runtime.gates.of(busy, Lane.HOT, "live")
+        for _ in range(20):
+            await world.clock.sleep(85)
+            async with gate.request():
+                pass
+
+        began, told = world.clock.now(), await finish_of(app, 60)
+
+        assert told.likely - began > 1.1 * (quiet.likely - asked_at)
+
+    in_world(tmp_path, main)
+
+
+def test_without_the_limiter_the_limits_alone_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a window of which a backfill has had all
+        spent = Budget("watch", [Limit(60, per="15min", reserve=30)], paced=False)
+        app = await world.app(sync(reading(1), spent, day_costs=[COSTS[0]]))
+        gate = app._runtime.gates.of(spent, Lane.HOT, "ada")
+        for _ in range(30):
+            async with gate.request():
+                pass
+        known = await finish_of(app, 10)
+
+        # When how it stands can no longer be asked
+        async def use(*_: object, **__: object) -> None:
+            return None
+
+        monkeypatch.setattr(app._runtime.gates, "use", use)
+        unknown = await finish_of(app, 10)
+
+        # Then the end of this window is not waited for first
+        assert known.earliest - START > timedelta(minutes=14)
+        assert unknown.earliest - START < timedelta(minutes=1)
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "told"),
+    [
+        (Transient("503"), Reason.RETRYING, "No estimate while requests to watch fail."),
+        (RateLimited(timedelta(minutes=5)), Reason.RATE_LIMITED, None),
+    ],
+)
+def test_while_requests_fail_nobody_is_told_an_end(
+    tmp_path: Path, error: Exception, reason: Reason, told: str | None
+) -> None:
+    async def main(world: World) -> None:
+        errors = [error]
+        usual = reading(4)
+
+        async def read(ctx: Context) -> Chunk:
+            if ctx.chunks == 20 and errors:
+                raise errors.pop()
+            return await usual(ctx)
+
+        app = await world.app(sync(read))
+        await app.supervisor().start()
+        job = await begin(app, 40)
+        while (await app.jobs.get(job.id)).reason is not reason:
+            await world.clock.sleep(1)
+
+        status = await app.jobs.status(job.id)
+        if told is None:
+            # It goes on at a known time.
+            assert status.finish is not None and status.wake_at is not None
+            assert status.finish.earliest > status.wake_at
+        else:
+            assert (status.finish, status.time_left) == (None, told)
+            # Until one succeeds
+            while (await app.jobs.get(job.id)).progress.done < 22:
+                await world.clock.sleep(1)
+            assert (await app.jobs.status(job.id)).finish is not None
+
+    in_world(tmp_path, main)
+
+
+def test_while_it_is_paused_nobody_is_told_an_end(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(sync(reading(4)))
+        await app.supervisor().start()
+        job = await begin(app, 40)
+        await world.clock.sleep(20)
+        await app.jobs.pause(job.id)
+        asked_for = await app.jobs.status(job.id)
+        assert asked_for.time_left == "No estimate: it will be paused."
+        await world.until(app, job.id, JobState.PAUSED)
+
+        paused = await app.jobs.status(job.id)
+
+        assert (paused.finish, paused.time_left) == (None, "No estimate while it is paused.")
+        await world.clock.sleep(3600)
+        await app.jobs.resume(job.id)
+        await world.clock.sleep(10)
+        # The pause is not part of its pace
+        status = await app.jobs.status(job.id)
+        assert status.finish is not None
+        ended = await end_of(world, app, job)
+        assert status.finish.earliest <= ended <= status.finish.latest
+
+    in_world(tmp_path, main)
+
+
+def test_what_chunks_took_is_stored_with_the_job(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        slow = Budget("watch", [Limit(90, per="15min")])
+        app = await world.app(sync(reading(2, 1.0), slow))
+        await app.supervisor().start()
+        job = await world.until(app, (await begin(app, 10)).id)
+
+        pace = job.summary.pace
+
+        assert pace.chunks == pace.units == pytest.approx(10, rel=0.05)
+        assert pace.requests["watch"]["read"] / pace.units == pytest.approx(2, rel=0.01)
+        # A second for each request; the pause of ten seconds between two is not the provider's.
+        assert pace.work_s["watch"] / pace.units == pytest.approx(2, rel=0.01)
+        assert pace.seconds / pace.units == pytest.approx(19, rel=0.2)
+
+    in_world(tmp_path, main)
