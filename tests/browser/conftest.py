@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from tests.web.pages.imports import syncs
 OpenPage = Callable[..., Awaitable[Page]]
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    """The browser."""
+@asynccontextmanager
+async def launched(**environment: str) -> AsyncIterator[Browser]:
+    """A browser that is started with these variables."""
     found, node = chromium.find(), chromium.node()
     with pytest.MonkeyPatch.context() as patch:
         if node is not None:
@@ -30,10 +31,17 @@ async def browser() -> AsyncIterator[Browser]:
             opened = await playwright.chromium.launch(
                 executable_path=found.program,
                 args=list(chromium.FLAGS),
-                env={**os.environ, **found.environment},
+                env={**os.environ, **found.environment, **environment},
             )
             yield opened
             await opened.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """The browser."""
+    async with launched() as opened:
+        yield opened
 
 
 @pytest.fixture
