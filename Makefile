@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-fast coverage simulate bench check reference screenshots without lock clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # A tenth of the packages will do, unless all are there already.
 # exec, so that Ctrl-C reaches the program itself and nothing stands between.
@@ -51,7 +51,7 @@ simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
 bench: $(VENV)/.ok ## Measure, next to the bare drivers; ARGS=--quick for a short run
 	@for name in $(BENCHES); do echo "==> $$name"; $(BIN)/python -m bench.$$name $(ARGS) || exit 1; done
 
-check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams
+check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams, reference
 	@echo "==> ruff"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
@@ -65,6 +65,14 @@ check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams
 	@$(BIN)/python -m tools.check_migrations
 	@echo "==> diagrams"
 	@$(BIN)/python -m tools.diagrams --check
+	@echo "==> reference"
+	@$(BIN)/python -m tools.reference --check
+
+reference: $(VENV)/.ok ## Write the reference of the command line and of the Python API again
+	@exec $(BIN)/python -m tools.reference
+
+screenshots: $(VENV)/.ok ## Take the pictures in the README again
+	@exec $(BIN)/python -m tools.screenshots
 
 SYSTEM ?= activity_streams
 without: $(VENV)/.ok ## Check that everything else stands without a system: SYSTEM=activity_streams

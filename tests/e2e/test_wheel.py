@@ -60,7 +60,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
     done([UV, "venv", "--quiet", "--python", sys.executable, folder / "venv"], folder)
     python = folder / "venv" / "bin" / "python"
-    install = [UV, "pip", "install", "--quiet", "--python", python]
+    install: list[str | Path] = [UV, "pip", "install", "--quiet", "--python", python]
     locked = [*install, "--require-hashes", "-r", ROOT / "requirements-demo.lock"]
     if run([*locked, "--offline"], folder).returncode != 0:
         done(locked, folder)
@@ -86,8 +86,8 @@ def test_the_demonstration_runs_from_the_wheel_alone(installed: Path, tmp_path: 
     )
     assert Path(where.strip()).is_relative_to(installed.parent)
 
-    demo = [installed / "headgate", "demo", "--days", "2", "--speed", "1000", "--no-stay"]
-    ended = run(demo, tmp_path)
+    given = ("--days", "2", "--speed", "1000", "--no-stay")
+    ended = run([installed / "headgate", "demo", *given], tmp_path)
 
     assert ended.returncode == 0, ended.stderr
     assert "success" in ended.stdout and "2/2 days" in ended.stdout
