@@ -77,8 +77,8 @@ async def main() -> None:
             await app.clock.sleep(0.1)
             job = await app.jobs.get(job.id)
         await supervisor.stop()
-        found = job.summary
-        print((await app.jobs.view(job)).message, f"{found.delivered} sent, {found.refused} refused.")
+        said = (await app.jobs.view(job)).message
+        print(said, f"{job.summary.delivered} sent, {job.summary.refused} refused.")
 
 
 if __name__ == "__main__":
