@@ -1,15 +1,13 @@
 """A real headless Chromium, one for all tests; each test gets windows of its own in it."""
 
-import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page
 
 from headgate.base.clock import ManualClock
 from tests.browser import chromium
@@ -20,27 +18,10 @@ from tests.web.pages.imports import syncs
 OpenPage = Callable[..., Awaitable[Page]]
 
 
-@asynccontextmanager
-async def launched(**environment: str) -> AsyncIterator[Browser]:
-    """A browser that is started with these variables."""
-    found, node = chromium.find(), chromium.node()
-    with pytest.MonkeyPatch.context() as patch:
-        if node is not None:
-            patch.setenv("PLAYWRIGHT_NODEJS_PATH", str(node))
-        async with async_playwright() as playwright:
-            opened = await playwright.chromium.launch(
-                executable_path=found.program,
-                args=list(chromium.FLAGS),
-                env={**os.environ, **found.environment, **environment},
-            )
-            yield opened
-            await opened.close()
-
-
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """The browser."""
-    async with launched() as opened:
+    async with chromium.launched() as opened:
         yield opened
 
 

@@ -41,6 +41,7 @@ def done(command: Sequence[str | Path], folder: Path, **environment: str) -> str
 
 def block(text: str) -> str:
     """The block of commands in the page that contains a text."""
+    found: str
     [found] = [
         each for each in re.findall(r"```sh\n(.*?)```", PRODUCTION, re.DOTALL) if text in each
     ]

@@ -28,7 +28,8 @@ from headgate.systems.activity_streams.names import (
     ACTIVITY_PATH,
     details_id,
 )
-from tests.browser.conftest import OpenPage, launched
+from tests.browser.chromium import launched
+from tests.browser.conftest import OpenPage
 from tests.browser.rig import DESK, PHONE, Rig, Watched, picture, rig
 from tests.browser.test_progress_page import CONTRASTS, NASTY
 from tests.connecting import vault
