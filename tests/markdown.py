@@ -51,6 +51,11 @@ def steps(page: str) -> Sequence[Step]:
             found[-1] = msgspec.structs.replace(found[-1], prints=step.prints)
         else:
             found.append(step)
+    fences = len(re.findall(r"(?m)^```", page))
+    blocks = [step for step in _blocks(page) if step.kind is not Kind.STOP]
+    assert fences == 2 * len(blocks), (
+        "a block is not separated by blank lines from what surrounds it"
+    )
     return found
 
 

@@ -72,7 +72,8 @@ def _described(name: str, found: griffe.Object) -> Iterator[str]:
         yield f"{_prose(found)}\n"
     else:
         assert isinstance(found, griffe.Attribute)
-        yield f"```python\n{name} = {found.value}\n```\n"
+        value = str(found.value).replace("'", '"')
+        yield f"```python\n{name} = {value}\n```\n"
         said = _prose(found) or _comment(found)
         yield from [f"{said}\n"] if said else []
 

@@ -1,6 +1,8 @@
 """What is published and installed: the lock files, the classifiers, and what git leaves alone."""
 
 import re
+import shutil
+import subprocess
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -30,6 +32,20 @@ def test_the_demonstration_installs_no_tools_of_developers() -> None:
 
     assert tools & pinned("requirements-dev.lock").keys()
     assert tools & pinned("requirements-demo.lock").keys() == set()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not here")
+@pytest.mark.parametrize(("done", "lock"), [(None, "demo"), (".ok", "dev")])
+def test_make_demo_installs_everything_only_where_everything_was_installed(
+    tmp_path: Path, done: str | None, lock: str
+) -> None:
+    if done is not None:
+        (tmp_path / done).touch()
+    command = ["make", "--dry-run", "--always-make", "demo", f"VENV={tmp_path}"]
+
+    planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert re.findall(r"--requirement (\S+)", planned) == [f"requirements-{lock}.lock"]
 
 
 def test_the_classifiers_name_the_python_that_is_tested_and_no_other() -> None:
