@@ -89,11 +89,19 @@ def _class(name: str, found: griffe.Class) -> Iterator[str]:
             f"| `{_field(each)}` | {_cell(_comment(each) or _prose(each))} |" for each in fields
         ]
         yield "\n".join(["| field | what it is |", "|---|---|", *rows, ""])
-    start = found.members.get("__init__")
     methods = [each for each in public if isinstance(each, griffe.Function)]
-    for each in (*([start] if isinstance(start, griffe.Function) else []), *methods):
+    for each in (*_constructor(found), *methods):
         yield f"```python\n{_signature(each, name)}\n```\n"
         yield f"{_prose(each)}\n"
+
+
+def _constructor(found: griffe.Class) -> Iterator[griffe.Function]:
+    """Its own constructor, or that of a base; all errors have the same one."""
+    start = found.members.get("__init__")
+    if start is None and not found.path.startswith("headgate.base.errors."):
+        start = found.inherited_members.get("__init__")
+    if start is not None and isinstance(target := _target(start), griffe.Function):
+        yield target
 
 
 def _members(found: griffe.Class) -> Iterable[griffe.Object]:

@@ -22,6 +22,7 @@ def test_every_public_name_is_described_with_its_fields_and_methods() -> None:
     assert "async pause(job_id: str, *, user_id: str | None = None) -> Job" in page
     described = page.partition("### `ApiSource`\n")[2].partition("\n### ")[0]
     assert "open_http(options: ClientOptions)" in described
+    assert "ApiSource(\n    name: str,\n    *,\n    base_url: str," in described
 
 
 def test_every_command_is_described_with_its_options() -> None:
