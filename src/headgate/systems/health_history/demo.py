@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus, SystemClock
-from headgate.systems.health_history.demo_text import NEXT_STEPS, duration_text
+from headgate.systems.health_history.demo_text import duration_text, next_steps
 from headgate.systems.health_history.stage import DemoStage, open_stage
 from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
 from headgate.toolkit.commands.loading import (
@@ -110,7 +110,7 @@ class _Demo:
             submitted = await self._app.backfills.start(self._request())
             status = await self._watch(submitted.job)
             await self._print_summary(status)
-            for line in NEXT_STEPS:
+            for line in next_steps():
                 self._print(line)
             if self._stays:
                 self._print("The page stays up; Ctrl-C ends it.")

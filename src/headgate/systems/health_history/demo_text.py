@@ -1,16 +1,14 @@
 """The demonstration's words: how long it takes on the reader's own clock, and what to do next."""
 
+import sys
+from collections.abc import Sequence
+from shutil import which
+
 #: Days that two cores import in a second, as measured; at the default speed they are the limit.
 DAYS_PER_S = 12.0
 #: Emulated seconds that the providers' limits make of a day, as measured, and that the outage
 #: takes: the failed tries and the breaker's cooldown.
 DAY_S, OUTAGE_S = 6.0, 1800.0
-
-NEXT_STEPS = (
-    "next: headgate demo --days 30    the same again, shorter",
-    "next: headgate sandbox --help    emulated providers to develop against",
-    "next: docs/tutorial/first-connector.md    a connector of your own, in ten minutes",
-)
 
 
 def duration_text(days: int, speed: float) -> str:
@@ -19,3 +17,13 @@ def duration_text(days: int, speed: float) -> str:
     minutes = max(1, round(real_s / 60))
     about = "about a minute" if minutes == 1 else f"about {minutes:,} minutes"
     return f"You will wait {about} for it here, longer if the machine is busy."
+
+
+def next_steps() -> Sequence[str]:
+    """What to do after it, by the name that the reader's own shell finds the program by."""
+    program = "headgate" if which("headgate") else sys.argv[0]
+    return (
+        f"next: {program} demo --days 30    the same again, shorter",
+        f"next: {program} sandbox --help    emulated providers to develop against",
+        "next: docs/tutorial/first-connector.md    a connector of your own, in ten minutes",
+    )
