@@ -6,9 +6,11 @@ UV_VERSION := 0.13.7
 VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements-dev.lock
+DEMO_LOCK := requirements-demo.lock
 # Passed on to the program: make test ARGS="-k breaker"
 ARGS ?=
 SEEDS ?= 1000
+UPGRADE ?= --upgrade
 TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 5 / 2 : 5 )))
 CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
 FAST := tests/unit tests/flow tests/web tests/conformance tests/systems
@@ -20,13 +22,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast coverage simulate bench check audit without lock clean
+.PHONY: help demo test test-fast coverage simulate bench check audit reference screenshots without lock clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+# A tenth of the packages will do, unless all are there already.
 # exec, so that Ctrl-C reaches the program itself and nothing stands between.
-demo: $(VENV)/.ok ## Run the demonstration
+demo: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.demo) ## Run the demonstration
 	@exec $(BIN)/headgate demo $(ARGS)
 
 # More processes than cores: about a hundred tests wait for real leases, and meanwhile others compute.
@@ -48,7 +51,7 @@ simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
 bench: $(VENV)/.ok ## Measure, next to the bare drivers; ARGS=--quick for a short run
 	@for name in $(BENCHES); do echo "==> $$name"; $(BIN)/python -m bench.$$name $(ARGS) || exit 1; done
 
-check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams, promises
+check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, generated pages
 	@echo "==> ruff"
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
@@ -64,19 +67,32 @@ check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, diagrams, p
 	@$(BIN)/python -m tools.diagrams --check
 	@echo "==> promises"
 	@$(BIN)/python -m tools.promises --check
+	@echo "==> reference"
+	@$(BIN)/python -m tools.reference --check
 
 audit: $(VENV)/.ok ## Look for known vulnerabilities and licences, and write a bill of materials
 	@exec $(BIN)/python -m tools.audit
+
+reference: $(VENV)/.ok ## Write the reference of the command line and of the Python API again
+	@exec $(BIN)/python -m tools.reference
+
+screenshots: $(VENV)/.ok ## Take the pictures in the README again
+	@exec $(BIN)/python -m tools.screenshots
 
 SYSTEM ?= activity_streams
 without: $(VENV)/.ok ## Check that everything else stands without a system: SYSTEM=activity_streams
 	@exec $(BIN)/python -m tools.without_system $(SYSTEM)
 
-lock: $(BIN)/uv ## Resolve the dependencies again into requirements-dev.lock
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+# The demonstration gets the versions that the tests ran with.
+lock: $(BIN)/uv ## Resolve the dependencies again into both lock files; UPGRADE= keeps versions
 	@echo "==> writing $(LOCK)"
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-		--extra http --extra postgres --extra redis --extra email --extra vectors --extra scraping --extra fast --extra sandbox --extra web --group dev --output-file $(LOCK) pyproject.toml
+	@$(COMPILE) $(UPGRADE) --extra http --extra postgres --extra redis --extra email --extra vectors \
+		--extra scraping --extra fast --extra sandbox --extra web --group dev --output-file $(LOCK) pyproject.toml
+	@echo "==> writing $(DEMO_LOCK)"
+	@$(COMPILE) --extra sandbox --extra web --group build --constraint $(LOCK) \
+		--output-file $(DEMO_LOCK) pyproject.toml
 
 clean: ## Remove .venv, caches and build output
 	@rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
@@ -84,12 +100,20 @@ clean: ## Remove .venv, caches and build output
 	@find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.ok: $(LOCK) pyproject.toml | $(BIN)/uv
-	@echo "==> installing the locked packages"
-	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --requirement $(LOCK)
-	@echo "==> installing headgate"
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
-	@$(BIN)/python -m compileall -q src
+	@$(call install,$(LOCK))
 	@touch $@
+
+$(VENV)/.demo: $(DEMO_LOCK) pyproject.toml | $(BIN)/uv
+	@$(call install,$(DEMO_LOCK))
+	@touch $@
+
+define install
+echo "==> installing the locked packages"
+$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --requirement $(1)
+echo "==> installing headgate"
+$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
+$(BIN)/python -m compileall -q src
+endef
 
 $(BIN)/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -26,12 +26,12 @@ class Notes:
     async def read(self, ctx: headgate.Context) -> headgate.Chunk:
         """One page, once the budget has a request to spare."""
         page = int(str(ctx.cursor or 0))
-        async with ctx.gate.request() as passage:
+        async with ctx.gate.request() as permit:
             # Here the request is sent. An answer that tells the provider's own count corrects ours:
-            #     await passage.saw({"min": 7})
+            #     await permit.observe_counts({"min": 7})
             # and one that refuses closes the budget for every worker:
-            #     raise await passage.refused(retry_after_s=30)
-            record = headgate.Record(f"page-{page}", {"left_after": passage.remaining})
+            #     raise await permit.close_budget(retry_after_s=30)
+            record = headgate.Record(f"page-{page}", {"left_after": permit.remaining})
         following = str(page + 1) if page + 1 < PAGES else None
         return headgate.Chunk(records=[record], cursor=following)
 

@@ -60,7 +60,8 @@ def _store(database: Path, key: str, body: bytes) -> Response:
 def main() -> None:
     """Serve until Ctrl-C."""
     key = os.environ.get("WAREHOUSE_KEY", "a-key-for-trying-it")
-    uvicorn.run(warehouse(Path("warehouse.db"), key), host="127.0.0.1", port=8090)
+    port = int(os.environ.get("WAREHOUSE_PORT", "8090"))
+    uvicorn.run(warehouse(Path("warehouse.db"), key), host="127.0.0.1", port=port)
 
 
 if __name__ == "__main__":

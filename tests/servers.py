@@ -136,7 +136,7 @@ def postgres(fsync: bool = False) -> Iterator[PostgresServer]:
         fsync: write through to the disk, which only a crash of the machine itself can tell.
     """
     _refuse_where_none_are_wanted()
-    programs = _find_programs()
+    programs = find_programs()
     home = Path(tempfile.mkdtemp(prefix="headgate-pg-"))
     try:
         server = PostgresServer(programs, home)
@@ -250,7 +250,7 @@ def unused_port() -> int:
         return port
 
 
-def _find_programs() -> Path:
+def find_programs() -> Path:
     """The folder of initdb and pg_ctl: the wheel's, else the newest of Debian's."""
     spec = importlib.util.find_spec(_WHEEL.replace("-", "_"))
     if spec and spec.submodule_search_locations:

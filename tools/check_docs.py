@@ -1,14 +1,22 @@
-"""Check that every relative link and anchor in the documentation leads somewhere.
+"""Check that every relative link in the documentation leads somewhere, and every command exists.
 
 Anchors are compared with the names that GitHub gives to headings. Addresses of the web are left
-alone: this check needs no network.
+alone: this check needs no network. Of a `headgate` command in a block of shell, the names of the
+command and of its options are compared with the command line's own.
 """
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
+
+from typer.main import get_command
+
+from examples.reading_list import system
+from headgate.cli.main import cli
+from headgate.toolkit.commands.lazy import LazyCommand, LazyGroup
 
 _PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md")
 
@@ -22,12 +30,18 @@ _TARGETS = (
     re.compile(r"^ {0,3}\[[^\]]+\]:\s+<?([^\s>]+)"),  # [name]: target
     re.compile(r"<(?:a|img)\s[^>]*(?:href|src)=[\"']([^\"']+)[\"']"),
 )
+#: The words of a command where the shell takes one, up to what the shell takes for itself.
+_COMMAND = re.compile(
+    r"(?:^\s*|[|;&(]\s*|[A-Z_]+=\S+\s+|/bin/)headgate"
+    r"((?:\s+[^\s|;&()<>\"'`$]+|\s+'[^']*'|\s+\"[^\"]*\")*)"
+)
+_COMMENT = re.compile(r"(?:^|\s)#.*$")
 _WEB = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
 
 
 def main() -> int:
-    """Print each broken link of the repository we stand in; 1 if there is any."""
-    broken = list(broken_links(Path.cwd()))
+    """Print each broken link and unknown command of this repository; 1 if there is any."""
+    broken = [*broken_links(Path.cwd()), *unknown_commands(Path.cwd())]
     for line in broken:
         print(line)
     return 1 if broken else 0
@@ -40,6 +54,52 @@ def broken_links(root: Path) -> Iterator[str]:
             for target in _targets(line):
                 if fault := _fault(root, page, target):
                     yield f"{page.relative_to(root)}:{number}: {fault}: {target}"
+
+
+def unknown_commands(root: Path) -> Iterator[str]:
+    """Each `headgate` command or option in the pages that does not exist."""
+    commands = get_command(cli)
+    assert isinstance(commands, LazyGroup)
+    # The pages also show those of the example.
+    commands.describe(system.commands)
+    for page in sorted(path for pattern in _PAGES for path in root.glob(pattern)):
+        for number, line in _shell(page):
+            for words in _COMMAND.findall(line):
+                if fault := _unknown(commands, words.split()):
+                    yield f"{page.relative_to(root)}:{number}: {fault}: headgate{words}"
+
+
+def _unknown(command: Any, words: Sequence[str]) -> str | None:
+    """What of a command does not exist, if anything."""
+    rest = iter(words)
+    while isinstance(getattr(command, "commands", None), dict):
+        name = next(rest, "--help")
+        if name.startswith("-"):
+            return None if name in {"--help", "--version"} else "no such option"
+        if name not in command.commands:
+            return "no such command"
+        command = command.commands[name]
+        command = command.load() if isinstance(command, LazyCommand) else command
+    known = {"--help", *(name for each in command.params for name in _spellings(each))}
+    given = {word.partition("=")[0] for word in rest if word.startswith("-") and word != "-"}
+    return f"no option {', '.join(sorted(given - known))}" if given - known else None
+
+
+def _spellings(parameter: Any) -> Sequence[str]:
+    return [*parameter.opts, *parameter.secondary_opts]
+
+
+def _shell(page: Path) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a page's shell code; what goes on after a backslash is one line."""
+    inside, begun = False, ""
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        if _FENCE.match(line):
+            inside = not inside and line.strip().removeprefix("```").split()[:1] == ["sh"]
+        elif inside and line.endswith("\\"):
+            begun += line.removesuffix("\\")
+        elif inside:
+            yield number, _COMMENT.sub("", begun + line)
+            begun = ""
 
 
 def anchors(page: Path) -> set[str]:

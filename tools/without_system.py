@@ -47,6 +47,8 @@ def remove(system: str, copy: Path) -> None:
             (copy / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / path, copy / path)
     _edit(copy / "pyproject.toml", rf'(?m)^{name} = "headgate\.systems\..*\n', "")
+    section = rf"(?s)\n\n## Of the system {name}\n.*?(?=\n\n## |\n\Z)"
+    _edit(copy / "docs/reference/cli.md", section, "")
     for page in [*copy.glob("*.md"), *copy.glob("docs/**/*.md")]:
         _edit(page, rf"\[([^\]]*)\]\([^)]*{name}\.md[^)]*\)", r"\1")
 

@@ -12,10 +12,14 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import brotli  # type: ignore[import-untyped]
 import msgspec
+from playwright.async_api import Browser, async_playwright
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache"
@@ -69,6 +73,22 @@ def find() -> Chromium:
             "FONTCONFIG_FILE": str(home / "fonts" / "fonts.conf"),
         },
     )
+
+
+@asynccontextmanager
+async def launched(**environment: str) -> AsyncIterator[Browser]:
+    """A browser that is started with these variables."""
+    found, its_node = find(), node()
+    beside = {} if its_node is None else {"PLAYWRIGHT_NODEJS_PATH": str(its_node)}
+    with patch.dict(os.environ, beside):
+        async with async_playwright() as playwright:
+            opened = await playwright.chromium.launch(
+                executable_path=found.program,
+                args=list(FLAGS),
+                env={**os.environ, **found.environment, **environment},
+            )
+            yield opened
+            await opened.close()
 
 
 def node() -> Path | None:

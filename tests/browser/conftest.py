@@ -1,6 +1,5 @@
 """A real headless Chromium, one for all tests; each test gets windows of its own in it."""
 
-import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page
 
 from headgate.base.clock import ManualClock
 from tests.browser import chromium
@@ -22,18 +21,8 @@ OpenPage = Callable[..., Awaitable[Page]]
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """The browser."""
-    found, node = chromium.find(), chromium.node()
-    with pytest.MonkeyPatch.context() as patch:
-        if node is not None:
-            patch.setenv("PLAYWRIGHT_NODEJS_PATH", str(node))
-        async with async_playwright() as playwright:
-            opened = await playwright.chromium.launch(
-                executable_path=found.program,
-                args=list(chromium.FLAGS),
-                env={**os.environ, **found.environment},
-            )
-            yield opened
-            await opened.close()
+    async with chromium.launched() as opened:
+        yield opened
 
 
 @pytest.fixture

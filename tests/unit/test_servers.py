@@ -61,8 +61,8 @@ async def test_an_interrupt_stops_and_removes_the_server(
     readable_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given servers that keep their files where we can count them
-    programs = servers._find_programs()
-    monkeypatch.setattr(servers, "_find_programs", lambda: programs)
+    programs = servers.find_programs()
+    monkeypatch.setattr(servers, "find_programs", lambda: programs)
     monkeypatch.setattr(tempfile, "tempdir", str(readable_folder))
 
     # When the body is interrupted

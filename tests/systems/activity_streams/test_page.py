@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from headgate.systems.activity_streams.names import (
     ACTIVITY_PATH,
     details_id,
 )
+from tests.browser.chromium import launched
 from tests.browser.conftest import OpenPage
 from tests.browser.rig import DESK, PHONE, Rig, Watched, picture, rig
 from tests.browser.test_progress_page import CONTRASTS, NASTY
@@ -69,15 +69,6 @@ async def served(
     monkeypatch.setenv("HEADGATE_PRIVATE_NETWORKS", "127.0.0.0/8")
     async with rig(file, clock, lambda url: [], systems=[streams()], vault=vault()) as made:
         yield made
-
-
-@pytest.fixture
-def open_page(open_page: OpenPage) -> OpenPage:
-    """Windows as everywhere, of a browser that says which language it speaks.
-
-    One without a locale of its own calls it "en-US@posix", which is none, and uPlot gives up.
-    """
-    return partial(open_page, locale="en-GB")
 
 
 def page_of(served: Rig) -> str:
@@ -244,6 +235,52 @@ async def test_the_chart_is_of_the_channels_that_are_chosen(
     for name in ("Heart rate", "Speed", "Cadence"):
         await page.get_by_role("checkbox", name=name).uncheck()
     await expect(page.locator("#chart")).to_be_hidden()
+    assert watched.complaints == []
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "de-CH", "ar-EG", "hi-IN", "zh-Hant-TW", "tlh"])
+async def test_the_chart_is_drawn_in_any_language(
+    served: Rig, open_page: OpenPage, watched: Watched, locale: str
+) -> None:
+    await success(served.app, ride())
+    page = await open_page(locale=locale)
+
+    await page.goto(page_of(served))
+
+    await expect(page.locator("#chart canvas")).to_be_visible()
+    assert await page.evaluate("navigator.language") == locale
+    assert watched.complaints == []
+
+
+@pytest.mark.parametrize("named", ["en-US@posix", "C", ""])
+async def test_the_chart_is_drawn_in_a_browser_whose_language_is_none(
+    served: Rig, open_page: OpenPage, watched: Watched, named: str
+) -> None:
+    await success(served.app, ride())
+    page = await open_page()
+    await page.add_init_script(
+        f"Object.defineProperty(Navigator.prototype, 'language', {{get: () => {named!r}}})"
+    )
+
+    await page.goto(page_of(served))
+
+    await expect(page.locator("#chart canvas")).to_be_visible()
+    assert watched.complaints == []
+
+
+@pytest.mark.parametrize("variable", ["C.UTF-8", "POSIX", "de_DE.UTF-8"])
+async def test_the_chart_is_drawn_in_a_browser_started_with_any_locale(
+    served: Rig, watched: Watched, variable: str
+) -> None:
+    await success(served.app, ride())
+    async with launched(LC_ALL=variable, LANG=variable, LANGUAGE=variable) as browser:
+        context = await browser.new_context()
+        await watched.watch(context)
+        page = await context.new_page()
+
+        await page.goto(page_of(served))
+
+        await expect(page.locator("#chart canvas")).to_be_visible()
     assert watched.complaints == []
 
 

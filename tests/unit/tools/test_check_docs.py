@@ -99,3 +99,37 @@ def test_the_command_fails_when_a_link_is_broken(
 
     page.write_text("", encoding="utf-8")
     assert check_docs.main() == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "headgate job list",
+        "headgate job submit SYNC --user ada --from 2024-01-01 \\\n    --to 2024-01-31",
+        'KEY=$(headgate api-key new phone --user ada --json | jq -r .key) && curl -H "$KEY" x',
+        "HEADGATE_PORT=1 headgate serve    # --no-such-option",
+        "sudo -u headgate /opt/headgate/bin/headgate keys new --file=x",
+        "git clone headgate nowhere",
+    ],
+)
+def test_a_command_that_exists_is_accepted(tmp_path: Path, command: str) -> None:
+    write(tmp_path, "README.md", f"```sh\n{command}\n```\n")
+
+    assert list(check_docs.unknown_commands(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("headgate jobs list", "no such command: headgate jobs list"),
+        ("true && headgate job lost", "no such command: headgate job lost"),
+        ("headgate job list --sate failed", "no option --sate: headgate job list --sate failed"),
+        ("headgate --lane hot", "no such option: headgate --lane hot"),
+    ],
+)
+def test_a_command_that_does_not_exist_is_reported_with_its_place(
+    tmp_path: Path, command: str, said: str
+) -> None:
+    write(tmp_path, "docs/guide.md", f"# Guide\n\n```sh\n{command}\n```\n")
+
+    assert list(check_docs.unknown_commands(tmp_path)) == [f"docs/guide.md:4: {said}"]

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus, SystemClock
+from headgate.systems.health_history.demo_text import duration_text, next_steps
 from headgate.systems.health_history.stage import DemoStage, open_stage
 from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
 from headgate.toolkit.commands.loading import (
@@ -102,11 +103,14 @@ class _Demo:
         for source in ("fitbit", "strava"):
             await self._connect(source)
         await self._print_forecast()
+        self._print(duration_text(self._days, self._speed))
         web = build_site(self._app, self._stage.keys, self._stage.public_url)
         async with http_server(web, self._stage.listener, stop_s=1), self._working():
             submitted = await self._app.backfills.start(self._request())
             status = await self._watch(submitted.job)
             await self._print_summary(status)
+            for line in next_steps():
+                self._print(line)
             if self._stays:
                 self._print("The page stays up; Ctrl-C ends it.")
                 await wait_for_stop()
