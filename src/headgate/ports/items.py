@@ -38,6 +38,18 @@ class RegisterResult(msgspec.Struct, frozen=True):
     appeared: int
 
 
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider has deleted of a connection's data, and is to be deleted here."""
+
+    connection_id: str
+    item_ids: Sequence[str] = ()
+    #: The names that records are stored under, and the keys of those that are gone.
+    stored_as: Sequence[str] = ()
+    keys: Sequence[str] = ()
+    #: The syncs whose jobs may be about to store such records.
+    syncs: Sequence[str] = ()
+
+
 class StoredDocument(msgspec.Struct, frozen=True, gc=False):
     """A document as it is stored: encoded, so that it can be served as it is."""
 
@@ -105,7 +117,7 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
     async def register(self, found: Sequence[NewItem]) -> RegisterResult:
         """Store new items, and make those pending that now have an id at the provider.
 
-        Items of a removed connection are left out.
+        Items of a removed connection are left out, and those that were deleted in the last day.
         """
         ...
 
@@ -173,8 +185,12 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         """The last document of each of these items, whatever state they are in."""
         ...
 
-    async def forget_items(self, item_ids: Sequence[str]) -> int:
-        """Delete these items and their documents; returns how many there were."""
+    async def delete(self, deletion: Deletion) -> int:
+        """Delete items, their documents and records in one transaction; returns how many.
+
+        They stay deleted: for a day none of them is registered or stored, by whoever read it before
+        it was deleted.
+        """
         ...
 
     async def forget(self, connection_id: str, *, limit: int) -> int:
