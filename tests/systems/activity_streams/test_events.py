@@ -340,6 +340,39 @@ def test_an_activity_that_is_deleted_while_it_is_listed_stays_deleted(
     in_place(tmp_path, main, activities=1)
 
 
+def test_an_activity_that_is_deleted_at_strava_is_deleted_here(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.import_all()
+        gone = place.sports()[3]
+        place.strava.delete_activity(gone.id)
+        await place.streams.handle_event(place.event(gone, "delete"))
+        await place.until((await place.streams.sync_now(user_id="ada")).job)
+
+        left = {each.item.id for each in await place.streams.list(user_id="ada")}
+        assert left == {place.id_of(sport) for sport in place.sports()} and len(left) == 9
+
+    in_place(tmp_path, main)
+
+
+def test_streams_that_do_not_exist_at_strava_are_unavailable(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given an activity that was recorded, but nothing was measured, and one that is deleted
+        # before its streams are fetched
+        added = place.strava.world.add(NewActivity(measured=False))
+        gone = place.strava.world.add(NewActivity())
+        for sport in (added, gone):
+            await place.note(sport, external_id=str(sport.id))
+        place.strava.delete_activity(gone.id)
+
+        assert (await place.fetch_noted()).state is JobState.SUCCESS
+
+        for sport in (added, gone):
+            item = await place.item(sport)
+            assert (item.state, item.retry_count) == (ItemState.UNAVAILABLE, 0)
+
+    in_place(tmp_path, main, activities=0)
+
+
 def test_an_activity_that_is_gone_before_it_is_read_is_nothing(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         nobody = msgspec.structs.replace(place.sports()[0], id=10_009_999_999)
