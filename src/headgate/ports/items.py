@@ -111,6 +111,15 @@ class ItemCounts(msgspec.Struct, frozen=True, kw_only=True):
     retries: Mapping[int, int]
 
 
+class ItemProgress(msgspec.Struct, frozen=True):
+    """How far a connection's items are."""
+
+    #: The number of items in each state, zero included.
+    states: Mapping[ItemState, int]
+    #: How many are still to be fetched: they wait, are claimed, or are tried again.
+    left: int
+
+
 class ItemStore(Leases[Item, ItemChange, Document], Protocol):
     """Items, and the documents that were fetched for them."""
 
@@ -168,9 +177,17 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         ...
 
     async def progress_of_connection(
-        self, collection: str, connection_id: str
-    ) -> Mapping[ItemState, int]:
-        """The number of a connection's items in each state."""
+        self,
+        collections: Sequence[str],
+        connection_id: str,
+        *,
+        lane: Lane | None = None,
+        since: datetime | None = None,
+    ) -> ItemProgress:
+        """How far a connection's items are, of one lane or of both.
+
+        With `since`, only items that are left, and those that were done since then, are counted.
+        """
         ...
 
     async def count_stuck(self, collection: str) -> int:

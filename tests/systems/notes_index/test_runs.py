@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -438,7 +439,7 @@ async def test_one_run_at_a_time_for_each_graph(file: str, tmp_path: Path) -> No
 
 
 async def test_a_graph_that_is_not_connected_is_refused(desk: Desk) -> None:
-    named = {"user_id": USER, "connection_id": "conn_none"}
+    named: dict[str, Any] = {"user_id": USER, "connection_id": "conn_none"}
 
     for asked in (
         desk.notes.start(RunRequest(**named)),
