@@ -42,4 +42,4 @@ async def with_present_progress(items: ItemStore, job: Job) -> Job:
     if job.ended or stored.collection is None or stored.total is None:
         return job
     present = await count_progress(items, [stored.collection], job.connection_id)
-    return replace(job, progress=present)
+    return replace(job, progress=replace(present, at=stored.at))

@@ -111,6 +111,31 @@ def test_what_is_found_is_counted_once(tmp_path: Path, start: str) -> None:
     in_place(tmp_path, main, activities=40)
 
 
+@pytest.mark.parametrize("known", [0, 3])
+def test_what_is_known_is_told_before_the_list_has_come(tmp_path: Path, known: int) -> None:
+    async def main(place: Place) -> None:
+        # Given a few activities that events have named, and a Strava that lists nothing now
+        for sport in place.sports()[:known]:
+            await place.note(sport, external_id=str(sport.id))
+        busy = Fault(kind=FaultKind.RATE_LIMITED, path="/api/v3/athlete/activities", times=1)
+        place.strava.faults.add(busy)
+
+        # When a backfill that lists first has to wait
+        job = (await place.streams.backfill(user_id="ada")).job
+        async with asyncio.timeout(600):
+            while (await place.app.jobs.get(job.id)).reason is not Reason.RATE_LIMITED:
+                await place.clock.sleep(1)
+
+        # Then it counts what there is so far, and nothing looks done
+        status = await place.app.jobs.status(job.id)
+        assert (status.progress.total, status.progress.at) == (known or None, "listing")
+        assert (status.counts.found, status.progress.done) == (known, 0)
+        assert not status.percent
+        assert (await place.until(job)).progress.total == 10
+
+    in_place(tmp_path, main)
+
+
 def test_the_progress_is_what_has_happened(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         # Given forty activities that are listed, some without streams, and a Strava that is busy

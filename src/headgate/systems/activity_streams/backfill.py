@@ -31,11 +31,12 @@ class StravaStreams(ApiSource):
         """Read a page of the list, or fetch a batch of streams."""
         cursor = cursor_of(ctx)
         remembered = msgspec.to_builtins(cursor)
+        if ctx.cursor is None:
+            # Count before anything is requested: the first request may have to wait for long.
+            known = progress_of(cursor, await ctx.items.progress(COLLECTION))
+            return Chunk(cursor=remembered, progress=known)
         if cursor.listing:
             return await self._list(ctx, cursor)
-        if ctx.cursor is None:
-            # Count before anything is fetched: the first request may have to wait for long.
-            return Chunk(cursor=remembered, progress=await ctx.items.progress(COLLECTION))
         fetched = await ctx.items.fetch_due(ctx, COLLECTION, fetch_item)
         progress = await ctx.items.progress(COLLECTION)
         return Chunk.of_items(fetched, cursor=remembered, progress=progress)
@@ -43,10 +44,11 @@ class StravaStreams(ApiSource):
     async def _list(self, ctx: Context, cursor: Cursor) -> Chunk:
         page = await read_page(ctx, cursor.before, cursor.repeated)
         await ctx.items.register([stream_item(ctx, each, Lane.COLD) for each in page.found])
+        following = after_page(page)
         return Chunk(
             records=page.records,
-            cursor=msgspec.to_builtins(after_page(page)),
-            progress=while_listing(page, await ctx.items.progress(COLLECTION)),
+            cursor=msgspec.to_builtins(following),
+            progress=progress_of(following, await ctx.items.progress(COLLECTION)),
         )
 
 
@@ -67,8 +69,12 @@ def after_page(page: ActivityListing) -> Cursor:
     return Cursor(listing=page.before is not None, before=page.before, repeated=page.repeated)
 
 
-def while_listing(page: ActivityListing, known: Progress) -> Progress:
-    """Return the progress after a page; the total is not known before the list has ended."""
-    if page.before is None:
+def progress_of(cursor: Cursor, known: Progress) -> Progress:
+    """Return the progress at the cursor, where these items are known.
+
+    While they are listed, the total may grow; if nothing is left of what is known, there is none.
+    """
+    if not cursor.listing:
         return known
-    return msgspec.structs.replace(known, total=None, at="listing")
+    total = None if known.done == known.total else known.total
+    return msgspec.structs.replace(known, total=total, at="listing")

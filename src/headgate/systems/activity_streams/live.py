@@ -29,7 +29,7 @@ from headgate.systems.activity_streams.backfill import (
     after_page,
     cursor_of,
     fetch_item,
-    while_listing,
+    progress_of,
 )
 from headgate.systems.activity_streams.listing import (
     activity_item,
@@ -82,10 +82,11 @@ class StravaLive(ApiSource):
                 *(stream_item(ctx, each, Lane.COLD) for each in history),
             ]
         )
+        following = after_page(page)
         return Chunk(
             records=page.records,
-            cursor=msgspec.to_builtins(after_page(page)),
-            progress=while_listing(page, await _progress(ctx)),
+            cursor=msgspec.to_builtins(following),
+            progress=progress_of(following, await _progress(ctx)),
             # Of the first page, which has the newest ones.
             high_water=mark_of_list(ctx) if cursor.before is None else None,
         )
