@@ -45,6 +45,8 @@ strava = Activities(
         scopes=("read", "activity:read_all"),
         scope_separator=",",
         redirect_uris=(BACK,),
+        # Whose tokens they are: an athlete who connects again gets the same connection.
+        account_of=lambda body: body["athlete"]["id"],
     ),
     limits=[
         headgate.Limit(100, per="15min", only="read", reserve=20),

@@ -479,18 +479,3 @@ async def test_the_database_refuses_what_no_change_leads_to(
     # Then it is not there
     with pytest.raises(NotFound):
         await items.get("wrong")
-
-
-async def test_items_are_forgotten_by_their_ids_with_what_was_fetched_for_them(
-    items: SqlItems,
-) -> None:
-    item = await claim_one(items)
-    await settled(items, change.succeed(item), DOCUMENT)
-    known = [item.id, *await registered(items, 2)]
-    [document] = await items.documents_of(known)
-    assert (document.item_id, document.attributes) == (item.id, DOCUMENT.attributes)
-
-    assert await items.forget_items([item.id, "nobody"]) == 1
-
-    assert await items.documents_of(known) == []
-    assert await items.forget_items(known) == 2

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,8 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound
 from headgate.flow.fetch_item import reset_item
 from headgate.model import item as change
-from headgate.model.item import Document
+from headgate.model.item import Document, Item
+from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.ports.items import ItemCounts, RegisterResult
 from headgate.store.sql.connections import SqlConnections
@@ -265,6 +267,49 @@ async def test_refusals_by_the_limit_are_counted_for_a_day_also_after_a_success(
     assert await items.count_limited(STREAMS, within=DAY) == 1
     clock.advance(DAY.total_seconds())
     assert await items.count_limited(STREAMS, within=DAY) == 0
+
+
+async def test_the_progress_of_a_connection_is_what_is_left_of_its_items(
+    items: SqlItems, clock: ManualClock
+) -> None:
+    # Given items in several states, of two lanes, collections and connections
+    for item in await _claimed(items, 4):
+        changes = (
+            (change.succeed(item), DOCUMENT),
+            (change.find_nothing(item, reason="none"), None),
+            (change.fail(item, error="x", after=None), None),
+            (change.fail(item, error="x", after=timedelta(minutes=1)), None),
+        )
+        await settled(items, *changes[int(item.id[-1]) % 4])
+    clock.advance(60)
+    began = clock.now()
+    await registered(items, 2, lane=Lane.HOT)
+    await registered(items, 1, collection="strava.activities")
+    await registered(items, 1, connection_id="connection_2")
+    both = [STREAMS, "strava.activities"]
+
+    async def progress(of: list[str], **fields: Any) -> tuple[int, int]:
+        found = await items.progress_of_connection(of, "connection_1", **fields)
+        return sum(found.states.values()), found.left
+
+    # Then those are left that are still to be fetched; what failed for good is not
+    assert await progress([STREAMS]) == (6, 3)
+    assert await progress(both) == (7, 4)
+    assert await progress(both, lane=Lane.HOT) == (2, 2)
+    assert await progress(both, since=began) == (4, 4)
+    assert await progress(["none"]) == (0, 0)
+    [hot, *_] = await claim(items, 1, lane=Lane.HOT)
+    await settled(items, change.succeed(hot), DOCUMENT)
+    assert await progress(both, since=began) == (4, 3)
+    found = await items.progress_of_connection([STREAMS], "connection_1")
+    assert (found.states[ItemState.SUCCESS], found.states[ItemState.FAILED]) == (2, 2)
+    assert set(found.states) == set(ItemState)
+
+
+async def _claimed(items: SqlItems, count: int) -> Sequence[Item]:
+    """So many items, whose ids end in as many different digits."""
+    await items.register([new_item(id=f"counted_{number}") for number in range(count)])
+    return await claim(items, count)
 
 
 # ---- forgetting --------------------------------------------------------------------------------

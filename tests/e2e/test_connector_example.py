@@ -46,6 +46,13 @@ def test_the_example_connects_an_account_and_imports_it(tmp_path: Path) -> None:
         [day] = [window for window in windows if window["limit"] == "read day"]
         assert (day["used"], day["theirs"]) == (3, 3)
 
+        # And when the same athlete connects again, it is the same connection
+        again = processes.run(EXAMPLE, environment=environment, folder=tmp_path)
+        assert again.stdout == ran.stdout
+        listed = headgate(environment, tmp_path, "connection", "list", "--user", "ada", "--json")
+        [connection] = json.loads(listed)["data"]
+        assert connection["id"] in ran.stdout
+
     # And the database holds no token in the clear
     stored = b"".join(each.read_bytes() for each in tmp_path.glob("strava.db*"))
     assert b"conn_" in stored

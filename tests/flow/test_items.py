@@ -339,7 +339,12 @@ def test_progress_counts_what_is_over(tmp_path: Path) -> None:
         await place.register("a", "b", "c")
         await place.work.fetch_due(place.ctx, STREAMS, Provider(b=NoData(), c=Transient()).fetch)
 
-        assert await place.work.progress(STREAMS) == Progress(done=2, total=3)
+        assert await place.work.progress(STREAMS) == Progress(
+            done=2,
+            total=3,
+            items={ItemState.SUCCESS: 1, ItemState.UNAVAILABLE: 1, ItemState.FAILED: 1},
+            collection=STREAMS,
+        )
 
     in_place(tmp_path, main)
 

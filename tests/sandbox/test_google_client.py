@@ -84,7 +84,7 @@ def _problems(
             if name in schema.get("properties", {}):
                 inner = schema["properties"][name]
                 yield from _problems(each, inner, schemas, f"{at}.{name}")
-            else:
+            elif "additionalProperties" not in schema:
                 yield f"{at}.{name} is unknown"
     elif kind == "array":
         for place, each in enumerate(value):
@@ -169,6 +169,30 @@ def test_an_exercise_is_read_and_exported(site: Site) -> None:
     site.check(wrapped, "ExportExerciseTcxResponse")
     assert wrapped["tcxData"].encode() == content
     assert read_track(content, "tcx").elapsed_s == 900
+
+
+def test_sessions_are_deleted_all_or_none(site: Site) -> None:
+    points = site.points.list(parent=parent("exercise")).execute()["dataPoints"]
+    names = [point["name"] for point in points]
+
+    def delete(*some: str) -> Any:
+        body = {"names": list(some)}
+        return site.points.batchDelete(parent=parent("exercise"), body=body).execute()
+
+    with pytest.raises(HttpError) as unknown:
+        delete(names[0], f"{parent('exercise')}/dataPoints/7")
+    done = delete(*names[:2])
+
+    site.check(done, "Operation")
+    assert done["done"]
+    assert unknown.value.status_code == 404
+    left = site.points.list(parent=parent("exercise")).execute()["dataPoints"]
+    assert [point["name"] for point in left][: len(names) - 2] == names[2:]
+    with pytest.raises(HttpError) as again:
+        delete(names[0])
+    with pytest.raises(HttpError) as gone:
+        site.points.exportExerciseTcx(name=names[0]).execute()
+    assert (again.value.status_code, gone.value.status_code) == (404, 404)
 
 
 def test_the_identity_is_as_the_document_says(site: Site) -> None:

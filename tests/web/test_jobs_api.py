@@ -44,7 +44,7 @@ def test_a_job_is_started_and_told_whole(tmp_path: Path) -> None:
             "ada",
             "fitbit-days",
         )
-        assert told["progress"] == {"done": 0, "total": 10, "at": "2025-12-10"}
+        assert told["progress"] == {"done": 0, "total": 10, "at": "2025-12-10", "items": None}
         assert (await served.app.jobs.get(told["id"])).user_id == "ada"
 
     serving(tmp_path, main)

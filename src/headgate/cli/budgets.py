@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app import App
+from headgate.base.errors import InvalidInput
 from headgate.flow.explain import span
 from headgate.model.budget import BudgetUse, WindowUse
 from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, run
@@ -29,7 +30,8 @@ def budget(
     """Show what is left of the providers' budgets."""
 
     async def use(opened: App) -> tuple[Sequence[BudgetUse], datetime]:
-        uses = await opened.budgets.use(source, connection_id=connection)
+        wanted = await _source_of(opened, source, connection)
+        uses = await opened.budgets.use(wanted, connection_id=connection)
         return uses, opened.clock.now()
 
     uses, now = run(load_app(app, None, needs_syncs=True, json=json), use, json=json)
@@ -40,6 +42,18 @@ def budget(
         messages.print("no source of this app declares a budget")
     for each in uses:
         _print(each, now)
+
+
+async def _source_of(app: App, source: str | None, connection: str | None) -> str | None:
+    """Return the source to show; refuse a connection that does not exist, or is to another one."""
+    sources = app.registry.budgets if source is None else [source]
+    # Where users have no accounts, a connection is only a name.
+    if connection is None or not all(each in app.registry.auths for each in sources):
+        return source
+    found = await app.connections.get(connection)
+    if source not in (None, found.source):
+        raise InvalidInput("connection", f"{connection} is a connection to {found.source}")
+    return found.source
 
 
 def _print(use: BudgetUse, now: datetime) -> None:

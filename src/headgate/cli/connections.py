@@ -10,8 +10,9 @@ import typer
 from headgate.app import App
 from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.secret import Secret
-from headgate.flow.connect import LIST_MAX, VALUE_LENGTH_MAX, ConnectBy
+from headgate.flow.connect import VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.documents import connection_document, page_document
+from headgate.flow.find_connection import LIST_MAX
 from headgate.model.connection import Connection
 from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, report_errors, run
@@ -79,13 +80,15 @@ def add(
     in the list of processes.
     """
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    # Check first: nobody should type a token only to learn that none is needed.
+    # Check first: nobody should type a token only to learn that it cannot be used.
     with report_errors(json=json):
         _check_way(loaded, source, user, ConnectBy.TOKEN)
+    if again is not None:
+        run(loaded, lambda opened: _check_again(opened, again, user), json=json)
+    with report_errors(json=json):
         token = _read_token()
 
     async def connect(opened: App) -> Connection:
-        await _check_again(opened, again, user)
         return await opened.connections.connect_with_token(
             source, token, user_id=user, external_id=account, connection_id=again
         )

@@ -192,7 +192,8 @@ def _after_page(job: Job, chunk: Chunk, summary: Summary) -> tuple[ChunkResult, 
     done = chunk.cursor is None and chunk.wait is None and chunk.error is None
     progress = chunk.progress or Progress(done=summary.records)
     if done:
-        progress = Progress(done=max(progress.done, progress.total or 0), total=progress.total)
+        done_now = max(progress.done, progress.total or 0)
+        progress = msgspec.structs.replace(progress, done=done_now, at=None)
     # A finished job keeps its last cursor.
     cursor = job.cursor if done else chunk.cursor
     return ChunkResult(cursor=cursor, progress=progress, summary=summary), done

@@ -10,11 +10,12 @@ from datetime import timedelta
 from enum import StrEnum
 from hashlib import sha256
 
-from headgate.base.errors import Conflict, InvalidInput, NotConnected, NotFound
+from headgate.base.errors import Conflict, InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret, random_secret
 from headgate.flow.credentials import Credentials
+from headgate.flow.find_connection import LIST_MAX, find_connection
 from headgate.flow.registry import Registry
 from headgate.flow.sealing import seal
 from headgate.flow.submit import check_name
@@ -31,7 +32,6 @@ from headgate.ports.items import ItemStore
 
 #: How long a user may take on the provider's page.
 ATTEMPT_TERM = timedelta(minutes=10)
-LIST_MAX = 1000
 VALUE_LENGTH_MAX = 4096
 _TRIES_MAX = 3
 #: The most items deleted in one transaction, and the most such transactions in one call.
@@ -177,12 +177,25 @@ class Connections:
         return await self._store.get(connection_id, user_id=user_id)
 
     async def resolve(
-        self, source: str, *, user_id: str, connection_id: str | None = None
+        self,
+        source: str,
+        *,
+        user_id: str,
+        connection_id: str | None = None,
+        signed_in: bool = False,
     ) -> Connection:
-        """The user's connection to `source`: the named one, or their only one."""
+        """The user's connection to `source`: the named one, or their only one.
+
+        With `signed_in`, raises NotConnected if the user has to sign in again.
+        """
         title = self._registry.titles.get(source)
-        return await resolve_connection(
-            self._store, source, user_id=user_id, given=connection_id, title=title
+        return await find_connection(
+            self._store,
+            source,
+            user_id=user_id,
+            given=connection_id,
+            title=title,
+            signed_in=signed_in,
         )
 
     async def of_user(
@@ -327,32 +340,6 @@ class Connections:
     def _same_source(connection: Connection, source: str) -> None:
         if connection.source != source:
             raise InvalidInput("connection_id", f"{connection.id} is not a connection to {source}")
-
-
-async def resolve_connection(
-    store: ConnectionStore,
-    source: str,
-    *,
-    user_id: str,
-    given: str | None,
-    title: str | None = None,
-    field: str = "connection_id",
-) -> Connection:
-    """The user's connection to `source`: the one that is `given`, or the only one."""
-    label = title or source
-    if given is not None:
-        named = await store.get(given, user_id=user_id)
-        if named.source != source:
-            raise NotFound(f"there is no connection {given!r} to {label}")
-        return named
-    connections = await store.list_connections(user_id, limit=LIST_MAX)
-    found = [each for each in connections if each.source == source]
-    if not found:
-        raise NotConnected(source, f"the user has not connected {label} yet")
-    if len(found) > 1:
-        ids = ", ".join(each.id for each in found)
-        raise InvalidInput(field, f"the user has several accounts at {label}: {ids}")
-    return found[0]
 
 
 def _check(field: str, value: str) -> None:

@@ -21,6 +21,7 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.claims import LEASE, ActiveClaim, ActiveClaims
+from headgate.flow.item_progress import count_progress
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Collection
 from headgate.flow.settle import settle_surely
@@ -285,12 +286,17 @@ class JobItems:
             lane=lane,
         )
 
-    async def progress(self, collection: str) -> Progress:
-        """How many of the connection's items are finished, and the total."""
-        items, connection_id = self._fetching.items, self._job.connection_id
-        states = await items.progress_of_connection(collection, connection_id)
-        finished = sum(states[state] for state in ITEM.terminal)
-        return Progress(done=finished, total=sum(states.values()))
+    async def progress(
+        self, *collections: str, lane: Lane | None = None, of_job: bool = False
+    ) -> Progress:
+        """How many of the connection's items are done, the total, and the number in each state."""
+        return await count_progress(
+            self._fetching.items,
+            collections,
+            self._job.connection_id,
+            lane=lane,
+            since=self._job.created_at if of_job else None,
+        )
 
 
 # ---- for operators -----------------------------------------------------------------------------

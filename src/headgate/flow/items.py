@@ -14,7 +14,14 @@ from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest
 from headgate.model.item import Item
 from headgate.model.states import ItemState
-from headgate.ports.items import ItemStore, NewItem, RegisterResult, ServedItem, StoredDocument
+from headgate.ports.items import (
+    Deletion,
+    ItemStore,
+    NewItem,
+    RegisterResult,
+    ServedItem,
+    StoredDocument,
+)
 
 _DAY = timedelta(hours=24)
 _NOW = timedelta(0)
@@ -87,9 +94,30 @@ class Items:
         """The documents of these items."""
         return await self._store.documents_of(item_ids)
 
-    async def forget(self, item_ids: Sequence[str]) -> int:
-        """Delete items and their documents; returns how many there were."""
-        return await self._store.forget_items(item_ids)
+    async def delete(
+        self,
+        item_ids: Sequence[str],
+        *,
+        connection_id: str,
+        syncs: Sequence[str] = (),
+        keys: Sequence[str] = (),
+    ) -> int:
+        """Delete what the provider has deleted, in one write; returns how many there were.
+
+        These are a connection's items with their documents, and the records of `syncs` under
+        `keys`. They stay deleted: for a day, a job that read one of them before does not bring it
+        back.
+        """
+        registry = self._rt.registry
+        stored_as = sorted({registry.records_name(sync) for sync in syncs})
+        deletion = Deletion(
+            connection_id=connection_id,
+            item_ids=item_ids,
+            stored_as=stored_as,
+            keys=keys,
+            syncs=[each.name for each in registry if each.records_name in stored_as],
+        )
+        return await self._store.delete(deletion)
 
     async def reset(
         self,

@@ -20,13 +20,14 @@ from msgspec.structs import replace
 from headgate.base.encoding import Json
 from headgate.base.failure import Failure, read_failure
 from headgate.flow.explain import day_message, missing_worker, needs_worker, user_message
+from headgate.flow.item_progress import with_present_progress
 from headgate.flow.outlook import finish_of_job
 from headgate.flow.runtime import Runtime
 from headgate.flow.time_left import ESTIMATING, NO_WORKER, time_left, why_no_estimate
 from headgate.model.forecast import Finish
-from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Reason, Summary
+from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress, Reason
 from headgate.model.record import Coverage
-from headgate.model.states import JOB, DayStatus, JobState
+from headgate.model.states import JOB, DayStatus, ItemState, JobState
 from headgate.model.worker import Worker
 from headgate.policy.forecast import is_foreseeable
 from headgate.policy.retryable import is_retryable
@@ -42,16 +43,25 @@ _OPERATORS_DATA = ("error", "note", "worker")
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a job, counted in work, not in time."""
 
-    done: Annotated[int, Meta(description="Days or records that are done.")]
+    done: Annotated[int, Meta(description="Days, records or items that are done.")]
     total: Annotated[int | None, Meta(description="null while the total is not known.")]
     at: Annotated[str | None, Meta(description="The present piece of work, such as a day.")]
+    items: Annotated[
+        Mapping[str, int] | None,
+        Meta(description="Items in each state, if the job fetches items one by one; else null."),
+    ]
 
 
 class JobCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The counts of what a job has done, over its whole life."""
+    """The counts of what a job has done, over its whole life.
 
-    found: Annotated[int, Meta(description="Records that were read.")]
-    imported: Annotated[int, Meta(description="Records that were stored or delivered.")]
+    Of a job over a collection's items, `found` and `imported` are items.
+    """
+
+    found: Annotated[int, Meta(description="Records that were read, or items that are known.")]
+    imported: Annotated[
+        int, Meta(description="Records that were stored or delivered, or items that are fetched.")
+    ]
     refused: Annotated[int, Meta(description="Records that the destination refused.")]
     delivered_before: Annotated[int, Meta(description="Records that the destination had already.")]
     days_held: Annotated[int, Meta(description="Days with data.")]
@@ -202,8 +212,8 @@ def view_of(
         message=user_message(job, now=now, titles=titles, workers=workers),
         retryable=is_retryable(job.state, job.reason, failure.kind),
         percent=job.progress.percent,
-        progress=JobProgress(**_same(JobProgress, job.progress)),
-        counts=_counts(job.summary, delivers=job.destination is not None),
+        progress=_progress(job.progress),
+        counts=_counts(job),
         source_counts=job.summary.counts,
         error_count=len(job.recent_errors),
         last_attempt_at=job.attempted_at,
@@ -274,13 +284,20 @@ def event_for_user(event: JobEvent) -> JobEvent:
     return replace(event, data=data)
 
 
-def _counts(summary: Summary, *, delivers: bool) -> JobCounts:
-    stored = summary.inserted + summary.updated + summary.unchanged
-    return JobCounts(
-        **_same(JobCounts, summary),
-        found=summary.records,
-        imported=summary.delivered if delivers else stored,
-    )
+def _progress(progress: Progress) -> JobProgress:
+    items = progress.items
+    states = {state.value: items.get(state, 0) for state in ItemState} if items else None
+    return JobProgress(**_same(JobProgress, progress, but="items"), items=states)
+
+
+def _counts(job: Job) -> JobCounts:
+    summary, items = job.summary, job.progress.items
+    found, imported = summary.records, summary.inserted + summary.updated + summary.unchanged
+    if job.destination is not None:
+        imported = summary.delivered
+    if job.progress.collection is not None:
+        found, imported = sum(items.values()), items.get(ItemState.SUCCESS, 0)
+    return JobCounts(**_same(JobCounts, summary), found=found, imported=imported)
 
 
 def _same(struct: type[msgspec.Struct], value: object, *, but: str = "") -> dict[str, Any]:
@@ -294,6 +311,11 @@ def _same(struct: type[msgspec.Struct], value: object, *, but: str = "") -> dict
 
 async def views_of(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
     """The views of these jobs; the workers are read once for all."""
+    items = rt.fetching.items
+    return await _views(rt, [await with_present_progress(items, job) for job in jobs])
+
+
+async def _views(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
     now = rt.clock.now()
     waiting = any(needs_worker(job, now) for job in jobs)
     workers = await rt.store.live_workers() if waiting else None
@@ -302,8 +324,9 @@ async def views_of(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
 
 async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> JobStatus:
     """The status of the job; NotFound if it belongs to another user."""
-    job = await rt.store.get(job_id, user_id=user_id)
-    [view] = await views_of(rt, [job])
+    stored = await rt.store.get(job_id, user_id=user_id)
+    job = await with_present_progress(rt.fetching.items, stored)
+    [view] = await _views(rt, [job])
     finish, no_estimate = await _finish(rt, job, view)
     return status_view(
         view,

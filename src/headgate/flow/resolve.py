@@ -2,12 +2,10 @@
 
 from msgspec.structs import replace
 
-from headgate.base.errors import NotConnected
-from headgate.flow.connect import resolve_connection
+from headgate.flow.find_connection import find_connection
 from headgate.flow.registry import auth_of, title_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check_name
-from headgate.model.states import ConnectionState
 from headgate.ports.connections import ConnectionStore
 from headgate.ports.connector import Destination, Source
 
@@ -25,12 +23,15 @@ async def resolve_request(
     async def find(end: Source | Destination, field: str, given: str | None) -> str:
         if auth_of(end) is None or rt.credentials is None:
             return given or user_id
-        title = title_of(end)
-        connection = await resolve_connection(
-            connections, end.name, user_id=user_id, given=given, title=title, field=field
+        connection = await find_connection(
+            connections,
+            end.name,
+            user_id=user_id,
+            given=given,
+            title=title_of(end),
+            field=field,
+            signed_in=True,
         )
-        if connection.state is ConnectionState.NEEDS_REAUTH:
-            raise NotConnected(end.name, f"{title} needs the user to sign in again first")
         return connection.id
 
     source_id = await find(sync.source, "connection_id", request.connection_id)

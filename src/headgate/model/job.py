@@ -10,7 +10,7 @@ import msgspec
 
 from headgate.base.encoding import Json, JsonObject
 from headgate.model.pace import Pace
-from headgate.model.states import JOB, JobState
+from headgate.model.states import JOB, ItemState, JobState
 
 
 class Lane(StrEnum):
@@ -82,6 +82,11 @@ class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_default
     total: int | None = None
     #: The present piece of work, for people: "2022-10-27", "page 12".
     at: str | None = None
+    #: The number of items in each state, where there are any; empty if the job fetches no items.
+    items: Mapping[ItemState, int] = {}
+    #: The collection, if these are all of the connection's items in it: then the items are what
+    #: the job finds and imports.
+    collection: str | None = None
 
     @property
     def percent(self) -> float | None:

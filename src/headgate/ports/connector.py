@@ -307,8 +307,16 @@ class ItemWork(Protocol):
         """
         ...
 
-    async def progress(self, collection: str) -> Progress:
-        """How many of the connection's items in the collection are finished, and the total."""
+    async def progress(
+        self, *collections: str, lane: Lane | None = None, of_job: bool = False
+    ) -> Progress:
+        """How many of the connection's items are done, the total, and the number in each state.
+
+        An item is done when nothing more happens to it by itself: it was fetched, there is nothing
+        to fetch, or it failed for good. With `of_job`, items that were done before the job was
+        submitted are left out. Without it, a job over one collection is shown with the present
+        numbers, and its items are what it found and imported.
+        """
         ...
 
 

@@ -38,6 +38,18 @@ class RegisterResult(msgspec.Struct, frozen=True):
     appeared: int
 
 
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """What a provider has deleted of a connection's data, and is to be deleted here."""
+
+    connection_id: str
+    item_ids: Sequence[str] = ()
+    #: The names that records are stored under, and the keys of those that are gone.
+    stored_as: Sequence[str] = ()
+    keys: Sequence[str] = ()
+    #: The syncs whose jobs may be about to store such records.
+    syncs: Sequence[str] = ()
+
+
 class StoredDocument(msgspec.Struct, frozen=True, gc=False):
     """A document as it is stored: encoded, so that it can be served as it is."""
 
@@ -99,13 +111,22 @@ class ItemCounts(msgspec.Struct, frozen=True, kw_only=True):
     retries: Mapping[int, int]
 
 
+class ItemProgress(msgspec.Struct, frozen=True):
+    """How far a connection's items are."""
+
+    #: The number of items in each state, zero included.
+    states: Mapping[ItemState, int]
+    #: How many are still to be fetched: they wait, are claimed, or are tried again.
+    left: int
+
+
 class ItemStore(Leases[Item, ItemChange, Document], Protocol):
     """Items, and the documents that were fetched for them."""
 
     async def register(self, found: Sequence[NewItem]) -> RegisterResult:
         """Store new items, and make those pending that now have an id at the provider.
 
-        Items of a removed connection are left out.
+        Items of a removed connection are left out, and those that were deleted in the last day.
         """
         ...
 
@@ -156,9 +177,17 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         ...
 
     async def progress_of_connection(
-        self, collection: str, connection_id: str
-    ) -> Mapping[ItemState, int]:
-        """The number of a connection's items in each state."""
+        self,
+        collections: Sequence[str],
+        connection_id: str,
+        *,
+        lane: Lane | None = None,
+        since: datetime | None = None,
+    ) -> ItemProgress:
+        """How far a connection's items are, of one lane or of both.
+
+        With `since`, only items that are left, and those that were done since then, are counted.
+        """
         ...
 
     async def count_stuck(self, collection: str) -> int:
@@ -173,8 +202,12 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         """The last document of each of these items, whatever state they are in."""
         ...
 
-    async def forget_items(self, item_ids: Sequence[str]) -> int:
-        """Delete these items and their documents; returns how many there were."""
+    async def delete(self, deletion: Deletion) -> int:
+        """Delete items, their documents and records in one transaction; returns how many.
+
+        They stay deleted: for a day none of them is registered or stored, by whoever read it before
+        it was deleted.
+        """
         ...
 
     async def forget(self, connection_id: str, *, limit: int) -> int:

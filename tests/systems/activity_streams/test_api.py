@@ -701,6 +701,22 @@ def test_a_job_is_stored_and_followed_like_any_other(
     serving_activities(tmp_path, main)
 
 
+@pytest.mark.parametrize("path", ["/v1/activities/sync", "/v1/activities/backfill"])
+def test_nothing_is_started_for_who_has_to_sign_in_again(tmp_path: Path, path: str) -> None:
+    async def main(world: World, served: Served) -> None:
+        [connection] = await served.app.connections.of_user("ada")
+        await served.app.connections.mark_withdrawn(connection, "gone")
+        ada = await served.client()
+
+        for body in ({}, {"connection_id": connection.id}):
+            told = problem(await ada.post(path, json=body), 409, "not_connected")
+            assert "sign in again" in told["detail"]
+
+        assert await served.app.jobs.list() == []
+
+    serving_activities(tmp_path, main)
+
+
 def test_an_application_without_the_system_has_none_of_its_paths(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app = await world.app(history())

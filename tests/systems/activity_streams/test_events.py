@@ -16,7 +16,7 @@ from headgate import (
 from headgate.model.budget import Answer, Budget, BudgetRequest, Unreachable
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
-from headgate.sandbox.kit.faults import FaultKind
+from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.sandbox.strava.world import NewActivity
 from headgate.store.sql.connections import SqlConnections
 from headgate.systems.activity_streams.events import StravaEvent
@@ -284,6 +284,93 @@ def test_a_deleted_activity_is_forgotten_with_everything(tmp_path: Path) -> None
         await place.streams.handle_event(place.event(gone, "delete"))
 
     in_place(tmp_path, main)
+
+
+async def assert_nothing_is_left(place: Place) -> None:
+    assert await place.app.items.list(None, limit=9) == []
+    for sync in (LIVE, STREAMS):
+        assert await place.app.records.list(sync, place.connection.id) == []
+
+
+def test_an_activity_that_is_deleted_while_it_is_read_stays_deleted(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given an activity that is being read, slowly
+        slow = Fault(kind=FaultKind.SLOW, seconds=2, path="/api/v3/activities/*/laps")
+        place.strava.faults.add(slow)
+        added = place.strava.world.add(NewActivity())
+        await place.streams.handle_event(place.event(added))
+        async with asyncio.timeout(60):
+            while not place.asked(f"/{added.id}/laps"):
+                await place.clock.sleep(0.1)
+
+        # When the athlete deletes it, and an older event about it comes late
+        await place.streams.handle_event(place.event(added, "delete"))
+        await place.streams.handle_event(place.event(added, "update"))
+        await place.quiet()
+
+        # Then it does not come back, and nobody fetches its streams
+        await assert_nothing_is_left(place)
+        await place.until((await place.streams.backfill(user_id="ada")).job)
+        assert place.asked("/streams") == 0
+
+    in_place(tmp_path, main, activities=0)
+
+
+@pytest.mark.parametrize("start", ["sync_now", "backfill"])
+def test_an_activity_that_is_deleted_while_it_is_listed_stays_deleted(
+    tmp_path: Path, start: str
+) -> None:
+    async def main(place: Place) -> None:
+        # Given a list with an activity, on its slow way here
+        slow = Fault(kind=FaultKind.SLOW, seconds=2, path="/api/v3/athlete/activities")
+        place.strava.faults.add(slow)
+        [sport] = place.sports()
+        job = (await getattr(place.streams, start)(user_id="ada")).job
+        async with asyncio.timeout(60):
+            while not place.asked("/athlete/activities"):
+                await place.clock.sleep(0.1)
+
+        # When the athlete deletes it
+        await place.streams.handle_event(place.event(sport, "delete"))
+        await place.until(job)
+
+        # Then nothing of it is here
+        await assert_nothing_is_left(place)
+
+    in_place(tmp_path, main, activities=1)
+
+
+def test_an_activity_that_is_deleted_at_strava_is_deleted_here(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        await place.import_all()
+        gone = place.sports()[3]
+        place.strava.delete_activity(gone.id)
+        await place.streams.handle_event(place.event(gone, "delete"))
+        await place.until((await place.streams.sync_now(user_id="ada")).job)
+
+        left = {each.item.id for each in await place.streams.list(user_id="ada")}
+        assert left == {place.id_of(sport) for sport in place.sports()} and len(left) == 9
+
+    in_place(tmp_path, main)
+
+
+def test_streams_that_do_not_exist_at_strava_are_unavailable(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given an activity that was recorded, but nothing was measured, and one that is deleted
+        # before its streams are fetched
+        added = place.strava.world.add(NewActivity(measured=False))
+        gone = place.strava.world.add(NewActivity())
+        for sport in (added, gone):
+            await place.note(sport, external_id=str(sport.id))
+        place.strava.delete_activity(gone.id)
+
+        assert (await place.fetch_noted()).state is JobState.SUCCESS
+
+        for sport in (added, gone):
+            item = await place.item(sport)
+            assert (item.state, item.retry_count) == (ItemState.UNAVAILABLE, 0)
+
+    in_place(tmp_path, main, activities=0)
 
 
 def test_an_activity_that_is_gone_before_it_is_read_is_nothing(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Activity streams against the emulated Strava: fetched once, never lost, within every limit."""
 
+import asyncio
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from headgate import (
     IllegalTransition,
     InvalidInput,
     JobState,
+    JobStatus,
     NotConnected,
     NotFound,
     Reason,
@@ -97,6 +99,99 @@ def test_a_backfill_alone_lists_what_nobody_has_listed(tmp_path: Path) -> None:
     in_place(tmp_path, main, activities=30)
 
 
+@pytest.mark.parametrize("start", ["sync_now", "backfill"])
+def test_what_is_found_is_counted_once(tmp_path: Path, start: str) -> None:
+    async def main(place: Place) -> None:
+        job = await place.until((await getattr(place.streams, start)(user_id="ada")).job)
+
+        counts = (await place.app.jobs.status(job.id)).counts
+        assert (job.summary.records, counts.found) == (40, 40)
+        assert len(await place.app.records.list(job.sync, place.connection.id)) == 40
+
+    in_place(tmp_path, main, activities=40)
+
+
+@pytest.mark.parametrize("known", [0, 3])
+def test_what_is_known_is_told_before_the_list_has_come(tmp_path: Path, known: int) -> None:
+    async def main(place: Place) -> None:
+        # Given a few activities that events have named, and a Strava that lists nothing now
+        for sport in place.sports()[:known]:
+            await place.note(sport, external_id=str(sport.id))
+        busy = Fault(kind=FaultKind.RATE_LIMITED, path="/api/v3/athlete/activities", times=1)
+        place.strava.faults.add(busy)
+
+        # When a backfill that lists first has to wait
+        job = (await place.streams.backfill(user_id="ada")).job
+        async with asyncio.timeout(600):
+            while (await place.app.jobs.get(job.id)).reason is not Reason.RATE_LIMITED:
+                await place.clock.sleep(1)
+
+        # Then it counts what there is so far, and nothing looks done
+        status = await place.app.jobs.status(job.id)
+        assert (status.progress.total, status.progress.at) == (known or None, "listing")
+        assert (status.counts.found, status.progress.done) == (known, 0)
+        assert not status.percent
+        assert (await place.until(job)).progress.total == 10
+
+    in_place(tmp_path, main)
+
+
+def test_the_progress_is_what_has_happened(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given forty activities that are listed, some without streams, and a Strava that is busy
+        await place.until((await place.streams.sync_now(user_id="ada")).job)
+        place.strava.faults.add(Fault(kind=FaultKind.RATE_LIMITED, path=ALL_STREAMS, times=1))
+
+        async def looked_up(job_id: str) -> tuple[JobStatus, dict[str, int]]:
+            status = await place.app.jobs.status(job_id)
+            stats = await place.streams.stats(user_id="ada")
+            assert stats.athletes is not None
+            return status, stats.athletes["ada"]
+
+        # When a backfill has to wait before its first stream
+        job = (await place.streams.backfill(user_id="ada")).job
+        async with asyncio.timeout(600):
+            while (await place.app.jobs.get(job.id)).reason is not Reason.RATE_LIMITED:
+                await place.clock.sleep(1)
+
+        # Then it says at once how much there is, by state, as the items themselves say
+        seen = set()
+        while True:
+            status, states = await looked_up(job.id)
+            finished = states["success"] + states["unavailable"]
+            assert status.progress.items == states
+            assert (status.progress.done, status.progress.total) == (finished, 40)
+            assert (status.counts.found, status.counts.imported) == (40, states["success"])
+            [listed] = await place.app.jobs.views([await place.app.jobs.get(job.id)])
+            assert listed.progress == status.progress
+            seen.add(finished)
+            if status.ended:
+                break
+            await place.clock.sleep(20)
+        assert len(seen) > 10 and max(seen) == 40 and status.percent == 100
+
+    in_place(tmp_path, main, activities=40, shares=MANY)
+
+
+def test_a_live_job_counts_what_is_live_for_it(tmp_path: Path) -> None:
+    async def main(place: Place) -> None:
+        # Given what earlier jobs have fetched
+        await place.import_all()
+
+        # When something new comes in
+        added = place.strava.world.add(NewActivity())
+        await place.streams.handle_event(place.event(added))
+        await place.quiet()
+
+        # Then the job counts it alone: read in full, and its streams
+        [job, *_] = await place.app.jobs.list(sync=LIVE)
+        progress = (await place.app.jobs.status(job.id)).progress
+        assert (progress.done, progress.total) == (2, 2)
+        assert progress.items is not None and progress.items["success"] == 2
+
+    in_place(tmp_path, main)
+
+
 def test_streams_are_fetched_the_oldest_first(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         await place.until((await place.streams.backfill(user_id="ada")).job)
@@ -120,10 +215,13 @@ def test_lists_are_read_page_by_page_and_nothing_is_missed(tmp_path: Path) -> No
         job = (await place.streams.sync_now(user_id="ada")).job
         await place.clock.sleep(0.3)
         place.strava.world.add(NewActivity(manual=True))
-        await place.until(job)
+        job = await place.until(job)
 
-        # Then every one but that is known
-        assert sum((await place.states()).values()) >= 453
+        # Then every one but that is known, and each was counted once
+        known = sum((await place.states()).values())
+        assert known >= 453
+        counts = (await place.app.jobs.view(job)).counts
+        assert counts.found == counts.imported == known
 
     in_place(tmp_path, main, activities=450, shares=Shares(manual=1.0))
 
@@ -312,7 +410,7 @@ def test_streams_that_strava_has_not_are_unavailable(tmp_path: Path) -> None:
         # Given an activity that the list does not call manual, and that has none all the same
         [sport] = place.sports()
         await place.note(sport, external_id=str(sport.id))
-        place.change(sport, manual=True)
+        place.change(sport, measured=False)
 
         job = await place.fetch_noted()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from headgate.connectors.roam.api import NAME as ROAM
 from headgate.sandbox.roam.graph import Edit, NewBlock, NewPage
 from headgate.systems.notes_index.plan import page_key
 from headgate.systems.notes_index.run_view import RunSummary, run_of
-from headgate.systems.notes_index.service import ConfirmDeletion
+from headgate.systems.notes_index.service import ConfirmDeletion, RunRequest
 from tests.systems.notes_index.desk import USER, CountingEmbedder, Desk, at_desk
 from tests.vectors import LetterEmbedder
 
@@ -435,6 +436,23 @@ async def test_one_run_at_a_time_for_each_graph(file: str, tmp_path: Path) -> No
         assert refused.value.job_id == started.id
         with pytest.raises(ActiveJobExists):
             await desk.notes.resume(user_id=USER)
+
+
+async def test_a_graph_that_is_not_connected_is_refused(desk: Desk) -> None:
+    named: dict[str, Any] = {"user_id": USER, "connection_id": "conn_none"}
+
+    for asked in (
+        desk.notes.start(RunRequest(**named)),
+        desk.notes.resume(**named),
+        desk.notes.runs(**named),
+        desk.notes.last(**named),
+        desk.notes.cancel(**named),
+        desk.notes.search("gates", **named),
+    ):
+        with pytest.raises(NotFound, match="there is no connection 'conn_none'"):
+            await asked
+
+    assert await desk.app.jobs.list() == []
 
 
 async def test_nobody_finds_another_s_notes_or_runs(file: str, tmp_path: Path) -> None:

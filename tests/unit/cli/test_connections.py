@@ -119,6 +119,43 @@ def test_what_is_not_there_is_said_so(headgate: Run) -> None:
         assert "there is no connection" in json.loads(result.stdout)["error"]["message"]
 
 
+RANGE = ("--from", "2024-01-01", "--to", "2024-01-02")
+NOBODYS = ("--connection", "conn_none", "--user", "ada")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("job", "submit", "activities", *NOBODYS),
+        ("job", "submit", "graph", *NOBODYS),
+        ("backfill", "start", "activities", *RANGE, *NOBODYS),
+        ("backfill", "start", "activities", *RANGE, *NOBODYS, "--dry-run"),
+        ("budget", "strava", "--connection", "conn_none"),
+        ("budget", "--connection", "conn_none"),
+        ("connection", "add", "graph", "--user", "ada", "--again", "conn_none"),
+    ],
+    ids=" ".join,
+)
+def test_a_connection_that_does_not_exist_is_refused_at_once(
+    headgate: Run, given: tuple[str, ...]
+) -> None:
+    result = headgate(*given)
+
+    assert result.exit_code == 1
+    assert "there is no connection 'conn_none'" in result.stderr
+    assert json.loads(headgate("job", "list", "--json").stdout)["data"] == []
+
+
+def test_a_budget_is_that_of_the_connections_own_provider(headgate: Run) -> None:
+    added = headgate("connection", "add", "graph", "--user", "ada", "--json", stdin="t0ken")
+    connection_id = json.loads(added.stdout)["id"]
+
+    result = headgate("budget", "strava", "--connection", connection_id)
+
+    assert result.exit_code == 2
+    assert f"connection: {connection_id} is a connection to graph" in result.stderr
+
+
 # ---- by a token --------------------------------------------------------------------------------
 
 ADD = ("connection", "add", "graph", "--user", "ada")

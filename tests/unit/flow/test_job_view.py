@@ -24,9 +24,9 @@ from headgate.flow.job_view import (
     view_of,
 )
 from headgate.model.forecast import Finish
-from headgate.model.job import Job, JobEvent, JobParams, Reason, Summary
+from headgate.model.job import Job, JobEvent, JobParams, Progress, Reason, Summary
 from headgate.model.record import Coverage
-from headgate.model.states import JOB, DayStatus, JobState
+from headgate.model.states import JOB, DayStatus, ItemState, JobState
 from tests.unit.values import NOW, make_job
 
 SUMMARY = Summary(records=9, inserted=3, updated=2, unchanged=1, delivered=5, refused=4)
@@ -43,6 +43,32 @@ def test_imported_is_what_is_where_it_should_be(destination: str | None, importe
     counts = view(destination=destination, summary=SUMMARY).counts
 
     assert (counts.found, counts.imported, counts.refused) == (9, imported, 4)
+
+
+def test_of_a_job_over_a_collection_the_items_are_what_it_found_and_imported() -> None:
+    items = {ItemState.SUCCESS: 5, ItemState.PENDING: 31, ItemState.UNAVAILABLE: 4}
+    progress = Progress(done=9, total=40, items=items, collection="strava.streams")
+
+    told = view(summary=SUMMARY, progress=progress)
+
+    assert (told.counts.found, told.counts.imported) == (40, 5)
+    assert (told.progress.done, told.progress.total, told.percent) == (9, 40, 22.5)
+    assert told.progress.items == {
+        "pending": 31,
+        "fetching": 0,
+        "success": 5,
+        "failed": 0,
+        "deferred": 0,
+        "unavailable": 4,
+    }
+
+
+def test_items_that_are_a_part_of_a_job_s_work_are_told_beside_its_records() -> None:
+    told = view(summary=SUMMARY, progress=Progress(done=1, total=2, items={ItemState.SUCCESS: 1}))
+
+    assert (told.counts.found, told.counts.imported) == (9, 6)
+    assert told.progress.items is not None and told.progress.items["success"] == 1
+    assert view().progress.items is None
 
 
 def test_the_present_chunks_failures_and_the_last_try_are_told() -> None:

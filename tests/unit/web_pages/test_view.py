@@ -4,6 +4,7 @@ from datetime import date, timedelta
 from itertools import product
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from headgate.flow.job_view import GAPS_MAX, Reconnect, day_view, status_view, v
 from headgate.model.forecast import Finish
 from headgate.model.job import Mode, Progress, Reason, Summary
 from headgate.model.record import Coverage
-from headgate.model.states import JOB, DayStatus, JobState
+from headgate.model.states import JOB, DayStatus, ItemState, JobState
 from headgate.policy.retryable import is_retryable
 from headgate.toolkit.pages.rendering import mark_times
 from headgate.web.pages.view import ProgressView, progress_view
@@ -152,3 +153,35 @@ def test_no_text_makes_a_tag(text: str) -> None:
     for ours in ("<time", "</time>", '<span class="whole">', "</span>"):
         marked = marked.replace(ours, "")
     assert "<" not in marked
+
+
+def test_items_are_told_by_what_became_of_them() -> None:
+    items = {
+        ItemState.SUCCESS: 5,
+        ItemState.PENDING: 27,
+        ItemState.DEFERRED: 1,
+        ItemState.FAILED: 3,
+        ItemState.UNAVAILABLE: 4,
+    }
+    # Two of those that failed are not tried again.
+    progress = Progress(done=11, total=40, items=items, collection="strava.streams")
+    summary = Summary(records=41, inserted=41)
+
+    shown = seen(JobState.PENDING, Reason.DEFERRED, mode=Mode.FULL, progress=progress)
+    listing = msgspec.structs.replace(progress, total=None)
+
+    told = {"found": "40", "imported": "5", "left": "29", "empty": "4", "failed": "2"}
+    assert {tile.name: tile.value for tile in shown.tiles} == told
+    assert (shown.percent_text, shown.moves) == ("27%", False)
+    tiles = seen(mode=Mode.FULL, progress=listing, summary=summary).tiles
+    assert {tile.name for tile in tiles} == told.keys() - {"left"}
+
+
+def test_the_bar_moves_only_while_something_is_done_and_nobody_knows_how_much() -> None:
+    moving = [
+        (state, total)
+        for state, total in product(JobState, (None, 3))
+        if seen(state, mode=Mode.FULL, progress=Progress(done=1, total=total)).moves
+    ]
+
+    assert moving == [(JobState.RUNNING, None)]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -30,7 +31,14 @@ TCX = "application/vnd.garmin.tcx+xml"
 _SYSTEM = frozenset(
     {"$.xgafv", "access_token", "alt", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"}
 )
+#: The most data points that one request deletes.
+DELETED_MAX = 10_000
+_EMPTY = {"response": {"@type": "type.googleapis.com/google.protobuf.Empty"}}
 _FAMILIES = ("all-sources", "google-wearables", "google-sources", "self-sources")
+
+
+class _BatchDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    names: list[str] = []
 
 
 class Api:
@@ -46,6 +54,7 @@ class Api:
             get("/v4/users/{user}/identity", self.identity),
             get(COLLECTION, self.list_points),
             post(f"{COLLECTION}:dailyRollUp", self.daily_roll_up),
+            post(f"{COLLECTION}:batchDelete", self.batch_delete),
             get(f"{COLLECTION}/{{id}}:exportExerciseTcx", self.export_tcx),
             get(f"{COLLECTION}/{{id}}", self.get_point),
         ]
@@ -112,6 +121,27 @@ class Api:
         if request.query_params.get("alt") == "media":
             return Response(content, media_type=TCX)
         return json_answer({"tcxData": content.decode()})
+
+    async def batch_delete(self, request: Request) -> Response:
+        """Delete sessions by their names: all of them or, if one does not exist, none."""
+        _bind(request)
+        data_type = _type(request)
+        if data_type.write_scope is None:
+            raise invalid("parent", f"{data_type.name} has no data points with a name")
+        person = self._world.person(reader(request, data_type.write_scope))
+        try:
+            names = (await read_json(request, _BatchDelete)).names
+        except InvalidInput as error:
+            raise invalid(error.field, error.problem) from error
+        if not 1 <= len(names) <= DELETED_MAX:
+            raise invalid("names", f"name between 1 and {DELETED_MAX:,} data points")
+        sessions = [_session(name, data_type, person) for name in names]
+        if not all(self._world.find(person, data_type, session) for session in sessions):
+            raise not_found("Data point")
+        for session in sessions:
+            self._world.delete(data_type, session)
+        # Google calls it a long-running operation; there is nothing to wait for.
+        return json_answer({"name": f"operations/delete-{sessions[0]}", "done": True, **_EMPTY})
 
     async def daily_roll_up(self, request: Request) -> Response:
         """List a page of daily roll-ups, newest first; a window without data is left out."""
@@ -184,6 +214,16 @@ def _id(request: Request) -> int:
     number = digits(request.path_params["id"])
     if number is None:
         raise not_found("Data point")
+    return number
+
+
+def _session(name: str, data_type: DataType, person: Person) -> int:
+    """The id in the name of a data point, which must be this person's and of this type."""
+    parent, _, last = name.rpartition("/")
+    owners = [f"users/{user}/dataTypes/{data_type.name}/dataPoints" for user in ("me", person.id)]
+    number = digits(last)
+    if parent not in owners or number is None:
+        raise invalid("names", f"{name!r} is not the name of such a data point of this user")
     return number
 
 

@@ -10,6 +10,8 @@ METRICS = f"{SCOPE}.health_metrics_and_measurements.readonly"
 SLEEP = f"{SCOPE}.sleep.readonly"
 LOCATION = f"{SCOPE}.location.readonly"
 PROFILE = f"{SCOPE}.profile.readonly"
+ACTIVITY_WRITE = f"{SCOPE}.activity_and_fitness.writeonly"
+SLEEP_WRITE = f"{SCOPE}.sleep.writeonly"
 
 
 class Kind(Enum):
@@ -30,6 +32,8 @@ class DataType(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: Kind
     scope: str
+    #: The scope to delete points; None means that points have no ids to delete them by.
+    write_scope: str | None = None
     #: Whether single points can be read; if not, only roll-ups can.
     listed: bool = True
     #: The longest range of a daily roll-up; None means that the type has no roll-up.
@@ -76,8 +80,20 @@ DATA_TYPES = {
         DataType(name="heart-rate", kind=Kind.SAMPLE, scope=METRICS, rollup_days_max=_SHORT),
         DataType(name="weight", kind=Kind.SAMPLE, scope=METRICS, rollup_days_max=_LONG),
         DataType(
-            name="exercise", kind=Kind.SESSION, scope=ACTIVITY, page_size=25, page_size_max=25
+            name="exercise",
+            kind=Kind.SESSION,
+            scope=ACTIVITY,
+            write_scope=ACTIVITY_WRITE,
+            page_size=25,
+            page_size_max=25,
         ),
-        DataType(name="sleep", kind=Kind.SESSION, scope=SLEEP, page_size=25, page_size_max=25),
+        DataType(
+            name="sleep",
+            kind=Kind.SESSION,
+            scope=SLEEP,
+            write_scope=SLEEP_WRITE,
+            page_size=25,
+            page_size_max=25,
+        ),
     )
 }

@@ -64,6 +64,11 @@ def session_id(person: Person, day: int, place: int) -> int:
     return _BASE + person.ordinal * _PERSON + day * _DAY + place
 
 
+def ordinal_of_id(session: int) -> int:
+    """The number of the person that an id belongs to, who need not exist."""
+    return (session - _BASE) // _PERSON
+
+
 def day_of_id(person: Person, session: int) -> int | None:
     """The day that an id belongs to, or None if the id is not this person's."""
     within = session - _BASE - person.ordinal * _PERSON

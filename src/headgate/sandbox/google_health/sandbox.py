@@ -11,15 +11,16 @@ from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.sandbox.google_health import access, answers, discovery, limits
 from headgate.sandbox.google_health.api import Api
+from headgate.sandbox.google_health.data_types import DATA_TYPES
 from headgate.sandbox.google_health.day import Shares
 from headgate.sandbox.google_health.exercise import Exercise
 from headgate.sandbox.google_health.limits import Limits
-from headgate.sandbox.google_health.person import Person
+from headgate.sandbox.google_health.person import Person, ordinal_of_id
 from headgate.sandbox.google_health.world import NewExercise, World
 from headgate.sandbox.kit.answers import json_answer
 from headgate.sandbox.kit.control import read_json
 from headgate.sandbox.kit.forms import read_form
-from headgate.sandbox.kit.routing import get, post
+from headgate.sandbox.kit.routing import delete, get, post
 from headgate.sandbox.kit.token_provider import TokenProvider
 from headgate.sandbox.kit.tokens import Grant, Tokens
 
@@ -88,6 +89,15 @@ class GoogleHealth(TokenProvider):
         """Add an exercise, by default one that just ended."""
         return self.world.add_exercise(new or NewExercise())
 
+    def delete_exercise(self, exercise_id: int) -> None:
+        """Delete an exercise, as its user does in the app."""
+        ordinal = ordinal_of_id(exercise_id)
+        known = 0 <= ordinal < len(self.world.user_ids)
+        person = self.world.person(str(self.world.user_ids[ordinal])) if known else None
+        if person is None or self.world.find_exercise(person, exercise_id) is None:
+            raise InvalidInput("id", f"there is no exercise {exercise_id}")
+        self.world.delete(DATA_TYPES["exercise"], exercise_id)
+
     # What the kit requires of a provider.
 
     def routes(self) -> Sequence[Route]:
@@ -131,10 +141,11 @@ class GoogleHealth(TokenProvider):
         return {"users": len(self.world.user_ids), "exercises_added": self.world.added}
 
     def control_routes(self) -> Sequence[Route]:
-        """The control paths that add users and exercises."""
+        """The control paths that add users, and add and delete exercises."""
         return [
             post("/_sandbox/users", self._control_user),
             post("/_sandbox/exercises", self._control_exercise),
+            delete("/_sandbox/exercises/{id:int}", self._control_delete),
         ]
 
     def greeting(self, base_url: str) -> list[str]:
@@ -178,3 +189,8 @@ class GoogleHealth(TokenProvider):
         """Add an exercise; every field of `NewExercise` is optional."""
         exercise = self.add_exercise(await read_json(request, NewExercise))
         return json_answer({"id": str(exercise.id), "start_s": exercise.start_s}, 201)
+
+    async def _control_delete(self, request: Request) -> Response:
+        exercise_id = request.path_params["id"]
+        self.delete_exercise(exercise_id)
+        return json_answer({"deleted": str(exercise_id)})

@@ -1,7 +1,8 @@
 """This module holds the people and their data; it knows nothing of HTTP.
 
-Only added exercises are kept. A day is drawn when it is asked for, so years of history cost nothing
-until they are read. The history grows by a day at each midnight of the person's wall clock.
+Only added exercises and the ids of deleted sessions are kept. A day is drawn when it is asked for,
+so years of history cost nothing until they are read. The history grows by a day at each midnight of
+the person's wall clock.
 """
 
 from collections.abc import Callable, Iterator
@@ -97,6 +98,8 @@ class World:
         self._begun_day = int(clock.now().timestamp()) // DAY_S
         self._days = [_checked(days)] * users
         self._added: dict[tuple[int, int], list[Exercise]] = {}
+        #: The data type and the id of each deleted session.
+        self._deleted: set[tuple[str, int]] = set()
 
     @property
     def user_ids(self) -> range:
@@ -150,6 +153,10 @@ class World:
         on_day.append(exercise)
         return exercise
 
+    def delete(self, data_type: DataType, session: int) -> None:
+        """Delete a session, which must exist."""
+        self._deleted.add((data_type.name, session))
+
     def points(
         self, person: Person, data_type: DataType, low_s: float, high_s: float
     ) -> Iterator[Point]:
@@ -167,14 +174,16 @@ class World:
             found = self.exercises(person, number)
             return [point_of(exercise, person.utc_offset_s) for exercise in found]
         day = self._day(person, number)
-        return [] if day is None else _DRAWN[data_type.name](day)
+        points = [] if day is None else _DRAWN[data_type.name](day)
+        return [each for each in points if (data_type.name, each.id) not in self._deleted]
 
     def exercises(self, person: Person, number: int) -> list[Exercise]:
         """The exercises that began on one day, oldest first."""
         day = self._day(person, number)
         drawn = [] if day is None else draw_exercises(day)
         added = self._added.get((person.ordinal, number), [])
-        return sorted([*drawn, *added], key=lambda each: (each.start_s, each.id))
+        left = [each for each in (*drawn, *added) if ("exercise", each.id) not in self._deleted]
+        return sorted(left, key=lambda each: (each.start_s, each.id))
 
     def find(self, person: Person, data_type: DataType, session: int) -> Point | None:
         """The point of that id, if it belongs to this person."""

@@ -2,10 +2,10 @@
 
 A drawn record and its moment are both functions of its index, and the moment rises with the index.
 A page out of a hundred thousand records therefore costs a binary search and the records on that
-page. Records can be added at run time.
+page. Records can be added and removed at run time.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -31,8 +31,6 @@ class Slice(msgspec.Struct, frozen=True):
 class _Added(msgspec.Struct, Generic[T], frozen=True):
     moment_s: int
     thing: T
-    #: How many drawn records are not newer.
-    older: int
 
 
 class Timeline(Generic[T]):
@@ -43,6 +41,8 @@ class Timeline(Generic[T]):
     ) -> None:
         """Hold `drawn` records; `moment_of(index)` must rise with the index."""
         self.drawn = drawn
+        #: The indexes of the drawn records that were removed, sorted.
+        self._removed: list[int] = []
         self._moment_of = moment_of
         self._build = build
         #: Sorted by moment; records of equal moments stay in the order they were added.
@@ -51,17 +51,30 @@ class Timeline(Generic[T]):
     @property
     def size(self) -> int:
         """How many records there are, drawn and added."""
-        return self.drawn + len(self._added)
+        return self._left + len(self._added)
+
+    @property
+    def _left(self) -> int:
+        """How many drawn records are left; slices count only those."""
+        return self.drawn - len(self._removed)
 
     def add(self, moment_s: int, thing: T) -> None:
         """Add a record that was made at run time."""
         place = bisect_right(self._added, moment_s, key=_moment_of_added)
-        self._added.insert(place, _Added(moment_s, thing, self._drawn_until(moment_s)))
+        self._added.insert(place, _Added(moment_s, thing))
+
+    def remove(self, index: int) -> None:
+        """Remove the drawn record of that index, which was not removed before."""
+        insort(self._removed, index)
+
+    def remove_added(self, thing: T) -> None:
+        """Remove a record that was added."""
+        self._added = [each for each in self._added if each.thing is not thing]
 
     def between(self, after_s: int | None, before_s: int | None) -> Slice:
         """The records after `after_s` and before `before_s`."""
         first = 0 if after_s is None else self._drawn_until(after_s)
-        last = self.drawn if before_s is None else self._drawn_before(before_s)
+        last = self._left if before_s is None else self._drawn_before(before_s)
         added, of = self._added, _moment_of_added
         first_added = 0 if after_s is None else bisect_right(added, after_s, key=of)
         last_added = len(added) if before_s is None else bisect_left(added, before_s, key=of)
@@ -74,18 +87,29 @@ class Timeline(Generic[T]):
         nearest = bisect_left(added, place, key=lambda each: self._place(part, each))
         if nearest < len(added) and self._place(part, added[nearest]) == place:
             return self._added[added[nearest]].thing
-        return self._build(part.first + place - nearest)
+        return self._build(self._index(part.first + place - nearest))
 
     def _place(self, part: Slice, added: int) -> int:
-        return self._added[added].older - part.first + added - part.first_added
+        older = self._drawn_until(self._added[added].moment_s)
+        return older - part.first + added - part.first_added
 
     def _drawn_until(self, moment_s: int) -> int:
-        """How many drawn records are at that moment or before."""
-        return bisect_right(range(self.drawn), moment_s, key=self._moment_of)
+        """How many of the drawn records that are left are at that moment or before."""
+        return bisect_right(range(self._left), moment_s, key=self._moment_of_left)
 
     def _drawn_before(self, moment_s: int) -> int:
-        """How many drawn records are before that moment."""
-        return bisect_left(range(self.drawn), moment_s, key=self._moment_of)
+        """How many of the drawn records that are left are before that moment."""
+        return bisect_left(range(self._left), moment_s, key=self._moment_of_left)
+
+    def _moment_of_left(self, place: int) -> int:
+        return self._moment_of(self._index(place))
+
+    def _index(self, place: int) -> int:
+        """The index of the drawn record at that place among those that are left."""
+        removed = self._removed
+        # The removed index at `each` has `removed[each] - each` records before it that are left.
+        skipped = range(len(removed))
+        return place + bisect_right(skipped, place, key=lambda each: removed[each] - each)
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from headgate.sandbox.kit.seeded import draw
+from headgate.sandbox.kit.seeded import draw, fraction
 
 #: Sport, its older type, its share, its speed in metres a second, and its word in activity names.
 _SPORTS = (
@@ -41,8 +41,10 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
     moving_s: int
     distance_m: float
     climb_m: float
-    #: Entered by hand; such an activity has no streams.
+    #: Entered by hand; nothing was measured then.
     manual: bool = False
+    #: Whether there are streams.
+    measured: bool = True
     trainer: bool = False
     commute: bool = False
     #: Visible to the athlete only.
@@ -81,6 +83,8 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     manual: float = 0.08
     private: float = 0.03
     no_heartrate: float = 0.15
+    #: Recorded by a device that measured nothing.
+    unmeasured: float = 0.0
 
 
 def draw_activity(seed: int, place: Place, shares: Shares, points: int) -> Activity:
@@ -108,6 +112,7 @@ def draw_activity(seed: int, place: Place, shares: Shares, points: int) -> Activ
         distance_m=round(moving_s * speed * rng.uniform(0.8, 1.2), 1),
         climb_m=0.0 if indoors else round(rng.uniform(5, 400), 1),
         manual=manual,
+        measured=not manual and fraction(seed, "measured", place.id) >= shares.unmeasured,
         trainer=indoors and not manual,
         commute=rng.random() < 0.05,
         private=rng.random() < shares.private,

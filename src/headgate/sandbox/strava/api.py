@@ -97,7 +97,7 @@ class Api:
     async def streams(self, request: Request) -> Response:
         """Show the points of one activity: a list, or with `key_by_type` an object by type."""
         activity = self._visible(request)
-        if activity.manual:
+        if not activity.measured:
             raise Answered(fault(404))
         wanted = request.query_params.get("keys", "").split(",")
         made = Points(self._world.seed, activity, self._world.points).make(wanted)

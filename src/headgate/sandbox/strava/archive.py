@@ -82,7 +82,9 @@ class Archive:
             drawn=drawn, newest_s=newest_s, step_s_max=STEP_S_MAX, span_s_max=SPAN_S_MAX
         )
         self._timeline = Timeline(drawn, moment_of=self._start_s, build=self._drawn)
-        self._by_index: dict[int, Activity] = {}
+        #: Made activities, and None for deleted ones, by their index, which is never used again.
+        self._by_index: dict[int, Activity | None] = {}
+        self._next_index = drawn
 
     @property
     def size(self) -> int:
@@ -91,18 +93,28 @@ class Archive:
 
     def next_id(self) -> int:
         """The id of the next activity that is added."""
-        return self._id(self.size)
+        return self._id(self._next_index)
 
     def add(self, activity: Activity) -> None:
         """Add an activity that was made at run time, with the id `next_id`."""
         assert activity.id == self.next_id(), "ids are handed out in order"
-        self._by_index[self.size] = activity
+        self._by_index[self._next_index] = activity
+        self._next_index += 1
         self._timeline.add(activity.start_s, activity)
+
+    def delete(self, activity: Activity) -> None:
+        """Delete an activity, which was not deleted before."""
+        index = activity.id - self._id(0)
+        self._by_index[index] = None
+        if index < self._timeline.drawn:
+            self._timeline.remove(index)
+        else:
+            self._timeline.remove_added(activity)
 
     def find(self, activity_id: int) -> Activity | None:
         """The activity of that id, if it belongs to this athlete."""
         index = activity_id - self._id(0)
-        if 0 <= index < self._timeline.drawn:
+        if index not in self._by_index and 0 <= index < self._timeline.drawn:
             return self._drawn(index)
         return self._by_index.get(index)
 

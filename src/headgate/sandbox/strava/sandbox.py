@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +16,7 @@ from headgate.sandbox.kit.control import read_json
 from headgate.sandbox.kit.forms import digits, read_form
 from headgate.sandbox.kit.oauth import bearer
 from headgate.sandbox.kit.outbound import Outbound, nowhere
-from headgate.sandbox.kit.routing import get, post
+from headgate.sandbox.kit.routing import delete, get, post
 from headgate.sandbox.kit.token_provider import TokenProvider
 from headgate.sandbox.kit.tokens import Grant, Tokens
 from headgate.sandbox.strava import access, answers, limits, push_api, shapes
@@ -107,19 +108,29 @@ class Strava(TokenProvider):
     def add_activity(self, new: NewActivity | None = None) -> Activity:
         """Add an activity, by default one that just ended, and notify the subscribers."""
         activity = self.world.add(new or NewActivity())
-        self.emit(
-            Event(
-                object_type="activity",
-                object_id=activity.id,
-                aspect_type="create",
-                owner_id=activity.athlete_id,
-            )
-        )
+        self._emit_about(activity, "create")
+        return activity
+
+    def delete_activity(self, activity_id: int) -> Activity:
+        """Delete an activity, as its athlete does, and notify the subscribers."""
+        activity = self.world.delete(activity_id)
+        self.uploads.forget(activity.id)
+        self._emit_about(activity, "delete")
         return activity
 
     def emit(self, event: Event) -> None:
         """Deliver an event to the subscriber, in the background; see `background.settle`."""
         self.webhooks.emit(event)
+
+    def _emit_about(self, activity: Activity, aspect: Literal["create", "delete"]) -> None:
+        self.emit(
+            Event(
+                object_type="activity",
+                object_id=activity.id,
+                aspect_type=aspect,
+                owner_id=activity.athlete_id,
+            )
+        )
 
     # What the kit requires of a provider.
 
@@ -182,10 +193,11 @@ class Strava(TokenProvider):
         }
 
     def control_routes(self) -> Sequence[Route]:
-        """The control paths that add athletes, activities and events."""
+        """The control paths that add athletes and events, and add and delete activities."""
         return [
             post("/_sandbox/athletes", self._control_athlete),
             post("/_sandbox/activities", self._control_activity),
+            delete("/_sandbox/activities/{id:int}", self._control_delete),
             post("/_sandbox/events", self._control_event),
         ]
 
@@ -236,6 +248,10 @@ class Strava(TokenProvider):
         """Add an activity; every field of `NewActivity` is optional."""
         activity = self.add_activity(await read_json(request, NewActivity))
         return json_answer(shapes.summary(self.seed, activity), 201)
+
+    async def _control_delete(self, request: Request) -> Response:
+        activity = self.delete_activity(request.path_params["id"])
+        return json_answer({"deleted": activity.id})
 
     async def _control_event(self, request: Request) -> Response:
         """Emit the event in the body."""

@@ -100,6 +100,11 @@ class Uploads:
         upload = self._uploads.get(upload_id)
         return upload if upload and upload.sent.athlete_id == athlete_id else None
 
+    def forget(self, activity_id: int) -> None:
+        """Take the file of a deleted activity as a new one, if it is sent again."""
+        left = {key: known for key, known in self._activities.items() if known != activity_id}
+        self._activities = left
+
     def process(self) -> None:
         """Finish the uploads that are due by now."""
         now = self._clock.now()

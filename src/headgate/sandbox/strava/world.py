@@ -44,6 +44,8 @@ class NewActivity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     elapsed_s: int = 1_800
     distance_m: float = 5_000.0
     manual: bool = False
+    #: False means that nothing was measured: the activity has no streams.
+    measured: bool = True
     private: bool = False
     trainer: bool = False
     commute: bool = False
@@ -145,6 +147,14 @@ class World:
         archive.add(activity)
         return activity
 
+    def delete(self, activity_id: int) -> Activity:
+        """Delete an activity, as its athlete does on Strava's pages."""
+        activity = self.find(activity_id)
+        if activity is None:
+            raise InvalidInput("id", f"there is no activity {activity_id}")
+        self.archive(activity.athlete_id).delete(activity)
+        return activity
+
     def _draw_one(self, place: Place) -> Activity:
         return draw_activity(self.seed, place, self._shares, self.points)
 
@@ -169,6 +179,7 @@ def _made(new: NewActivity, place: Place) -> Activity:
         distance_m=round(new.distance_m, 1),
         climb_m=20.0 if outdoors else 0.0,
         manual=new.manual,
+        measured=new.measured and not new.manual,
         private=new.private,
         trainer=new.trainer,
         commute=new.commute,

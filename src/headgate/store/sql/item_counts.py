@@ -4,13 +4,14 @@ They are computed by index scans. Stored counters would be a bottleneck, because
 would have to lock them. A million items take a tenth of a second, so callers should cache a count.
 """
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, and_, case, func, not_, or_, select
 
-from headgate.model.states import ItemState
-from headgate.ports.items import ItemCounts
+from headgate.model.job import Lane
+from headgate.model.states import ITEM, ItemState
+from headgate.ports.items import ItemCounts, ItemProgress
 from headgate.store.sql.items import TABLE
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.tables import STUCK, in_states, items
@@ -32,11 +33,26 @@ def count_items(tx: Connection, collection: str) -> ItemCounts:
 
 
 def progress_of_connection(
-    tx: Connection, collection: str, connection_id: str
-) -> Mapping[ItemState, int]:
-    """The number of a connection's items in each state, by a scan of those items alone."""
-    mine = (items.c.connection_id == connection_id, items.c.collection == collection)
-    return TABLE.count_by_state(tx, *mine)
+    tx: Connection,
+    collections: Sequence[str],
+    connection_id: str,
+    *,
+    lane: Lane | None = None,
+    since: datetime | None = None,
+) -> ItemProgress:
+    """How far a connection's items are, by a scan of those items alone."""
+    left = and_(in_states(items, *ITEM.active), not_(STUCK))
+    query = select(items.c.state, func.count(), func.sum(case((left, 1), else_=0))).where(
+        items.c.connection_id == connection_id, items.c.collection.in_(collections)
+    )
+    if lane is not None:
+        query = query.where(items.c.lane == lane)
+    if since is not None:
+        query = query.where(or_(left, items.c.updated_at >= since))
+    rows = tx.execute(query.group_by(items.c.state)).all()
+    counts = {row[0]: row[1] for row in rows}
+    states = {state: counts.get(state, 0) for state in ItemState}
+    return ItemProgress(states, sum(row[2] for row in rows))
 
 
 def progress(tx: Connection, collection: str, user_id: str) -> Mapping[ItemState, int]:

@@ -43,7 +43,7 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
     list_items = reads(items.find)
     forget = writes(items.forget)
     forget_removed = writes_timed(items.forget_removed)
-    forget_items = writes(items.forget_items)
+    delete = writes_timed(items.delete_for_good)
 
     documents_of = reads(documents.of_items)
 

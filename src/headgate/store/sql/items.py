@@ -30,10 +30,11 @@ from headgate.model.job import Lane
 from headgate.model.lease import LockedRow
 from headgate.model.states import ITEM, ItemState
 from headgate.ports.items import (
+    Deletion,
     NewItem,
     RegisterResult,
 )
-from headgate.store.sql import documents, removals
+from headgate.store.sql import documents, records, removals, tombstones
 from headgate.store.sql.documents import PackedDocument
 from headgate.store.sql.leases import LeaseTable, RowUpdate, seconds_until_first
 from headgate.store.sql.many import insert_many
@@ -63,7 +64,9 @@ _insert = insert_many(items, items.c.keys(), on_conflict=_return_new_ids)
 def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterResult:
     """Store new items, and make those pending that now have an id at the provider."""
     at = now.read(tx)
-    removed = removals.among(tx, {each.connection_id for each in found})
+    connection_ids = {each.connection_id for each in found}
+    tombstones.keep_deletions_out(tx, connection_ids)
+    removed = removals.among(tx, connection_ids)
     # In the order of their ids, so that transactions never deadlock.
     found = sorted(
         (each for each in found if each.connection_id not in removed), key=attrgetter("id")
@@ -71,12 +74,18 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterR
     created = 0
     appeared = 0
     for begin in range(0, len(found), ROWS_MAX):
-        some = found[begin : begin + ROWS_MAX]
+        some = _without_deleted(tx, found[begin : begin + ROWS_MAX])
         results = _insert.run(tx, [_new_row(each, at) for each in some])
         created += sum(len(result.all()) for result in results)
         appeared += _appear(tx, now, some)
         _move_to_hot(tx, [each.id for each in some if each.lane is Lane.HOT])
     return RegisterResult(created, appeared)
+
+
+def _without_deleted(tx: Connection, found: Sequence[NewItem]) -> list[NewItem]:
+    connection_ids, ids = {each.connection_id for each in found}, [each.id for each in found]
+    deleted = set(tx.execute(tombstones.keys(connection_ids, tombstones.ITEMS, ids)).scalars())
+    return [each for each in found if each.id not in deleted]
 
 
 def _move_to_hot(tx: Connection, ids: Sequence[str]) -> None:
@@ -229,6 +238,17 @@ def find(
 # ---- deleting ----------------------------------------------------------------------------------
 
 
+def delete_for_good(tx: Connection, now: Moment, deletion: Deletion) -> int:
+    """Delete items and records, and leave tombstones; returns how many there were."""
+    connection_id, keys = deletion.connection_id, deletion.keys
+    tombstones.wait_for_writers(tx, connection_id, deletion.syncs)
+    things = [(tombstones.ITEMS, item_id) for item_id in deletion.item_ids]
+    things += [(name, key) for name in deletion.stored_as for key in keys]
+    tombstones.put(tx, now, connection_id, things)
+    forgotten = _forget_items(tx, connection_id, deletion.item_ids)
+    return forgotten + records.forget(tx, deletion.stored_as, connection_id, keys)
+
+
 def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
     """Delete some of the connection's items and documents; returns how many."""
     query = (
@@ -238,7 +258,7 @@ def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
         .order_by(items.c.collection, items.c.external_id)
         .limit(limit)
     )
-    return forget_items(tx, tx.execute(query).scalars().all())
+    return _forget_items(tx, connection_id, tx.execute(query).scalars().all())
 
 
 def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
@@ -246,14 +266,16 @@ def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
     connection_id = removals.with_items(tx)
     if connection_id is None:
         removals.prune(tx, now)
+        tombstones.prune(tx, now)
         return 0
     return forget(tx, connection_id, limit=limit)
 
 
-def forget_items(tx: Connection, item_ids: Sequence[str]) -> int:
-    """Delete these items and their documents; returns how many there were."""
+def _forget_items(tx: Connection, connection_id: str, item_ids: Sequence[str]) -> int:
+    """Delete these items of the connection and their documents; returns how many there were."""
+    own = (TABLE.among(tx.dialect), items.c.connection_id == connection_id)
     # Locked in the order of their ids, as everywhere, so that transactions never deadlock.
-    query = select(items.c.id).where(TABLE.among(tx.dialect)).order_by(items.c.id).with_for_update()
+    query = select(items.c.id).where(*own).order_by(items.c.id).with_for_update()
     ids = tx.execute(query, {"ids": list(item_ids)}).scalars().all()
     for begin in range(0, len(ids), ROWS_MAX):
         some = ids[begin : begin + ROWS_MAX]

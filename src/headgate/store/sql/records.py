@@ -6,12 +6,13 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Column, Connection, delete, select
+from sqlalchemy import Column, ColumnElement, Connection, delete, null, select, union_all
 
 from headgate.base.encoding import JsonObject, content_hash
 from headgate.model.job import Job
 from headgate.model.record import Record, RecordCounts, StoredRecord
 from headgate.ports.store import ChunkWork
+from headgate.store.sql import tombstones
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import ROWS_MAX, Insert
 from headgate.store.sql.tables import records
@@ -34,7 +35,7 @@ def store(
 ) -> list[RecordCounts]:
     """Store each chunk's records, and delete those that are gone at its source.
 
-    A record with unchanged content is not written again.
+    A record with unchanged content is not written again, and one with a tombstone not at all.
     """
     counts = [Counter[str]() for _ in chunks]
     for job, work in chunks:
@@ -61,9 +62,11 @@ def _store_some(
     counts: list[Counter[str]],
     at: datetime | None,
 ) -> None:
-    stored_hashes = _hashes(tx, [key for _, key, _ in batch])
+    stored_hashes, deleted = _hashes(tx, [key for _, key, _ in batch])
     rows: dict[_Key, dict[str, Any]] = {}
     for place, key, record in batch:
+        if key in deleted:
+            continue
         digest = content_hash(record.data)
         if key not in stored_hashes:
             counts[place]["inserted"] += 1
@@ -86,15 +89,30 @@ def _store_some(
     _upsert.run(tx, list(rows.values()))
 
 
-def _hashes(tx: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
+def _hashes(tx: Connection, keys: Sequence[_Key]) -> tuple[dict[_Key, str], set[_Key]]:
+    """The content hashes of the stored records, and the keys of those with a tombstone."""
     groups: dict[tuple[str, str], list[str]] = {}
     for sync, connection_id, key in keys:
         groups.setdefault((sync, connection_id), []).append(key)
-    return {
-        (sync, connection_id, name): digest
-        for (sync, connection_id), names in groups.items()
-        for name, digest in hashes(tx, sync, connection_id, names).items()
-    }
+    stored: dict[_Key, str] = {}
+    deleted: set[_Key] = set()
+    for (sync, connection_id), names in groups.items():
+        hashed = select(records.c.key, records.c.hash).where(*_are(sync, connection_id, names))
+        gone = tombstones.keys([connection_id], sync, names).add_columns(null())
+        for name, digest in tx.execute(union_all(hashed, gone)):
+            if digest is None:
+                deleted.add((sync, connection_id, name))
+            else:
+                stored[sync, connection_id, name] = digest
+    return stored, deleted
+
+
+def _are(sync: str, connection_id: str, keys: Sequence[str]) -> tuple[ColumnElement[bool], ...]:
+    return (
+        records.c.sync == sync,
+        records.c.connection_id == connection_id,
+        records.c.key.in_(keys),
+    )
 
 
 def _remove(tx: Connection, job: Job, work: ChunkWork) -> None:
@@ -121,11 +139,8 @@ def _under_keys(
 ) -> Iterator[tuple[str, Any]]:
     """One column of a connection's records under these keys, with the keys."""
     for begin in range(0, len(keys), ROWS_MAX):
-        query = select(records.c.key, wanted).where(
-            records.c.sync == sync,
-            records.c.connection_id == connection_id,
-            records.c.key.in_(keys[begin : begin + ROWS_MAX]),
-        )
+        some = keys[begin : begin + ROWS_MAX]
+        query = select(records.c.key, wanted).where(*_are(sync, connection_id, some))
         yield from tx.execute(query)
 
 

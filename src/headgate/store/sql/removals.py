@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from sqlalchemy import Connection, delete, func, select
 
+from headgate.store.sql import tombstones
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import items, removed_connections, troubles
@@ -20,6 +21,7 @@ KEPT = timedelta(days=7)
 def note(tx: Connection, now: Moment, connection_id: str) -> None:
     """Store that the connection was removed, and forget what people were told about it."""
     tx.execute(delete(troubles).where(troubles.c.connection_id == connection_id))
+    tombstones.forget(tx, connection_id)
     row = {"connection_id": connection_id, "removed_at": now.at()}
     tx.execute(insert_into(tx.dialect, removed_connections).values(row).on_conflict_do_nothing())
 

@@ -549,6 +549,19 @@ item_documents = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
+#: Deleted items and records, remembered for a day so that no read under way brings them back.
+tombstones = Table(
+    "headgate_tombstones",
+    metadata,
+    Column("connection_id", Text, nullable=False),
+    # The name that a record is stored under; empty for an item.
+    Column("stored_as", Text, nullable=False),
+    # A record's key, or an item's id.
+    Column("key", Text, nullable=False),
+    Column("deleted_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("connection_id", "stored_as", "key"),
+)
+
 #: What applications want others to have; a message never changes.
 messages = Table(
     "headgate_messages",

@@ -11,7 +11,7 @@ import msgspec
 
 from headgate import ApiSource, Chunk, Context, Document, Item, Lane, Progress
 from headgate.connectors.strava.streams import fetch_streams
-from headgate.systems.activity_streams.listing import read_page, stream_item
+from headgate.systems.activity_streams.listing import ActivityListing, read_page, stream_item
 from headgate.systems.activity_streams.names import COLLECTION
 
 
@@ -19,8 +19,9 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The cursor of a job."""
 
     listing: bool = False
-    #: The next page of the list ends before this time.
+    #: The next page of the list ends before this time, and has these activities again.
     before: datetime | None = None
+    repeated: tuple[int, ...] = ()
 
 
 class StravaStreams(ApiSource):
@@ -29,21 +30,25 @@ class StravaStreams(ApiSource):
     async def read(self, ctx: Context) -> Chunk:
         """Read a page of the list, or fetch a batch of streams."""
         cursor = cursor_of(ctx)
+        remembered = msgspec.to_builtins(cursor)
+        if ctx.cursor is None:
+            # Count before anything is requested: the first request may have to wait for long.
+            known = progress_of(cursor, await ctx.items.progress(COLLECTION))
+            return Chunk(cursor=remembered, progress=known)
         if cursor.listing:
             return await self._list(ctx, cursor)
         fetched = await ctx.items.fetch_due(ctx, COLLECTION, fetch_item)
         progress = await ctx.items.progress(COLLECTION)
-        return Chunk.of_items(fetched, cursor=msgspec.to_builtins(cursor), progress=progress)
+        return Chunk.of_items(fetched, cursor=remembered, progress=progress)
 
     async def _list(self, ctx: Context, cursor: Cursor) -> Chunk:
-        page = await read_page(ctx, cursor.before)
+        page = await read_page(ctx, cursor.before, cursor.repeated)
         await ctx.items.register([stream_item(ctx, each, Lane.COLD) for each in page.found])
-        known = await ctx.items.progress(COLLECTION)
+        following = after_page(page)
         return Chunk(
             records=page.records,
-            cursor=msgspec.to_builtins(after_page(page.before)),
-            # The total is not known before the list has ended.
-            progress=Progress(done=known.done, at="listing") if page.before else known,
+            cursor=msgspec.to_builtins(following),
+            progress=progress_of(following, await ctx.items.progress(COLLECTION)),
         )
 
 
@@ -59,6 +64,17 @@ def cursor_of(ctx: Context) -> Cursor:
     return Cursor(listing=ctx.options.get("listing") is not False)
 
 
-def after_page(before: datetime | None) -> Cursor:
+def after_page(page: ActivityListing) -> Cursor:
     """Return the cursor after a page of the list."""
-    return Cursor(listing=before is not None, before=before)
+    return Cursor(listing=page.before is not None, before=page.before, repeated=page.repeated)
+
+
+def progress_of(cursor: Cursor, known: Progress) -> Progress:
+    """Return the progress at the cursor, where these items are known.
+
+    While they are listed, the total may grow; if nothing is left of what is known, there is none.
+    """
+    if not cursor.listing:
+        return known
+    total = None if known.done == known.total else known.total
+    return msgspec.structs.replace(known, total=total, at="listing")

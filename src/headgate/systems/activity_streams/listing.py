@@ -19,9 +19,12 @@ _SECOND = timedelta(seconds=1)
 class ActivityListing(msgspec.Struct, frozen=True):
     """A page of an athlete's activities, the newest first."""
 
+    #: Without those that the page before had.
     found: Sequence[StravaActivity]
     #: The next page ends before this time; None: there is nothing older.
     before: datetime | None
+    #: The activities of the second that the next page has too.
+    repeated: tuple[int, ...] = ()
 
     @property
     def records(self) -> list[Record]:
@@ -29,13 +32,23 @@ class ActivityListing(msgspec.Struct, frozen=True):
         return [Record(str(each.id), each.data) for each in self.found]
 
 
-async def read_page(ctx: Context, before: datetime | None) -> ActivityListing:
-    """Return the activities before that time, within the range and limit of the job."""
+async def read_page(
+    ctx: Context, before: datetime | None, repeated: Sequence[int] = ()
+) -> ActivityListing:
+    """Return the activities before that time, within the range and limit of the job.
+
+    `repeated` are those of the last page that this one has too.
+    """
     before = before or ctx.clock.now() + AHEAD
-    found = await list_activities(ctx.http, before=before, after=ctx.since or _listed_until(ctx))
+    page = await list_activities(ctx.http, before=before, after=ctx.since or _listed_until(ctx))
+    found = [each for each in page if each.id not in repeated]
     if ctx.limit is not None and len(found) >= ctx.limit - ctx.records:
         return ActivityListing(found[: ctx.limit - ctx.records], None)
-    return ActivityListing(found, _next(found, before))
+    following = _next(page, before)
+    if following is None:
+        return ActivityListing(found, None)
+    last = tuple(each.id for each in page if each.start == page[-1].start)
+    return ActivityListing(found, following, last)
 
 
 def mark_of_list(ctx: Context) -> str | None:

@@ -12,9 +12,25 @@ from datetime import timedelta
 
 import msgspec
 
-from headgate import ApiSource, Chunk, Context, Document, FetchedItems, Item, Lane, Retryable
+from headgate import (
+    ApiSource,
+    Chunk,
+    Context,
+    Document,
+    FetchedItems,
+    Item,
+    Lane,
+    Progress,
+    Retryable,
+)
 from headgate.connectors.strava.activities import parse_activity, read_activity
-from headgate.systems.activity_streams.backfill import Cursor, after_page, cursor_of, fetch_item
+from headgate.systems.activity_streams.backfill import (
+    Cursor,
+    after_page,
+    cursor_of,
+    fetch_item,
+    progress_of,
+)
 from headgate.systems.activity_streams.listing import (
     activity_item,
     mark_of_list,
@@ -40,10 +56,11 @@ class StravaLive(ApiSource):
             return await self._list(ctx, cursor)
         remembered = msgspec.to_builtins(cursor)
         activities = await ctx.items.fetch_due(ctx, ACTIVITIES, self._read_activity)
-        if activities.items or activities.error:
-            # Commit what was read; the next chunk fetches the streams.
-            return Chunk.of_items(activities, _NEXT, cursor=remembered)
-        return Chunk.of_items(activities, await self._streams(ctx), cursor=remembered)
+        # Commit what was read; the next chunk fetches the streams.
+        read = activities.items or activities.error
+        streams = _NEXT if read else await self._streams(ctx)
+        progress = await _progress(ctx)
+        return Chunk.of_items(activities, streams, cursor=remembered, progress=progress)
 
     async def _streams(self, ctx: Context) -> FetchedItems:
         try:
@@ -54,7 +71,7 @@ class StravaLive(ApiSource):
             return FetchedItems(items=(), wait=AGAIN)
 
     async def _list(self, ctx: Context, cursor: Cursor) -> Chunk:
-        page = await read_page(ctx, cursor.before)
+        page = await read_page(ctx, cursor.before, cursor.repeated)
         oldest = ctx.clock.now() - LIVE_SPAN
         live = [each for each in page.found if each.start >= oldest]
         history = [each for each in page.found if each.start < oldest]
@@ -65,9 +82,11 @@ class StravaLive(ApiSource):
                 *(stream_item(ctx, each, Lane.COLD) for each in history),
             ]
         )
+        following = after_page(page)
         return Chunk(
             records=page.records,
-            cursor=msgspec.to_builtins(after_page(page.before)),
+            cursor=msgspec.to_builtins(following),
+            progress=progress_of(following, await _progress(ctx)),
             # Of the first page, which has the newest ones.
             high_water=mark_of_list(ctx) if cursor.before is None else None,
         )
@@ -77,6 +96,11 @@ class StravaLive(ApiSource):
         # Register the streams before the activity counts as read, so that a crash loses nothing.
         await ctx.items.register([stream_item(ctx, found, Lane.HOT)])
         return Document.of_json(found.data)
+
+
+async def _progress(ctx: Context) -> Progress:
+    """Return how many of the activities and streams that are live for this job are done."""
+    return await ctx.items.progress(ACTIVITIES, COLLECTION, lane=Lane.HOT, of_job=True)
 
 
 #: Makes the next chunk follow at once.

@@ -137,10 +137,11 @@ class ActivityStreams:
     async def sync_now(self, *, user_id: str, connection_id: str | None = None) -> SubmitResult:
         """Look for new activities now, in the hot lane; the first time, list everything.
 
-        Raises ActiveJobExists while a job handles an event, which takes seconds.
+        Raises ActiveJobExists while a job handles an event, which takes seconds, and NotConnected
+        if the athlete has to sign in again.
         """
         connection = await self._app.connections.resolve(
-            NAME, user_id=user_id, connection_id=connection_id
+            NAME, user_id=user_id, connection_id=connection_id, signed_in=True
         )
         since = await self._listed_until(connection)
         submitted = await self._app.jobs.ensure(
@@ -157,9 +158,12 @@ class ActivityStreams:
         return submitted
 
     async def backfill(self, *, user_id: str, connection_id: str | None = None) -> SubmitResult:
-        """Fetch all missing streams, in the cold lane; an active job is returned as it is."""
+        """Fetch all missing streams, in the cold lane; an active job is returned as it is.
+
+        Raises NotConnected if the athlete has to sign in again.
+        """
         connection = await self._app.connections.resolve(
-            NAME, user_id=user_id, connection_id=connection_id
+            NAME, user_id=user_id, connection_id=connection_id, signed_in=True
         )
         listing = await self._listed_until(connection) is None
         return await self._fetch_the_rest(connection, listing=listing)

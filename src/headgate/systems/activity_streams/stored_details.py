@@ -50,9 +50,15 @@ async def _details_from_lists(app: App, wanted: Sequence[Item]) -> list[Activity
 
 
 async def forget(app: App, connection_id: str, strava_id: str) -> bool:
-    """Delete an activity with all its data; return whether there was any."""
+    """Delete an activity with all its data; return whether there was any.
+
+    A job that is reading it does not bring it back, and a repeated event finds nothing left.
+    """
     own = activity_id(connection_id, strava_id)
-    # Safe to repeat: a repeated event finds nothing left.
-    items = await app.items.forget([own, details_id(own)])
-    records = await app.records.forget((LIVE, STREAMS), connection_id, [strava_id])
-    return items + records > 0
+    deleted = await app.items.delete(
+        [own, details_id(own)],
+        connection_id=connection_id,
+        syncs=(LIVE, STREAMS),
+        keys=[strava_id],
+    )
+    return deleted > 0

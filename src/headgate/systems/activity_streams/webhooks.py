@@ -5,12 +5,12 @@ event up to three times without a 200. No request is sent to Strava here.
 
 Events are not signed: whoever knows the address, an athlete's number and an activity's number can
 send one. A forged event can cause an activity to be read again, within our limits; delete one that
-still exists, until the athlete's activities are listed again; and close a connection, so that the
-athlete must sign in again. It cannot bring in data, which is always read from Strava; it cannot
-name an account that is not connected; and it learns nothing, because the response is always the
-same. So the address must be secret: set HEADGATE_STRAVA_WEBHOOK_KEY, and give Strava the callback
-/webhooks/strava/{key}. HEADGATE_STRAVA_SUBSCRIPTION_ID, a number of six digits, keeps out stray
-events, not forged ones.
+still exists, until the athlete's activities are listed again a day later; and close a connection,
+so that the athlete must sign in again. It cannot bring in data, which is always read from Strava;
+it cannot name an account that is not connected; and it learns nothing, because the response is
+always the same. So the address must be secret: set HEADGATE_STRAVA_WEBHOOK_KEY, and give Strava the
+callback /webhooks/strava/{key}. HEADGATE_STRAVA_SUBSCRIPTION_ID, a number of six digits, keeps out
+stray events, not forged ones.
 """
 
 import asyncio

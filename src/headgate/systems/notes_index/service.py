@@ -124,10 +124,16 @@ class NotesIndex:
         limit: int = 10,
         before: str | None = None,
     ) -> Sequence[Job]:
-        """Return runs, the newest first; for the next page, pass the last id as `before`."""
-        return await self._app.jobs.list(
+        """Return runs, the newest first; for the next page, pass the last id as `before`.
+
+        Raises NotFound for a connection that has no runs because it does not exist.
+        """
+        found = await self._app.jobs.list(
             sync=NAME, user_id=user_id, connection_id=connection_id, limit=limit, before=before
         )
+        if connection_id is not None and not found and before is None:
+            await self._app.connections.get(connection_id, user_id=user_id)
+        return found
 
     async def last(self, *, user_id: str, connection_id: str | None = None) -> Job | None:
         """Return the user's run that is active, or the last one, if there was one."""
@@ -140,6 +146,7 @@ class NotesIndex:
         """Cancel the active run; what it has indexed stays. Conflict if none is active."""
         active = await self._active(user_id, connection_id, limit=2)
         if not active:
+            await self.last(user_id=user_id, connection_id=connection_id)
             raise IllegalTransition("no run is active: there is nothing to cancel")
         if len(active) > 1:
             raise InvalidInput("connection_id", "several runs are active: name the graph's")

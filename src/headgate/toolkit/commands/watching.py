@@ -85,10 +85,12 @@ class Screen:
         progress = status.progress
         if self._task is None:
             self._task = self._bar.add_task("", total=None, numbers="")
+        # A bar without a total moves: while nothing is being done, it is an empty one instead.
+        still = not progress.total and status.state is not JobState.RUNNING
         self._bar.update(
             self._task,
-            total=progress.total or None,
-            completed=progress.done,
+            total=1 if still else progress.total or None,
+            completed=0 if still else progress.done,
             description=text.replace("[", r"\["),
             numbers=progress_text(status),
         )
@@ -99,7 +101,8 @@ def progress_text(status: JobStatus) -> str:
     progress, percent = status.progress, status.percent
     whole = "" if progress.total is None else f"/{progress.total:,}"
     share = "" if percent is None else f" · {percent:g} %"
-    unit = " days" if status.mode is Mode.HISTORY else ""
+    unit = " items" if progress.items is not None else ""
+    unit = " days" if status.mode is Mode.HISTORY else unit
     return f"{progress.done:,}{whole}{unit}{share}"
 
 

@@ -8,7 +8,7 @@ import msgspec
 from headgate.flow.explain import format_time
 from headgate.flow.job_view import GAPS_MAX, JobStatus, JobView
 from headgate.model.job import Mode, Reason
-from headgate.model.states import DayStatus, JobState
+from headgate.model.states import DayStatus, ItemState, JobState
 from headgate.toolkit.pages.rendering import Mark, Tile
 
 #: A screen reader announces every quarter of the way, and nothing in between.
@@ -43,6 +43,9 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
     #: None while the total is not known.
     percent: float | None
     percent_text: str | None
+    #: Whether the bar moves without a percentage: something is being done, and nobody knows how
+    #: much there is.
+    moves: bool
     #: How long it will still take, or why nobody can tell.
     time_left: str | None
     tiles: tuple[Tile, ...]
@@ -76,6 +79,7 @@ def progress_view(
         days=_days(status),
         percent=percent,
         percent_text=None if percent is None else f"{int(percent)}%",
+        moves=percent is None and status.state is JobState.RUNNING,
         time_left=status.time_left,
         tiles=_tiles(status),
         gaps=tuple(
@@ -144,6 +148,8 @@ def _time_text(at: datetime) -> TimeText:
 
 
 def _tiles(job: JobView) -> tuple[Tile, ...]:
+    if job.progress.items is not None:
+        return _item_tiles(job, job.progress.items)
     counts = job.counts
     days, refused = counts.days_failed, counts.refused
     kinds = ((days, "day"), (refused, "record"))
@@ -162,6 +168,22 @@ def _tiles(job: JobView) -> tuple[Tile, ...]:
     if job.mode is Mode.HISTORY:
         empty = Tile(name="empty", label="Days without data", value=f"{counts.days_empty:,}")
         tiles.insert(2, empty)
+    return tuple(tiles)
+
+
+def _item_tiles(job: JobView, items: Mapping[str, int]) -> tuple[Tile, ...]:
+    """Return the numbers of a job that fetches items one by one."""
+    progress, empty = job.progress, items[ItemState.UNAVAILABLE]
+    failed = progress.done - items[ItemState.SUCCESS] - empty
+    tiles = [
+        Tile(name="found", label="Found", value=f"{job.counts.found:,}"),
+        Tile(name="imported", label="Imported", value=f"{job.counts.imported:,}"),
+        Tile(name="empty", label="Without data", value=f"{empty:,}"),
+        Tile(name="failed", label="Couldn't import", value=f"{failed:,}"),
+    ]
+    if progress.total is not None:
+        left = Tile(name="left", label="Still to come", value=f"{progress.total - progress.done:,}")
+        tiles.insert(2, left)
     return tuple(tiles)
 
 

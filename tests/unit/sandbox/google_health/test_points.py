@@ -5,7 +5,7 @@ from datetime import date, timedelta
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.sandbox.google_health.data_types import DATA_TYPES
+from headgate.sandbox.google_health.data_types import DATA_TYPES, SLEEP
 from headgate.sandbox.google_health.day import Shares
 from headgate.sandbox.google_health.sandbox import GoogleHealth
 from headgate.sandbox.google_health.world import NewExercise
@@ -203,3 +203,53 @@ async def test_two_people_have_lives_of_their_own() -> None:
     second = Client(sandbox, sandbox.grant(str(sandbox.world.user_ids[1])).access_token)
 
     assert await every(client, "weight") != await every(second, "weight")
+
+
+async def test_sessions_are_deleted_by_their_names() -> None:
+    _, client, _ = make(days=20)
+    names = [point["name"] for point in await every(client, "sleep")]
+    body = {"names": [names[3], names[0].replace(names[0].split("/")[1], "me")]}
+
+    answer = await client.post(f"{TYPES}/sleep/dataPoints:batchDelete", json=body)
+
+    assert (answer.status, answer.json()["done"]) == (200, True)
+    left = [point["name"] for point in await every(client, "sleep")]
+    assert left == [*names[1:3], *names[4:]]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "names", "told"),
+    [
+        ("steps", ["users/me/dataTypes/steps/dataPoints/1"], (400, "INVALID_ARGUMENT", "parent")),
+        ("sleep", [], (400, "INVALID_ARGUMENT", "names")),
+        ("sleep", ["7"], (400, "INVALID_ARGUMENT", "names")),
+        (
+            "sleep",
+            ["users/me/dataTypes/exercise/dataPoints/7"],
+            (400, "INVALID_ARGUMENT", "names"),
+        ),
+        ("sleep", ["users/8/dataTypes/sleep/dataPoints/7"], (400, "INVALID_ARGUMENT", "names")),
+        ("sleep", ["users/me/dataTypes/sleep/dataPoints/x"], (400, "INVALID_ARGUMENT", "names")),
+        ("sleep", ["users/me/dataTypes/sleep/dataPoints/7"], (404, "NOT_FOUND", "")),
+        ("sleep", [7], (400, "INVALID_ARGUMENT", "names[0]")),
+    ],
+)
+async def test_a_wrong_deletion_is_refused(
+    data_type: str, names: list[object], told: tuple[int, str, str]
+) -> None:
+    _, client, _ = make(days=20)
+
+    answer = await client.post(f"{TYPES}/{data_type}/dataPoints:batchDelete", json={"names": names})
+
+    assert problem(answer) == told
+
+
+async def test_to_delete_takes_a_scope_of_its_own() -> None:
+    sandbox, client, _ = make(days=20)
+    reader = Client(sandbox, sandbox.grant(scopes=(SLEEP,)).access_token)
+    [point, *_] = await every(client, "sleep")
+
+    body = {"names": [point["name"]]}
+    answer = await reader.post(f"{TYPES}/sleep/dataPoints:batchDelete", json=body)
+
+    assert problem(answer) == (403, "PERMISSION_DENIED", "ACCESS_TOKEN_SCOPE_INSUFFICIENT")

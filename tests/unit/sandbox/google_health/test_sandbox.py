@@ -5,7 +5,7 @@ import pytest
 from headgate.base.errors import InvalidInput
 from headgate.sandbox.google_health.world import ADDED_MAX
 from tests.unit.sandbox.clients import Client
-from tests.unit.sandbox.google_health.worlds import TYPES, every, make
+from tests.unit.sandbox.google_health.worlds import TYPES, every, make, problem
 
 
 async def test_users_and_exercises_are_added_over_http() -> None:
@@ -31,6 +31,29 @@ async def test_users_and_exercises_are_added_over_http() -> None:
         "users": 2,
         "exercises_added": 1,
     }
+
+
+async def test_exercises_are_deleted_over_http() -> None:
+    sandbox, client, _ = make()
+    drawn = (await every(client, "exercise"))[-1]["name"].rpartition("/")[2]
+    added = str(sandbox.add_exercise().id)
+    before = len(await every(client, "exercise"))
+
+    for each in (drawn, added):
+        answer = await client.send("DELETE", f"/_sandbox/exercises/{each}")
+        assert (answer.status, answer.json()) == (200, {"deleted": each})
+
+    names = [each["name"] for each in await every(client, "exercise")]
+    assert len(names) == before - 2
+    assert not [name for name in names if name.endswith((drawn, added))]
+    for path in ("", ":exportExerciseTcx"):
+        answer = await client.get(f"{TYPES}/exercise/dataPoints/{drawn}{path}")
+        assert problem(answer)[:2] == (404, "NOT_FOUND")
+    # Neither what is gone nor what never was can be deleted, and no id is given twice.
+    for unknown in (drawn, added, "7", "2000000010000000000"):
+        answer = await client.send("DELETE", f"/_sandbox/exercises/{unknown}")
+        assert (answer.status, answer.json()["field"]) == (400, "id")
+    assert sandbox.add_exercise().id == int(added) + 1
 
 
 @pytest.mark.parametrize(

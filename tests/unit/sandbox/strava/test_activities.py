@@ -191,6 +191,21 @@ async def test_an_activity_entered_by_hand_has_no_streams() -> None:
     assert answer.json() == {"message": "Resource Not Found", "errors": []}
 
 
+async def test_an_activity_of_which_nothing_was_measured_has_no_streams_either() -> None:
+    sandbox, client, _ = make(activities=100, shares=Shares(manual=0, unmeasured=0.3))
+    added = sandbox.add_activity(NewActivity(measured=False))
+    listed = (await client.get(LIST, per_page=101)).json()
+
+    answers = [
+        await client.get(f"/api/v3/activities/{each['id']}/streams", keys="time")
+        for each in listed[:40]
+    ]
+
+    assert listed[0]["id"] == added.id and not any(each["manual"] for each in listed)
+    assert answers[0].json() == {"message": "Resource Not Found", "errors": []}
+    assert 4 < sum(answer.status == 404 for answer in answers) < 25
+
+
 async def test_a_new_activity_is_first_in_the_list() -> None:
     sandbox, client, _ = make()
 

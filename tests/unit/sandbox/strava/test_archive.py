@@ -83,19 +83,25 @@ def test_no_id_is_of_two_athletes() -> None:
 
 @given(
     offsets=st.lists(MOMENTS, max_size=8),
+    deleted=st.sets(st.integers(min_value=0, max_value=17)),
     after=st.none() | MOMENTS,
     before=st.none() | MOMENTS,
 )
-def test_added_activities_are_merged_as_sorting_them_would(
-    offsets: list[int], after: int | None, before: int | None
+def test_added_and_deleted_activities_are_merged_as_sorting_them_would(
+    offsets: list[int], deleted: set[int], after: int | None, before: int | None
 ) -> None:
     world = World(ManualClock(NOON), seed=3, athletes=1, activities=10, points=10, shares=Shares())
     archive = world.archive(world.athlete_ids[0])
     for offset in offsets:
         world.add(NewActivity(start=NOON + timedelta(seconds=offset)))
     # Ids are handed out in order, so this is everything, found one by one.
-    first_id = archive.next_id() - archive.size
-    everything = [world.find(first_id + index) for index in range(archive.size)]
+    first_id, size = archive.next_id() - archive.size, archive.size
+    for index in sorted(deleted):
+        if index < size:
+            world.delete(first_id + index)
+    everything = [world.find(first_id + index) for index in range(size)]
+    assert archive.next_id() == first_id + size
+    assert archive.size == sum(activity is not None for activity in everything)
     after_s = None if after is None else NOW_S + after
     before_s = None if before is None else NOW_S + before
 

@@ -25,6 +25,28 @@ async def test_athletes_and_activities_are_added_over_http() -> None:
     assert (await client.get("/_sandbox/stats")).json()["data"]["athletes"] == 2
 
 
+async def test_activities_are_deleted_over_http() -> None:
+    sandbox, client, _ = make()
+    added = sandbox.add_activity()
+    listed = (await client.get("/api/v3/athlete/activities", per_page=200)).json()
+    drawn = listed[7]["id"]
+
+    for each in (drawn, added.id):
+        answer = await client.send("DELETE", f"/_sandbox/activities/{each}")
+        assert (answer.status, answer.json()) == (200, {"deleted": each})
+
+    left = (await client.get("/api/v3/athlete/activities", per_page=200)).json()
+    assert left == [each for each in listed if each["id"] not in (drawn, added.id)]
+    for path in ("", "/laps", "/streams"):
+        gone = await client.get(f"/api/v3/activities/{drawn}{path}")
+        assert (gone.status, gone.json()["message"]) == (404, "Resource Not Found")
+    # Neither what is gone nor what never was can be deleted, and no id is given twice.
+    for unknown in (drawn, added.id, 7):
+        answer = await client.send("DELETE", f"/_sandbox/activities/{unknown}")
+        assert (answer.status, answer.json()["field"]) == (400, "id")
+    assert sandbox.add_activity().id == added.id + 1
+
+
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [

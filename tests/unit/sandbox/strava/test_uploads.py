@@ -86,6 +86,20 @@ async def test_the_same_file_or_name_again_is_a_duplicate_of_the_first(
     assert failed["activity_id"] is None
 
 
+async def test_the_file_of_a_deleted_activity_may_be_sent_again() -> None:
+    sandbox, client, clock = make()
+    first = await upload(client, external_id="first")
+    clock.advance(2)
+    activity_id = (await poll(client, first))["activity_id"]
+    assert isinstance(activity_id, int)
+    sandbox.delete_activity(activity_id)
+
+    again = await upload(client, external_id="first")
+    clock.advance(2)
+
+    assert (await poll(client, again))["activity_id"] == activity_id + 1
+
+
 async def test_two_at_once_are_one_activity_and_one_duplicate() -> None:
     sandbox, client, clock = make()
     before = sandbox.world.archive(sandbox.world.athlete_ids[0]).size

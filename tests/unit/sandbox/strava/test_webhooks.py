@@ -135,6 +135,18 @@ async def test_a_new_activity_and_a_deauthorization_are_told() -> None:
     assert left["updates"] == {"authorized": "false"}
 
 
+async def test_a_deletion_is_told() -> None:
+    callback = Callback()
+    sandbox, client, _ = make(outbound=callback)
+    await subscribe(client)
+
+    activity = sandbox.delete_activity(sandbox.add_activity().id)
+    await sandbox.background.settle()
+
+    told = [(event["aspect_type"], event["object_id"]) for event in callback.events]
+    assert told == [("create", activity.id), ("delete", activity.id)]
+
+
 async def test_an_event_of_ones_own_is_delivered() -> None:
     callback = Callback()
     sandbox, client, _ = make(outbound=callback)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from headgate import JobStatus, Mode, Progress
+from headgate import ItemState, JobState, JobStatus, Mode, Progress
 from headgate.flow.job_view import status_view, view_of
 from headgate.model.forecast import Finish
+from headgate.toolkit.commands.output import messages
 from headgate.toolkit.commands.watching import Screen, print_status, progress_text
 from tests.unit.values import make_job
 
@@ -26,10 +27,40 @@ def status(**job: Any) -> JobStatus:
         (Mode.HISTORY, Progress(done=1200), "1,200 days"),
         # Elsewhere the source counts, in whatever it counts.
         (Mode.FULL, Progress(done=44, total=88), "44/88 · 50 %"),
+        (
+            Mode.FULL,
+            Progress(done=9, total=40, items={ItemState.SUCCESS: 9, ItemState.PENDING: 31}),
+            "9/40 items · 22.5 %",
+        ),
     ],
 )
 def test_how_far_along(mode: Mode, progress: Progress, told: str) -> None:
     assert progress_text(status(mode=mode, progress=progress)) == told
+
+
+@pytest.mark.parametrize(
+    ("state", "progress", "told"),
+    [
+        (JobState.RUNNING, Progress(done=41), (None, 41)),
+        (JobState.PENDING, Progress(done=41), (1, 0)),
+        (JobState.PAUSED, Progress(), (1, 0)),
+        (JobState.PENDING, Progress(done=9, total=40), (40, 9)),
+    ],
+)
+def test_a_bar_moves_only_while_something_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+    state: JobState,
+    progress: Progress,
+    told: tuple[float | None, float],
+) -> None:
+    monkeypatch.setattr(messages, "_force_terminal", True)
+    screen = Screen()
+
+    screen.show(status(state=state, progress=progress))
+
+    [task] = screen._bar.tasks
+    # A bar without a total moves.
+    assert (task.total, task.completed) == told
 
 
 def test_where_nothing_can_move_a_line_is_printed_for_every_change(
