@@ -119,7 +119,7 @@ class App:
         self._worker_settings = worker or WorkerSettings()
         #: The name of this process, on its claims and leases.
         self.name = self._ids.new(f"{socket.gethostname()}-{os.getpid()}")
-        self._database = open_database(database, self.clock)
+        self.database = self._database = open_database(database, self.clock)
         #: The systems by name.
         self.systems = configure_systems(systems)
         #: What the application declares: syncs, providers, budgets and collections.

@@ -54,7 +54,11 @@ def serve(
     keys = signing_keys(settings)
     loaded = load_app(app, database, needs_syncs=with_worker)
     address = settings.host, settings.port
-    run(loaded, lambda opened: _serve(opened, settings, keys, address, with_worker=with_worker))
+    run(
+        loaded,
+        lambda opened: _serve(opened, settings, keys, address, with_worker=with_worker),
+        creates=True,
+    )
 
 
 def openapi(app: AppOption = None, database: DatabaseOption = None) -> None:

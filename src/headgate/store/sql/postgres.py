@@ -80,6 +80,9 @@ class PostgresDatabase(Database):
         self._silent_s = silent_s
         self._lock_s = lock_s
         self.url = make_url(url).set(drivername="postgresql+asyncpg")
+        # Without the options, which may hold a password too.
+        shown = self.url.set(drivername="postgresql", password=None, query={})
+        self.address = shown.render_as_string()
         self._engine = self._make_engine(pool_size, statement_s=STATEMENT_S_MAX)
         #: On the same pool.
         self._autocommitting = self._engine.execution_options(isolation_level="AUTOCOMMIT")

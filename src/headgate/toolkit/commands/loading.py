@@ -133,8 +133,23 @@ def _import(named: str, *, json: bool) -> App:
     return loaded
 
 
-def run(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> T:
-    """Open the application, call `use`, close it; errors become messages and exit codes."""
+def run(
+    app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False, creates: bool = False
+) -> T:
+    """Open the application, call `use`, close it; errors become messages and exit codes.
+
+    Only a command that begins something `creates` a database that is not there yet. To any other an
+    empty database would look like lost data.
+    """
+    if not creates and not app.database.exists():
+        fail(
+            f"there is no database at {app.database.address}. Name the one you mean: --app or "
+            "HEADGATE_APP, --database or HEADGATE_DATABASE. `headgate worker` and `headgate serve` "
+            "make a new one",
+            code=CONFIG,
+            json=json,
+            kind="NoDatabase",
+        )
 
     async def opened() -> T:
         async with app:
@@ -142,6 +157,18 @@ def run(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> 
 
     with report_errors(json=json):
         return event_loop.run(opened())
+
+
+def run_list(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> T:
+    """Do the same for a command that lists: it says first which database it has read.
+
+    The line is for people, on stderr. With `json` it is left out: the document is what the API
+    answers.
+    """
+    found = run(app, use, json=json)
+    if not json:
+        messages.print(f"database: {app.database.address}", style="dim", markup=False)
+    return found
 
 
 @contextmanager
