@@ -48,6 +48,7 @@ ADMINS_ONLY = {
 NO_OBJECT = {
     "start_job",
     "start_sync_job",
+    "list_records",
     "list_jobs",
     "list_connections",
     "make_connect_link",

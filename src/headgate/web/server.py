@@ -32,6 +32,7 @@ from headgate.web.api import (
     description,
     items,
     jobs,
+    records,
     schedules,
     syncs,
     users,
@@ -77,7 +78,8 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         streams=EventStreams(app.clock),
         watch=JobWatch(app.jobs, app.clock),
     )
-    for each in (jobs, syncs, connections, items, schedules, users, administration, metrics):
+    own = (jobs, syncs, records, connections, items, schedules, users, administration, metrics)
+    for each in own:
         web.include_router(each.routes)
     web.include_router(pages_router(site))
     add_systems(web, site)

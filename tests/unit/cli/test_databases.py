@@ -30,6 +30,7 @@ LISTS = [
     "schedule list",
     "outbox list",
     "notify list",
+    "records list sync",
 ]
 OTHERS = [
     "job show job_1",
@@ -42,6 +43,8 @@ OTHERS = [
     "schedule history nightly",
     "outbox show d",
     "keys rotate",
+    "records show sync key",
+    "records export sync",
 ]
 
 Run = Callable[[str], Result]
