@@ -59,7 +59,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     """Build the site of `app`, which users reach at `public_url`; `keys` sign the links."""
     public_url = public_url.rstrip("/")
     site = Site(app=app, links=Links(keys, app.clock), public_url=public_url)
-    # No /docs or /redoc: they load scripts from other sites. The document itself needs an API key.
+    # Not the framework's own /docs and /redoc, which load scripts from other sites.
     web = FastAPI(
         title="Headgate",
         version="1",
@@ -83,7 +83,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         web.include_router(each.routes)
     web.include_router(pages_router(site))
     add_systems(web, site)
-    description.install(web)
+    description.install(web, public_url)
     web.add_api_route("/healthz", _health(app), include_in_schema=False)
     problems.install_handlers(web)
     https = public_url.startswith("https://")
