@@ -37,7 +37,7 @@ from headgate.web.api import (
     syncs,
     users,
 )
-from headgate.web.pages.router import pages_router
+from headgate.web.pages.router import pages_router, unknown_path
 from headgate.web.systems import add_systems, all_routes
 
 #: A database that takes longer to respond counts as unavailable.
@@ -50,6 +50,11 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+_ABOUT = """Durable imports of people's data from rate-limited APIs.
+
+Every request needs an API key, which `headgate api-key new` makes: `Authorization: Bearer hg_…`.
+What goes wrong is a problem document (RFC 9457), which says in `next` what to do about it.
+"""
 _HSTS = {"Strict-Transport-Security": "max-age=31536000"}
 
 _log = get_logger(__name__)
@@ -63,7 +68,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     web = FastAPI(
         title="Headgate",
         version="1",
-        description="Durable imports of history from rate-limited APIs.",
+        description=_ABOUT,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -86,6 +91,7 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     description.install(web, public_url)
     web.add_api_route("/healthz", _health(app), include_in_schema=False)
     problems.install_handlers(web)
+    web.add_exception_handler(404, unknown_path(site))
     https = public_url.startswith("https://")
     web.add_middleware(BodyLimit, routes=all_routes(web))
     web.add_middleware(SecurityMiddleware, headers={**_HEADERS, **(_HSTS if https else {})})

@@ -277,7 +277,8 @@ def _problem_of(error: Exception) -> ProblemError:
         return ProblemError("bad_request", "The body is incomplete.")
     if isinstance(error, HTTPException):
         code = _BY_STATUS.get(error.status_code, "bad_request")
-        return ProblemError(code, f"{error.detail}.", headers=error.headers)
+        detail = "nothing is served at this path" if code == "unknown_path" else f"{error.detail}."
+        return ProblemError(code, detail, headers=error.headers)
     return ProblemError("internal_error", "The request failed; the server has logged why.")
 
 

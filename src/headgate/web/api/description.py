@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.problems import Problem
+from headgate.web.systems import all_routes
 
 _JSON = "application/json"
 _REF = "#/components/schemas/"
@@ -16,6 +17,10 @@ _REF = "#/components/schemas/"
 def describe(web: FastAPI, public_url: str) -> dict[str, Any]:
     """Return the whole document, for a site that users reach at `public_url`."""
     document = FastAPI.openapi(web)
+    # In the order in which they were added, the systems' last; the paths are in no order.
+    shown = [route for route in all_routes(web) if route.include_in_schema]
+    tags = dict.fromkeys(tag for route in shown for tag in route.tags)
+    document["tags"] = [{"name": tag} for tag in tags]
     base = urlsplit(public_url).path.rstrip("/")
     if base:
         document["servers"] = [{"url": base}]
