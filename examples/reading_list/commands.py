@@ -4,7 +4,13 @@ from typing import Annotated
 
 import typer
 
-from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    run_list,
+)
 from headgate.toolkit.commands.output import messages, out, print_json
 
 LIST_MAX = 200
@@ -21,7 +27,7 @@ def reading_list(
     from .articles import articles_of
 
     loaded = load_app(app, database, needs_syncs=True, json=json)
-    articles = run(loaded, lambda opened: articles_of(opened, user, limit=LIST_MAX), json=json)
+    articles = run_list(loaded, lambda opened: articles_of(opened, user, limit=LIST_MAX), json=json)
     if json:
         print_json({"data": [each.model_dump(mode="json") for each in articles]})
         return

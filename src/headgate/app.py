@@ -121,8 +121,8 @@ class App:
         self._worker_settings = worker or WorkerSettings()
         #: The name of this process, on its claims and leases.
         self.name = self._ids.new(f"{socket.gethostname()}-{os.getpid()}")
-        self._database = open_database(database, self.clock)
-        self.embedded = self._database.embedded  #: Whether the database is a file.
+        #: The database, such as for the address that a command shows.
+        self.database = self._database = open_database(database, self.clock)
         #: The systems by name.
         self.systems = configure_systems(systems)
         #: What the application declares: syncs, providers, budgets and collections.

@@ -71,7 +71,8 @@ def open_database(address: "str | Database", clock: Clock) -> "Database":
         return address
     try:
         url = make_url(address)
-    except ArgumentError:
+    # A port that is no number is a ValueError.
+    except (ArgumentError, ValueError):
         raise InvalidInput(
             "database", "is not an address; write sqlite:///file.db or postgresql://host/name"
         ) from None

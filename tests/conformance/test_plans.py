@@ -6,7 +6,9 @@ them here would go on passing after the original had changed.
 
 import re
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
@@ -15,7 +17,7 @@ from headgate.model import change
 from headgate.model.job import Lane
 from headgate.model.lease import Claim
 from headgate.model.record import Record
-from headgate.ports.store import ChunkWork, JobFilter
+from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, RecordPosition
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
@@ -28,7 +30,7 @@ from tests.conformance.crowds import (
     half_hours,
 )
 from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans
-from tests.stores import LEASE, new_job, tally
+from tests.stores import LEASE, START, new_job, tally
 
 JOBS = 100_000
 RUNS = 10
@@ -63,6 +65,11 @@ _FILL_RECORDS = """
     SELECT 'notes', 'filled_' || (n % 1000), 'record_' || n, '{{}}', 'hash', {now}, {now}
     FROM {numbers}
 """
+_FILL_OWNERS = """
+    INSERT INTO headgate_record_owners (sync, connection_id, user_id, created_at)
+    SELECT 'notes', 'filled_' || (n - 1), 'user_' || (n % 100), {now} FROM {numbers}
+    WHERE n <= 1000
+"""
 _FILL_EVENTS = """
     INSERT INTO headgate_job_events (job_id, at, kind, data)
     SELECT 'filled_' || (n % 1000), {now}, 'chunk', '{{}}'
@@ -75,7 +82,7 @@ def fill(tx: Connection) -> None:
 
     And as many records and events, a hundred for each of a thousand connections and jobs.
     """
-    fill_by(tx, _FILL, _FILL_RECORDS, _FILL_EVENTS, rows=JOBS)
+    fill_by(tx, _FILL, _FILL_RECORDS, _FILL_OWNERS, _FILL_EVENTS, rows=JOBS)
 
 
 due_clock = half_hours()
@@ -89,6 +96,7 @@ def crowded_url(postgres_server: servers.PostgresServer) -> str:
         fill,
         "headgate_jobs",
         "headgate_records",
+        "headgate_record_owners",
         "headgate_job_events",
     )
 
@@ -183,9 +191,49 @@ async def count_jobs(store: SqlStore) -> None:
     await store.count_jobs()
 
 
+#: Every filter at once: by time, and by the beginning of a key.
+_NARROW: dict[str, Any] = {
+    "key_prefix": "record_9",
+    "since": START,
+    "until": START + timedelta(days=1),
+}
+_HALFWAY = RecordPosition("filled_500", "record_500")
+
+
+async def list_records(store: SqlStore) -> None:
+    first = await store.find_records(RecordFilter(sync="notes"), limit=50)
+    await store.find_records(RecordFilter(sync="notes"), after=first.after, limit=50)
+
+
+async def list_records_of_user(store: SqlStore) -> None:
+    mine = RecordFilter(sync="notes", user_id="user_7")
+    first = await store.find_records(mine, limit=150)
+    assert first.after is not None and len(first.rows) == 150
+    await store.find_records(mine, after=first.after, limit=50)
+
+
+async def list_records_of_connection(store: SqlStore) -> None:
+    one = RecordFilter(sync="notes", connection_id="filled_500")
+    await store.find_records(one, after=_HALFWAY, limit=50)
+
+
+async def filter_records(store: SqlStore) -> None:
+    for user_id, connection_id in ((None, None), ("user_7", None), (None, "filled_500")):
+        narrow = RecordFilter(sync="notes", user_id=user_id, connection_id=connection_id, **_NARROW)
+        await store.find_records(narrow, after=_HALFWAY, limit=50)
+
+
+async def find_record(store: SqlStore) -> None:
+    one = RecordFilter(sync="notes", user_id="user_7")
+    [row] = await store.records_under_key(one, "record_6", limit=10)
+    assert (row.connection_id, row.user_id) == ("filled_6", "user_7")
+
+
 #: A primary key's index has another name on either database.
 _BY_JOB = "(pk_headgate_jobs|sqlite_autoindex_headgate_jobs_1)"
 _BY_RECORD = "(pk_headgate_records|sqlite_autoindex_headgate_records_1)"
+#: And nothing is sorted: a page reads no more than its rows.
+_IN_ORDER_OF_KEYS = rf"(?s)\A(?!.*(Sort|TEMP B-TREE)).*\b{_BY_RECORD}\b"
 #: The rows of a batch come as a table: before the statement on SQLite, in it on Postgres.
 _GIVEN = r"WITH given\([^)]*\) AS \(VALUES .*\)"
 _LOOK_FOR_TURNS = "SELECT given.value"
@@ -208,6 +256,26 @@ ASKS = {
         settle, {_LOOK_FOR_TURNS: _TURNS, f"({_GIVEN} )?UPDATE headgate_jobs SET state": {_BY_JOB}}
     ),
     "settle records": Ask(settle_records, {'SELECT headgate_records."?key': {_BY_RECORD}}),
+    "list records": Ask(list_records, {"SELECT headgate_records": _IN_ORDER_OF_KEYS}),
+    "list records of a user": Ask(
+        list_records_of_user,
+        {
+            "SELECT headgate_record_owners": "ix_headgate_record_owners_of_user",
+            "SELECT headgate_records": _IN_ORDER_OF_KEYS,
+        },
+    ),
+    "list records of a connection": Ask(
+        list_records_of_connection, {"SELECT headgate_records": _IN_ORDER_OF_KEYS}
+    ),
+    # The rows between two keys may be sorted: they are at most so many.
+    "filter records": Ask(
+        filter_records,
+        {
+            "SELECT headgate_records.sync": {_BY_RECORD},
+            "SELECT headgate_records.connection_id": _IN_ORDER_OF_KEYS,
+        },
+    ),
+    "find record": Ask(find_record, {"SELECT headgate_records": {_BY_RECORD}}),
     "heartbeat": Ask(heartbeat, {"WITH mine AS": {_BY_JOB}}),
     "expired": Ask(
         expired,
@@ -255,7 +323,7 @@ ASKS = {
 
 
 CROWD = Crowd(
-    tables=("headgate_jobs", "headgate_records"),
+    tables=("headgate_jobs", "headgate_records", "headgate_record_owners"),
     full_scan=_FULL_SCAN,
     asks=ASKS,
     store=lambda database: SqlStore(database, stores.SYNCS),

@@ -97,7 +97,7 @@ def test_a_wrong_key_stops_the_target_and_is_never_told(shop: Shop) -> None:
     assert shop.run("drain", "--env", "local").code == 1
     shop.key_file("local.key", shop.backend.api_key("local"))
     assert shop.json("drain", "--env", "local")["data"][0]["sent"] == 6
-    assert "stopped" not in shop.run("list").stderr
+    assert "\nstopped" not in shop.run("list").stderr
 
 
 def test_a_stopped_target_is_resumed_by_name(shop: Shop) -> None:
@@ -194,7 +194,7 @@ def test_a_wrong_key_by_hand_stops_nothing(shop: Shop) -> None:
     )
 
     assert ended.code == 1 and "local has stopped: it answered 401" in ended.stderr
-    assert "stopped" not in shop.run("list").stderr
+    assert "\nstopped" not in shop.run("list").stderr
     assert shop.json("drain", "--env", "local")["data"][0]["sent"] == 1
 
 

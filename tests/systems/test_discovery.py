@@ -1,6 +1,7 @@
 """Systems are found by entry points alone; one that is broken says so, and breaks nothing."""
 
 import json
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable
@@ -32,8 +33,9 @@ def ready(settings: Settings) -> list[str]:
 
 
 @pytest.fixture
-def headgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command line in a folder without settings."""
+def headgate(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command line in a folder without settings, with an empty database."""
+    shutil.copyfile(store_file, tmp_path / "headgate.db")
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
 

@@ -13,7 +13,7 @@ from headgate.model.forecast import Forecast
 from headgate.model.job import JobParams
 from headgate.toolkit.api import documents
 from headgate.toolkit.api.problems import KINDS
-from headgate.web.api import administration, connections, items, schedules, users
+from headgate.web.api import administration, connections, items, records, schedules, users
 from tests.web.callers import Served, serving
 from tests.web.streaming import frames
 from tests.worlds import World
@@ -32,6 +32,8 @@ OPERATIONS = {
     "cancel_job",
     "make_job_link",
     "start_sync_job",
+    "list_records",
+    "get_record",
     "list_connections",
     "get_connection",
     "make_connect_link",
@@ -165,7 +167,7 @@ def test_no_model_is_left_out_and_none_is_of_the_framework(document: dict[str, A
 
 
 @pytest.mark.parametrize(
-    "module", [documents, connections, items, schedules, users, administration]
+    "module", [documents, connections, items, records, schedules, users, administration]
 )
 def test_examples_are_what_the_models_hold(module: Any) -> None:
     models = [

@@ -9,7 +9,14 @@ import typer
 from headgate.app import App
 from headgate.base.secret import Secret
 from headgate.model.api_key import ApiKey, Role
-from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    run,
+    run_list,
+)
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
@@ -34,7 +41,7 @@ def new(
     async def use(opened: App) -> tuple[ApiKey, Secret]:
         return await opened.api_keys.make(name, role=role, user_id=user)
 
-    key, token = run(loaded, use, json=json)
+    key, token = run(loaded, use, json=json, creates=True)
     if json:
         print_json({**_fields(key), "key": token.reveal()})
         return
@@ -61,7 +68,7 @@ def list_keys(
     async def use(opened: App) -> Sequence[ApiKey]:
         return await opened.api_keys.list(limit=limit, after=after)
 
-    keys = run(loaded, use, json=json)
+    keys = run_list(loaded, use, json=json)
     if json:
         print_json({"data": [_fields(key) for key in keys]})
         return

@@ -24,6 +24,7 @@ from headgate.toolkit.commands.loading import (
     load_app,
     report_error,
     run,
+    run_list,
 )
 from headgate.toolkit.commands.output import messages, out, print_json, print_list
 from headgate.toolkit.commands.reading import parse_day, read_ids
@@ -99,7 +100,7 @@ def start(
             opened, submitted.job.id, None, follow=follow, timeout_s=timeout, json=json
         )
 
-    submitted, code = run(loaded, begin, json=json)
+    submitted, code = run(loaded, begin, json=json, creates=True)
     if not json and not follow:
         messages.print(f"next: headgate backfill status {submitted.job.id} --watch", markup=False)
     raise typer.Exit(code)
@@ -152,7 +153,7 @@ def list_backfills(
         return await opened.jobs.views(jobs)
 
     none = "no backfills; to start one, see: headgate backfill start --help"
-    print_list(run(loaded, find, json=json), limit=limit, json=json, none=none)
+    print_list(run_list(loaded, find, json=json), limit=limit, json=json, none=none)
 
 
 @commands.command()

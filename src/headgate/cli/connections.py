@@ -15,7 +15,14 @@ from headgate.flow.documents import connection_document, page_document
 from headgate.flow.find_connection import LIST_MAX
 from headgate.model.connection import Connection
 from headgate.toolkit.commands.linking import build_links, site_url
-from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, report_errors, run
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    JsonOption,
+    load_app,
+    report_errors,
+    run,
+    run_list,
+)
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(help="Connect users' accounts; list, pause, remove.", no_args_is_help=True)
@@ -93,7 +100,7 @@ def add(
             source, token, user_id=user, external_id=account, connection_id=again
         )
 
-    _print_result(run(loaded, connect, json=json), json)
+    _print_result(run(loaded, connect, json=json, creates=True), json)
 
 
 @commands.command("list")
@@ -110,7 +117,7 @@ def list_connections(
     async def find(opened: App) -> Sequence[Connection]:
         return await opened.connections.of_user(user, limit=limit + 1, after=after)
 
-    found = run(loaded, find, json=json)
+    found = run_list(loaded, find, json=json)
     if json:
         print_json(page_document(found, limit, connection_document))
         return

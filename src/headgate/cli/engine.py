@@ -63,7 +63,7 @@ def worker(
         async with serve_metrics(page, metrics_port):
             await supervisor.run_until_stopped(handle_signals=True)
 
-    run(loaded, work, wait=True)
+    run(loaded, work, creates=True, wait=True)
 
 
 def migrate(

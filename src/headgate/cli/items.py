@@ -26,6 +26,7 @@ from headgate.toolkit.commands.loading import (
     JsonOption,
     load_app,
     run,
+    run_list,
 )
 from headgate.toolkit.commands.output import messages, out, print_json
 
@@ -134,7 +135,7 @@ def list_items(
 ) -> None:
     """List items, in the order of their ids."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    found = run(
+    found = run_list(
         loaded,
         lambda opened: opened.items.list(
             collection, user_id=user, states=state or (), limit=limit + 1, after=after

@@ -12,7 +12,14 @@ from headgate.flow.submit import JobRequest
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.store import SubmitResult
-from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    run,
+    run_list,
+)
 from headgate.toolkit.commands.output import (
     messages,
     print_events,
@@ -83,7 +90,7 @@ def submit(
         return submitted, await opened.jobs.status(submitted.job.id)
 
     loaded = load_app(app, None, needs_syncs=True, json=json)
-    submitted, status = run(loaded, use, json=json)
+    submitted, status = run(loaded, use, json=json, creates=True)
     if json:
         print_json(status)
         return
@@ -114,7 +121,7 @@ def list_jobs(
         return await opened.jobs.views(jobs)
 
     none = "no jobs; to submit one, see: headgate job submit --help"
-    print_list(run(loaded, find, json=json), limit=limit, json=json, none=none)
+    print_list(run_list(loaded, find, json=json), limit=limit, json=json, none=none)
 
 
 @commands.command()
@@ -145,7 +152,7 @@ def events(
         await opened.jobs.get(job_id)
         return await opened.jobs.events(job_id, after=after, limit=limit)
 
-    entries = run(loaded, use, json=json)
+    entries = run_list(loaded, use, json=json)
     if json:
         more = str(entries[-1].id) if len(entries) == limit else None
         print_json(EventPage(data=entries, next_cursor=more))

@@ -40,6 +40,11 @@ COMMANDS = (
     Command("job", "headgate.cli.jobs:commands", "Submit, follow and control jobs."),
     Command("backfill", "headgate.cli.backfills:commands", "Import a user's history, day by day."),
     Command(
+        "records",
+        "headgate.cli.records:commands",
+        "Look at what was imported, and export it.",
+    ),
+    Command(
         "items",
         "headgate.cli.items:commands",
         "Count, list and reset items, which are fetched one by one.",

@@ -29,6 +29,7 @@ from headgate.toolkit.commands.loading import (
     log_errors_only,
     report_errors,
     run,
+    run_list,
 )
 from headgate.toolkit.commands.output import messages, out, print_json
 
@@ -73,7 +74,7 @@ def test(
         return [await opened.notifications.test(target, to=to) for target, to in chosen]
 
     log_errors_only()
-    tested = run(loaded, use, json=json)
+    tested = run(loaded, use, json=json, creates=True)
     if json:
         print_json({"data": [_document(each) for each in tested]})
     else:
@@ -141,7 +142,7 @@ def list_troubles(
     async def find(opened: App) -> Sequence[TroubleRow]:
         return await opened.notifications.troubles(user_id=user, limit=limit + 1)
 
-    found = run(loaded, find, json=json)
+    found = run_list(loaded, find, json=json)
     if json:
         data = [msgspec.to_builtins(each) for each in found[:limit]]
         print_json({"data": data, "more": len(found) > limit})

@@ -20,7 +20,14 @@ from headgate.flow.jobs import LIST_MAX
 from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
-from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    run,
+    run_list,
+)
 from headgate.toolkit.commands.outbox_targets import RunOption, explain_unstarted, find_target
 from headgate.toolkit.commands.output import messages, out, print_json
 
@@ -88,7 +95,7 @@ def list_deliveries(
             opened.clock.now(),
         )
 
-    found = run(loaded, find, json=json)
+    found = run_list(loaded, find, json=json)
     if json:
         page = page_document(
             found.deliveries,

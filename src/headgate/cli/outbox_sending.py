@@ -170,4 +170,9 @@ def worker(
     with report_errors():
         targets = choose_targets(loaded, env or (), confirm or ())
         settings = msgspec.structs.replace(loaded.outbox.settings, **given)
-    run(loaded, lambda opened: run_outbox_worker(opened, targets, settings), wait=True)
+    run(
+        loaded,
+        lambda opened: run_outbox_worker(opened, targets, settings),
+        creates=True,
+        wait=True,
+    )

@@ -22,7 +22,7 @@ from headgate.flow.schedule_view import (
 )
 from headgate.flow.schedules import HISTORY_DAYS, HISTORY_DAYS_MAX, LIST_MAX, PLAN_MAX, RUNS_MAX
 from headgate.model.schedule import SkipReason, Tick
-from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, run
+from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, run, run_list
 from headgate.toolkit.commands.output import amount, counts_text, messages, out, print_json
 from headgate.toolkit.commands.reading import parse_time
 
@@ -45,7 +45,7 @@ ShownOption = Annotated[
 @commands.command("list")
 def list_schedules(app: AppOption = None, json: JsonOption = False) -> None:
     """List the schedules: when each runs next, and which are paused."""
-    found = run(_load(app, json), lambda opened: opened.schedules.list(), json=json)
+    found = run_list(_load(app, json), lambda opened: opened.schedules.list(), json=json)
     if json:
         print_json(ScheduleList(data=found))
     elif not found:
@@ -129,7 +129,7 @@ def pause(
     async def change(opened: App) -> ScheduleView:
         return await opened.schedules.pause(name, by=by, reason=reason)
 
-    _show_change(run(_load(app, json), change, json=json), json=json)
+    _show_change(run(_load(app, json), change, json=json, creates=True), json=json)
 
 
 @commands.command()
@@ -208,7 +208,7 @@ def skipped(
         cursor = users[limit - 1].connection_id if len(users) > limit else None
         return TickUserPage(data=users[:limit], next_cursor=cursor)
 
-    page = run(_load(app, json), find, json=json)
+    page = run_list(_load(app, json), find, json=json)
     if json:
         print_json(page)
     elif not page.data:

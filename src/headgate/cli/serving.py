@@ -58,6 +58,7 @@ def serve(
     run(
         loaded,
         lambda opened: _serve(opened, settings, keys, address, with_worker=with_worker),
+        creates=True,
         wait=True,
     )
 

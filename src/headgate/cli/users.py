@@ -16,7 +16,14 @@ from headgate.flow.documents import page_document, user_document
 from headgate.flow.explain import format_time
 from headgate.flow.users import LIST_MAX
 from headgate.model.user import Frequency, Preferences, User
-from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    run,
+    run_list,
+)
 from headgate.toolkit.commands.output import messages, out, print_json
 
 commands = typer.Typer(
@@ -46,7 +53,7 @@ def list_users(
     async def find(opened: App) -> Sequence[User]:
         return await opened.users.list(limit=limit + 1, after=after)
 
-    found = run(loaded, find, json=json)
+    found = run_list(loaded, find, json=json)
     if json:
         print_json(page_document(found, limit, user_document))
         return
@@ -81,7 +88,7 @@ def seen(
         await opened.users.seen(user)
         return await opened.users.get(user)
 
-    _use(app, database, json, see)
+    _use(app, database, json, see, creates=True)
 
 
 @commands.command()
@@ -123,7 +130,7 @@ def preferences(
             return await opened.users.set_preferences(user, **changes)
         return await opened.users.get(user)
 
-    _use(app, database, json, change)
+    _use(app, database, json, change, creates=True)
 
 
 @commands.command()
@@ -169,7 +176,7 @@ def plan(
             await opened.users.set_plan(user, to)
         return await opened.users.plan_of(user)
 
-    known = run(loaded, use, json=json)
+    known = run(loaded, use, json=json, creates=to is not None)
     if json:
         print_json({"user_id": user, "plan": known})
     else:
@@ -184,7 +191,12 @@ commands.command()(forget)
 
 
 def _use(
-    app: str | None, database: str | None, json: bool, use: Callable[[App], Awaitable[User]]
+    app: str | None,
+    database: str | None,
+    json: bool,
+    use: Callable[[App], Awaitable[User]],
+    *,
+    creates: bool = False,
 ) -> None:
     """Do something with a user, and print them as they are then."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
@@ -195,7 +207,7 @@ def _use(
         except NotFound as error:
             raise NotFound(f"{error}; see: headgate user list") from None
 
-    user = run(loaded, find, json=json)
+    user = run(loaded, find, json=json, creates=creates)
     if json:
         print_json(user_document(user))
         return

@@ -66,6 +66,13 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
 
 
+class RecordRow(StoredRecord, frozen=True, kw_only=True):
+    """A stored record, with whose it is."""
+
+    user_id: str
+    created_at: datetime
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """What a destination has made of the record under this key."""
 

@@ -4,7 +4,7 @@ Every method is one atomic, durable operation, under the promises of `ports/leas
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Protocol
 
 import msgspec
@@ -12,7 +12,15 @@ import msgspec
 from headgate.base.encoding import Json, JsonObject
 from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress, Summary
-from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Receipt, Record, StoredRecord
+from headgate.model.record import (
+    ChunkEvent,
+    Coverage,
+    CoverageRow,
+    Receipt,
+    Record,
+    RecordRow,
+    StoredRecord,
+)
 from headgate.model.states import JobState, ReceiptState
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.leases import Leases
@@ -173,8 +181,50 @@ class EventStore(Protocol):
         ...
 
 
+class RecordFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records of a sync to list; a field that is None matches any record."""
+
+    #: The name that the records are stored under.
+    sync: str
+    user_id: str | None = None
+    connection_id: str | None = None
+    key_prefix: str | None = None
+    #: Records that were stored or changed at this time or later, and before that time.
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class RecordPosition(msgspec.Struct, frozen=True):
+    """A place in the order of records: after this key of a connection, or at its beginning."""
+
+    connection_id: str
+    key: str | None
+
+
+class RecordRows(msgspec.Struct, frozen=True):
+    """Records, and where to go on; None: there are no more.
+
+    If a filter matches few, there may be fewer than wanted, or none, although there are more.
+    """
+
+    rows: Sequence[RecordRow]
+    after: RecordPosition | None
+
+
 class RecordStore(Protocol):
     """Records in Headgate's own database."""
+
+    async def find_records(
+        self, which: RecordFilter, *, after: RecordPosition | None = None, limit: int
+    ) -> RecordRows:
+        """Records in the order of their connections and keys, after that position."""
+        ...
+
+    async def records_under_key(
+        self, which: RecordFilter, key: str, *, limit: int
+    ) -> Sequence[RecordRow]:
+        """The records of different connections under this key, of the filter's sync and user."""
+        ...
 
     async def records(
         self, sync: str, connection_id: str, *, after: str | None = None, limit: int

@@ -32,11 +32,12 @@ from headgate.web.api import (
     description,
     items,
     jobs,
+    records,
     schedules,
     syncs,
     users,
 )
-from headgate.web.pages.router import pages_router
+from headgate.web.pages.router import pages_router, unknown_path
 from headgate.web.systems import add_systems, all_routes
 
 #: A database that takes longer to respond counts as unavailable.
@@ -49,6 +50,11 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+_ABOUT = """Durable imports of people's data from rate-limited APIs.
+
+Every request needs an API key, which `headgate api-key new` makes: `Authorization: Bearer hg_…`.
+What goes wrong is a problem document (RFC 9457), which says in `next` what to do about it.
+"""
 _HSTS = {"Strict-Transport-Security": "max-age=31536000"}
 
 _log = get_logger(__name__)
@@ -58,11 +64,11 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
     """Build the site of `app`, which users reach at `public_url`; `keys` sign the links."""
     public_url = public_url.rstrip("/")
     site = Site(app=app, links=Links(keys, app.clock), public_url=public_url)
-    # No /docs or /redoc: they load scripts from other sites. The document itself needs an API key.
+    # Not the framework's own /docs and /redoc, which load scripts from other sites.
     web = FastAPI(
         title="Headgate",
         version="1",
-        description="Durable imports of history from rate-limited APIs.",
+        description=_ABOUT,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -77,14 +83,16 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         streams=EventStreams(app.clock),
         watch=JobWatch(app.jobs, app.clock),
     )
-    for each in (jobs, syncs, connections, items, schedules, users, administration, metrics):
+    own = (jobs, syncs, records, connections, items, schedules, users, administration, metrics)
+    for each in own:
         web.include_router(each.routes)
     web.include_router(pages_router(site))
     add_systems(web, site)
-    description.install(web)
+    description.install(web, public_url)
     web.add_api_route("/healthz", _health(app), include_in_schema=False)
     routes = all_routes(web)
     problems.install_handlers(web, routes)
+    web.add_exception_handler(404, unknown_path(site))
     https = public_url.startswith("https://")
     web.add_middleware(BodyLimit, routes=routes)
     web.add_middleware(SecurityMiddleware, headers={**_HEADERS, **(_HSTS if https else {})})

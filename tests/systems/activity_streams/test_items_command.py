@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import json
+import shutil
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
@@ -203,8 +204,9 @@ def test_what_cannot_be_reset_does_not_keep_the_others_back(headgate: Run, given
 
 
 def test_an_application_without_items_says_so(
-    headgate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    headgate: Run, tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shutil.copyfile(store_file, tmp_path / "bare.db")
     (tmp_path / "bare_app.py").write_text(
         'import headgate\napp = headgate.App("sqlite:///bare.db")\n', encoding="utf-8"
     )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -66,8 +67,9 @@ class Scraper:
 
 
 @pytest.fixture
-def scraper(tmp_path: Path) -> Iterator[Scraper]:
-    """A shop of three pages."""
+def scraper(tmp_path: Path, store_file: Path) -> Iterator[Scraper]:
+    """A shop of three pages, and an empty database."""
+    shutil.copyfile(store_file, tmp_path / "scraper.db")
     clock = SystemClock()
     place = PriceHistory(clock)
     with serving(Shop(clock, products=45)) as shop, serving(place) as backend:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,11 @@ RANGE = ("--from", "2025-01-01", "--to", "2025-01-10")
 
 
 @pytest.fixture
-def headgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def headgate(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the command line in a folder with an application of its own."""
     module = f"cli_app_{abs(hash(tmp_path))}"
     (tmp_path / f"{module}.py").write_text(APP, encoding="utf-8")
+    shutil.copyfile(store_file, tmp_path / "jobs.db")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADGATE_APP", f"{module}:app")
     runner = CliRunner()

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -55,10 +56,11 @@ KEYS = ",".join(key_entries("k1"))
 
 
 @pytest.fixture
-def headgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def headgate(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the command line in a folder with an application of its own."""
     module = f"cli_app_{abs(hash(tmp_path))}"
     (tmp_path / f"{module}.py").write_text(APP, encoding="utf-8")
+    shutil.copyfile(store_file, tmp_path / "jobs.db")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADGATE_APP", f"{module}:app")
     monkeypatch.setenv("HEADGATE_KEYS", KEYS)

@@ -1,6 +1,7 @@
 """`headgate notify …` without a network: what is listed, made and refused."""
 
 import json
+import shutil
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from importlib import import_module
@@ -68,8 +69,11 @@ class Place:
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Place]]:
+def make(
+    tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], Place]]:
     """Makes an application that notifies as `tests.notifying` says."""
+    shutil.copyfile(store_file, tmp_path / "notes.db")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     made: list[Place] = []

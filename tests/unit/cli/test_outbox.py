@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -38,10 +39,11 @@ Use = Callable[[Callable[[App], Awaitable[Any]]], Any]
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def module(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A folder with an application in it; the module's name."""
     name = f"orders_app_{abs(hash(tmp_path))}"
     (tmp_path / f"{name}.py").write_text(APP, encoding="utf-8")
+    shutil.copyfile(store_file, tmp_path / "outbox.db")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("HEADGATE_TARGETS", raising=False)
@@ -139,7 +141,7 @@ def test_a_stopped_target_is_told_above_all_that_wait_for_it(outbox: Run, in_app
     listed = outbox("list")
     assert listed.stderr.count("stopped local gets nothing since") == 1
     assert "it answered 403: no" in listed.stderr
-    assert "stopped" not in outbox("list", "--env", "staging").stderr
+    assert "\nstopped" not in outbox("list", "--env", "staging").stderr
     page = json.loads(outbox("list", "--env", "local", "--json").stdout)
     assert {"headgate outbox resume --env local"} == {
         each["message"].partition("then run: ")[2] for each in page["data"]
@@ -313,7 +315,7 @@ def test_without_a_target_a_command_says_how_to_configure_one(
     assert told.exit_code == USAGE
     assert "[targets.local] with url =" in told.stderr and "headgate.toml" in told.stderr
     # Nothing was opened for it.
-    assert not list(tmp_path.glob("*.db"))
+    assert not (tmp_path / "headgate.db").exists()
 
 
 def test_a_target_of_the_settings_is_known_and_a_wrong_one_is_refused_by_name(
@@ -321,6 +323,7 @@ def test_a_target_of_the_settings_is_known_and_a_wrong_one_is_refused_by_name(
 ) -> None:
     monkeypatch.delenv("HEADGATE_APP")
     monkeypatch.setenv("HEADGATE_SYSTEMS", "")
+    monkeypatch.setenv("HEADGATE_DATABASE", "sqlite:///outbox.db")
     right = {"url": "https://api.example.com", "key": "hunter2"}
     monkeypatch.setenv("HEADGATE_TARGETS", json.dumps({"local": right}))
     assert outbox("resume", "--env", "local").stdout == "local had not stopped\n"

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -41,10 +42,11 @@ Use = Callable[[Callable[[App], Awaitable[Any]]], Any]
 
 
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def module(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A folder with an application in it; the module's name."""
     name = f"notes_app_{abs(hash(tmp_path))}"
     (tmp_path / f"{name}.py").write_text(APP, encoding="utf-8")
+    shutil.copyfile(store_file, tmp_path / "schedules.db")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("HEADGATE_APP", f"{name}:app")

@@ -1,6 +1,7 @@
 """`headgate user …`: shown, seen, changed field by field, paused and resumed."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command in an empty folder."""
+def user(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command in a folder with an empty database."""
+    shutil.copyfile(store_file, tmp_path / "headgate.db")
     monkeypatch.chdir(tmp_path)
     for name in ("HEADGATE_APP", "HEADGATE_DATABASE"):
         monkeypatch.delenv(name, raising=False)

@@ -2,15 +2,19 @@
 
 import asyncio
 import traceback
+from pathlib import Path
 from typing import Never
 
 import pytest
 from sqlalchemy import Connection, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
 
+from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError, StoreUnavailable
 from headgate.model.job import JobParams
 from headgate.store.sql.database import Operation, translate
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import jobs
 from tests.stores import SOON_S, submit_one
@@ -137,3 +141,9 @@ async def test_a_secret_in_an_errors_text_is_masked(store: SqlStore) -> None:
 
 async def test_the_database_says_that_it_is_there(store: SqlStore) -> None:
     await store.database.ping()
+
+
+def test_an_address_for_people_holds_no_password(clock: ManualClock) -> None:
+    url = "postgresql+asyncpg://ada:hunter2@db.example:6432/syncs?password=hunter2"
+    assert PostgresDatabase(url, clock).address == "postgresql://ada@db.example:6432/syncs"
+    assert SqliteDatabase(Path("a.db"), clock).address == f"sqlite:///{Path.cwd()}/a.db"

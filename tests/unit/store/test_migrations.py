@@ -12,11 +12,13 @@ from sqlalchemy import text
 
 from headgate.base.clock import ManualClock
 from headgate.model.user import Preferences, User
+from headgate.ports.store import RecordFilter
 from headgate.store.sql import schema
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.schema import ENGINE, Schema
 from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.store import SqlStore
 from headgate.store.sql.users import SqlUsers
 from tests import servers, stores
 from tests.stores import START
@@ -110,3 +112,67 @@ async def test_users_who_were_there_before_count_as_seen_at_the_migration(
     assert await SqlUsers(blank).write_login("zoe")
     changed = await SqlUsers(blank).set_preferences("ada", {"time": "06:30"})
     assert (changed.plan, changed.preferences) == ("premium", Preferences(time="06:30"))
+
+
+async def store_record(database: Database, connection_id: str) -> None:
+    await insert(
+        database,
+        "headgate_records",
+        sync="notes",
+        connection_id=connection_id,
+        key="a",
+        data="{}",
+        hash="h",
+        created_at=LONG_AGO,
+        updated_at=LONG_AGO,
+    )
+
+
+async def had_job(database: Database, job_id: str, connection_id: str, user_id: str) -> None:
+    await insert(
+        database,
+        "headgate_jobs",
+        **dict.fromkeys(("steps", "attempts", "crashes", "deferrals", "pauses", "token"), 0),
+        **dict.fromkeys(("probe", "pause_requested", "rerun"), False),
+        **dict.fromkeys(("params", "progress", "summary"), "{}"),
+        id=job_id,
+        connection_id=connection_id,
+        user_id=user_id,
+        sync="notes",
+        source="roam",
+        mode="full",
+        lane="hot",
+        request_hash="h",
+        state="success",
+        reason="done",
+        recent_errors="[]",
+        created_at=LONG_AGO,
+        updated_at=LONG_AGO,
+        finished_at=LONG_AGO,
+    )
+
+
+async def test_records_that_were_there_before_belong_to_whom_they_were_read_for(
+    blank: Database, tmp_path: Path
+) -> None:
+    # Given records of a connection, of one that was removed, and of a user without accounts
+    await schema.migrate(blank, until("0008", tmp_path / "old"))
+    await connect(blank, "conn_1", "ada")
+    await had_job(blank, "job_3", "conn_1", "eve")
+    await had_job(blank, "job_2", "conn_2", "bob")
+    await had_job(blank, "job_4", "conn_2", "eve")
+    for connection_id in ("conn_1", "conn_2", "zoe"):
+        await store_record(blank, connection_id)
+
+    # When it is migrated
+    await schema.migrate(blank)
+
+    # Then each sees their own
+    found = await SqlStore(blank, ["notes"]).find_records(RecordFilter(sync="notes"), limit=10)
+    assert [(row.connection_id, row.user_id) for row in found.rows] == [
+        ("conn_1", "ada"),
+        ("conn_2", "bob"),
+        ("zoe", "zoe"),
+    ]
+    mine = RecordFilter(sync="notes", user_id="zoe")
+    assert len((await SqlStore(blank, ["notes"]).find_records(mine, limit=10)).rows) == 1

@@ -1,6 +1,7 @@
 """`headgate api-key …`: a key is told once, listed without its secret, and taken back."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +14,9 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture
-def headgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command in an empty folder."""
+def headgate(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command in a folder with an empty database."""
+    shutil.copyfile(store_file, tmp_path / "headgate.db")
     monkeypatch.chdir(tmp_path)
     for name in ("HEADGATE_APP", "HEADGATE_DATABASE"):
         monkeypatch.delenv(name, raising=False)

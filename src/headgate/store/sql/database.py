@@ -28,6 +28,8 @@ class Database(ABC):
     #: The number of concurrent write transactions that is worthwhile.
     writes_at_once: int
     dialect: Dialect
+    #: The address for people: whole, and without a password.
+    address: str
 
     def __init__(self, time: StoreTime) -> None:
         """Take the store's time from `time`."""
@@ -36,6 +38,10 @@ class Database(ABC):
     def moment(self) -> Moment:
         """The store's present time; call it inside the operation."""
         return self._time.moment()
+
+    def exists(self) -> bool:
+        """Whether it is there; `open` creates an embedded database that is not."""
+        return True
 
     @abstractmethod
     async def open(self) -> None:

@@ -38,8 +38,10 @@ from headgate.store.sql.tables import (
     jobs,
     messages,
     receipts,
+    record_owners,
     records,
     tick_users,
+    tombstones,
     troubles,
     users,
 )
@@ -153,7 +155,9 @@ TABLES = (
         _of_parent(item_documents.c.item_id, items, _items_of),
         frozenset({"hash"}),
     ),
+    PersonalTable("record_owner", record_owners, _of_user(record_owners.c.user_id)),
     PersonalTable("record", records, _of_sync_and_connection(records), frozenset({"hash"})),
+    PersonalTable("tombstone", tombstones, _of_connection(tombstones.c.connection_id)),
     PersonalTable("coverage", coverage, _of_sync_and_connection(coverage)),
     PersonalTable("high_water_mark", high_water_marks, _of_sync_and_connection(high_water_marks)),
     PersonalTable("receipt", receipts, _of_sync_and_connection(receipts), frozenset({"token"})),
@@ -191,9 +195,9 @@ def has_rows(tx: Connection, each: PersonalTable, owner: Owner) -> bool:
 
 
 def connections_of(tx: Connection, user_id: str) -> list[str]:
-    """Every connection that the user has, or had by what is stored of their jobs and schedules."""
+    """Every connection that the user has, or had by what is stored of their jobs and records."""
     found: set[str] = set()
-    for table in (connections, jobs, tick_users):
+    for table in (connections, jobs, record_owners, tick_users):
         column = table.c.id if table is connections else table.c.connection_id
         found.update(
             tx.execute(select(column).distinct().where(table.c.user_id == user_id)).scalars()

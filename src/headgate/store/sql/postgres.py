@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import URL, Connection, Engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -80,6 +80,10 @@ class PostgresDatabase(Database):
         self._silent_s = silent_s
         self._lock_s = lock_s
         self.url = make_url(url).set(drivername="postgresql+asyncpg")
+        # Without the password, and without the options, which may hold it too.
+        name, host, port = self.url.username, self.url.host, self.url.port
+        shown = URL.create("postgresql", name, None, host, port, self.url.database)
+        self.address = shown.render_as_string()
         self._engine = self._make_engine(pool_size, statement_s=STATEMENT_S_MAX)
         #: On the same pool.
         self._autocommitting = self._engine.execution_options(isolation_level="AUTOCOMMIT")

@@ -12,7 +12,7 @@ from headgate.base.encoding import JsonObject, content_hash
 from headgate.model.job import Job
 from headgate.model.record import Record, RecordCounts, StoredRecord
 from headgate.ports.store import ChunkWork
-from headgate.store.sql import tombstones
+from headgate.store.sql import record_owners, tombstones
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import ROWS_MAX, Insert
 from headgate.store.sql.tables import records
@@ -45,6 +45,12 @@ def store(
     while batch := list(islice(incoming, ROWS_MAX)):
         del incoming[:ROWS_MAX]
         _store_some(tx, batch, counts, at)
+    users = {
+        (work.stored_as or job.sync, job.connection_id): job.user_id
+        for (job, work), counted in zip(chunks, counts, strict=True)
+        if work is not None and counted["inserted"]
+    }
+    record_owners.note(tx, users, at)
     return [RecordCounts(**each) for each in counts]
 
 

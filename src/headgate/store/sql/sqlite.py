@@ -49,11 +49,19 @@ class SqliteDatabase(Database):
         """Use the file at `path`; FULL survives a power cut, OFF only a crash (for simulation)."""
         super().__init__(StoreTime(clock, server=False))
         self.path = path
+        self.address = f"sqlite:///{path.absolute()}"
         self._engine = _engine(path, synchronous)
         self._reading = _engine(path, synchronous, query_only=True)
         self.dialect = self._engine.dialect
         self._writer: _Writer | None = None
         self._readers: ThreadPoolExecutor | None = None
+
+    def exists(self) -> bool:
+        """Whether the file is there; an empty one is no database yet."""
+        try:
+            return self.path.stat().st_size > 0
+        except OSError:
+            return False
 
     async def open(self) -> None:
         """Create the file, readable by its owner alone, and start the writer."""
@@ -117,6 +125,7 @@ class InlineSqliteDatabase(Database):
         """Use the file at `path`."""
         super().__init__(StoreTime(clock, server=False))
         self.path = path
+        self.address = f"sqlite:///{path.absolute()}"
         self._clock = clock
         self._engine = _engine(path, synchronous)
         self._reading = _engine(path, synchronous, query_only=True)

@@ -20,6 +20,7 @@ from headgate.store.sql import (
     jobs,
     long_pauses,
     notifications,
+    record_pages,
     recovery,
     settle,
     users,
@@ -146,6 +147,8 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     prune_events = writes_timed(job_events.prune)
 
     records = reads(stored.of_connection)
+    find_records = reads(record_pages.find)
+    records_under_key = reads(record_pages.under_key)
     records_of = reads(stored.of_keys)
     record_hashes = reads(stored.hashes)
     record_data = reads(stored.data)

@@ -254,6 +254,25 @@ records = Table(
     PrimaryKeyConstraint("sync", "connection_id", "key"),
 )
 
+#: Whose records these are: the user whose job stored the first one of the connection. It outlives
+#: the connection, as the records do.
+record_owners = Table(
+    "headgate_record_owners",
+    metadata,
+    # The name that the records are stored under.
+    Column("sync", Text, nullable=False),
+    Column("connection_id", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    PrimaryKeyConstraint("sync", "connection_id"),
+)
+Index(
+    "ix_headgate_record_owners_of_user",
+    record_owners.c.user_id,
+    record_owners.c.sync,
+    record_owners.c.connection_id,
+)
+
 #: What destinations have made of records: whichever sync sends a record first, it is sent once.
 receipts = Table(
     "headgate_receipts",

@@ -9,7 +9,14 @@ from rich.text import Text
 
 from headgate import ActiveJobExists, App, Conflict, format_time
 from headgate.systems.daily_checkins.names import LIST_MAX
-from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    run,
+    run_list,
+)
 from headgate.toolkit.commands.output import amount, messages, out, print_json
 from headgate.toolkit.commands.watching import print_status, watch, watch_json
 
@@ -65,7 +72,7 @@ def import_(
         print_json(status) if json else print_status(status)
         return 0
 
-    code = run(loaded, begin, json=json)
+    code = run(loaded, begin, json=json, creates=True)
     if not json and not follow:
         messages.print(f"next: headgate check-ins status --user {user}", markup=False)
     raise typer.Exit(code)
@@ -84,7 +91,7 @@ def list_(
     from headgate.systems.daily_checkins.service import CheckIns, cursor_of
 
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    found = run(
+    found = run_list(
         loaded,
         lambda opened: CheckIns(opened).list(user_id=user, limit=limit + 1, before=after),
         json=json,

@@ -63,7 +63,7 @@ def demo(
             open_stage(Path(folder), port, days=days, speed=speed) as stage,
         ):
             show = _Demo(stage, days, speed, quiet=json, stays=stays)
-            code = run(stage.app, lambda _: show.play_and_close(), json=json)
+            code = run(stage.app, lambda _: show.play_and_close(), json=json, creates=True)
     except ImportError as error:
         fail(f"{error.name} is missing: install headgate[web,sandbox]", code=CONFIG, json=json)
     except HeadgateError as error:

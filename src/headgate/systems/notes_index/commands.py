@@ -21,6 +21,7 @@ from headgate.toolkit.commands.loading import (
     load_app,
     log_errors_only,
     run,
+    run_list,
 )
 from headgate.toolkit.commands.output import messages, print_json
 from headgate.toolkit.commands.reading import parse_time
@@ -197,7 +198,7 @@ def runs(
         more = page[-1].run_id if len(jobs) > limit else None
         return RunPage(data=page, next_cursor=more), [job.user_id for job in jobs[:limit]]
 
-    page, users = run(loaded, _checked(use, _Graph(user)), json=json)
+    page, users = run_list(loaded, _checked(use, _Graph(user)), json=json)
     if json:
         print_json(page)
     elif not page.data:

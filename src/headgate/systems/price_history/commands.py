@@ -94,7 +94,7 @@ def scrape(
             await _print_stored(opened, run_id, json=json)
         return code
 
-    raise typer.Exit(run(loaded, work, json=json))
+    raise typer.Exit(run(loaded, work, json=json, creates=True))
 
 
 @commands.command("sync-pending")
@@ -162,7 +162,7 @@ def sync_worker(
         )
         await run_outbox_worker(opened, targets, pace)
 
-    run(loaded, work, wait=True)
+    run(loaded, work, creates=True, wait=True)
 
 
 async def deliver_run(

@@ -74,13 +74,13 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 Pages = AsyncGenerator[Sequence[Frame], None]
 
 
-def wants_stream(accept: str) -> bool:
+def wants_stream(accept: str, media_type: str = MEDIA_TYPE) -> bool:
     """Whether an `Accept` header asks for a stream: by its name, and not less than for JSON."""
     weights = {}
     for each in accept.split(","):
         name, *parameters = (part.strip().lower() for part in each.split(";"))
         weights[name] = _weight(parameters)
-    wanted = weights.get(MEDIA_TYPE, 0.0)
+    wanted = weights.get(media_type, 0.0)
     return wanted > 0 and wanted >= weights.get(_JSON, 0.0)
 
 
@@ -164,7 +164,7 @@ class EventStreamResponse(Response):
                 "headers": self.raw_headers,
             }
         )
-        gone = asyncio.create_task(_wait_until_gone(receive), name="client is gone")
+        gone = asyncio.create_task(wait_until_gone(receive), name="client is gone")
         tasks = (
             gone,
             asyncio.create_task(self._send_pages(send), name="event stream"),
@@ -211,7 +211,8 @@ class EventStreamResponse(Response):
                 _log.warning(LogEvent.STREAM_BROKEN, key=self._key_id, error=describe_error(each))
 
 
-async def _wait_until_gone(receive: Receive) -> None:
+async def wait_until_gone(receive: Receive) -> None:
+    """Return when the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

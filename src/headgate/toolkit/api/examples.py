@@ -152,6 +152,15 @@ ITEM: dict[str, Any] = {
     "created_at": "2023-10-27T12:00:00Z",
     "updated_at": "2023-10-27T14:31:00Z",
 }
+RECORD: dict[str, Any] = {
+    "sync": "step-history",
+    "user_id": "user-abc",
+    "connection_id": "conn_01JGFJ7VW0ABCDEFGHJKMNPQRS",
+    "key": "2023-10-27",
+    "data": {"steps": 8412},
+    "created_at": "2023-10-28T02:00:07Z",
+    "updated_at": "2023-10-28T02:00:07Z",
+}
 USER: dict[str, Any] = {
     "id": "user-abc",
     "plan": "premium",

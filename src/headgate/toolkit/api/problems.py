@@ -81,6 +81,7 @@ _KINDS = (
     ),
     Kind("forbidden", 403, "This API key does not allow that", "Use an API key that does."),
     Kind("not_found", 404, "Nothing was found", "Check the id, and whose API key you use."),
+    Kind("unknown_path", 404, "There is no such path", "See /docs for those that there are."),
     Kind("method_not_allowed", 405, "The method is not allowed", "Use one named in `Allow`."),
     Kind("conflict", 409, "Something else changed it at the same time", "Try again.", True),
     Kind(
@@ -192,6 +193,7 @@ CODES: dict[type[HeadgateError], str] = {
 
 #: The code of the problem for what the framework refuses by itself.
 _BY_STATUS = {kind.status: kind.code for kind in reversed(_KINDS)} | {
+    404: "unknown_path",
     409: "conflict",
     422: "invalid_input",
     500: "internal_error",
@@ -276,7 +278,8 @@ def _problem_of(error: Exception) -> ProblemError:
         return ProblemError("bad_request", "The body is incomplete.")
     if isinstance(error, HTTPException):
         code = _BY_STATUS.get(error.status_code, "bad_request")
-        return ProblemError(code, f"{error.detail}.", headers=error.headers)
+        detail = "nothing is served at this path" if code == "unknown_path" else f"{error.detail}."
+        return ProblemError(code, detail, headers=error.headers)
     return ProblemError("internal_error", "The request failed; the server has logged why.")
 
 

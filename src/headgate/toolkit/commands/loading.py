@@ -142,15 +142,31 @@ def _import(named: str, *, json: bool) -> App:
 
 
 def run(
-    app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False, wait: bool = False
+    app: App,
+    use: Callable[[App], Awaitable[T]],
+    *,
+    json: bool = False,
+    creates: bool = False,
+    wait: bool = False,
 ) -> T:
     """Open the application, call `use`, close it; errors become messages and exit codes.
 
-    With `wait`, a database server that cannot be reached yet is waited for.
+    Only a command that begins something `creates` a database that is not there yet. To any other an
+    empty database would look like lost data. With `wait`, a database server that cannot be reached
+    yet is waited for.
     """
+    if not creates and not app.database.exists():
+        fail(
+            f"there is no database at {app.database.address}. Name the one you mean: --app or "
+            "HEADGATE_APP, --database or HEADGATE_DATABASE. `headgate worker` and `headgate serve` "
+            "make a new one",
+            code=CONFIG,
+            json=json,
+            kind="NoDatabase",
+        )
 
     async def opened() -> T:
-        if wait and not app.embedded:
+        if wait and not app.database.embedded:
             await _wait_for_database(app)
         async with app:
             return await use(app)
@@ -175,6 +191,18 @@ async def _wait_for_database(app: App) -> None:
             break
     if told:
         messages.print("the database is there", markup=False)
+
+
+def run_list(app: App, use: Callable[[App], Awaitable[T]], *, json: bool = False) -> T:
+    """Do the same for a command that lists: it says first which database it has read.
+
+    The line is for people, on stderr. With `json` it is left out: the document is what the API
+    answers.
+    """
+    found = run(app, use, json=json)
+    if not json:
+        messages.print(f"database: {app.database.address}", style="dim", markup=False)
+    return found
 
 
 @contextmanager

@@ -133,7 +133,7 @@ def test_what_failed_here_is_logged_and_not_told() -> None:
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
-        (HTTPException(404), 404, "not_found"),
+        (HTTPException(404), 404, "unknown_path"),
         (HTTPException(405, headers={"Allow": "GET"}), 405, "method_not_allowed"),
         (HTTPException(400), 400, "bad_request"),
         (HTTPException(409), 409, "conflict"),

@@ -30,6 +30,7 @@ from headgate.toolkit.commands.loading import (
     exit_code,
     load_app,
     run,
+    run_list,
 )
 from tests.systems.distributions import install
 
@@ -204,7 +205,7 @@ def test_an_error_becomes_a_message_and_an_exit_code(
         raise error
 
     with pytest.raises(typer.Exit) as ended:
-        run(App("sqlite:///used.db"), use, json=True)
+        run(App("sqlite:///used.db"), use, json=True, creates=True)
 
     assert ended.value.exit_code == exit_code(error) == code
     told = json.loads(capsys.readouterr().out)["error"]
@@ -215,7 +216,70 @@ def test_what_was_asked_for_is_returned_and_the_application_closed() -> None:
     async def use(app: App) -> int:
         return len(await app.jobs.list())
 
-    assert run(App("sqlite:///used.db"), use) == 0
+    assert run(App("sqlite:///used.db"), use, creates=True) == 0
+
+
+async def count_jobs(app: App) -> int:
+    return len(await app.jobs.list())
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_database_that_is_not_there_is_named_and_not_made(
+    capsys: pytest.CaptureFixture[str], folder: Path, empty: bool
+) -> None:
+    file = folder / "there" / "lost.db"
+    if empty:
+        file.parent.mkdir()
+        file.touch()
+
+    for start in (run, run_list):
+        with pytest.raises(typer.Exit) as ended:
+            start(App(f"sqlite:///{file}"), count_jobs)
+
+        assert ended.value.exit_code == CONFIG
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert f"there is no database at sqlite:///{file}. Name the one you mean" in said.err
+    assert file.parent.exists() == empty
+    assert not empty or file.stat().st_size == 0
+
+
+def test_a_list_says_which_database_it_has_read_to_people_alone(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    run(App("sqlite:///used.db"), count_jobs, creates=True)
+
+    assert run_list(App("sqlite:///used.db"), count_jobs) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", f"database: sqlite:///{folder}/used.db\n")
+    run_list(App("sqlite:///used.db"), count_jobs, json=True)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("mysql://x/y", "mysql is not supported; use sqlite or postgresql"),
+        ("postgresql://host:port/name", "is not an address; write sqlite:///file.db or"),
+        ("postgresql://[::1/name", "is not an address; write sqlite:///file.db or"),
+        ("nothing", "is not an address; write sqlite:///file.db or"),
+    ],
+)
+def test_a_wrong_address_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    address: str,
+    said: str,
+) -> None:
+    lines = []
+    for given in (address, None):
+        monkeypatch.setenv("HEADGATE_DATABASE", address)
+        with pytest.raises(typer.Exit) as ended:
+            load_app(None, given, needs_syncs=False)
+        assert ended.value.exit_code == CONFIG
+        lines += capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and lines[0] == lines[1]
+    assert lines[0].startswith(f"error database: {said}")
 
 
 def test_a_message_goes_to_stderr_unless_it_is_json(capsys: pytest.CaptureFixture[str]) -> None:

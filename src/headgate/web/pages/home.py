@@ -1,0 +1,30 @@
+"""The front page, which says what runs here and where to go, and the page of the API.
+
+Both are for everybody: they name the systems that are served, as the API's description does, and
+nothing of anybody's.
+"""
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from headgate.toolkit.pages.rendering import Pages, page_response
+from headgate.toolkit.site import Site
+
+
+class HomePages:
+    """The pages that need no link and no API key."""
+
+    def __init__(self, site: Site, pages: Pages) -> None:
+        """Describe the site."""
+        titles = [system.title for system in site.app.systems.values()]
+        # They do not change while the site runs.
+        self._home = pages.render("home.html", systems=titles, url=site.public_url)
+        self._docs = pages.render("docs.html")
+
+    async def home(self, request: Request) -> Response:
+        """Return the front page."""
+        return page_response(request, self._home)
+
+    async def docs(self, request: Request) -> Response:
+        """Return the page that renders the API's description."""
+        return page_response(request, self._docs)
