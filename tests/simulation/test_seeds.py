@@ -23,9 +23,11 @@ from headgate.flow.attempts import DrainResult
 from headgate.flow.drain import Drainer
 from headgate.flow.gate import JobGate, UnlimitedPermit
 from headgate.model import change
+from headgate.model.budget import Ledger
 from headgate.model.delivery import Message
 from headgate.model.job import Job
 from headgate.model.states import ReceiptState
+from headgate.policy import allowances, spending
 from headgate.ports.connector import Permit
 from headgate.simulation import VirtualClock
 from headgate.simulation.__main__ import main
@@ -109,6 +111,11 @@ _defer = change.defer
 def unlimited(gate: JobGate, **asked: Any) -> AbstractAsyncContextManager[Permit]:
     """A gate that stands open, whatever the budget says."""
     return nullcontext(UnlimitedPermit())
+
+
+def unrecorded(kept: Ledger, new_id: str) -> None:
+    """A limiter that has lost its counts begins with none."""
+    kept.id = new_id
 
 
 def without(target: Any, **instead: Any) -> Callable[[], AbstractContextManager[object]]:
@@ -212,6 +219,22 @@ ABLATIONS = [
         3,
     ),
     (Ablation("the budget", without(JobGate, request=unlimited), workloads=[ItemWorkload]), 0),
+    (
+        Ablation(
+            "the grants on record",
+            without(allowances, _note_loss=unrecorded),
+            workloads=[ItemWorkload],
+        ),
+        0,
+    ),
+    (
+        Ablation(
+            "the wait for a short window",
+            without(spending, _is_unknown=lambda *_: False),
+            workloads=[ItemWorkload],
+        ),
+        0,
+    ),
     (
         Ablation(
             "the lease of a renewal",

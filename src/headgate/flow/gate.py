@@ -1,7 +1,7 @@
 """The gate: every request to a provider first asks the budget here.
 
-The gate waits out a short wait itself. For a longer wait it defers the job, so that the job has no
-claim while it sleeps.
+The gate waits out a short wait itself, and that for a window whose use the limiter has lost. For a
+longer wait it defers the job, so that the job has no claim while it sleeps.
 
 **While the limiter is unreachable**, it depends on the kind of work:
 
@@ -27,7 +27,15 @@ from headgate.base.ids import Ids
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.model.budget import Budget, BudgetRequest, BudgetUse, Exhausted, Granted, Unreachable
+from headgate.model.budget import (
+    Budget,
+    BudgetRequest,
+    BudgetUse,
+    Exhausted,
+    Granted,
+    RefusalReason,
+    Unreachable,
+)
 from headgate.model.job import Lane
 from headgate.policy.spending import local_share, paced_limit
 from headgate.ports.connector import Permit
@@ -61,6 +69,8 @@ class BudgetGate:
         #: Requests that were sent while the limiter was unreachable and are not charged to it yet.
         self._owed: Counter[tuple[Budget, BudgetRequest]] = Counter()
         self._away = False
+        #: When a request last waited for a window whose use the limiter had lost.
+        self._known_since_s = float("-inf")
         #: The queues of paced requests, by ledger; an empty queue is dropped.
         self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -86,7 +96,8 @@ class BudgetGate:
             return await self._acquire(budget, request, essential=essential, wait_s_max=wait_s_max)
         joined_s = self._clock.monotonic()
         async with queue:
-            waited_s = self._clock.monotonic() - joined_s
+            # While the limiter had lost its counts, everybody waited, whatever the queue.
+            waited_s = self._clock.monotonic() - max(joined_s, self._known_since_s)
             # A request that was in the queue for long gets one try, without a wait.
             left_s = wait_s_max if waited_s <= QUEUE_S_MAX else 0.0
             return await self._acquire(budget, request, essential=essential, wait_s_max=left_s)
@@ -125,6 +136,13 @@ class BudgetGate:
                     return LocalPermit(limiter, self._local, budget, request, answer)
                 return SharedPermit(limiter, self._local, budget, request, answer)
             assert isinstance(answer, Exhausted)
+            if answer.reason is RefusalReason.UNKNOWN:
+                # Waited out here, however long: only short windows are ever unknown, and to defer
+                # the job would throw away what the chunk has read so far.
+                await self._clock.sleep(answer.wait_s)
+                self._known_since_s = self._clock.monotonic()
+                give_up_at = self._known_since_s + wait_s_max
+                continue
             if self._clock.monotonic() + answer.wait_s > give_up_at:
                 limit = f" ({answer.limit})" if answer.limit else ""
                 raise BudgetSpent(

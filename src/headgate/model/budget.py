@@ -158,8 +158,6 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     #: What is left of the tightest window after this request, and when that window ends.
     remaining: int | None
     resets_at: datetime | None
-    #: The use of the window is unknown, and this one request is sent to learn it.
-    probe: bool = False
 
 
 class RefusalReason(StrEnum):
@@ -175,7 +173,7 @@ class RefusalReason(StrEnum):
     CLOSED = "closed"
     #: All slots are in use.
     SLOTS = "slots"
-    #: The limiter lost its counts, and another request is sent to learn them.
+    #: The limiter lost its counts, and the window is short enough to wait for its end.
     UNKNOWN = "unknown"
 
 
@@ -224,6 +222,10 @@ class Bucket(msgspec.Struct, omit_defaults=True):
     retries: int = 0
     #: The provider's own count, from its answers.
     theirs: int = 0
+    #: How many requests may be granted before the database has to know of more.
+    allowance: int = 0
+    #: In the database: how many may have been granted by ledgers that the limiter has lost.
+    before: int = 0
 
 
 class Refusals(msgspec.Struct, omit_defaults=True):
@@ -242,6 +244,8 @@ class Refusals(msgspec.Struct, omit_defaults=True):
 class Ledger(msgspec.Struct, omit_defaults=True):
     """The use of a budget under one key. Times are whole milliseconds since 1970."""
 
+    #: A limiter that lost a ledger begins another one, with another id.
+    id: str = ""
     #: By the limit's name, then by the number of the stretch: its start divided by its length.
     windows: dict[str, dict[str, Bucket]] = {}
     #: A 429 closed the budget until then.
@@ -252,10 +256,6 @@ class Ledger(msgspec.Struct, omit_defaults=True):
     slots: dict[str, int] = {}
     #: When the ledger began to count; windows that began earlier may have been used more.
     born: int = 0
-    #: A probe has until then to learn how much such windows were used.
-    probe_until: int = 0
-    #: The last stretch whose count the provider reported since `born`, by the limit's name.
-    told: dict[str, int] = {}
     #: Refusals by the number of the hour.
     refusals: dict[str, Refusals] = {}
 
@@ -289,7 +289,7 @@ class WindowUse(msgspec.Struct, frozen=True, kw_only=True):
     retries: int
     #: The provider's own count, if it reported one in this window.
     theirs: int | None
-    #: The use is unknown; the window counts as spent until the provider reports its count.
+    #: The use is unknown, because the limiter lost its counts; the window counts as spent.
     unknown: bool = False
 
 

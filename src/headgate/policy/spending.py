@@ -28,8 +28,6 @@ from headgate.model.budget import (
 from headgate.model.job import Lane
 from headgate.policy import windows
 
-#: How long a probe may take to learn the provider's count before another one is sent.
-PROBE_MS = 30_000
 #: While all slots are in use, a request asks again after this time at the latest.
 SLOT_LOOK_MS = 500
 HOUR_MS = 3_600_000
@@ -54,25 +52,35 @@ def take(
     budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int, grant_id: str
 ) -> Answer:
     """Grant the request and count it in every window, or refuse it and count nothing."""
+    refusal = refuse(budget, ledgers, request, now)
+    return grant(budget, ledgers, request, now, grant_id) if refusal is None else refusal
+
+
+def refuse(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -> Exhausted | None:
+    """Refuse the request and count nothing but the refusal; None if it may be granted."""
     refusals = [
         *_closed(budget, ledgers, now),
         *_slots(budget, ledgers, now),
         *_pace(budget, ledgers, request, now),
     ]
-    probing: set[Scope] = set()
     for limit in limits_for(budget, request.kind):
-        refusals += _windows(budget, ledgers[limit.scope], request, limit, now, probing)
-    if refusals:
-        worst = max(refusals, key=lambda each: each.until)
-        _count_refusal(ledgers[worst.scope], worst.reason, now)
-        return Exhausted(
-            reason=worst.reason,
-            until=from_ms(worst.until),
-            wait_s=(worst.until - now) / 1000,
-            limit=worst.limit,
-        )
-    for scope in probing:
-        ledgers[scope].probe_until = now + PROBE_MS
+        refusals += _windows(budget, ledgers[limit.scope], request, limit, now)
+    if not refusals:
+        return None
+    worst = max(refusals, key=lambda each: each.until)
+    _count_refusal(ledgers[worst.scope], worst.reason, now)
+    return Exhausted(
+        reason=worst.reason,
+        until=from_ms(worst.until),
+        wait_s=(worst.until - now) / 1000,
+        limit=worst.limit,
+    )
+
+
+def grant(
+    budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int, grant_id: str
+) -> Granted:
+    """Grant a request that may be granted, and count it in every window."""
     charge(budget, ledgers, request, now)
     if budget.slots is not None:
         ledgers[budget.slots_scope].slots[grant_id] = now + _ms(budget.slot_lease_s)
@@ -82,7 +90,6 @@ def take(
         at_ms=now,
         remaining=remaining,
         resets_at=None if resets is None else from_ms(resets),
-        probe=bool(probing),
     )
 
 
@@ -91,7 +98,7 @@ def charge(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -
     guard = _ms(budget.guard_s)
     for limit in limits_for(budget, request.kind):
         buckets = ledgers[limit.scope].windows.setdefault(limit.name, {})
-        _forget_old(limit, buckets, now, guard)
+        forget_old(limit, buckets, now, guard)
         for place in windows.stretches_charged(limit, now, guard):
             bucket = buckets.setdefault(str(place), Bucket())
             bucket.used += 1
@@ -126,18 +133,14 @@ def observe(
         theirs = counts.get(limit.name)
         if theirs is None:
             continue
-        ledger = ledgers[limit.scope]
-        buckets = ledger.windows.setdefault(limit.name, {})
-        _forget_old(limit, buckets, now, guard)
+        buckets = ledgers[limit.scope].windows.setdefault(limit.name, {})
+        forget_old(limit, buckets, now, guard)
         place = windows.stretches_charged(limit, granted_at, guard)[0]
         if limit.rolling:
             place = windows.stretches_charged(limit, now, guard)[0]
         bucket = buckets.setdefault(str(place), Bucket())
         bucket.theirs = max(bucket.theirs, theirs)
         bucket.used += max(0, theirs - windows.used_in_window(limit, buckets, place, guard))
-        # An older request may have been answered before other requests whose counts were lost.
-        if granted_at >= ledger.born:
-            ledger.told[limit.name] = max(place, ledger.told.get(limit.name, 0))
 
 
 def close_budget(
@@ -171,7 +174,7 @@ def close_budget(
         return now + wait
     ledger = ledgers[budget.scopes[0] if limit is None else limit.scope]
     ledger.closed_until = max(ledger.closed_until, now + wait)
-    _hour(ledger, now).by_provider += 1
+    hour_of(ledger, now).by_provider += 1
     return ledger.closed_until
 
 
@@ -267,7 +270,6 @@ def _windows(
     request: BudgetRequest,
     limit: Limit,
     now: int,
-    probing: set[Scope],
 ) -> Iterator[_Refusal]:
     guard = _ms(budget.guard_s)
     buckets = ledger.windows.get(limit.name, {})
@@ -281,9 +283,9 @@ def _windows(
             yield _Refusal(until, RefusalReason.SPENT, limit.scope, limit.name)
             continue
         if _is_unknown(limit, ledger, place, now, guard):
-            if ledger.probe_until > now:
-                yield _Refusal(ledger.probe_until, RefusalReason.UNKNOWN, limit.scope, limit.name)
-            probing.add(limit.scope)
+            lost = ledger.born if limit.rolling else place * windows.length_ms(limit)
+            known_at = lost + windows.length_ms(limit) + guard
+            yield _Refusal(known_at, RefusalReason.UNKNOWN, limit.scope, limit.name)
         if room < reserved:
             until = windows.room_at(limit, buckets, place, 1 + reserved, guard)
             if budget.reserve_decay and not limit.rolling:
@@ -292,11 +294,15 @@ def _windows(
 
 
 def _is_unknown(limit: Limit, ledger: Ledger, place: int, now: int, guard: int) -> bool:
-    """Whether requests that this ledger has lost may have used the window."""
+    """Whether requests of a ledger that was lost may have used the window.
+
+    Of windows that are not short, the database knows how many those are: `policy/allowances.py`.
+    """
+    if not windows.is_short(limit):
+        return False
     if limit.rolling:
-        return now < ledger.born + windows.length_ms(limit) and limit.name not in ledger.told
-    began = place * windows.stretch_ms(limit) - guard
-    return began < ledger.born and ledger.told.get(limit.name, -1) < place
+        return now < ledger.born + windows.length_ms(limit) + guard
+    return place * windows.stretch_ms(limit) - guard < ledger.born
 
 
 # ---- small parts -------------------------------------------------------------------------------
@@ -346,18 +352,20 @@ def _window_use(budget: Budget, limit: Limit, ledger: Ledger, now: int, guard: i
     )
 
 
-def _forget_old(limit: Limit, buckets: dict[str, Bucket], now: int, guard: int) -> None:
+def forget_old(limit: Limit, buckets: dict[str, Bucket], now: int, guard: int) -> None:
+    """Drop the stretches that are no longer needed."""
     oldest = windows.oldest_kept(limit, now, guard)
     for key in [key for key in buckets if int(key) < oldest]:
         del buckets[key]
 
 
 def _count_refusal(ledger: Ledger, reason: RefusalReason, now: int) -> None:
-    hour = _hour(ledger, now)
+    hour = hour_of(ledger, now)
     setattr(hour, reason.value, getattr(hour, reason.value) + 1)
 
 
-def _hour(ledger: Ledger, now: int) -> Refusals:
+def hour_of(ledger: Ledger, now: int) -> Refusals:
+    """The refusals of the present hour."""
     hour = now // HOUR_MS
     for key in [key for key in ledger.refusals if int(key) <= hour - 25]:
         del ledger.refusals[key]

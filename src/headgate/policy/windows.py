@@ -17,6 +17,8 @@ from headgate.model.budget import Bucket, Limit
 
 #: The number of parts of a rolling window.
 ROLLING_PARTS = 60
+#: A window that is not longer than this is short: nobody minds waiting until it is over.
+SHORT_S = 60
 #: The number of past windows that are used to predict live work.
 REMEMBERED = 4
 #: The present window is used for the prediction once no more than this share of it is left.
@@ -40,6 +42,11 @@ def length_ms(limit: Limit) -> int:
 def stretch_ms(limit: Limit) -> int:
     """The length of one stretch: the whole window, or a part of a rolling one."""
     return ceil(length_ms(limit) / ROLLING_PARTS) if limit.rolling else length_ms(limit)
+
+
+def is_short(limit: Limit) -> bool:
+    """Whether the window is short enough to wait until it is over."""
+    return limit.seconds <= SHORT_S
 
 
 def stretches_charged(limit: Limit, now: int, guard_ms: int) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ from headgate.simulation.virtual_clock import VirtualClock
 from headgate.store.sql import schema
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.limiter import SqlLimiter
+from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.schedules import SqlSchedules
@@ -261,8 +261,10 @@ class Deployment:
 
     def limiter_of(self, database: InlineSqliteDatabase) -> Limiter:
         """Return a process's limiter."""
-        server = self.limiter
-        return self.watch_limiter(SqlLimiter(database) if server is None else LimiterClient(server))
+        if self.limiter is None:
+            return self.watch_limiter(SqlLimiter(database))
+        memory = SqlLimiterMemory(database, "server")
+        return self.watch_limiter(LimiterClient(self.limiter, memory))
 
     def credentials(
         self, store: CredentialStore, clock: Clock, rng: Random, ids: Ids

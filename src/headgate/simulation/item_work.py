@@ -40,8 +40,14 @@ PAGE = 5
 BATCH = 4
 #: The longest response times to draw from: the last exceeds a worker's lease.
 ANSWER_S_MAX = (2.0, 2.0, 2.0, 25.0)
-#: Much smaller than what the workers could send.
-BUDGET = Budget(COLLECTION, [Limit(8, per="60s", reserve=2)], slots=3, pace_s_min=1.0)
+#: Much smaller than what the workers could send. One window is short; in the other, the limiter may
+#: only go on after a loss as the database allows.
+BUDGET = Budget(
+    COLLECTION,
+    [Limit(5, per="60s", reserve=1), Limit(12, per="5min", reserve=2)],
+    slots=3,
+    pace_s_min=1.0,
+)
 RETRY = ItemRetryPolicy()
 #: One photo in this many is lost at the provider.
 LOST_EVERY = 7
@@ -69,6 +75,8 @@ class PhotoSource:
         self._draw = draw
         self._trouble = trouble
         self._meter = meter
+        #: Some providers never tell what is used.
+        self._tells = draw.random() < 0.5
         #: The ids of items whose registration was acknowledged.
         self.registered: set[str] = set()
 
@@ -109,7 +117,8 @@ class PhotoSource:
                 raise await passage.close_budget(self._draw.uniform(1, 60))
             if self._draw.random() < self._trouble.hangs:
                 await ctx.clock.sleep(1e6)
-            await passage.observe_counts(self._meter.counts())
+            if self._tells:
+                await passage.observe_counts(self._meter.counts())
 
 
 class ItemWorkload(JobWorkload):
@@ -130,7 +139,8 @@ class ItemWorkload(JobWorkload):
                 name=name,
                 source=self._source,
                 retry=POLICY,
-                chunk_s_max=60,
+                # Longer than the wait for a short window whose use was lost.
+                chunk_s_max=100,
                 collections=[Collection(name=COLLECTION, title="Photos", retry=RETRY)],
             )
             for name in (BACKFILL, LIVE)
@@ -188,12 +198,11 @@ class ItemWorkload(JobWorkload):
         draw = self.stage.loop.random("outages")
         clock = self.stage.client.clock
         while self.stage.loop.time() < FIRST_ACT_S:
-            await clock.sleep(draw.expovariate(1 / 300))
+            await clock.sleep(draw.expovariate(1 / 150))
             server.is_up = False
-            await clock.sleep(draw.uniform(1, 90))
-            if draw.random() < 0.5:
+            await clock.sleep(draw.choice((0.5, draw.uniform(1, 90))))
+            if draw.random() < 0.7:
                 server.restart_empty()
-                self._meter.forget()
             else:
                 server.is_up = True
 

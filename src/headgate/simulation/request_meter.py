@@ -2,8 +2,8 @@
 
 A request is counted when the limiter grants it, and arrives a little later. The budget's `guard_s`
 covers that delay. A request that was granted earlier, because its process stalled meanwhile, may
-arrive in a window that it was not counted in; that is no violation. A limiter that has lost its
-counts sends one request to learn them from the response; so one more is allowed.
+arrive in a window that it was not counted in; that is no violation. That the limiter has lost its
+counts is no excuse.
 """
 
 import asyncio
@@ -27,19 +27,11 @@ class RequestMeter:
         self._granted: dict[asyncio.Task[Any] | None, int] = {}
         #: The arrivals by limit and number of the window.
         self._arrived: Counter[tuple[str, int]] = Counter()
-        #: How often the limiter has lost its counts in each window.
-        self._forgotten: Counter[tuple[str, int]] = Counter()
         self.arrivals = 0
 
     def granted(self, grant: Granted) -> None:
         """Note that the running task may send a request."""
         self._granted[asyncio.current_task()] = grant.at_ms
-
-    def forget(self) -> None:
-        """Note that the limiter has lost its counts."""
-        self._forgotten.update(
-            (limit.name, self._now // (limit.seconds * 1000)) for limit in self._budget.limits
-        )
 
     def arrive(self) -> None:
         """Count the request of the running task."""
@@ -64,7 +56,7 @@ class RequestMeter:
         """Return the windows in which more requests arrived than the provider allows."""
         amounts = {limit.name: limit.amount for limit in self._budget.limits}
         for (name, window), count in sorted(self._arrived.items()):
-            if count > amounts[name] + self._forgotten[name, window]:
+            if count > amounts[name]:
                 yield (
                     f"BUDGET: {self._budget.source} had {count} requests in window {window} of "
                     f"{name}, and allows {amounts[name]}"

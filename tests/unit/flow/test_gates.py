@@ -266,3 +266,44 @@ async def test_without_a_budget_a_429_waits_as_told_within_reason(
 
     assert error.after == timedelta(seconds=waits_s)
     assert passage.remaining is None
+
+
+# ---- a limiter that has lost its counts --------------------------------------------------------
+
+
+@pytest.mark.parametrize("lane", Lane)
+async def test_the_wait_for_a_window_whose_use_was_lost_does_not_defer_the_job(
+    site: Site, lane: Lane
+) -> None:
+    # Given a chunk with requests of a provider that allows so many in a minute
+    budget = Budget("minutes", [Limit(10, per="min", rolling=True)], pace_s_min=0.1)
+    gate = site.gate(budget, lane)
+    async with gate.request():
+        pass
+
+    # When the limiter loses its counts
+    site.limiter.forget()
+    lost_at = site.clock.now()
+    async with gate.request():
+        pass
+
+    # Then the next request was waited for within the chunk, for longer than other waits
+    assert site.clock.now() - lost_at == timedelta(seconds=62)
+
+
+async def test_who_waits_in_the_queue_meanwhile_is_not_deferred_either(site: Site) -> None:
+    # Given three backfills of one connection, when the limiter has lost its counts
+    budget = Budget("minutes", [Limit(10, per="min", rolling=True)], pace_s_min=0.1)
+    site.limiter.forget()
+
+    async def send() -> None:
+        async with site.gate(budget, Lane.COLD).request():
+            pass
+
+    # When all of them ask at once
+    asked = [asyncio.create_task(send()) for _ in range(3)]
+    await asyncio.gather(*asked)
+
+    # Then all were granted, the last ones although they were in the queue for so long
+    [window] = (await site.limiter.use(budget, connection_id=None)).windows
+    assert window.used == 3
