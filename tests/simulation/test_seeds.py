@@ -21,13 +21,13 @@ from sqlalchemy import Connection, select
 from headgate.flow import receipts as flow_receipts
 from headgate.flow.attempts import DrainResult
 from headgate.flow.drain import Drainer
-from headgate.flow.gate import JobGate, UnlimitedPermit
+from headgate.flow.gate import JobGate, SharedPermit, UnlimitedPermit
 from headgate.model import change
 from headgate.model.budget import Ledger
 from headgate.model.delivery import Message
 from headgate.model.job import Job
 from headgate.model.states import ReceiptState
-from headgate.policy import allowances, spending
+from headgate.policy import allowances, in_flight, spending
 from headgate.ports.connector import Permit
 from headgate.simulation import VirtualClock
 from headgate.simulation.__main__ import main
@@ -231,6 +231,22 @@ ABLATIONS = [
         Ablation(
             "the wait for a short window",
             without(spending, _is_unknown=lambda *_: False),
+            workloads=[ItemWorkload],
+        ),
+        0,
+    ),
+    (
+        Ablation(
+            "what is on its way",
+            without(in_flight, from_before=lambda *_: 0, count_late=lambda *_: None),
+            workloads=[ItemWorkload],
+        ),
+        0,
+    ),
+    (
+        Ablation(
+            "the time to send",
+            without(SharedPermit, send_within_s=float("inf")),
             workloads=[ItemWorkload],
         ),
         0,

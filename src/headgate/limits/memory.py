@@ -100,7 +100,8 @@ class MemoryLimiter:
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
         """Release the slot."""
-        spending.release(budget, self._of(budget, request.connection_id), grant.id)
+        ledgers = self._of(budget, request.connection_id)
+        spending.release(budget, ledgers, request, grant, self._now)
 
     async def observe(
         self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]

@@ -131,9 +131,8 @@ class RedisLimiter:
         await self._run("charge", budget, request, times=times)
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Release the slot, if the budget has slots."""
-        if budget.slots is not None:
-            await self._run("release", budget, request, grant=grant.id)
+        """Release the slot."""
+        await self._run("release", budget, request, grant=grant.id, granted_at=grant.at_ms)
 
     async def observe(
         self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]

@@ -147,6 +147,10 @@ local function charged(limit, at, guard)
   return {first, last}
 end
 
+local function counted(bucket)
+  return (bucket.used or 0) - (bucket.moved or 0)
+end
+
 local function used(limit, buckets, place)
   if not limit.rolling then
     local bucket = buckets[tostring(place)]
@@ -155,7 +159,7 @@ local function used(limit, buckets, place)
   local oldest, total = oldest_counted(limit, place), 0
   for key, bucket in pairs(buckets) do
     local number = tonumber(key)
-    if oldest <= number then total = total + (bucket.used or 0) end
+    if oldest <= number then total = total + counted(bucket) end
   end
   return total
 end
@@ -175,7 +179,7 @@ local function room_at(limit, buckets, place, room)
   table.sort(numbers)
   for _, number in ipairs(numbers) do
     if oldest <= number then
-      over = over - (buckets[tostring(number)].used or 0)
+      over = over - counted(buckets[tostring(number)])
       if over <= 0 then return (number + 1 + place - oldest) * long end
     end
   end
@@ -292,6 +296,16 @@ local function charge(ask)
   end
 end
 
+-- policy/in_flight.py, `from_before`
+local function from_before(limit, place)
+  if not budget.slots or limit.rolling or limit.ledger ~= budget.slots_ledger then return 0 end
+  local found, begin = 0, place * limit.length
+  for _, free_at in pairs(ledgers[budget.slots_ledger].slots) do
+    if free_at - budget.slot_lease + budget.guard < begin then found = found + 1 end
+  end
+  return found
+end
+
 local function take(ask)
   local worst = nil
   local function obstacle(till, why, ledger, limit)
@@ -333,6 +347,8 @@ local function take(ask)
             till = min(till, reserve_frees_at(limit, place, room))
           end
           obstacle(till, 'reserve', limit.ledger, limit.name)
+        elseif room - from_before(limit, place) < kept then
+          obstacle(now + SLOT_LOOK_MS, 'slots', limit.ledger, limit.name)
         end
       end
     end
@@ -408,6 +424,24 @@ local function refused()
   return {till = ledger.closed_until, now = now, ledger = index}
 end
 
+-- policy/in_flight.py, `count_late`
+local function count_late()
+  if now - args.granted_at <= budget.guard then return end
+  for _, limit in ipairs(counting(args.kind)) do
+    local own = charged(limit, args.granted_at, budget.guard)
+    local place = floor(now / stretch(limit))
+    if place > own[#own] then
+      local buckets, key = buckets_of(limit), tostring(place)
+      local before = buckets[tostring(own[1])]
+      if limit.rolling and before and (before.moved or 0) < (before.used or 0) then
+        count_up(before, 'moved')
+      end
+      buckets[key] = buckets[key] or {}
+      count_up(buckets[key], 'used')
+    end
+  end
+end
+
 local operations = {
   take = function() return take(args) end,
   charge = function()
@@ -418,6 +452,7 @@ local operations = {
   end,
   release = function()
     if budget.slots then ledgers[budget.slots_ledger].slots[args.grant] = nil end
+    count_late()
     return {done = true}
   end,
   observe = observe,

@@ -128,6 +128,10 @@ class Budget(msgspec.Struct, frozen=True):
         """The name of the ledger that counts limits of this scope."""
         return self.source if scope is Scope.APP else f"{self.source}/{connection_id}"
 
+    def limits_for(self, kind: str) -> list[Limit]:
+        """The limits against which a request of this kind counts."""
+        return [limit for limit in self.limits if limit.only in (ANY_KIND, kind)]
+
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """The scopes of the ledgers that a request changes, always in the same order."""
@@ -222,6 +226,8 @@ class Bucket(msgspec.Struct, omit_defaults=True):
     retries: int = 0
     #: The provider's own count, from its answers.
     theirs: int = 0
+    #: Those of `used` that ended in a later part of a rolling window, and are counted there.
+    moved: int = 0
     #: How many requests may be granted before the database has to know of more.
     allowance: int = 0
     #: In the database: how many may have been granted by ledgers that the limiter has lost.

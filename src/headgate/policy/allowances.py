@@ -12,7 +12,7 @@ import msgspec
 
 from headgate.model.budget import Bucket, Budget, BudgetRequest, Ledger, Limit, Refusals, Scope
 from headgate.policy import windows
-from headgate.policy.spending import forget_old, limits_for
+from headgate.policy.spending import forget_old
 
 #: An allowance is raised by what the limit allows in this time on average, and at least by one.
 RAISED_FOR_S = 10
@@ -61,7 +61,7 @@ def shortages(
     """The stretches whose allowance does not cover so many requests more."""
     guard = round(budget.guard_s * 1000)
     found = []
-    for limit in limits_for(budget, request.kind):
+    for limit in budget.limits_for(request.kind):
         if windows.is_short(limit):
             continue
         ledger = ledgers[limit.scope]

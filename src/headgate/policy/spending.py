@@ -9,7 +9,6 @@ from functools import cache
 from typing import NamedTuple
 
 from headgate.model.budget import (
-    ANY_KIND,
     Answer,
     Bucket,
     Budget,
@@ -26,7 +25,7 @@ from headgate.model.budget import (
     from_ms,
 )
 from headgate.model.job import Lane
-from headgate.policy import windows
+from headgate.policy import in_flight, windows
 
 #: While all slots are in use, a request asks again after this time at the latest.
 SLOT_LOOK_MS = 500
@@ -63,8 +62,8 @@ def refuse(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -
         *_slots(budget, ledgers, now),
         *_pace(budget, ledgers, request, now),
     ]
-    for limit in limits_for(budget, request.kind):
-        refusals += _windows(budget, ledgers[limit.scope], request, limit, now)
+    for limit in budget.limits_for(request.kind):
+        refusals += _windows(budget, ledgers, request, limit, now)
     if not refusals:
         return None
     worst = max(refusals, key=lambda each: each.until)
@@ -96,7 +95,7 @@ def grant(
 def charge(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -> None:
     """Count a request that was sent or will be, whatever is left."""
     guard = _ms(budget.guard_s)
-    for limit in limits_for(budget, request.kind):
+    for limit in budget.limits_for(request.kind):
         buckets = ledgers[limit.scope].windows.setdefault(limit.name, {})
         forget_old(limit, buckets, now, guard)
         for place in windows.stretches_charged(limit, now, guard):
@@ -114,10 +113,13 @@ def charge(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -
         ledgers[paced.scope].next_cold = now + windows.pace_ms(paced, now, left, least_ms=least)
 
 
-def release(budget: Budget, ledgers: Ledgers, grant_id: str) -> None:
-    """Release the slot of the grant."""
+def release(
+    budget: Budget, ledgers: Ledgers, request: BudgetRequest, granted: Granted, now: int
+) -> None:
+    """Release the slot of a request that has ended, and count it where it may have arrived late."""
     if budget.slots is not None:
-        ledgers[budget.slots_scope].slots.pop(grant_id, None)
+        ledgers[budget.slots_scope].slots.pop(granted.id, None)
+    in_flight.count_late(budget, ledgers, request, granted.at_ms, now)
 
 
 def observe(
@@ -158,7 +160,7 @@ def close_budget(
     spent by our count or, if none is, the shortest.
     """
     guard = _ms(budget.guard_s)
-    limits = limits_for(budget, kind)
+    limits = budget.limits_for(kind)
     chosen = [limit for limit in limits if limit.name == limit_name] or [
         limit for limit in limits if _is_spent(limit, ledgers, now, guard)
     ]
@@ -212,14 +214,9 @@ def use(
     )
 
 
-def limits_for(budget: Budget, kind: str) -> list[Limit]:
-    """The limits against which a request of this kind counts."""
-    return [limit for limit in budget.limits if limit.only in (ANY_KIND, kind)]
-
-
 def paced_limit(budget: Budget, kind: str) -> Limit | None:
     """The limit that sets the pace of backfills: the shortest one; None if they are not paced."""
-    return min(limits_for(budget, kind), key=_by_length, default=None) if budget.paced else None
+    return min(budget.limits_for(kind), key=_by_length, default=None) if budget.paced else None
 
 
 @cache
@@ -265,13 +262,10 @@ def _pace(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) ->
 
 
 def _windows(
-    budget: Budget,
-    ledger: Ledger,
-    request: BudgetRequest,
-    limit: Limit,
-    now: int,
+    budget: Budget, ledgers: Ledgers, request: BudgetRequest, limit: Limit, now: int
 ) -> Iterator[_Refusal]:
     guard = _ms(budget.guard_s)
+    ledger = ledgers[limit.scope]
     buckets = ledger.windows.get(limit.name, {})
     for place in windows.stretches_charged(limit, now, guard):
         room = limit.amount - windows.used_in_window(limit, buckets, place, guard) - 1
@@ -291,6 +285,9 @@ def _windows(
             if budget.reserve_decay and not limit.rolling:
                 until = min(until, windows.reserve_frees_at(limit, place, now, room))
             yield _Refusal(until, RefusalReason.RESERVE, limit.scope, limit.name)
+        elif room - in_flight.from_before(budget, ledgers, limit, place) < reserved:
+            # Those end soon; then it is known which limits count them.
+            yield _Refusal(now + SLOT_LOOK_MS, RefusalReason.SLOTS, limit.scope, limit.name)
 
 
 def _is_unknown(limit: Limit, ledger: Ledger, place: int, now: int, guard: int) -> bool:
@@ -314,7 +311,7 @@ def _tightest(
     guard = _ms(budget.guard_s)
     left = [
         (_left(limit, ledgers[limit.scope], now, guard), windows.window_ends(limit, now))
-        for limit in limits_for(budget, request.kind)
+        for limit in budget.limits_for(request.kind)
     ]
     return min(left, default=(None, None))
 

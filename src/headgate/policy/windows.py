@@ -64,7 +64,11 @@ def used_in_window(limit: Limit, buckets: Buckets, place: int, guard_ms: int) ->
         return buckets[str(place)].used if str(place) in buckets else 0
     oldest = oldest_counted(limit, place, guard_ms)
     # Later stretches count too: their requests were sent before the clock was set back.
-    return sum(bucket.used for key, bucket in buckets.items() if oldest <= int(key))
+    return sum(_counted(bucket) for key, bucket in buckets.items() if oldest <= int(key))
+
+
+def _counted(bucket: Bucket) -> int:
+    return bucket.used - bucket.moved
 
 
 def oldest_counted(limit: Limit, place: int, guard_ms: int) -> int:
@@ -93,7 +97,7 @@ def room_at(limit: Limit, buckets: Buckets, place: int, room: int, guard_ms: int
     over = used_in_window(limit, buckets, place, guard_ms) + room - limit.amount
     oldest = oldest_counted(limit, place, guard_ms)
     counted = sorted(int(key) for key in buckets if oldest <= int(key))
-    gone = accumulate(buckets[str(key)].used for key in counted)
+    gone = accumulate(_counted(buckets[str(key)]) for key in counted)
     last = next(key for key, count in zip(counted, gone, strict=True) if count >= over)
     # A stretch has left the window once the window begins with the stretch after it.
     return (last + 1 + place - oldest) * stretch

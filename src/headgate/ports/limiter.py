@@ -33,7 +33,11 @@ class Limiter(Protocol):
         ...
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Release the slot of the grant."""
+        """Release the slot of a request that has ended, and count it again if it was late.
+
+        A request that ends in a later window than that of its grant may have arrived there. If the
+        budget has no slots, this need not be called for a request that was not late.
+        """
         ...
 
     async def observe(

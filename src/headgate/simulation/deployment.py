@@ -242,8 +242,6 @@ class Deployment:
         self.witness = ClaimWitness()
         #: A limiter server, if budgets are not in the file.
         self.limiter: LimiterServer | None = None
-        #: Wraps a process's limiter, to observe it.
-        self.watch_limiter: Callable[[Limiter], Limiter] = lambda limiter: limiter
         #: The transport to the providers, and the vault for credentials.
         self.transport: Transport | None = None
         self.vault: Vault | None = None
@@ -262,9 +260,8 @@ class Deployment:
     def limiter_of(self, database: InlineSqliteDatabase) -> Limiter:
         """Return a process's limiter."""
         if self.limiter is None:
-            return self.watch_limiter(SqlLimiter(database))
-        memory = SqlLimiterMemory(database, "server")
-        return self.watch_limiter(LimiterClient(self.limiter, memory))
+            return SqlLimiter(database)
+        return LimiterClient(self.limiter, SqlLimiterMemory(database, "server"))
 
     def credentials(
         self, store: CredentialStore, clock: Clock, rng: Random, ids: Ids

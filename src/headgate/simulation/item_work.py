@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection
@@ -22,12 +22,11 @@ from headgate.model.states import ITEM, ItemState
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.items import NewItem
-from headgate.ports.limiter import Limiter
 from headgate.simulation.deployment import START, Deployment, StoreClock
 from headgate.simulation.invariants import judge_ends
 from headgate.simulation.limiter_server import LimiterServer
 from headgate.simulation.provider import FaultRates
-from headgate.simulation.request_meter import MeteredLimiter, RequestMeter
+from headgate.simulation.request_meter import RequestMeter
 from headgate.simulation.workload import FIRST_ACT_S, POLICY, JobWorkload, Stage
 from headgate.store.sql import documents, items
 
@@ -44,10 +43,14 @@ ANSWER_S_MAX = (2.0, 2.0, 2.0, 25.0)
 #: only go on after a loss as the database allows.
 BUDGET = Budget(
     COLLECTION,
-    [Limit(5, per="60s", reserve=1), Limit(12, per="5min", reserve=2)],
+    [Limit(3, per="20s", reserve=1), Limit(12, per="4min", reserve=2)],
     slots=3,
+    slot_lease_s=30.0,
     pace_s_min=1.0,
 )
+#: The longest time that a request is on its way: within the guard band or, where the network
+#: stalls, far longer, but not longer than a slot.
+TRAVEL_S_MAX, STALL_S_MAX = BUDGET.guard_s / 2, 25.0
 RETRY = ItemRetryPolicy()
 #: One photo in this many is lost at the provider.
 LOST_EVERY = 7
@@ -77,6 +80,8 @@ class PhotoSource:
         self._meter = meter
         #: Some providers never tell what is used.
         self._tells = draw.random() < 0.5
+        #: The share of requests that the network holds up.
+        self.stalls = 0.0
         #: The ids of items whose registration was acknowledged.
         self.registered: set[str] = set()
 
@@ -109,7 +114,10 @@ class PhotoSource:
     async def _ask(self, ctx: Context) -> None:
         """Send one request, which may fail in many ways."""
         async with ctx.gate.request() as passage:
-            self._meter.arrive()
+            travel_s = STALL_S_MAX if self._draw.random() < self.stalls else TRAVEL_S_MAX
+            after_s = self._draw.uniform(0, travel_s)
+            with self._meter.arriving(after_s):
+                await ctx.clock.sleep(after_s)
             await ctx.clock.sleep(self._draw.uniform(0, self._draw.choice(ANSWER_S_MAX)))
             if self._draw.random() < self._trouble.fails:
                 raise self._draw.choice((Transient("503"), Malformed("not JSON"), KeyError("id")))
@@ -147,14 +155,16 @@ class ItemWorkload(JobWorkload):
         ]
 
     def prepare(self, deployment: Deployment) -> None:
-        """Count the budget in the file, or in a server that is down now and then."""
+        """Count the budget in the file, or in a server that is down now and then.
+
+        A server that loses its counts does not know what is on its way then; so the network stalls
+        where it loses nothing.
+        """
         if self.stage.loop.random("limiter").random() < 0.5:
             self._server = LimiterServer(StoreClock(self.stage.loop, deployment.faults))
             deployment.limiter = self._server
-        deployment.watch_limiter = self._meter_limiter
-
-    def _meter_limiter(self, limiter: Limiter) -> Limiter:
-        return cast(Limiter, MeteredLimiter(limiter, self._meter))
+        else:
+            self._source.stalls = 0.5
 
     def people(self) -> Iterable[Coroutine[Any, Any, None]]:
         """Return the owners of photos, and the outages of the limiter."""

@@ -62,7 +62,7 @@ class LimiterClient:
         await self._limiter.charge(budget, request, times=times)
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Give the slot back."""
+        """Release the slot."""
         await self._reach()
         await self._limiter.release(budget, request, grant)
 

@@ -545,12 +545,13 @@ def test_a_slot_that_is_given_back_is_free_at_once_and_only_once() -> None:
     # Given two slots, both taken
     budget = Budget("slots", [], slots=2)
     ledgers, now = new_ledgers(budget), to_ms(MIDDAY)
-    for grant_id in ("first", "second"):
-        assert isinstance(take(budget, ledgers, now, grant_id=grant_id), Granted)
+    first = take(budget, ledgers, now, grant_id="first")
+    assert isinstance(first, Granted)
+    assert isinstance(take(budget, ledgers, now, grant_id="second"), Granted)
 
     # When one is given back, twice
-    spending.release(budget, ledgers, "first")
-    spending.release(budget, ledgers, "first")
+    spending.release(budget, ledgers, HOT, first, now)
+    spending.release(budget, ledgers, HOT, first, now)
 
     # Then one may follow, and not two
     assert isinstance(take(budget, ledgers, now, grant_id="third"), Granted)
@@ -562,7 +563,7 @@ def test_without_slots_there_is_nothing_to_give_back() -> None:
     ledgers, now = new_ledgers(budget), to_ms(MIDDAY)
     grant = granted(budget, ledgers, now)
 
-    spending.release(budget, ledgers, grant.id)
+    spending.release(budget, ledgers, HOT, grant, now)
 
     assert refusal(budget, ledgers, now).reason is RefusalReason.SPENT
 

@@ -60,13 +60,12 @@ class SqlLimiter:
         await self._spend(budget, request.connection_id, charge)
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Release the slot, if the budget has slots."""
-        if budget.slots is not None:
-            await self._spend(
-                budget,
-                request.connection_id,
-                lambda ledgers, now: spending.release(budget, ledgers, grant.id),
-            )
+        """Release the slot."""
+        await self._spend(
+            budget,
+            request.connection_id,
+            lambda ledgers, now: spending.release(budget, ledgers, request, grant, now),
+        )
 
     async def observe(
         self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
