@@ -460,10 +460,12 @@ def test_a_short_window_that_was_forgotten_counts_as_spent_until_it_is_over(
 
     # Then it is soon, and from then on the whole window is there
     assert (answer.reason, window.unknown, window.remaining) == (RefusalReason.UNKNOWN, True, 0)
-    while isinstance(answer, Exhausted):
-        now = to_ms(answer.until)
+    again: Answer = answer
+    now = born
+    while isinstance(again, Exhausted):
+        now = to_ms(again.until)
         assert now <= born + 60_000 + 2 * GUARD_MS
-        answer = take(budget, ledgers, now)
+        again = take(budget, ledgers, now)
     for _ in range(4):
         granted(budget, ledgers, now)
     assert refusal(budget, ledgers, now).reason is RefusalReason.SPENT
