@@ -19,6 +19,9 @@ def send_within_s(budget: Budget, kind: str, granted_at: int) -> float:
     """
     guard = round(budget.guard_s * 1000)
     ends = [_send_by(limit, granted_at, guard) for limit in budget.limits_for(kind)]
+    if budget.slots is not None:
+        # Half of the lease is for the answer: the slot must not end before the request does.
+        ends.append(granted_at + round(budget.slot_lease_s * 500))
     return (min(ends) - granted_at) / 1000 if ends else float("inf")
 
 

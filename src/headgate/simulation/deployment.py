@@ -242,6 +242,8 @@ class Deployment:
         self.witness = ClaimWitness()
         #: A limiter server, if budgets are not in the file.
         self.limiter: LimiterServer | None = None
+        #: Wraps a process's limiter.
+        self.wrap_limiter: Callable[[Limiter], Limiter] = lambda limiter: limiter
         #: The transport to the providers, and the vault for credentials.
         self.transport: Transport | None = None
         self.vault: Vault | None = None
@@ -260,8 +262,9 @@ class Deployment:
     def limiter_of(self, database: InlineSqliteDatabase) -> Limiter:
         """Return a process's limiter."""
         if self.limiter is None:
-            return SqlLimiter(database)
-        return LimiterClient(self.limiter, SqlLimiterMemory(database, "server"))
+            return self.wrap_limiter(SqlLimiter(database))
+        memory = SqlLimiterMemory(database, "server")
+        return self.wrap_limiter(LimiterClient(self.limiter, memory))
 
     def credentials(
         self, store: CredentialStore, clock: Clock, rng: Random, ids: Ids

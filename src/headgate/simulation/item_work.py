@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import timedelta
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from sqlalchemy import Connection
@@ -22,11 +22,13 @@ from headgate.model.states import ITEM, ItemState
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.items import NewItem
+from headgate.ports.limiter import Limiter
 from headgate.simulation.deployment import START, Deployment, StoreClock
 from headgate.simulation.invariants import judge_ends
-from headgate.simulation.limiter_server import LimiterServer
+from headgate.simulation.limiter_server import LateLimiter, LimiterServer
 from headgate.simulation.provider import FaultRates
 from headgate.simulation.request_meter import RequestMeter
+from headgate.simulation.virtual_clock import VirtualClock
 from headgate.simulation.workload import FIRST_ACT_S, POLICY, JobWorkload, Stage
 from headgate.store.sql import documents, items
 
@@ -45,11 +47,11 @@ BUDGET = Budget(
     COLLECTION,
     [Limit(3, per="20s", reserve=1), Limit(12, per="4min", reserve=2)],
     slots=3,
-    slot_lease_s=30.0,
+    slot_lease_s=60.0,
     pace_s_min=1.0,
 )
 #: The longest time that a request is on its way: within the guard band or, where the network
-#: stalls, far longer, but not longer than a slot.
+#: stalls, far longer, but not longer than half of a slot's lease.
 TRAVEL_S_MAX, STALL_S_MAX = BUDGET.guard_s / 2, 25.0
 RETRY = ItemRetryPolicy()
 #: One photo in this many is lost at the provider.
@@ -157,14 +159,20 @@ class ItemWorkload(JobWorkload):
     def prepare(self, deployment: Deployment) -> None:
         """Count the budget in the file, or in a server that is down now and then.
 
-        A server that loses its counts does not know what is on its way then; so the network stalls
-        where it loses nothing.
+        A server that loses its counts does not know what is on its way then; so the network and the
+        processes stall where it loses nothing.
         """
         if self.stage.loop.random("limiter").random() < 0.5:
             self._server = LimiterServer(StoreClock(self.stage.loop, deployment.faults))
             deployment.limiter = self._server
         else:
             self._source.stalls = 0.5
+            deployment.wrap_limiter = self._make_late
+
+    def _make_late(self, limiter: Limiter) -> Limiter:
+        loop = self.stage.loop
+        late = LateLimiter(limiter, VirtualClock(loop), loop.random("late answers"))
+        return cast(Limiter, late)
 
     def people(self) -> Iterable[Coroutine[Any, Any, None]]:
         """Return the owners of photos, and the outages of the limiter."""
@@ -208,10 +216,13 @@ class ItemWorkload(JobWorkload):
         draw = self.stage.loop.random("outages")
         clock = self.stage.client.clock
         while self.stage.loop.time() < FIRST_ACT_S:
-            await clock.sleep(draw.expovariate(1 / 150))
-            server.is_up = False
-            await clock.sleep(draw.choice((0.5, draw.uniform(1, 90))))
+            await clock.sleep(draw.expovariate(1 / 60))
             if draw.random() < 0.7:
+                server.restart_empty()
+                continue
+            server.is_up = False
+            await clock.sleep(draw.uniform(1, 90))
+            if draw.random() < 0.5:
                 server.restart_empty()
             else:
                 server.is_up = True

@@ -6,6 +6,8 @@ points the caller's process may die.
 """
 
 from collections.abc import Mapping
+from random import Random
+from typing import Any
 
 from headgate.base.clock import Clock
 from headgate.base.errors import LimiterUnreachable
@@ -21,7 +23,10 @@ from headgate.model.budget import (
     Unreachable,
     to_ms,
 )
-from headgate.ports.limiter import LimiterMemory
+from headgate.ports.limiter import Limiter, LimiterMemory
+
+#: The share of late answers, and how long they take at most: longer than a slot's lease.
+LATE_SHARE, LATE_S_MAX = 0.2, 120.0
 
 
 class LimiterServer:
@@ -102,3 +107,23 @@ class LimiterClient:
         await self._hop()
         if not self._server.is_up:
             raise LimiterUnreachable(LOOK_AGAIN)
+
+
+class LateLimiter:
+    """A limiter whose answers are on their way for a while now and then, like a stalled process."""
+
+    def __init__(self, limiter: Limiter, clock: Clock, draw: Random) -> None:
+        """Ask `limiter`; draw which answers are late, and how much."""
+        self._limiter = limiter
+        self._clock = clock
+        self._draw = draw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._limiter, name)
+
+    async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
+        """Return the limiter's answer, perhaps late."""
+        answer = await self._limiter.acquire(budget, request, grant_id=grant_id)
+        if self._draw.random() < LATE_SHARE:
+            await self._clock.sleep(self._draw.uniform(0, LATE_S_MAX))
+        return answer

@@ -172,7 +172,8 @@ async def test_a_429_that_the_limiter_cannot_be_told_still_puts_the_job_off(site
 
 
 async def test_counts_and_slots_that_cannot_be_told_are_no_failure(site: Site) -> None:
-    async with site.gate().request() as passage:
+    budget = Budget("slots", [Limit(50, per="15min")], slots=2)
+    async with site.gate(budget).request() as passage:
         site.limiter.away = True
         await passage.observe_counts({"15min": 5})
 
@@ -343,6 +344,16 @@ async def test_a_grant_that_stays_in_its_window_may_be_used_late(site: Site) -> 
 
 async def test_in_a_rolling_window_a_grant_is_good_for_half_of_it(site: Site) -> None:
     budget = Budget("rolling", [Limit(5, per="min", rolling=True)], paced=False)
+    site.limiter.stalls_s = [31.0]
+
+    async with site.gate(budget).request() as passage:
+        assert passage.send_within_s == 30.0
+
+    assert len(site.limiter.asked) == 2
+
+
+async def test_a_grant_with_a_slot_is_good_for_half_of_its_lease(site: Site) -> None:
+    budget = Budget("slots", [Limit(5, per="day")], slots=2, slot_lease_s=60, paced=False)
     site.limiter.stalls_s = [31.0]
 
     async with site.gate(budget).request() as passage:
