@@ -28,8 +28,8 @@ from headgate.model.budget import (
     Scope,
 )
 from headgate.model.job import Lane
-from headgate.policy import allowances, spending
-from headgate.policy.allowances import Allowance, Shortage
+from headgate.policy import headroom, spending
+from headgate.policy.headroom import Headroom, Shortage
 from headgate.ports.limiter import Limiter, LimiterMemory
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.postgres import PostgresDatabase
@@ -73,9 +73,9 @@ class RequestStarted:
 
     async def extend(
         self, budget: Budget, connection_id: str, lacking: Sequence[Shortage], *, at_ms: int
-    ) -> Sequence[Allowance]:
+    ) -> Sequence[Headroom]:
         self.raised += 1
-        return allowances.extend(budget, await self.ledgers(budget, connection_id), lacking, at_ms)
+        return headroom.extend(budget, await self.ledgers(budget, connection_id), lacking, at_ms)
 
     async def count_429(
         self, budget: Budget, connection_id: str, scope: Scope, *, at_ms: int
@@ -220,7 +220,7 @@ def _whole(value: Any) -> Any:
     return {
         key: kept
         for key, each in value.items()
-        if key not in ("id", "allowance") and (kept := _whole(each)) not in ({}, 0)
+        if key not in ("id", "headroom") and (kept := _whole(each)) not in ({}, 0)
     }
 
 

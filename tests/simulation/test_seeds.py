@@ -27,7 +27,7 @@ from headgate.model.budget import Ledger
 from headgate.model.delivery import Message
 from headgate.model.job import Job
 from headgate.model.states import ReceiptState
-from headgate.policy import allowances, in_flight
+from headgate.policy import headroom, in_flight
 from headgate.ports.connector import Permit
 from headgate.simulation import VirtualClock
 from headgate.simulation.__main__ import main
@@ -222,7 +222,7 @@ ABLATIONS = [
     (
         Ablation(
             "the grants on record",
-            without(allowances, _note_loss=unrecorded),
+            without(headroom, _note_loss=unrecorded),
             workloads=[ItemWorkload],
         ),
         0,

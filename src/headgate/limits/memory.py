@@ -22,7 +22,7 @@ from headgate.model.budget import (
     Unreachable,
     to_ms,
 )
-from headgate.policy import allowances, spending
+from headgate.policy import headroom, spending
 from headgate.ports.limiter import LimiterMemory
 
 
@@ -73,29 +73,29 @@ class MemoryLimiter:
             if refusal is not None:
                 return refusal
             try:
-                if not await self._raise_allowance(budget, request, times=1):
+                if not await self._raise_headroom(budget, request, times=1):
                     return spending.grant(budget, ledgers, request, now, grant_id)
             except StoreError as error:
                 return Unreachable(error=str(error))
 
     async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
         """Count requests that were sent without a grant."""
-        while await self._raise_allowance(budget, request, times=times):
+        while await self._raise_headroom(budget, request, times=times):
             pass
         for _ in range(times):
             spending.charge(budget, self._of(budget, request.connection_id), request, self._now)
 
-    async def _raise_allowance(self, budget: Budget, request: BudgetRequest, *, times: int) -> bool:
+    async def _raise_headroom(self, budget: Budget, request: BudgetRequest, *, times: int) -> bool:
         """Let the database allow more; False if that was not needed, and nothing was awaited."""
         if self._memory is None:
             return False
         of, now = request.connection_id, self._now
-        lacking = allowances.shortages(budget, self._of(budget, of), request, now, times=times)
+        lacking = headroom.shortages(budget, self._of(budget, of), request, now, times=times)
         if not lacking:
             return False
         given = await self._memory.extend(budget, of, lacking, at_ms=now)
         # They may have been lost meanwhile.
-        allowances.apply(self._of(budget, of), given)
+        headroom.apply(self._of(budget, of), given)
         return True
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
@@ -134,7 +134,7 @@ class MemoryLimiter:
             kept = await self._memory.ledgers(budget, connection_id)
             ledgers = deepcopy(ledgers)
             for scope, ledger in ledgers.items():
-                allowances.recall(ledger, kept[scope])
+                headroom.recall(ledger, kept[scope])
         return spending.use(budget, ledgers, self._now, connection_id=connection_id)
 
     @property

@@ -1,8 +1,8 @@
 """The limiter in Redis: one script and one round trip per request, by Redis's own clock.
 
-**When Redis loses data.** Before Redis grants more than its allowance in a window, the database is
-told (`policy/allowances.py`), so a Redis that comes back empty, or has evicted a ledger, goes on
-from the most that can have been granted. Short windows have no allowance: after a loss, which the
+**When Redis loses data.** Before Redis grants more than its headroom in a window, the database is
+told (`policy/headroom.py`), so a Redis that comes back empty, or has evicted a ledger, goes on
+from the most that can have been granted. Short windows have no headroom: after a loss, which the
 epoch tells, they count as spent until they are over. A replica that takes over may be a few writes
 behind. Every process sends the highest counts that it has seen, so only grants of processes that
 are gone can be lost. Still, run Redis with `maxmemory-policy noeviction`. The client loads a script
@@ -45,8 +45,8 @@ from headgate.model.budget import (
     from_ms,
     to_ms,
 )
-from headgate.policy import allowances, spending
-from headgate.policy.allowances import Allowance, Shortage
+from headgate.policy import headroom, spending
+from headgate.policy.headroom import Headroom, Shortage
 from headgate.ports.limiter import LimiterMemory
 
 EPOCH_KEY = "{headgate}:epoch"
@@ -57,7 +57,7 @@ _SHA = sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 TIMEOUT_S = 1.0
 #: A job that needs the limiter tries again after this time.
 LOOK_AGAIN = timedelta(seconds=30)
-#: How often the allowance for one request is raised; others may use it up meanwhile.
+#: How often the headroom for one request is raised; others may use it up meanwhile.
 RAISES_MAX = 20
 #: The most ledgers whose last counts a process remembers.
 SEEN_MAX = 10_000
@@ -167,7 +167,7 @@ class RedisLimiter:
         ledgers = dict(zip(scopes, found, strict=True))
         kept = await self._memory.ledgers(budget, connection_id)
         for scope, ledger in ledgers.items():
-            allowances.recall(ledger, kept[scope])
+            headroom.recall(ledger, kept[scope])
         return spending.use(budget, ledgers, int(reply["now"]), connection_id=connection_id)
 
     async def _run(
@@ -186,10 +186,10 @@ class RedisLimiter:
             reply = await self._call_in_epoch(operation, keys, budget, args)
             if "short" not in reply:
                 return reply
-            args["allowed"] = await self._raise_allowance(budget, request, reply)
-        raise self._unreachable("others use up every allowance")
+            args["allowed"] = await self._raise_headroom(budget, request, reply)
+        raise self._unreachable("others use up every headroom")
 
-    async def _raise_allowance(
+    async def _raise_headroom(
         self, budget: Budget, request: BudgetRequest, reply: dict[str, Any]
     ) -> list[dict[str, Any]]:
         """Let the database allow more, and return that in the form that the script takes."""
@@ -211,7 +211,7 @@ class RedisLimiter:
             )
         except HeadgateError as error:
             raise self._unreachable(error) from None
-        return [_encode_allowance(each, 1 + scopes.index(each.scope)) for each in given]
+        return [_encode_headroom(each, 1 + scopes.index(each.scope)) for each in given]
 
     async def _count_429(
         self, budget: Budget, request: BudgetRequest, ledger: int, now: int
@@ -322,8 +322,8 @@ def _ledger_key(budget: Budget, scope: Scope, connection_id: str) -> str:
     return f"{{headgate}}:budget:{budget.ledger_key(scope, connection_id)}"
 
 
-def _encode_allowance(given: Allowance, ledger: int) -> dict[str, Any]:
-    """An allowance in the form that the script takes."""
+def _encode_headroom(given: Headroom, ledger: int) -> dict[str, Any]:
+    """A headroom in the form that the script takes."""
     return {
         "ledger": ledger,
         "id": given.ledger_id,
@@ -355,7 +355,7 @@ def _encode_budget(budget: Budget) -> bytes:
                     "length": limit.seconds * 1000,
                     "reserve": limit.reserve,
                     "only": limit.only,
-                    "raised_by": allowances.raised_by(limit),
+                    "raised_by": headroom.raised_by(limit),
                     "rolling": limit.rolling,
                     "ledger": 1 + scopes.index(limit.scope),
                 }

@@ -15,7 +15,7 @@
 -- ARGV[5]     the operation's own arguments, as JSON
 --
 -- Returns JSON: {"lost": true} if the epoch is not the caller's; {"short": [...]} if the database has
--- to allow more first (policy/allowances.py); else the operation's result.
+-- to allow more first (policy/headroom.py); else the operation's result.
 
 local ROLLING_PARTS, REMEMBERED = 60, 4
 local PRESENT_TELLS, SURPRISE, BURST_SHARE, LIVE_WAIT_MS = 0.9, 8, 0.04, 15000
@@ -95,7 +95,7 @@ for index = 2, #KEYS do
   ledgers[index - 1] = ledger
 end
 
--- What the database allows: policy/allowances.py, `apply`.
+-- What the database allows: policy/headroom.py, `apply`.
 for _, given in ipairs(args.allowed or {}) do
   local ledger = ledgers[given.ledger]
   if ledger.id == given.id then
@@ -105,7 +105,7 @@ for _, given in ipairs(args.allowed or {}) do
     local bucket = buckets[key] or {}
     buckets[key] = bucket
     bucket.used = max(bucket.used or 0, given.before)
-    bucket.allowance = max(bucket.allowance or 0, given.amount)
+    bucket.headroom = max(bucket.headroom or 0, given.amount)
   end
 end
 
@@ -257,7 +257,7 @@ local function is_unknown(limit, ledger, place)
   return place * stretch(limit) - budget.guard < since
 end
 
--- policy/allowances.py, `shortages`
+-- policy/headroom.py, `shortages`
 local function shortages(ask, times)
   local found = {}
   for _, limit in ipairs(counting(ask.kind)) do
@@ -266,7 +266,7 @@ local function shortages(ask, times)
       for _, place in ipairs(charged(limit, now, budget.guard)) do
         local bucket = buckets[tostring(place)] or {}
         local count = bucket.used or 0
-        if count + times > (bucket.allowance or 0) then
+        if count + times > (bucket.headroom or 0) then
           local id = ledgers[limit.ledger].id
           found[#found + 1] = {limit.ledger, id, limit.name, place, count, times}
         end

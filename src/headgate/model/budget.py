@@ -229,7 +229,7 @@ class Bucket(msgspec.Struct, omit_defaults=True):
     #: Those of `used` that ended in a later part of a rolling window, and are counted there.
     moved: int = 0
     #: How many requests may be granted before the database has to know of more.
-    allowance: int = 0
+    headroom: int = 0
     #: In the database: how many may have been granted by ledgers that the limiter has lost.
     before: int = 0
 

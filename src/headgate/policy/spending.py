@@ -293,7 +293,7 @@ def _windows(
 def _is_unknown(limit: Limit, ledger: Ledger, place: int, now: int, guard: int) -> bool:
     """Whether requests of a ledger that was lost may have used the window.
 
-    Of windows that are not short, the database knows how many those are: `policy/allowances.py`.
+    Of windows that are not short, the database knows how many those are: `policy/headroom.py`.
     """
     if not windows.is_short(limit):
         return False

@@ -18,7 +18,7 @@ from headgate.model.budget import (
     Ledger,
     Scope,
 )
-from headgate.policy.allowances import Allowance, Shortage
+from headgate.policy.headroom import Headroom, Shortage
 
 
 class Limiter(Protocol):
@@ -82,7 +82,7 @@ class LimiterMemory(Protocol):
 
     async def extend(
         self, budget: Budget, connection_id: str, lacking: Sequence[Shortage], *, at_ms: int
-    ) -> Sequence[Allowance]:
+    ) -> Sequence[Headroom]:
         """Store that more requests may be granted, by the limiter's clock, before they are."""
         ...
 

@@ -19,8 +19,8 @@ from headgate.model.budget import (
     Scope,
     Unreachable,
 )
-from headgate.policy import allowances, spending
-from headgate.policy.allowances import Allowance, Shortage
+from headgate.policy import headroom, spending
+from headgate.policy.headroom import Headroom, Shortage
 from headgate.store.sql import budgets
 from headgate.store.sql.budgets import LedgerOperation
 from headgate.store.sql.database import Database
@@ -136,13 +136,13 @@ class SqlLimiterMemory:
 
     async def extend(
         self, budget: Budget, connection_id: str, lacking: Sequence[Shortage], *, at_ms: int
-    ) -> Sequence[Allowance]:
+    ) -> Sequence[Headroom]:
         """Store that more requests may be granted."""
-        allowed: Sequence[Allowance] = await self._writing.submit(
+        allowed: Sequence[Headroom] = await self._writing.submit(
             LedgerOperation(
                 budget,
                 connection_id,
-                lambda ledgers, _: allowances.extend(budget, ledgers, lacking, at_ms),
+                lambda ledgers, _: headroom.extend(budget, ledgers, lacking, at_ms),
             )
         )
         return allowed

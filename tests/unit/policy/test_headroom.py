@@ -1,11 +1,11 @@
-"""Allowances: whatever a limiter loses, the database knows the most that can have been granted."""
+"""Headroom: whatever a limiter loses, the database knows the most that can have been granted."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.model.budget import Budget, Exhausted, Ledger, Limit, Scope
-from headgate.policy import allowances, spending
+from headgate.policy import headroom, spending
 from tests.limiters import HOT, new_ledgers, used_in
 
 #: 2026-03-01 at noon, five minutes later.
@@ -35,8 +35,8 @@ class Machine:
         """Ask for a request; whether it was granted."""
         refusal = spending.refuse(self.budget, self.ledgers, HOT, self.now)
         if refusal is None and (lacking := self.shortages()):
-            given = allowances.extend(self.budget, self.kept, lacking, self.now)
-            allowances.apply(self.ledgers, given)
+            given = headroom.extend(self.budget, self.kept, lacking, self.now)
+            headroom.apply(self.ledgers, given)
             assert not self.shortages()
             refusal = spending.refuse(self.budget, self.ledgers, HOT, self.now)
         if refusal is not None:
@@ -45,8 +45,8 @@ class Machine:
         spending.grant(self.budget, self.ledgers, HOT, self.now, "g")
         return True
 
-    def shortages(self) -> list[allowances.Shortage]:
-        return allowances.shortages(self.budget, self.ledgers, HOT, self.now)
+    def shortages(self) -> list[headroom.Shortage]:
+        return headroom.shortages(self.budget, self.ledgers, HOT, self.now)
 
 
 @given(
@@ -91,14 +91,14 @@ def test_a_loss_costs_no_more_than_one_step() -> None:
     assert count == 20 + 1
 
 
-def test_an_allowance_for_a_ledger_that_is_lost_meanwhile_is_not_taken_over() -> None:
-    # Given an allowance that was raised
+def test_an_headroom_for_a_ledger_that_is_lost_meanwhile_is_not_taken_over() -> None:
+    # Given a headroom that was raised
     machine = Machine(BUDGET)
-    given = allowances.extend(BUDGET, machine.kept, machine.shortages(), NOW)
+    given = headroom.extend(BUDGET, machine.kept, machine.shortages(), NOW)
 
     # When the ledger is lost before it is told of it
     machine.lose()
-    allowances.apply(machine.ledgers, given)
+    headroom.apply(machine.ledgers, given)
 
     # Then the new ledger asks for itself, and begins with what was allowed
     assert machine.shortages()
@@ -106,14 +106,14 @@ def test_an_allowance_for_a_ledger_that_is_lost_meanwhile_is_not_taken_over() ->
     assert list(used_in(machine.ledgers[Scope.APP], QUARTER).values()) == [2]
 
 
-def test_an_allowance_is_never_above_the_limit_unless_more_was_sent() -> None:
+def test_an_headroom_is_never_above_the_limit_unless_more_was_sent() -> None:
     machine = Machine(BUDGET)
-    lacking = allowances.shortages(BUDGET, machine.ledgers, HOT, NOW, times=25)
+    lacking = headroom.shortages(BUDGET, machine.ledgers, HOT, NOW, times=25)
 
-    [given] = allowances.extend(BUDGET, machine.kept, lacking, NOW)
+    [given] = headroom.extend(BUDGET, machine.kept, lacking, NOW)
 
     assert given.amount == 25
-    assert allowances.extend(BUDGET, machine.kept, lacking, NOW)[0].amount == 25
+    assert headroom.extend(BUDGET, machine.kept, lacking, NOW)[0].amount == 25
 
 
 def test_those_who_ask_at_the_same_time_get_room_beside_each_other() -> None:
@@ -123,11 +123,11 @@ def test_those_who_ask_at_the_same_time_get_room_beside_each_other() -> None:
 
     # When all are answered
     for each in asked:
-        allowances.apply(machine.ledgers, allowances.extend(BUDGET, machine.kept, each, NOW))
+        headroom.apply(machine.ledgers, headroom.extend(BUDGET, machine.kept, each, NOW))
 
     # Then there is room for each
-    assert not allowances.shortages(BUDGET, machine.ledgers, HOT, NOW, times=3)
-    assert allowances.shortages(BUDGET, machine.ledgers, HOT, NOW, times=4)
+    assert not headroom.shortages(BUDGET, machine.ledgers, HOT, NOW, times=3)
+    assert headroom.shortages(BUDGET, machine.ledgers, HOT, NOW, times=4)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,10 @@ def test_those_who_ask_at_the_same_time_get_room_beside_each_other() -> None:
         (Limit(86_400_000, per="day"), 10_000),
     ],
 )
-def test_an_allowance_is_raised_by_ten_seconds_worth_and_short_windows_need_none(
+def test_an_headroom_is_raised_by_ten_seconds_worth_and_short_windows_need_none(
     limit: Limit, step: int
 ) -> None:
-    assert allowances.raised_by(limit) == step
+    assert headroom.raised_by(limit) == step
     machine = Machine(Budget("any", [limit], paced=False))
     assert bool(machine.shortages()) == bool(step)
 
@@ -158,7 +158,7 @@ def test_a_report_shows_what_the_database_knows() -> None:
 
     # Then a report knows both, before and after the loss is noticed
     for _ in range(2):
-        allowances.recall(machine.ledgers[Scope.APP], kept)
+        headroom.recall(machine.ledgers[Scope.APP], kept)
         use = spending.use(BUDGET, machine.ledgers, NOW)
         assert (use.windows[0].used >= 12, use.answers_429_24h) == (True, 1)
         assert machine.ask()

@@ -1,9 +1,9 @@
-"""Allowances: how far a limiter that can lose its counts may grant before the database knows of it.
+"""Headroom: how far a limiter that can lose its counts may grant before the database knows of it.
 
 The database has a ledger of its own for each of the limiter's. Before the limiter grants more than
-its allowance in a window, the allowance is raised there, by a few requests at once. So whatever the
+its headroom in a window, the headroom is raised there, by a few requests at once. So whatever the
 limiter loses, the database knows the most that can have been granted; a ledger that the limiter
-begins anew starts from that. A short window needs no allowance: everybody waits until it is over.
+begins anew starts from that. A short window needs no headroom: everybody waits until it is over.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from headgate.model.budget import Bucket, Budget, BudgetRequest, Ledger, Limit, 
 from headgate.policy import windows
 from headgate.policy.spending import forget_old
 
-#: An allowance is raised by what the limit allows in this time on average, and at least by one.
+#: A headroom is raised by what the limit allows in this time on average, and at least by one.
 RAISED_FOR_S = 10
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch in which more requests are to be counted than the allowance covers."""
+    """A stretch in which more requests are to be counted than the headroom covers."""
 
     scope: Scope
     #: The id of the limiter's ledger.
@@ -31,7 +31,7 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     times: int
 
 
-class Allowance(msgspec.Struct, frozen=True, kw_only=True):
+class Headroom(msgspec.Struct, frozen=True, kw_only=True):
     """What the database allows in one stretch, for the ledger of that id."""
 
     scope: Scope
@@ -44,7 +44,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def raised_by(limit: Limit) -> int:
-    """The number of requests by which an allowance is raised; 0 if the limit needs none."""
+    """The number of requests by which a headroom is raised; 0 if the limit needs none."""
     if windows.is_short(limit):
         return 0
     return max(1, limit.amount * RAISED_FOR_S // limit.seconds)
@@ -58,7 +58,7 @@ def shortages(
     *,
     times: int = 1,
 ) -> list[Shortage]:
-    """The stretches whose allowance does not cover so many requests more."""
+    """The stretches whose headroom does not cover so many requests more."""
     guard = round(budget.guard_s * 1000)
     found = []
     for limit in budget.limits_for(request.kind):
@@ -68,7 +68,7 @@ def shortages(
         buckets = ledger.windows.get(limit.name, {})
         for place in windows.stretches_charged(limit, now, guard):
             bucket = buckets.get(str(place)) or Bucket()
-            if bucket.used + times > bucket.allowance:
+            if bucket.used + times > bucket.headroom:
                 shortage = Shortage(
                     scope=limit.scope,
                     ledger_id=ledger.id,
@@ -83,12 +83,12 @@ def shortages(
 
 def extend(
     budget: Budget, kept: Mapping[Scope, Ledger], lacking: Sequence[Shortage], now: int
-) -> list[Allowance]:
-    """Raise the allowances in the database's ledgers; returns all that the limiter has to know.
+) -> list[Headroom]:
+    """Raise the headroom in the database's ledgers; returns all that the limiter has to know.
 
-    In these ledgers `used` is the allowance: the most that can have been granted.
+    In these ledgers `used` is the headroom: the most that can have been granted.
     """
-    given: dict[tuple[Scope, str, int], Allowance] = {}
+    given: dict[tuple[Scope, str, int], Headroom] = {}
     limits = {limit.name: limit for limit in budget.limits}
     for each in lacking:
         ledger, limit = kept[each.scope], limits[each.limit]
@@ -104,7 +104,7 @@ def extend(
         bucket.used = max(bucket.used, needed, raised)
         for key, some in buckets.items():
             if some.before or int(key) == each.place:
-                given[each.scope, each.limit, int(key)] = Allowance(
+                given[each.scope, each.limit, int(key)] = Headroom(
                     scope=each.scope,
                     ledger_id=each.ledger_id,
                     limit=each.limit,
@@ -115,15 +115,15 @@ def extend(
     return list(given.values())
 
 
-def apply(ledgers: Mapping[Scope, Ledger], given: Sequence[Allowance]) -> None:
-    """Take allowances over into the limiter's ledgers, unless it has lost them meanwhile."""
+def apply(ledgers: Mapping[Scope, Ledger], given: Sequence[Headroom]) -> None:
+    """Take headroom over into the limiter's ledgers, unless it has lost them meanwhile."""
     for each in given:
         ledger = ledgers[each.scope]
         if ledger.id == each.ledger_id:
             buckets = ledger.windows.setdefault(each.limit, {})
             bucket = buckets.setdefault(str(each.place), Bucket())
             bucket.used = max(bucket.used, each.before)
-            bucket.allowance = max(bucket.allowance, each.amount)
+            bucket.headroom = max(bucket.headroom, each.amount)
 
 
 def recall(ledger: Ledger, kept: Ledger) -> None:
