@@ -21,7 +21,7 @@ from sqlalchemy import Connection, select
 from headgate.flow import receipts as flow_receipts
 from headgate.flow.attempts import DrainResult
 from headgate.flow.drain import Drainer
-from headgate.flow.gate import JobGate, SharedPermit, UnlimitedPermit
+from headgate.flow.gate import JobGate, UnlimitedPermit
 from headgate.model import change
 from headgate.model.budget import Ledger
 from headgate.model.delivery import Message
@@ -225,7 +225,7 @@ ABLATIONS = [
             without(headroom, _note_loss=unrecorded),
             workloads=[ItemWorkload],
         ),
-        0,
+        3,
     ),
     (
         Ablation(
@@ -233,15 +233,7 @@ ABLATIONS = [
             without(in_flight, from_before=lambda *_: 0, count_late=lambda *_: None),
             workloads=[ItemWorkload],
         ),
-        0,
-    ),
-    (
-        Ablation(
-            "the time to send",
-            without(SharedPermit, send_within_s=float("inf")),
-            workloads=[ItemWorkload],
-        ),
-        0,
+        2,
     ),
     (
         Ablation(

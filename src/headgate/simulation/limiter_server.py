@@ -26,7 +26,7 @@ from headgate.model.budget import (
 from headgate.ports.limiter import Limiter, LimiterMemory
 
 #: The share of late answers, and how long they take at most: longer than a slot's lease.
-LATE_SHARE, LATE_S_MAX = 0.3, 180.0
+LATE_SHARE, LATE_S_MAX = 0.2, 120.0
 
 
 class LimiterServer:
