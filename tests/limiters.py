@@ -2,7 +2,7 @@
 
 import itertools
 import shutil
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, TypeVar
@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from headgate.base.clock import Clock
 from headgate.base.ids import UlidIds
-from headgate.limits.memory import MemoryLimiter
+from headgate.limits.memory import LedgerShelf, MemoryLimiter
 from headgate.limits.redis import EPOCH_KEY, RedisLimiter
 from headgate.model.budget import (
     Answer,
@@ -28,7 +28,9 @@ from headgate.model.budget import (
     Scope,
 )
 from headgate.model.job import Lane
-from headgate.ports.limiter import Limiter
+from headgate.policy import headroom, spending
+from headgate.policy.headroom import Headroom, Shortage
+from headgate.ports.limiter import Limiter, LimiterMemory
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
@@ -60,12 +62,32 @@ class RequestStarted:
 
     def __init__(self, *, begun: bool = False) -> None:
         self.begun = begun
+        self.kept: dict[str, Ledger] = {}
+        self.raised = 0
 
     async def has_begun(self) -> bool:
         return self.begun
 
     async def note_begun(self) -> None:
         self.begun = True
+
+    async def extend(
+        self, budget: Budget, connection_id: str, lacking: Sequence[Shortage], *, at_ms: int
+    ) -> Sequence[Headroom]:
+        self.raised += 1
+        return headroom.extend(budget, await self.ledgers(budget, connection_id), lacking, at_ms)
+
+    async def count_429(
+        self, budget: Budget, connection_id: str, scope: Scope, *, at_ms: int
+    ) -> None:
+        ledgers = await self.ledgers(budget, connection_id)
+        spending.hour_of(ledgers[scope], at_ms).by_provider += 1
+
+    async def ledgers(self, budget: Budget, connection_id: str | None) -> Mapping[Scope, Ledger]:
+        return {
+            scope: self.kept.setdefault(budget.ledger_key(scope, connection_id or ""), Ledger())
+            for scope in budget.scopes
+        }
 
 
 class Opened:
@@ -90,7 +112,7 @@ class Opened:
         self,
         url: str,
         clock: Clock,
-        memory: RequestStarted | None = None,
+        memory: LimiterMemory | None = None,
         *,
         server_time: bool = False,
     ) -> RedisLimiter:
@@ -139,13 +161,14 @@ def redis_bench(opened: Opened, url: str, clock: Clock) -> Bench:
 
 def memory_bench(clock: Clock) -> Bench:
     """One process's memory: another limiter is the same one."""
-    limiter = MemoryLimiter(clock)
+    shelf = LedgerShelf()
+    limiter = MemoryLimiter(clock, shelf=shelf, memory=RequestStarted())
 
     async def another() -> Limiter:
         return limiter
 
     async def ledgers() -> dict[str, Ledger]:
-        return dict(limiter._ledgers)
+        return dict(shelf.ledgers)
 
     return Bench("memory", another, ledgers, limiter.forget)
 
@@ -183,7 +206,10 @@ async def _sql_ledgers(database: SqliteDatabase | PostgresDatabase) -> dict[str,
 
 
 def alike(ledgers: Mapping[str, Ledger]) -> dict[str, dict[str, Any]]:
-    """Ledgers as plain values, without what is empty: one backend keeps it, another does not."""
+    """Ledgers as plain values, without ids, and without what is empty or what a database needs not.
+
+    One backend keeps that, another does not.
+    """
     plain = {key: _whole(msgspec.to_builtins(ledger)) for key, ledger in ledgers.items()}
     return {key: ledger for key, ledger in plain.items() if ledger.keys() - {"born"}}
 
@@ -191,7 +217,11 @@ def alike(ledgers: Mapping[str, Ledger]) -> dict[str, dict[str, Any]]:
 def _whole(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    return {key: kept for key, each in value.items() if (kept := _whole(each)) not in ({}, 0)}
+    return {
+        key: kept
+        for key, each in value.items()
+        if key not in ("id", "headroom") and (kept := _whole(each)) not in ({}, 0)
+    }
 
 
 # ---- asking ------------------------------------------------------------------------------------

@@ -10,27 +10,25 @@ from datetime import datetime, timedelta
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
+from headgate.limits.memory import LedgerShelf, MemoryLimiter
 from headgate.model.budget import (
     Answer,
     Budget,
     BudgetRequest,
-    BudgetUse,
     Exhausted,
     Granted,
-    Ledger,
     Limit,
     RefusalReason,
     Scope,
-    to_ms,
 )
 from headgate.model.job import Lane
-from headgate.policy import spending
 from headgate.ports.limiter import Limiter
 from headgate.sandbox.kit.meter import Meter
 from headgate.sandbox.kit.windows import Window
-from tests.limiters import Bench, acquire, alike
+from tests.limiters import Bench, RequestStarted, acquire, alike
 
 pytestmark = pytest.mark.slow
 
@@ -58,41 +56,13 @@ STEPS = 240
 CONNECTIONS = ("a", "b")
 
 
-class Pure:
-    """The policy, on ledgers that are nothing but values."""
-
-    def __init__(self, clock: ManualClock) -> None:
-        self.ledgers: dict[str, Ledger] = {}
-        self._clock = clock
-        self._born = 0
-
-    def forget(self) -> None:
-        self.ledgers.clear()
-        self._born = self.now
-
-    @property
-    def now(self) -> int:
-        return to_ms(self._clock.now())
-
-    def of(self, budget: Budget, connection_id: str) -> dict[Scope, Ledger]:
-        keys = {scope: budget.ledger_key(scope, connection_id) for scope in budget.scopes}
-        return {
-            scope: self.ledgers.setdefault(key, Ledger(born=self._born))
-            for scope, key in keys.items()
-        }
-
-    def use(self, budget: Budget, connection_id: str | None) -> BudgetUse:
-        ledgers = self.of(budget, connection_id or "")
-        if connection_id is None:
-            ledgers.pop(Scope.CONNECTION, None)
-        return spending.use(budget, ledgers, self.now, connection_id=connection_id)
-
-
 class Pair:
     """One random run on the policy and on a limiter, compared step by step."""
 
     def __init__(self, limiter: Limiter, clock: ManualClock, budget: Budget, seed: int) -> None:
-        self.pure = Pure(clock)
+        #: The policy, on ledgers that are nothing but values.
+        self.shelf = LedgerShelf()
+        self.pure = MemoryLimiter(clock, shelf=self.shelf, memory=RequestStarted())
         self.seen: Counter[str] = Counter()
         self._limiter = limiter
         self._budget = budget
@@ -100,7 +70,7 @@ class Pair:
         self._grants: list[tuple[BudgetRequest, Granted]] = []
 
     async def step(self, number: int) -> None:
-        budget, rng = self._budget, self._rng
+        rng = self._rng
         ask = BudgetRequest(
             lane=rng.choice(list(Lane)),
             connection_id=rng.choice(CONNECTIONS),
@@ -118,19 +88,20 @@ class Pair:
             named = rng.choice([None, *(limit.name for limit in self._budget.limits)])
             await self._refused(ask, rng.choice([None, 5.0, 100.0]), named)
         else:
-            now, ledgers = self.pure.now, self.pure.of(budget, ask.connection_id)
-            for _ in range(2):
-                spending.charge(budget, ledgers, ask, now)
-            await self._limiter.charge(budget, ask, times=2)
+            for each in (self.pure, self._limiter):
+                await each.charge(self._budget, ask, times=2)
 
     async def compare(self) -> None:
         for connection_id in (None, *CONNECTIONS):
-            theirs = await self._limiter.use(self._budget, connection_id=connection_id)
-            assert theirs == self.pure.use(self._budget, connection_id)
+            mine, theirs = [
+                await each.use(self._budget, connection_id=connection_id)
+                for each in (self.pure, self._limiter)
+            ]
+            # The policy alone does not remember 429s of ledgers that were lost.
+            assert replace(theirs, answers_429_24h=mine.answers_429_24h) == mine
 
     async def _take(self, ask: BudgetRequest, grant_id: str) -> None:
-        ledgers = self.pure.of(self._budget, ask.connection_id)
-        mine = spending.take(self._budget, ledgers, ask, self.pure.now, grant_id)
+        mine = await self.pure.acquire(self._budget, ask, grant_id=grant_id)
         theirs = await self._limiter.acquire(self._budget, ask, grant_id=grant_id)
         assert theirs == mine
         self.seen[_kind(mine)] += 1
@@ -138,28 +109,23 @@ class Pair:
             self._grants.append((ask, mine))
 
     async def _release(self, ask: BudgetRequest, grant: Granted) -> None:
-        spending.release(self._budget, self.pure.of(self._budget, ask.connection_id), grant.id)
-        await self._limiter.release(self._budget, ask, grant)
+        for each in (self.pure, self._limiter):
+            await each.release(self._budget, ask, grant)
 
     async def _observe(self, ask: BudgetRequest, grant: Granted) -> None:
         limits = [limit for limit in self._budget.limits if self._rng.random() < 0.5]
         counts = {limit.name: self._rng.randrange(limit.amount) for limit in limits}
-        ledgers = self.pure.of(self._budget, ask.connection_id)
-        spending.observe(self._budget, ledgers, grant.at_ms, self.pure.now, counts)
-        await self._limiter.observe(self._budget, ask, grant, counts)
+        for each in (self.pure, self._limiter):
+            await each.observe(self._budget, ask, grant, counts)
 
     async def _refused(
         self, ask: BudgetRequest, retry_after_s: float | None, limit: str | None
     ) -> None:
-        ledgers = self.pure.of(self._budget, ask.connection_id)
-        mine = spending.close_budget(
-            self._budget, ledgers, ask.kind, self.pure.now, retry_after_s, limit
-        )
-        theirs = await self._limiter.close_budget(
-            self._budget, ask, retry_after_s=retry_after_s, limit=limit
-        )
-        assert to_ms(theirs.until) == mine
-        assert theirs.wait_s == (mine - self.pure.now) / 1000
+        mine, theirs = [
+            await each.close_budget(self._budget, ask, retry_after_s=retry_after_s, limit=limit)
+            for each in (self.pure, self._limiter)
+        ]
+        assert theirs == mine
 
 
 def _kind(answer: Answer) -> str:
@@ -185,7 +151,7 @@ async def test_the_same_requests_get_the_same_answers_and_leave_the_same_ledgers
             await pair.compare()
 
     # And keep the same, and the run has met what this budget can say
-    assert alike(await bench.ledgers()) == alike(pair.pure.ledgers)
+    assert alike(await bench.ledgers()) == alike(pair.shelf.ledgers)
     assert pair.seen["granted"] > 10
     assert pair.seen["closed"] > 0
     assert pair.seen.keys() >= EXPECTED[budget.source]
@@ -221,9 +187,9 @@ async def test_what_forgets_gives_the_same_answers_after_it_too(
         clock.advance(moves.choice([0, 0, 0.01, 0.5, 1, 3, 10, 40]))
 
     # Then they have told the same all along, also while what was used was not known
-    assert alike(await bench.ledgers()) == alike(pair.pure.ledgers)
-    assert pair.seen["granted"] > 10
-    assert pair.seen["unknown"] > 0
+    assert alike(await bench.ledgers()) == alike(pair.shelf.ledgers)
+    assert pair.seen["granted"] > 5
+    assert ("unknown" in pair.seen) == any(limit.seconds <= 60 for limit in budget.limits)
 
 
 # ---- a provider that counts for itself ---------------------------------------------------------

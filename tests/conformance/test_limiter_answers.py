@@ -31,6 +31,7 @@ from tests.limiters import (
     ask,
     exhausted,
     granted,
+    grants_at_once,
     reason_of,
     spend,
 )
@@ -127,6 +128,98 @@ async def test_slots_are_shared_by_all_processes(limiter: Limiter, bench: Bench)
     assert reason_of(await acquire(elsewhere, SLOTS)) is RefusalReason.SLOTS
     await elsewhere.release(SLOTS, HOT, first)
     await granted(elsewhere, SLOTS)
+
+
+# ---- on the way when a window ends -------------------------------------------------------------
+
+EDGES = Budget("edges", [Limit(10, per="15min")], slots=20, paced=False)
+#: The bench's clock is at five past noon, so far before the next window.
+TO_THE_EDGE_S = 600.0
+
+
+async def test_what_is_on_its_way_over_an_edge_takes_room_on_the_other_side(
+    limiter: Limiter, bench: Bench, clock: ManualClock
+) -> None:
+    # Given four requests that the network holds up until the next window has begun
+    clock.advance(TO_THE_EDGE_S - 5)
+    held_up = await spend(limiter, EDGES, 4)
+    clock.advance(8)
+
+    # When as many as possible are sent in it, by another process too
+    sent = await grants_at_once(await bench.another(), EDGES, 10)
+    answer = await exhausted(limiter, EDGES)
+
+    # Then they and those that are held up are as many as it allows
+    assert len(sent) == 6
+    assert (answer.reason, answer.limit) == (RefusalReason.SLOTS, "15min")
+    assert 0 < answer.wait_s <= 0.5
+
+    # And so it stays when those have ended: they may have arrived in it
+    for each in held_up:
+        await limiter.release(EDGES, HOT, each)
+    assert reason_of(await acquire(limiter, EDGES)) is RefusalReason.SPENT
+
+
+async def test_backfill_leaves_the_reserve_beside_what_is_on_its_way(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    budget = Budget("edges", [Limit(10, per="15min", reserve=3)], slots=10, paced=False)
+    clock.advance(TO_THE_EDGE_S - 5)
+    await spend(limiter, budget, 4)
+    clock.advance(8)
+
+    assert len(await grants_at_once(limiter, budget, 10, COLD)) == 3
+    assert len(await grants_at_once(limiter, budget, 10, HOT)) == 3
+
+
+async def test_what_ends_in_the_window_of_its_grant_or_counts_in_both_is_not_counted_again(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given one that ended in its window, and one so close to the edge that it counts on both sides
+    early = await granted(limiter, EDGES)
+    clock.advance(60)
+    await limiter.release(EDGES, HOT, early)
+    clock.advance(TO_THE_EDGE_S - 61)
+    close = await granted(limiter, EDGES)
+
+    # When that one ends long after
+    clock.advance(60)
+    await limiter.release(EDGES, HOT, close)
+
+    # Then it counts once in the new window
+    [window] = (await limiter.use(EDGES, connection_id=None)).windows
+    assert window.used == 1
+
+
+async def test_without_slots_what_was_late_is_counted_when_it_ends(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    budget = Budget("no slots", [Limit(10, per="15min")], paced=False)
+    clock.advance(TO_THE_EDGE_S - 5)
+    late = await granted(limiter, budget)
+    clock.advance(8)
+    await limiter.release(budget, HOT, late)
+
+    assert len(await grants_at_once(limiter, budget, 20)) == 9
+
+
+async def test_in_a_rolling_window_a_late_request_counts_from_its_end_and_once(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given a rolling minute, and a request that ended twenty seconds after its grant
+    budget = Budget("rolling", [Limit(10, per="min", rolling=True)], paced=False)
+    late = await granted(limiter, budget)
+    clock.advance(20)
+    await limiter.release(budget, HOT, late)
+
+    # When a minute has passed since the grant, and since its end
+    counted = []
+    for seconds in (0, 45, 20):
+        clock.advance(seconds)
+        counted.append((await limiter.use(budget, connection_id=None)).windows[0].used)
+
+    # Then it is out of the window only then
+    assert counted == [1, 1, 0]
 
 
 # ---- the provider's counts ---------------------------------------------------------------------

@@ -7,13 +7,12 @@ for itself is the judge.
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from itertools import pairwise
 
 import pytest
 from redis import Redis
 
 from headgate.base.clock import ManualClock
-from headgate.base.errors import LimiterUnreachable
+from headgate.base.errors import LimiterUnreachable, StoreUnavailable
 from headgate.limits.redis import EPOCH_KEY, RedisLimiter
 from headgate.model.budget import (
     Answer,
@@ -34,6 +33,7 @@ from tests.limiters import (
     RequestStarted,
     acquire,
     exhausted,
+    flush,
     granted,
     reason_of,
     spend,
@@ -42,8 +42,6 @@ from tests.stores import START
 
 BUDGET = Budget("strava", [Limit(20, per="15min"), Limit(60, per="day")], paced=False)
 LEDGER_KEY = "{headgate}:budget:strava"
-#: Longer than any request takes to get an answer.
-PROBE_S = 30.0
 REPLICATED_MS = 20_000
 
 
@@ -227,19 +225,20 @@ async def test_the_first_use_ever_is_not_unknown(
 
     # Then the whole budget is there, and that it has begun is remembered
     assert isinstance(answer, Granted)
-    assert not answer.probe
     assert answer.remaining == 19
     assert memory.begun
 
 
 @pytest.mark.fault(15)
-async def test_restarted_empty_one_request_asks_and_the_providers_count_reopens(
+@pytest.mark.parametrize("tells", [False, True], ids=["tells nothing", "tells its count"])
+async def test_restarted_empty_it_goes_on_from_the_most_that_can_have_been_granted(
     limiter: RedisLimiter,
     server: servers.ValkeyServer,
     opened: Opened,
     clock: ManualClock,
     memory: RequestStarted,
     provider: Provider,
+    tells: bool,
 ) -> None:
     # Given two processes that have used twelve of twenty, and a Redis that forgets
     elsewhere = opened.redis(server.url, clock, memory)
@@ -248,66 +247,137 @@ async def test_restarted_empty_one_request_asks_and_the_providers_count_reopens(
         await provider.send(elsewhere, tells=False)
     await restart(server, limiter, elsewhere)
 
-    # When one asks, and others while it is on its way
-    probe = await granted(limiter, BUDGET)
-    waiting = [await exhausted(each, BUDGET) for each in (limiter, elsewhere)]
+    # When they look, and then send what they can
     use = await limiter.use(BUDGET, connection_id=None)
+    refusals = await provider.send_all(limiter, elsewhere, tells=tells)
 
-    # Then only that one passes; the window counts as spent
-    assert probe.probe
-    assert {(each.reason, each.wait_s) for each in waiting} == {(RefusalReason.UNKNOWN, PROBE_S)}
-    assert [(window.unknown, window.remaining) for window in use.windows] == [(True, 0), (True, 0)]
-
-    # And its answer opens what is left, and no more
-    await limiter.observe(BUDGET, HOT, probe, provider.meter.arrive().used)
-    refusals = await provider.send_all(limiter, elsewhere)
+    # Then nobody waits, and exactly the rest is granted
+    assert [(window.used, window.unknown) for window in use.windows] == [(12, False), (12, False)]
     assert {reason_of(each) for each in refusals} == {RefusalReason.SPENT}
     assert provider.used == 20
     assert provider.meter.overshoot() == 0
 
 
-async def test_a_probe_that_is_lost_is_followed_by_another_and_never_by_two(
-    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock, provider: Provider
+async def test_a_redis_that_forgets_again_and_again_is_never_overrun_nor_stopped(
+    limiter: RedisLimiter,
+    server: servers.ValkeyServer,
+    opened: Opened,
+    clock: ManualClock,
+    memory: RequestStarted,
+    provider: Provider,
 ) -> None:
-    # Given a Redis that forgot, and a provider that tells no counts
-    await provider.send(limiter, tells=False)
+    # Given a provider that tells nothing, and a Redis that forgets after every third request
+    for number in range(60):
+        limiters = (limiter, opened.redis(server.url, clock, memory))
+        for each in limiters:
+            await provider.send(each, tells=False)
+        if number % 3 == 0:
+            flush(server.url)
+        clock.advance(60)
+
+    # Then no window saw too much, and nearly all that a day allows was granted
+    assert provider.meter.overshoot() == 0
+    assert provider.meter.read().used["day"] > 55
+
+
+async def test_requests_that_are_granted_at_once_are_on_record_before_a_loss(
+    limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
+) -> None:
+    # Given many at once, in the middle of which Redis forgets
+    first = await asyncio.gather(*(provider.send(limiter, tells=False) for _ in range(15)))
+    flush(server.url)
+    second = await asyncio.gather(*(provider.send(limiter, tells=False) for _ in range(15)))
+
+    # Then all of the first are counted, and only the rest is granted
+    assert {type(each) for each in first} == {Granted}
+    assert sum(isinstance(each, Granted) for each in second) == 5
+    assert provider.meter.overshoot() == 0
+
+
+async def test_what_was_sent_unasked_is_on_record_too(
+    limiter: RedisLimiter, server: servers.ValkeyServer
+) -> None:
+    # Given requests that were sent while Redis was away, and told when it was back
+    await limiter.charge(BUDGET, HOT, times=18)
+    flush(server.url)
+
+    # Then a loss does not bring their room back
+    await spend(limiter, BUDGET, 2)
+    assert reason_of(await acquire(limiter, BUDGET)) is RefusalReason.SPENT
+
+
+async def test_a_large_limit_is_recorded_in_large_steps(
+    limiter: RedisLimiter, server: servers.ValkeyServer, memory: RequestStarted
+) -> None:
+    # Given a limit of which a hundred requests are a second's worth
+    budget = Budget("large", [Limit(8_640_000, per="day")], paced=False)
+
+    # When a hundred are granted, and forgotten
+    await spend(limiter, budget, 100)
+    flush(server.url)
+    answer = await granted(limiter, budget)
+
+    # Then the database was told once, and after the loss again
+    assert memory.raised == 2
+    assert answer.remaining == 8_640_000 - 1000 - 1
+
+
+async def test_a_database_that_is_away_leaves_nothing_granted(
+    limiter: RedisLimiter, memory: RequestStarted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a database that cannot be told
+    await granted(limiter, BUDGET)
+
+    async def is_away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the database does not answer")
+
+    monkeypatch.setattr(memory, "extend", is_away)
+
+    # Then what it would not know of is not granted
+    answer = await acquire(limiter, BUDGET)
+    assert isinstance(answer, Unreachable)
+    assert "does not answer" in answer.error
+
+
+async def test_a_rolling_hour_goes_on_from_what_was_granted_in_each_of_its_minutes(
+    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
+) -> None:
+    # Given a rolling hour, of which three were used first and two half an hour later
+    budget = Budget("rolling", [Limit(6, per="hour", rolling=True)], paced=False)
+    await spend(limiter, budget, 3)
+    clock.advance(1800)
+    await spend(limiter, budget, 2)
     await restart(server, limiter)
 
-    # When half an hour passes, and somebody asks every second
-    passed = []
-    for second in range(1800):
-        answer = await provider.send(limiter, tells=False)
-        if isinstance(answer, Granted):
-            passed.append((second, answer.probe))
-        clock.advance(1)
+    # When the rest is spent, and the first three are out of the window
+    await granted(limiter, budget)
+    early = await exhausted(limiter, budget)
+    clock.advance(1980)
 
-    # Then one passes in half a minute, also when the quarter is over: the day is unknown still
-    seconds = [second for second, _ in passed]
-    assert all(is_probe for _, is_probe in passed)
-    assert min(later - earlier for earlier, later in pairwise(seconds)) == PROBE_S
-    assert seconds[:3] == [0, 30, 60]
-    assert len(seconds) > 40
+    # Then these three are there again, and no more
+    assert early.reason is RefusalReason.SPENT
+    await spend(limiter, budget, 3)
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
-async def test_a_window_that_begins_after_the_loss_is_known(
-    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock, opened: Opened
+async def test_a_window_that_begins_after_the_loss_is_whole(
+    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
 ) -> None:
-    # Given a budget of quarters, and a Redis that forgot in the middle of one
+    # Given a budget of quarters, and a Redis that forgot in the middle of one that is spent
     budget = Budget("quarters", [Limit(20, per="15min")], paced=False)
     await spend(limiter, budget, 20)
     await restart(server, limiter)
-    assert (await granted(limiter, budget)).probe
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
     # When the next begins
     clock.advance(602)
 
     # Then it is whole
-    assert not (await granted(limiter, budget)).probe
-    await spend(limiter, budget, 19)
+    await spend(limiter, budget, 20)
     assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
-async def test_a_rolling_window_is_unknown_for_its_length(
+async def test_a_rolling_minute_counts_as_spent_for_its_length(
     limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
 ) -> None:
     # Given a rolling minute that is spent, and forgotten ten seconds later
@@ -315,59 +385,67 @@ async def test_a_rolling_window_is_unknown_for_its_length(
     await spend(limiter, budget, 5)
     clock.advance(10)
     await restart(server, limiter)
-    assert (await granted(limiter, budget)).probe
+    await exhausted(limiter, budget)
 
-    # When somebody asks before and after a minute has passed since
-    clock.advance(29.999)
+    # When somebody asks before and after a minute has passed since, and the guard band
+    clock.advance(61.999)
     early = await exhausted(limiter, budget)
-    clock.advance(30.001)
+    clock.advance(0.001)
 
-    # Then it is known only after
+    # Then it is there only after, and whole
     assert early.reason is RefusalReason.UNKNOWN
-    assert not (await granted(limiter, budget)).probe
-
-
-async def test_an_answer_from_before_the_loss_does_not_reopen_what_was_sent_since(
-    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock, provider: Provider
-) -> None:
-    # Given a slow answer to the third request, sixteen more that came after it, and then a loss
-    for _ in range(2):
-        await provider.send(limiter, tells=False)
-    slow = await granted(limiter, BUDGET)
-    counted_then = provider.meter.arrive().used
-    for _ in range(16):
-        await provider.send(limiter, tells=False)
-    clock.advance(1)
-    await restart(server, limiter)
-
-    # When the slow answer is told after the loss
-    await limiter.observe(BUDGET, HOT, slow, counted_then)
-
-    # Then the window stays unknown until a request from after the loss was answered
-    first = await provider.send(limiter)
-    assert isinstance(first, Granted)
-    assert first.probe
-    await provider.send_all(limiter)
-    assert provider.used == 20
-    assert provider.meter.overshoot() == 0
+    await spend(limiter, budget, 5)
 
 
 async def test_a_429_is_heard_although_the_count_was_lost(
     limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
 ) -> None:
-    # Given a Redis that forgot that everything is spent
-    await spend(limiter, BUDGET, 20)
+    # Given a Redis that forgot what was spent
+    await spend(limiter, BUDGET, 10)
     await restart(server, limiter)
-    probe = await granted(limiter, BUDGET)
+    sent = await granted(limiter, BUDGET)
 
-    # When the probe is refused, and the answer tells the counts too
-    await limiter.observe(BUDGET, HOT, probe, {"15min": 21, "day": 21})
+    # When the provider refuses a request, and the answer tells the counts too
+    await limiter.observe(BUDGET, HOT, sent, {"15min": 21, "day": 21})
     closed = await limiter.close_budget(BUDGET, HOT, retry_after_s=None)
 
     # Then it is closed for everybody to the end of the quarter
     answer = await exhausted(limiter, BUDGET)
     assert answer.until == closed.until
     assert answer.wait_s == closed.wait_s == 602
+
+
+@pytest.mark.parametrize("scope", Scope)
+async def test_the_count_of_429s_survives_a_loss(
+    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock, scope: Scope
+) -> None:
+    # Given two answers with 429, and then a loss, after which a third one comes
+    budget = Budget("refused", [Limit(20, per="15min", scope=scope)], paced=False)
+    for _ in range(2):
+        await limiter.close_budget(budget, HOT, retry_after_s=1)
+    await restart(server, limiter)
+    lost = await limiter.use(budget, connection_id=HOT.connection_id)
+    await limiter.close_budget(budget, HOT, retry_after_s=1)
+    after = await limiter.use(budget, connection_id=HOT.connection_id)
+    clock.advance(86_400)
+    next_day = await limiter.use(budget, connection_id=HOT.connection_id)
+
+    # Then all of them are told, for a day
+    told = [each.answers_429_24h for each in (lost, after, next_day)]
+    assert told == [2, 3, 0]
+
+
+async def test_a_429_that_the_database_does_not_hear_of_still_closes_the_budget(
+    limiter: RedisLimiter, memory: RequestStarted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def is_away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the database does not answer")
+
+    monkeypatch.setattr(memory, "count_429", is_away)
+
+    await limiter.close_budget(BUDGET, HOT, retry_after_s=5)
+
+    assert reason_of(await acquire(limiter, BUDGET)) is RefusalReason.CLOSED
 
 
 # ---- evicted -----------------------------------------------------------------------------------
@@ -379,27 +457,7 @@ def delete(server: servers.ValkeyServer, key: str) -> None:
 
 
 @pytest.mark.fault(17)
-async def test_an_evicted_ledger_is_noticed_by_whoever_knew_it(
-    limiter: RedisLimiter, server: servers.ValkeyServer, provider: Provider
-) -> None:
-    # Given a ledger that is gone while its window is open
-    for _ in range(15):
-        await provider.send(limiter)
-    delete(server, LEDGER_KEY)
-
-    # When the process that counted in it asks again
-    answer = await acquire(limiter, BUDGET)
-
-    # Then what it knows is back, and the rest is found out first
-    assert isinstance(answer, Granted)
-    assert (answer.probe, answer.remaining) == (True, 4)
-    assert reason_of(await acquire(limiter, BUDGET)) is RefusalReason.UNKNOWN
-    await limiter.observe(BUDGET, HOT, answer, provider.meter.arrive().used)
-    await provider.send_all(limiter)
-    assert (provider.used, provider.meter.overshoot()) == (20, 0)
-
-
-async def test_a_process_that_never_knew_an_evicted_ledger_is_put_right_by_one_that_did(
+async def test_an_evicted_ledger_loses_nothing_whoever_asks_first(
     limiter: RedisLimiter,
     server: servers.ValkeyServer,
     opened: Opened,
@@ -409,7 +467,7 @@ async def test_a_process_that_never_knew_an_evicted_ledger_is_put_right_by_one_t
 ) -> None:
     # Given a ledger that is gone, and a process that has just started
     for _ in range(15):
-        await provider.send(limiter)
+        await provider.send(limiter, tells=False)
     delete(server, LEDGER_KEY)
     newcomer = opened.redis(server.url, clock, memory)
 
@@ -417,9 +475,22 @@ async def test_a_process_that_never_knew_an_evicted_ledger_is_put_right_by_one_t
     await provider.send(newcomer, tells=False)
     refusals = await provider.send_all(limiter, newcomer, tells=False)
 
-    # Then no more went over than the newcomer was granted before the other was heard
+    # Then only the rest was granted
     assert {reason_of(each) for each in refusals} == {RefusalReason.SPENT}
-    assert provider.meter.overshoot() <= 1
+    assert (provider.used, provider.meter.overshoot()) == (20, 0)
+
+
+async def test_an_evicted_short_window_is_noticed_by_whoever_knew_it(
+    limiter: RedisLimiter, server: servers.ValkeyServer
+) -> None:
+    # Given a minute whose ledger is gone
+    budget = Budget("strava", [Limit(20, per="min")], paced=False)
+    await spend(limiter, budget, 15)
+    delete(server, LEDGER_KEY)
+
+    # Then the process that counted in it waits for the next one
+    answer = await exhausted(limiter, budget)
+    assert (answer.reason, answer.wait_s) == (RefusalReason.UNKNOWN, 62)
 
 
 async def test_a_ledger_that_expired_is_not_taken_for_evicted(
@@ -435,7 +506,7 @@ async def test_a_ledger_that_expired_is_not_taken_for_evicted(
     answers = await spend(limiter, budget, 20)
 
     # Then its window is as it should be: whole
-    assert [each.probe for each in answers] == [False] * 20
+    assert len(answers) == 20
     assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 

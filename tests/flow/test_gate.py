@@ -1,5 +1,6 @@
 """The gate: short waits are waited out, long ones put the job off, and nothing is burnt."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -24,6 +25,8 @@ from headgate import (
 )
 from headgate.model.budget import Answer, BudgetClosure, BudgetRequest, BudgetUse, Unreachable
 from headgate.policy.spending import local_share
+from headgate.sandbox.kit.meter import Meter
+from headgate.sandbox.kit.windows import Window
 from tests.worlds import START, Read, ScriptedSource, World, in_world
 
 #: Ten in a quarter of an hour, two of them for live work.
@@ -367,5 +370,44 @@ def test_backfills_that_wait_for_the_pace_go_one_after_another(tmp_path: Path) -
         assert len(sent) == 20
         for begin in range(0, 20, 4):
             assert len(set(sent[begin : begin + 4])) == 4
+
+    in_world(tmp_path, main)
+
+
+# ---- a network that stalls over the edge of a window -------------------------------------------
+
+
+@pytest.mark.parametrize("slots", [8, 40])
+def test_a_network_that_stalls_over_an_edge_does_not_double_what_arrives(
+    tmp_path: Path, slots: int
+) -> None:
+    async def main(world: World) -> None:
+        # Given a provider of twenty a minute, and a network that holds everything up, so that it
+        # arrives when the next minute has begun
+        budget = Budget("limited", [Limit(20, per="min")], slots=slots, paced=False)
+        minute = Window(name="min", limit=20, seconds=60)
+        meter = Meter(world.clock, [minute])
+        over_at = world.clock.monotonic() + 63.0
+
+        async def send(ctx: Context) -> None:
+            async with ctx.gate.request():
+                await ctx.clock.sleep(max(0.0, over_at - ctx.clock.monotonic()))
+                meter.arrive()
+
+        async def read(ctx: Context) -> Chunk:
+            await asyncio.gather(*(send(ctx) for _ in range(20)))
+            return Chunk()
+
+        # When twenty are sent ten seconds before the edge, and then twenty more
+        app = await world.app(Sync(name="s", source=Limited(read, budget)))
+        await world.clock.sleep(50)
+        await app.supervisor().start()
+        jobs = [await submit(app, connection=name) for name in ("c1", "c2")]
+        for job in jobs:
+            assert (await world.until(app, job.id)).state is JobState.SUCCESS
+
+        # Then no minute has seen more than it allows
+        assert meter.overshoot() == 0
+        assert len(meter.tallies("min")) > 1
 
     in_world(tmp_path, main)

@@ -1,13 +1,18 @@
 """What an application does with items of any collection: find, count and reset them."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from headgate import App, InvalidInput, ItemState, NotFound
+from headgate import App, InvalidInput, ItemState, Job, NotFound
+from headgate.model import change
+from headgate.model.job import Reason
 from tests.collecting import ATTACHMENTS, COMMENTS, connect, notes_sync, put, stuck
 from tests.connecting import Site, vault
 from tests.worlds import World, in_world
+
+HOUR = timedelta(hours=1)
 
 
 async def opened(world: World) -> App:
@@ -92,6 +97,47 @@ def test_a_reset_asks_for_the_job_that_fetches_the_collection(tmp_path: Path) ->
         assert job.params.options == {"only": "a"}
         with pytest.raises(NotFound):
             await app.items.reset("a", user_id="bob")
+
+    in_world(tmp_path, main)
+
+
+async def asleep(app: App, reason: Reason) -> Job:
+    """The job of an item that was reset before, put to sleep for an hour."""
+    [queued] = await app.jobs.list()
+    claim = await app._store.claim(
+        queued.lane, worker="worker", limit=1, lease=timedelta(seconds=60)
+    )
+    [job] = claim.jobs
+    slept = {
+        Reason.RETRYING: change.retry(job, after=HOUR, error="503", recent_errors=()),
+        Reason.RESCUED: change.rescue(job, after=HOUR),
+        Reason.DEFERRED: change.defer(job, after=HOUR, reason=Reason.DEFERRED, note="later"),
+    }[reason]
+    after = await app._store.settle(slept)
+    assert after is not None and (after.reason, after.turn) == (reason, None)
+    return after
+
+
+@pytest.mark.parametrize("reason", [Reason.RETRYING, Reason.RESCUED, Reason.DEFERRED])
+def test_a_reset_wakes_a_sleeping_job_unless_it_waits_for_its_provider(
+    tmp_path: Path, reason: Reason
+) -> None:
+    async def main(world: World) -> None:
+        # Given a job that sleeps for an hour
+        app = await opened(world)
+        connection_id = (await connect(app)).id
+        for the_id in ("a", "b"):
+            await stuck(app, the_id, ATTACHMENTS, connection_id=connection_id)
+        await app.items.reset("a")
+        job = await asleep(app, reason)
+
+        # When another item is reset
+        await app.items.reset("b")
+
+        # Then the job is in line at once, or sleeps until its provider lets it go on
+        woken = await app.jobs.get(job.id)
+        assert (woken.turn is None) == (reason is Reason.DEFERRED)
+        assert [each.id for each in await app.jobs.list()] == [job.id]
 
     in_world(tmp_path, main)
 

@@ -24,9 +24,11 @@ from headgate.flow.claimed_job import ClaimedJob
 from headgate.flow.drain import Drainer
 from headgate.flow.gate import JobGate, UnlimitedPermit
 from headgate.model import change
+from headgate.model.budget import Ledger
 from headgate.model.delivery import Message
 from headgate.model.job import Job
 from headgate.model.states import ReceiptState
+from headgate.policy import headroom, in_flight
 from headgate.ports.connector import Permit
 from headgate.simulation import VirtualClock
 from headgate.simulation.__main__ import main
@@ -111,6 +113,11 @@ _defer = change.defer
 def unlimited(gate: JobGate, **asked: Any) -> AbstractAsyncContextManager[Permit]:
     """A gate that stands open, whatever the budget says."""
     return nullcontext(UnlimitedPermit())
+
+
+def unrecorded(kept: Ledger, new_id: str) -> None:
+    """A limiter that has lost its counts begins with none."""
+    kept.id = new_id
 
 
 def without(target: Any, **instead: Any) -> Callable[[], AbstractContextManager[object]]:
@@ -218,6 +225,22 @@ ABLATIONS = [
         3,
     ),
     (Ablation("the budget", without(JobGate, request=unlimited), workloads=[ItemWorkload]), 0),
+    (
+        Ablation(
+            "the grants on record",
+            without(headroom, _note_loss=unrecorded),
+            workloads=[ItemWorkload],
+        ),
+        3,
+    ),
+    (
+        Ablation(
+            "what is on its way",
+            without(in_flight, from_before=lambda *_: 0, count_late=lambda *_: None),
+            workloads=[ItemWorkload],
+        ),
+        2,
+    ),
     (
         Ablation(
             "the lease of a renewal",

@@ -83,7 +83,7 @@ def _bar(window: WindowUse, now: datetime) -> Text:
 
 def _spenders_text(window: WindowUse) -> str:
     if window.unknown:
-        return "the use so far is not known; the provider's next response will say"
+        return "the limiter lost its count, so this counts as spent until it is over"
     parts = [f"live {window.hot:,}", f"backfill {window.cold:,}"]
     if window.retries:
         parts.append(f"retries among them {window.retries:,}")

@@ -23,6 +23,7 @@ from headgate.ports.transport import Headers, Request, Response, Timeouts
 
 CONNECTIONS_MAX = 100
 PIECE_BYTES = 64 * 1024
+_INSTANT_S = 0.001
 
 #: Returns the addresses of a name.
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -63,6 +64,10 @@ class AiohttpTransport:
             _check(self._rules, origin.scheme, origin.host, origin.port, name=origin.host)
         try:
             return await self._exchange(origin, url, request)
+        except aiohttp.ConnectionTimeoutError:
+            raise Transient(
+                f"{origin} could not be reached in time, and nothing was sent"
+            ) from None
         except TimeoutError:
             seconds = request.timeouts.total_s
             raise Transient(f"{origin} did not answer within {seconds:g} s") from None
@@ -81,7 +86,7 @@ class AiohttpTransport:
             headers=headers,
             data=request.body or None,
             allow_redirects=False,
-            timeout=_client_timeout(timeouts),
+            timeout=_client_timeout(timeouts, request.send_within_s),
         ) as answer:
             try:
                 packed = answer.headers.get("content-encoding", "")
@@ -183,9 +188,18 @@ def _check(rules: AddressRules, scheme: str, address: str, port: int, *, name: s
         raise AddressRefused(f"{scheme}://{name} must not be called: {refusal}")
 
 
+def _client_timeout(timeouts: Timeouts, send_within_s: float) -> aiohttp.ClientTimeout:
+    # A request is sent as soon as it has a connection, so it has to have one by then. Zero would
+    # mean that there is no limit.
+    in_time = send_within_s >= timeouts.total_s
+    return _limited_to(timeouts, None if in_time else max(send_within_s, _INSTANT_S))
+
+
 @lru_cache(maxsize=64)
-def _client_timeout(timeouts: Timeouts) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=timeouts.total_s, sock_connect=timeouts.connect_s)
+def _limited_to(timeouts: Timeouts, connect_s: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(
+        total=timeouts.total_s, connect=connect_s, sock_connect=timeouts.connect_s
+    )
 
 
 def _is_address(host: str) -> bool:

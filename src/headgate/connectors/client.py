@@ -242,7 +242,10 @@ class HttpClient:
         began_s = self._client_options.clock.monotonic()
         async with passing as permit:
             # The transport gets the URL with its secrets; the response keeps it without them.
-            answer = await self._client_options.transport.send(request)
+            within_s = permit.send_within_s
+            answer = await self._client_options.transport.send(
+                msgspec.structs.replace(request, send_within_s=within_s)
+            )
             response = msgspec.structs.replace(answer, url=prepared.url)
             await self._report_counts(permit, response)
             error = await self._find_error(permit, response, options)

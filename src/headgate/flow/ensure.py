@@ -5,6 +5,8 @@ the job then begins after the call, so no work is missed and nobody polls. A job
 cancelled before has no successor: the new work waits for the next call.
 """
 
+from collections.abc import Collection
+
 from headgate.base.errors import ActiveJobExists, Conflict, InvalidInput
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, submit
@@ -19,13 +21,22 @@ from headgate.ports.store import SubmitResult
 TRIES_MAX = 10
 
 
-async def ensure(rt: Runtime, request: JobRequest, *, restart: bool = False) -> SubmitResult:
+#: Why a job may sleep with nothing to wait for, after an interruption too;
+_WOKEN = frozenset({Reason.IDLE, Reason.QUEUED, Reason.RESCUED})
+#: and why one may that a person wants to run now: its last try failed.
+_WOKEN_AT_ONCE = _WOKEN | {Reason.RETRYING}
+
+
+async def ensure(
+    rt: Runtime, request: JobRequest, *, restart: bool = False, at_once: bool = False
+) -> SubmitResult:
     """Submit the job, or make the active job of its sync and connection run again.
 
     A sleeping job with nothing to wait for runs at once, from its cursor or, with `restart`, from
-    the beginning. A job that a worker has claimed starts again where it would end or rest. A job
-    that is paused or waits for its provider runs when its time comes. An active backfill, or
-    another user's job, raises ActiveJobExists.
+    the beginning; with `at_once`, also one that waits because its last try failed. A job that a
+    worker has claimed starts again where it would end or rest. A job that is paused or waits for
+    its provider runs when its time comes. An active backfill, or another user's job, raises
+    ActiveJobExists.
     """
     if request.mode == Mode.HISTORY:
         raise InvalidInput("mode", "a backfill reads its days once; use submit instead")
@@ -36,7 +47,7 @@ async def ensure(rt: Runtime, request: JobRequest, *, restart: bool = False) -> 
             job = await rt.store.get(active.job_id)
         if job.mode is Mode.HISTORY or job.user_id != request.user_id:
             raise ActiveJobExists(job.id)
-        rerun = _rerun_change(job, restart=restart)
+        rerun = _rerun_change(job, restart=restart, reasons=_WOKEN_AT_ONCE if at_once else _WOKEN)
         if rerun is None:
             if job.state in JOB.terminal:
                 continue
@@ -49,11 +60,11 @@ async def ensure(rt: Runtime, request: JobRequest, *, restart: bool = False) -> 
     raise Conflict(f"the active job of sync {request.sync!r} keeps changing; try again")
 
 
-def _rerun_change(job: Job, *, restart: bool) -> JobChange | None:
+def _rerun_change(job: Job, *, restart: bool, reasons: Collection[Reason]) -> JobChange | None:
     """The change that makes the job run again; None if it will anyway, or has ended."""
     if job.state is JobState.RUNNING and not job.rerun:
         return change.ask_rerun(job)
     asleep = job.state is JobState.PENDING and job.turn is None
-    if asleep and job.reason in (Reason.IDLE, Reason.QUEUED):
+    if asleep and job.reason in reasons:
         return change.wake_up(job, restart=restart)
     return None

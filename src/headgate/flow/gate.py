@@ -1,7 +1,7 @@
 """The gate: every request to a provider first asks the budget here.
 
-The gate waits out a short wait itself. For a longer wait it defers the job, so that the job has no
-claim while it sleeps.
+The gate waits out a short wait itself, and that for a window whose use the limiter has lost. For a
+longer wait it defers the job, so that the job has no claim while it sleeps.
 
 **While the limiter is unreachable**, it depends on the kind of work:
 
@@ -28,8 +28,17 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.effort import ProviderTime
-from headgate.model.budget import Budget, BudgetRequest, BudgetUse, Exhausted, Granted, Unreachable
+from headgate.model.budget import (
+    Budget,
+    BudgetRequest,
+    BudgetUse,
+    Exhausted,
+    Granted,
+    RefusalReason,
+    Unreachable,
+)
 from headgate.model.job import Lane
+from headgate.policy.in_flight import send_within_s
 from headgate.policy.spending import local_share, paced_limit
 from headgate.ports.connector import Permit
 from headgate.ports.limiter import Limiter
@@ -39,6 +48,8 @@ from headgate.ports.limiter import Limiter
 WAIT_S_MAX = {Lane.HOT: 20.0, Lane.COLD: 15.0}
 #: A request that was in the queue of paced work for longer than this does not wait any more.
 QUEUE_S_MAX = 45.0
+#: After so many grants in a row that came too late to be used, the job tries again later.
+LATE_MAX = 3
 #: While the limiter is unreachable, a job that needs it tries again after this time.
 LOOK_AGAIN = timedelta(seconds=30)
 
@@ -62,6 +73,8 @@ class BudgetGate:
         #: Requests that were sent while the limiter was unreachable and are not charged to it yet.
         self._owed: Counter[tuple[Budget, BudgetRequest]] = Counter()
         self._away = False
+        #: When a request last waited for a window whose use the limiter had lost.
+        self._known_since_s = float("-inf")
         #: The queues of paced requests, by ledger; an empty queue is dropped.
         self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -96,7 +109,8 @@ class BudgetGate:
             return await self._acquire(budget, request, essential=essential, wait_s_max=wait_s_max)
         joined_s = self.clock.monotonic()
         async with queue:
-            waited_s = self.clock.monotonic() - joined_s
+            # While the limiter had lost its counts, everybody waited, whatever the queue.
+            waited_s = self.clock.monotonic() - max(joined_s, self._known_since_s)
             # A request that was in the queue for long gets one try, without a wait.
             left_s = wait_s_max if waited_s <= QUEUE_S_MAX else 0.0
             return await self._acquire(budget, request, essential=essential, wait_s_max=left_s)
@@ -117,31 +131,54 @@ class BudgetGate:
         self, budget: Budget, request: BudgetRequest, *, essential: bool, wait_s_max: float
     ) -> "SharedPermit":
         give_up_at = self.clock.monotonic() + wait_s_max
+        late = 0
         while True:
-            answer = await self._limiter.acquire(budget, request, grant_id=self._ids.new("grant"))
-            limiter = self._limiter
-            if isinstance(answer, Unreachable):
-                self._note_away(answer)
-                if not (essential and request.lane is Lane.HOT):
-                    raise LimiterUnreachable(LOOK_AGAIN, answer.error)
-                limiter = self._local
-                share = local_share(budget)
-                answer = await limiter.acquire(share, request, grant_id=self._ids.new("grant"))
-            elif self._away or self._owed:
-                await self._note_back()
+            asked_s = self.clock.monotonic()
+            limiter, answer = await self._ask(budget, request, essential=essential)
             if isinstance(answer, Granted):
-                if limiter is self._local:
-                    self._owed[budget, request] += 1
-                    return LocalPermit(limiter, self._local, budget, request, answer)
-                return SharedPermit(limiter, self._local, budget, request, answer)
-            assert isinstance(answer, Exhausted)
-            if self.clock.monotonic() + answer.wait_s > give_up_at:
+                kind = LocalPermit if limiter is self._local else SharedPermit
+                permit = kind((limiter, self._local), self.clock, budget, request, answer, asked_s)
+                if permit.send_within_s > 0:
+                    return permit
+                # The process or the limiter stalled, and the window of the grant may be over: the
+                # grant stays spent, and is not used.
+                await permit.release()
+                late += 1
+                if late == LATE_MAX:
+                    raise LimiterUnreachable(LOOK_AGAIN, "its grants come too late to be used")
+            elif answer.reason is RefusalReason.UNKNOWN:
+                # Waited out here, however long: only short windows are ever unknown, and to defer
+                # the job would throw away what the chunk has read so far.
+                await self.clock.sleep(answer.wait_s)
+                self._known_since_s = self.clock.monotonic()
+                give_up_at = self._known_since_s + wait_s_max
+            elif self.clock.monotonic() + answer.wait_s > give_up_at:
                 limit = f" ({answer.limit})" if answer.limit else ""
                 raise BudgetSpent(
                     timedelta(seconds=answer.wait_s),
                     f"the budget of {budget.source} is {answer.reason.value}{limit}",
                 )
-            await self.clock.sleep(answer.wait_s)
+            else:
+                await self.clock.sleep(answer.wait_s)
+
+    async def _ask(
+        self, budget: Budget, request: BudgetRequest, *, essential: bool
+    ) -> tuple[Limiter, Granted | Exhausted]:
+        """Ask the limiter once or, while it is unreachable, this process's share."""
+        answer = await self._limiter.acquire(budget, request, grant_id=self._ids.new("grant"))
+        if not isinstance(answer, Unreachable):
+            if self._away or self._owed:
+                await self._note_back()
+            return self._limiter, answer
+        self._note_away(answer)
+        if not (essential and request.lane is Lane.HOT):
+            raise LimiterUnreachable(LOOK_AGAIN, answer.error)
+        share = local_share(budget)
+        answer = await self._local.acquire(share, request, grant_id=self._ids.new("grant"))
+        assert not isinstance(answer, Unreachable), "it is in this process"
+        if isinstance(answer, Granted):
+            self._owed[budget, request] += 1
+        return self._local, answer
 
     def _note_away(self, answer: Unreachable) -> None:
         if not self._away:
@@ -222,19 +259,30 @@ class SharedPermit:
 
     def __init__(
         self,
-        limiter: Limiter,
-        local: Limiter,
+        limiters: tuple[Limiter, Limiter],
+        clock: Clock,
         budget: Budget,
         request: BudgetRequest,
         grant: Granted,
+        asked_s: float,
     ) -> None:
-        """Report to `limiter`; a 429 that cannot be reported there goes to `local`."""
+        """Report to the first limiter; a 429 that cannot be reported there goes to the second.
+
+        The request was granted at the monotonic time `asked_s` or later.
+        """
         self.remaining = grant.remaining
-        self._limiter = limiter
-        self._local = local
+        self._limiter, self._local = limiters
+        self._clock = clock
+        self._asked_s = asked_s
         self._budget = budget
         self._ask = request
         self._grant = grant
+
+    @property
+    def send_within_s(self) -> float:
+        """The seconds in which the request must be sent from now on; 0 or less: too late."""
+        allowed_s = send_within_s(self._budget, self._ask.kind, self._grant.at_ms)
+        return self._asked_s + allowed_s - self._clock.monotonic()
 
     async def observe_counts(self, counts: Mapping[str, int]) -> None:
         """Report the provider's own counts; if that fails, the next answer has them again."""
@@ -269,6 +317,9 @@ class SharedPermit:
 
     async def release(self) -> None:
         """Release the slot; if that fails, it is free after its lease."""
+        late = self._clock.monotonic() - self._asked_s > self._budget.guard_s
+        if self._budget.slots is None and not late:
+            return
         try:
             await self._limiter.release(self._budget, self._ask, self._grant)
         except Exception as error:
@@ -295,6 +346,7 @@ class UnlimitedPermit:
     """The permit for a request to a provider without a budget; nothing counts or delays it."""
 
     remaining: int | None = None
+    send_within_s = float("inf")
 
     async def observe_counts(self, counts: Mapping[str, int]) -> None:
         """Ignore the counts, because there is no budget."""

@@ -129,7 +129,8 @@ class Items:
     ) -> Item:
         """Reset an item, so that it is fetched at once or after a while; any claim on it ends.
 
-        With `fetch`, it also ensures a job of the sync that fetches the collection.
+        With `fetch`, it also ensures a job of the sync that fetches the collection, and wakes one
+        that sleeps, unless it waits for its provider.
         """
         item = await self.get(item_id, user_id=user_id)
         reset = await reset_item(self._store, item.id, after=after)
@@ -141,7 +142,7 @@ class Items:
                 connection_id=item.connection_id,
                 options=collection.fetch_options,
             )
-            await ensure(self._rt, job_request)
+            await ensure(self._rt, job_request, at_once=True)
         return reset
 
     async def stats(self, collection: str, *, user_id: str | None = None) -> ItemStats:

@@ -1,8 +1,15 @@
-"""The limiter in one process's memory, for its local share while the real one is unreachable."""
+"""The limiter in one process's memory, for its local share while the real one is unreachable.
+
+With a `LimiterMemory` it is the twin of the limiter in Redis: it may lose all counts, and the
+database knows the most that can have been granted. The simulation uses it so.
+"""
 
 from collections.abc import Mapping
+from copy import deepcopy
+from itertools import count
 
 from headgate.base.clock import Clock
+from headgate.base.errors import StoreError
 from headgate.model.budget import (
     Answer,
     Budget,
@@ -12,42 +19,89 @@ from headgate.model.budget import (
     Granted,
     Ledger,
     Scope,
+    Unreachable,
     to_ms,
 )
-from headgate.policy import spending
+from headgate.policy import headroom, spending
+from headgate.ports.limiter import LimiterMemory
+
+
+class LedgerShelf:
+    """Ledgers in memory, which several limiters may share; it may lose all of them."""
+
+    def __init__(self) -> None:
+        """Begin without ledgers."""
+        self.ledgers: dict[str, Ledger] = {}
+        self._born = 0
+        self._ids = count(1)
+
+    def forget(self, now: int) -> None:
+        """Lose all counts, like a server that restarts empty."""
+        self.ledgers.clear()
+        self._born = now
+
+    def find(self, key: str) -> Ledger:
+        """The ledger; one that is not there is begun."""
+        if key not in self.ledgers:
+            self.ledgers[key] = Ledger(id=f"ledger_{next(self._ids)}", born=self._born)
+        return self.ledgers[key]
 
 
 class MemoryLimiter:
     """Budgets that no other process sees and that a restart loses."""
 
-    def __init__(self, clock: Clock) -> None:
-        """Count by `clock`."""
+    def __init__(
+        self, clock: Clock, *, shelf: LedgerShelf | None = None, memory: LimiterMemory | None = None
+    ) -> None:
+        """Count by `clock`, in a shelf of its own or a shared one; `memory` survives its loss."""
         self._clock = clock
-        self._ledgers: dict[str, Ledger] = {}
-        self._born = 0
+        self._shelf = shelf or LedgerShelf()
+        self._memory = memory
 
     def forget(self) -> None:
-        """Lose all counts, like a server that restarts empty: the use of windows is unknown."""
-        self._ledgers.clear()
-        self._born = self._now
+        """Lose all counts, like a server that restarts empty."""
+        self._shelf.forget(self._now)
 
     async def close(self) -> None:
         """Do nothing: there is nothing to close."""
 
     async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request, or refuse it."""
-        return spending.take(
-            budget, self._of(budget, request.connection_id), request, self._now, grant_id
-        )
+        while True:
+            ledgers, now = self._of(budget, request.connection_id), self._now
+            refusal = spending.refuse(budget, ledgers, request, now)
+            if refusal is not None:
+                return refusal
+            try:
+                if not await self._raise_headroom(budget, request, times=1):
+                    return spending.grant(budget, ledgers, request, now, grant_id)
+            except StoreError as error:
+                return Unreachable(error=str(error))
 
     async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
         """Count requests that were sent without a grant."""
+        while await self._raise_headroom(budget, request, times=times):
+            pass
         for _ in range(times):
             spending.charge(budget, self._of(budget, request.connection_id), request, self._now)
 
+    async def _raise_headroom(self, budget: Budget, request: BudgetRequest, *, times: int) -> bool:
+        """Let the database allow more; False if that was not needed, and nothing was awaited."""
+        if self._memory is None:
+            return False
+        of, now = request.connection_id, self._now
+        lacking = headroom.shortages(budget, self._of(budget, of), request, now, times=times)
+        if not lacking:
+            return False
+        given = await self._memory.extend(budget, of, lacking, at_ms=now)
+        # They may have been lost meanwhile.
+        headroom.apply(self._of(budget, of), given)
+        return True
+
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
         """Release the slot."""
-        spending.release(budget, self._of(budget, request.connection_id), grant.id)
+        ledgers = self._of(budget, request.connection_id)
+        spending.release(budget, ledgers, request, grant, self._now)
 
     async def observe(
         self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
@@ -76,6 +130,11 @@ class MemoryLimiter:
         ledgers = self._of(budget, connection_id or "")
         if connection_id is None:
             ledgers.pop(Scope.CONNECTION, None)
+        if self._memory is not None:
+            kept = await self._memory.ledgers(budget, connection_id)
+            ledgers = deepcopy(ledgers)
+            for scope, ledger in ledgers.items():
+                headroom.recall(ledger, kept[scope])
         return spending.use(budget, ledgers, self._now, connection_id=connection_id)
 
     @property
@@ -84,8 +143,6 @@ class MemoryLimiter:
 
     def _of(self, budget: Budget, connection_id: str) -> dict[Scope, Ledger]:
         return {
-            scope: self._ledgers.setdefault(
-                budget.ledger_key(scope, connection_id), Ledger(born=self._born)
-            )
+            scope: self._shelf.find(budget.ledger_key(scope, connection_id))
             for scope in budget.scopes
         }

@@ -1,21 +1,23 @@
 """The limiter in Redis: one script and one round trip per request, by Redis's own clock.
 
-**When Redis loses data.** A Redis that comes back empty has lost its epoch. Then every open window
-counts as spent, and one request at a time is granted to learn the real use from the provider's
-answer (`policy/spending.py`, unknown windows). A replica that takes over may be a few writes
+**When Redis loses data.** Before Redis grants more than its headroom in a window, the database is
+told (`policy/headroom.py`), so a Redis that comes back empty, or has evicted a ledger, goes on
+from the most that can have been granted. Short windows have no headroom: after a loss, which the
+epoch tells, they count as spent until they are over. A replica that takes over may be a few writes
 behind. Every process sends the highest counts that it has seen, so only grants of processes that
-are gone can be lost. The same covers an evicted key; still, run Redis with
-`maxmemory-policy noeviction`. The client loads a script again if it was flushed.
+are gone can be lost. Still, run Redis with `maxmemory-policy noeviction`. The client loads a script
+again if it was flushed.
 """
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from redis.asyncio import Redis
@@ -43,7 +45,9 @@ from headgate.model.budget import (
     from_ms,
     to_ms,
 )
-from headgate.policy import spending
+from headgate.policy import headroom, spending
+from headgate.policy.headroom import Headroom, Shortage
+from headgate.ports.limiter import LimiterMemory
 
 EPOCH_KEY = "{headgate}:epoch"
 _SCRIPT = files(__package__).joinpath("spend.lua").read_text(encoding="utf-8")
@@ -53,6 +57,8 @@ _SHA = sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 TIMEOUT_S = 1.0
 #: A job that needs the limiter tries again after this time.
 LOOK_AGAIN = timedelta(seconds=30)
+#: How often the headroom for one request is raised; others may use it up meanwhile.
+RAISES_MAX = 20
 #: The most ledgers whose last counts a process remembers.
 SEEN_MAX = 10_000
 #: The number of stretches that it remembers of each limit: near an edge a request counts in two.
@@ -61,18 +67,6 @@ SEEN_STRETCHES = 2
 
 #: The number of keys, the keys, and the script's arguments.
 _Call = tuple[Any, ...]
-
-
-class LimiterMemory(Protocol):
-    """Durable storage of whether this Redis has ever counted requests."""
-
-    async def has_begun(self) -> bool:
-        """Whether Redis has ever counted requests."""
-        ...
-
-    async def note_begun(self) -> None:
-        """Store that Redis counts requests from now on."""
-        ...
 
 
 class RedisLimiter:
@@ -130,7 +124,6 @@ class RedisLimiter:
             at_ms=int(reply["at"]),
             remaining=None if remaining is None else int(remaining),
             resets_at=None if remaining is None else from_ms(int(reply["resets"])),
-            probe=reply["probe"],
         )
 
     async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
@@ -138,9 +131,8 @@ class RedisLimiter:
         await self._run("charge", budget, request, times=times)
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Release the slot, if the budget has slots."""
-        if budget.slots is not None:
-            await self._run("release", budget, request, grant=grant.id)
+        """Release the slot."""
+        await self._run("release", budget, request, grant=grant.id, granted_at=grant.at_ms)
 
     async def observe(
         self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
@@ -162,6 +154,8 @@ class RedisLimiter:
         if retry_after_s is not None:
             more["retry_after"] = round(retry_after_s * 1000)
         reply = await self._run("refused", budget, request, **more)
+        if "ledger" in reply:
+            await self._count_429(budget, request, int(reply["ledger"]), int(reply["now"]))
         return BudgetClosure.of(int(reply["till"]), int(reply["now"]))
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
@@ -171,6 +165,9 @@ class RedisLimiter:
         reply = await self._call_in_epoch("read", keys, budget, {})
         found = msgspec.convert(reply["ledgers"] or [], list[Ledger], strict=False)
         ledgers = dict(zip(scopes, found, strict=True))
+        kept = await self._memory.ledgers(budget, connection_id)
+        for scope, ledger in ledgers.items():
+            headroom.recall(ledger, kept[scope])
         return spending.use(budget, ledgers, int(reply["now"]), connection_id=connection_id)
 
     async def _run(
@@ -182,9 +179,47 @@ class RedisLimiter:
             "kind": request.kind,
             "retry": request.retry,
             "seen": [self._seen.get(key, {}) for key in keys],
+            "fresh": self._ids.new("ledger"),
             **more,
         }
-        return await self._call_in_epoch(operation, keys, budget, args)
+        for _ in range(RAISES_MAX):
+            reply = await self._call_in_epoch(operation, keys, budget, args)
+            if "short" not in reply:
+                return reply
+            args["allowed"] = await self._raise_headroom(budget, request, reply)
+        raise self._unreachable("others use up every headroom")
+
+    async def _raise_headroom(
+        self, budget: Budget, request: BudgetRequest, reply: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Let the database allow more, and return that in the form that the script takes."""
+        scopes = budget.scopes
+        lacking = [
+            Shortage(
+                scope=scopes[int(ledger) - 1],
+                ledger_id=ledger_id,
+                limit=limit,
+                place=int(place),
+                used=int(used),
+                times=int(times),
+            )
+            for ledger, ledger_id, limit, place, used, times in reply["short"]
+        ]
+        try:
+            given = await self._memory.extend(
+                budget, request.connection_id, lacking, at_ms=int(reply["now"])
+            )
+        except HeadgateError as error:
+            raise self._unreachable(error) from None
+        return [_encode_headroom(each, 1 + scopes.index(each.scope)) for each in given]
+
+    async def _count_429(
+        self, budget: Budget, request: BudgetRequest, ledger: int, now: int
+    ) -> None:
+        scope = budget.scopes[ledger - 1]
+        # The budget is closed; that the count is short by one harms nobody.
+        with suppress(HeadgateError):
+            await self._memory.count_429(budget, request.connection_id, scope, at_ms=now)
 
     async def _call_in_epoch(
         self, operation: str, keys: list[str], budget: Budget, args: dict[str, Any]
@@ -287,6 +322,18 @@ def _ledger_key(budget: Budget, scope: Scope, connection_id: str) -> str:
     return f"{{headgate}}:budget:{budget.ledger_key(scope, connection_id)}"
 
 
+def _encode_headroom(given: Headroom, ledger: int) -> dict[str, Any]:
+    """A headroom in the form that the script takes."""
+    return {
+        "ledger": ledger,
+        "id": given.ledger_id,
+        "limit": given.limit,
+        "place": given.place,
+        "before": given.before,
+        "amount": given.amount,
+    }
+
+
 @cache
 def _encode_budget(budget: Budget) -> bytes:
     """The budget in the form that the script takes."""
@@ -308,6 +355,7 @@ def _encode_budget(budget: Budget) -> bytes:
                     "length": limit.seconds * 1000,
                     "reserve": limit.reserve,
                     "only": limit.only,
+                    "raised_by": headroom.raised_by(limit),
                     "rolling": limit.rolling,
                     "ledger": 1 + scopes.index(limit.scope),
                 }

@@ -14,11 +14,12 @@
 -- ARGV[4]     the budget, as JSON
 -- ARGV[5]     the operation's own arguments, as JSON
 --
--- Returns JSON: {"lost": true} if the epoch is not the caller's, else the operation's result.
+-- Returns JSON: {"lost": true} if the epoch is not the caller's; {"short": [...]} if the database has
+-- to allow more first (policy/headroom.py); else the operation's result.
 
 local ROLLING_PARTS, REMEMBERED = 60, 4
 local PRESENT_TELLS, SURPRISE, BURST_SHARE, LIVE_WAIT_MS = 0.9, 8, 0.04, 15000
-local PROBE_MS, SLOT_LOOK_MS, HOUR_MS = 30000, 500, 3600000
+local SLOT_LOOK_MS, HOUR_MS = 500, 3600000
 local CLOSED_MS_MAX, CLOSED_ROLLING_MS = 25 * HOUR_MS, 60000
 local KEPT_MS_MIN = 26 * HOUR_MS
 
@@ -87,10 +88,25 @@ for index = 2, #KEYS do
   local ledger = text and cjson.decode(text) or {born = born}
   ledger.windows = ledger.windows or {}
   ledger.slots = ledger.slots or {}
-  ledger.told = ledger.told or {}
+  -- One that is begun has the id that the caller has made for it.
+  ledger.id = ledger.id or args.fresh
   ledger.refusals = ledger.refusals or {}
   restore(ledger, args.seen and args.seen[index - 1] or {}, text)
   ledgers[index - 1] = ledger
+end
+
+-- What the database allows: policy/headroom.py, `apply`.
+for _, given in ipairs(args.allowed or {}) do
+  local ledger = ledgers[given.ledger]
+  if ledger.id == given.id then
+    local buckets = ledger.windows[given.limit] or {}
+    ledger.windows[given.limit] = buckets
+    local key = tostring(given.place)
+    local bucket = buckets[key] or {}
+    buckets[key] = bucket
+    bucket.used = max(bucket.used or 0, given.before)
+    bucket.headroom = max(bucket.headroom or 0, given.amount)
+  end
 end
 
 local function keep()
@@ -131,6 +147,10 @@ local function charged(limit, at, guard)
   return {first, last}
 end
 
+local function counted(bucket)
+  return (bucket.used or 0) - (bucket.moved or 0)
+end
+
 local function used(limit, buckets, place)
   if not limit.rolling then
     local bucket = buckets[tostring(place)]
@@ -139,7 +159,7 @@ local function used(limit, buckets, place)
   local oldest, total = oldest_counted(limit, place), 0
   for key, bucket in pairs(buckets) do
     local number = tonumber(key)
-    if oldest <= number then total = total + (bucket.used or 0) end
+    if oldest <= number then total = total + counted(bucket) end
   end
   return total
 end
@@ -159,7 +179,7 @@ local function room_at(limit, buckets, place, room)
   table.sort(numbers)
   for _, number in ipairs(numbers) do
     if oldest <= number then
-      over = over - (buckets[tostring(number)].used or 0)
+      over = over - counted(buckets[tostring(number)])
       if over <= 0 then return (number + 1 + place - oldest) * long end
     end
   end
@@ -232,9 +252,28 @@ end
 
 local function is_unknown(limit, ledger, place)
   local since = ledger.born or 0
-  if limit.rolling then return now < since + limit.length and not ledger.told[limit.name] end
-  local began = place * stretch(limit) - budget.guard
-  return began < since and (ledger.told[limit.name] or -1) < place
+  if limit.raised_by > 0 then return false end
+  if limit.rolling then return now < since + limit.length + budget.guard end
+  return place * stretch(limit) - budget.guard < since
+end
+
+-- policy/headroom.py, `shortages`
+local function shortages(ask, times)
+  local found = {}
+  for _, limit in ipairs(counting(ask.kind)) do
+    if limit.raised_by > 0 then
+      local buckets = buckets_of(limit)
+      for _, place in ipairs(charged(limit, now, budget.guard)) do
+        local bucket = buckets[tostring(place)] or {}
+        local count = bucket.used or 0
+        if count + times > (bucket.headroom or 0) then
+          local id = ledgers[limit.ledger].id
+          found[#found + 1] = {limit.ledger, id, limit.name, place, count, times}
+        end
+      end
+    end
+  end
+  return #found > 0 and {short = found, now = now} or nil
 end
 
 local function charge(ask)
@@ -257,8 +296,18 @@ local function charge(ask)
   end
 end
 
+-- policy/in_flight.py, `from_before`
+local function from_before(limit, place)
+  if not budget.slots or limit.rolling or limit.ledger ~= budget.slots_ledger then return 0 end
+  local found, begin = 0, place * limit.length
+  for _, free_at in pairs(ledgers[budget.slots_ledger].slots) do
+    if free_at - budget.slot_lease + budget.guard < begin then found = found + 1 end
+  end
+  return found
+end
+
 local function take(ask)
-  local worst, probing = nil, {}
+  local worst = nil
   local function obstacle(till, why, ledger, limit)
     if not worst or till > worst.till then
       worst = {till = till, why = why, ledger = ledger, limit = limit}
@@ -288,10 +337,9 @@ local function take(ask)
         obstacle(room_at(limit, buckets, place, 1 + kept), 'spent', limit.ledger, limit.name)
       else
         if is_unknown(limit, ledger, place) then
-          if (ledger.probe_until or 0) > now then
-            obstacle(ledger.probe_until, 'unknown', limit.ledger, limit.name)
-          end
-          probing[limit.ledger] = true
+          local till = (place + 1) * limit.length + budget.guard
+          if limit.rolling then till = (ledger.born or 0) + limit.length + budget.guard end
+          obstacle(till, 'unknown', limit.ledger, limit.name)
         end
         if room < kept then
           local till = room_at(limit, buckets, place, 1 + kept)
@@ -299,6 +347,8 @@ local function take(ask)
             till = min(till, reserve_frees_at(limit, place, room))
           end
           obstacle(till, 'reserve', limit.ledger, limit.name)
+        elseif room - from_before(limit, place) < kept then
+          obstacle(now + SLOT_LOOK_MS, 'slots', limit.ledger, limit.name)
         end
       end
     end
@@ -307,15 +357,13 @@ local function take(ask)
     count_up(hour_of(ledgers[worst.ledger]), worst.why)
     return {why = worst.why, till = worst.till, wait = worst.till - now, limit = worst.limit}
   end
-  local is_probe = false
-  for index in pairs(probing) do
-    ledgers[index].probe_until, is_probe = now + PROBE_MS, true
-  end
+  local short = shortages(ask, 1)
+  if short then return short end
   charge(ask)
   if budget.slots then
     ledgers[budget.slots_ledger].slots[ask.grant] = now + budget.slot_lease
   end
-  local reply = {granted = true, at = now, probe = is_probe, seen = {}}
+  local reply = {granted = true, at = now, seen = {}}
   for _, limit in ipairs(counting(ask.kind)) do
     local left, ends = left_of(limit), window_ends(limit)
     if not reply.remaining or left < reply.remaining
@@ -334,7 +382,7 @@ local function observe()
   for _, limit in ipairs(budget.limits) do
     local theirs = args.counts[limit.name]
     if theirs then
-      local ledger, buckets = ledgers[limit.ledger], buckets_of(limit)
+      local buckets = buckets_of(limit)
       forget_old(limit, buckets)
       local place = charged(limit, limit.rolling and now or args.granted_at, budget.guard)[1]
       local key = tostring(place)
@@ -342,9 +390,6 @@ local function observe()
       buckets[key] = bucket
       bucket.theirs = max(bucket.theirs or 0, theirs)
       bucket.used = (bucket.used or 0) + max(0, theirs - used(limit, buckets, place))
-      if args.granted_at >= (ledger.born or 0) then
-        ledger.told[limit.name] = max(place, ledger.told[limit.name] or 0)
-      end
     end
   end
   return {done = true}
@@ -371,21 +416,43 @@ local function refused()
   else
     wait = window_ends(chosen) + budget.guard - now
   end
-  local ledger = ledgers[chosen and chosen.ledger or 1]
+  local index = chosen and chosen.ledger or 1
+  local ledger = ledgers[index]
   if not ledger then return {till = now + wait, now = now} end
   ledger.closed_until = max(ledger.closed_until or 0, now + wait)
   count_up(hour_of(ledger), 'by_provider')
-  return {till = ledger.closed_until, now = now}
+  return {till = ledger.closed_until, now = now, ledger = index}
+end
+
+-- policy/in_flight.py, `count_late`
+local function count_late()
+  if now - args.granted_at <= budget.guard then return end
+  for _, limit in ipairs(counting(args.kind)) do
+    local own = charged(limit, args.granted_at, budget.guard)
+    local place = floor(now / stretch(limit))
+    if place > own[#own] then
+      local buckets, key = buckets_of(limit), tostring(place)
+      local before = buckets[tostring(own[1])]
+      if limit.rolling and before and (before.moved or 0) < (before.used or 0) then
+        count_up(before, 'moved')
+      end
+      buckets[key] = buckets[key] or {}
+      count_up(buckets[key], 'used')
+    end
+  end
 end
 
 local operations = {
   take = function() return take(args) end,
   charge = function()
+    local short = shortages(args, args.times)
+    if short then return short end
     for _ = 1, args.times do charge(args) end
     return {done = true}
   end,
   release = function()
     if budget.slots then ledgers[budget.slots_ledger].slots[args.grant] = nil end
+    count_late()
     return {done = true}
   end,
   observe = observe,

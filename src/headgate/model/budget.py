@@ -128,6 +128,10 @@ class Budget(msgspec.Struct, frozen=True):
         """The name of the ledger that counts limits of this scope."""
         return self.source if scope is Scope.APP else f"{self.source}/{connection_id}"
 
+    def limits_for(self, kind: str) -> list[Limit]:
+        """The limits against which a request of this kind counts."""
+        return [limit for limit in self.limits if limit.only in (ANY_KIND, kind)]
+
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """The scopes of the ledgers that a request changes, always in the same order."""
@@ -158,8 +162,6 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     #: What is left of the tightest window after this request, and when that window ends.
     remaining: int | None
     resets_at: datetime | None
-    #: The use of the window is unknown, and this one request is sent to learn it.
-    probe: bool = False
 
 
 class RefusalReason(StrEnum):
@@ -175,7 +177,7 @@ class RefusalReason(StrEnum):
     CLOSED = "closed"
     #: All slots are in use.
     SLOTS = "slots"
-    #: The limiter lost its counts, and another request is sent to learn them.
+    #: The limiter lost its counts, and the window is short enough to wait for its end.
     UNKNOWN = "unknown"
 
 
@@ -224,6 +226,12 @@ class Bucket(msgspec.Struct, omit_defaults=True):
     retries: int = 0
     #: The provider's own count, from its answers.
     theirs: int = 0
+    #: Those of `used` that ended in a later part of a rolling window, and are counted there.
+    moved: int = 0
+    #: How many requests may be granted before the database has to know of more.
+    headroom: int = 0
+    #: In the database: how many may have been granted by ledgers that the limiter has lost.
+    before: int = 0
 
 
 class Refusals(msgspec.Struct, omit_defaults=True):
@@ -242,6 +250,8 @@ class Refusals(msgspec.Struct, omit_defaults=True):
 class Ledger(msgspec.Struct, omit_defaults=True):
     """The use of a budget under one key. Times are whole milliseconds since 1970."""
 
+    #: A limiter that lost a ledger begins another one, with another id.
+    id: str = ""
     #: By the limit's name, then by the number of the stretch: its start divided by its length.
     windows: dict[str, dict[str, Bucket]] = {}
     #: A 429 closed the budget until then.
@@ -252,10 +262,6 @@ class Ledger(msgspec.Struct, omit_defaults=True):
     slots: dict[str, int] = {}
     #: When the ledger began to count; windows that began earlier may have been used more.
     born: int = 0
-    #: A probe has until then to learn how much such windows were used.
-    probe_until: int = 0
-    #: The last stretch whose count the provider reported since `born`, by the limit's name.
-    told: dict[str, int] = {}
     #: Refusals by the number of the hour.
     refusals: dict[str, Refusals] = {}
 
@@ -289,7 +295,7 @@ class WindowUse(msgspec.Struct, frozen=True, kw_only=True):
     retries: int
     #: The provider's own count, if it reported one in this window.
     theirs: int | None
-    #: The use is unknown; the window counts as spent until the provider reports its count.
+    #: The use is unknown, because the limiter lost its counts; the window counts as spent.
     unknown: bool = False
 
 

@@ -9,7 +9,6 @@ from functools import cache
 from typing import NamedTuple
 
 from headgate.model.budget import (
-    ANY_KIND,
     Answer,
     Bucket,
     Budget,
@@ -26,10 +25,8 @@ from headgate.model.budget import (
     from_ms,
 )
 from headgate.model.job import Lane
-from headgate.policy import windows
+from headgate.policy import in_flight, windows
 
-#: How long a probe may take to learn the provider's count before another one is sent.
-PROBE_MS = 30_000
 #: While all slots are in use, a request asks again after this time at the latest.
 SLOT_LOOK_MS = 500
 HOUR_MS = 3_600_000
@@ -54,25 +51,35 @@ def take(
     budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int, grant_id: str
 ) -> Answer:
     """Grant the request and count it in every window, or refuse it and count nothing."""
+    refusal = refuse(budget, ledgers, request, now)
+    return grant(budget, ledgers, request, now, grant_id) if refusal is None else refusal
+
+
+def refuse(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -> Exhausted | None:
+    """Refuse the request and count nothing but the refusal; None if it may be granted."""
     refusals = [
         *_closed(budget, ledgers, now),
         *_slots(budget, ledgers, now),
         *_pace(budget, ledgers, request, now),
     ]
-    probing: set[Scope] = set()
-    for limit in limits_for(budget, request.kind):
-        refusals += _windows(budget, ledgers[limit.scope], request, limit, now, probing)
-    if refusals:
-        worst = max(refusals, key=lambda each: each.until)
-        _count_refusal(ledgers[worst.scope], worst.reason, now)
-        return Exhausted(
-            reason=worst.reason,
-            until=from_ms(worst.until),
-            wait_s=(worst.until - now) / 1000,
-            limit=worst.limit,
-        )
-    for scope in probing:
-        ledgers[scope].probe_until = now + PROBE_MS
+    for limit in budget.limits_for(request.kind):
+        refusals += _windows(budget, ledgers, request, limit, now)
+    if not refusals:
+        return None
+    worst = max(refusals, key=lambda each: each.until)
+    _count_refusal(ledgers[worst.scope], worst.reason, now)
+    return Exhausted(
+        reason=worst.reason,
+        until=from_ms(worst.until),
+        wait_s=(worst.until - now) / 1000,
+        limit=worst.limit,
+    )
+
+
+def grant(
+    budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int, grant_id: str
+) -> Granted:
+    """Grant a request that may be granted, and count it in every window."""
     charge(budget, ledgers, request, now)
     if budget.slots is not None:
         ledgers[budget.slots_scope].slots[grant_id] = now + _ms(budget.slot_lease_s)
@@ -82,16 +89,15 @@ def take(
         at_ms=now,
         remaining=remaining,
         resets_at=None if resets is None else from_ms(resets),
-        probe=bool(probing),
     )
 
 
 def charge(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -> None:
     """Count a request that was sent or will be, whatever is left."""
     guard = _ms(budget.guard_s)
-    for limit in limits_for(budget, request.kind):
+    for limit in budget.limits_for(request.kind):
         buckets = ledgers[limit.scope].windows.setdefault(limit.name, {})
-        _forget_old(limit, buckets, now, guard)
+        forget_old(limit, buckets, now, guard)
         for place in windows.stretches_charged(limit, now, guard):
             bucket = buckets.setdefault(str(place), Bucket())
             bucket.used += 1
@@ -107,10 +113,13 @@ def charge(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) -
         ledgers[paced.scope].next_cold = now + windows.pace_ms(paced, now, left, least_ms=least)
 
 
-def release(budget: Budget, ledgers: Ledgers, grant_id: str) -> None:
-    """Release the slot of the grant."""
+def release(
+    budget: Budget, ledgers: Ledgers, request: BudgetRequest, granted: Granted, now: int
+) -> None:
+    """Release the slot of a request that has ended, and count it where it may have arrived late."""
     if budget.slots is not None:
-        ledgers[budget.slots_scope].slots.pop(grant_id, None)
+        ledgers[budget.slots_scope].slots.pop(granted.id, None)
+    in_flight.count_late(budget, ledgers, request, granted.at_ms, now)
 
 
 def observe(
@@ -126,18 +135,14 @@ def observe(
         theirs = counts.get(limit.name)
         if theirs is None:
             continue
-        ledger = ledgers[limit.scope]
-        buckets = ledger.windows.setdefault(limit.name, {})
-        _forget_old(limit, buckets, now, guard)
+        buckets = ledgers[limit.scope].windows.setdefault(limit.name, {})
+        forget_old(limit, buckets, now, guard)
         place = windows.stretches_charged(limit, granted_at, guard)[0]
         if limit.rolling:
             place = windows.stretches_charged(limit, now, guard)[0]
         bucket = buckets.setdefault(str(place), Bucket())
         bucket.theirs = max(bucket.theirs, theirs)
         bucket.used += max(0, theirs - windows.used_in_window(limit, buckets, place, guard))
-        # An older request may have been answered before other requests whose counts were lost.
-        if granted_at >= ledger.born:
-            ledger.told[limit.name] = max(place, ledger.told.get(limit.name, 0))
 
 
 def close_budget(
@@ -155,7 +160,7 @@ def close_budget(
     spent by our count or, if none is, the shortest.
     """
     guard = _ms(budget.guard_s)
-    limits = limits_for(budget, kind)
+    limits = budget.limits_for(kind)
     chosen = [limit for limit in limits if limit.name == limit_name] or [
         limit for limit in limits if _is_spent(limit, ledgers, now, guard)
     ]
@@ -171,7 +176,7 @@ def close_budget(
         return now + wait
     ledger = ledgers[budget.scopes[0] if limit is None else limit.scope]
     ledger.closed_until = max(ledger.closed_until, now + wait)
-    _hour(ledger, now).by_provider += 1
+    hour_of(ledger, now).by_provider += 1
     return ledger.closed_until
 
 
@@ -209,14 +214,9 @@ def use(
     )
 
 
-def limits_for(budget: Budget, kind: str) -> list[Limit]:
-    """The limits against which a request of this kind counts."""
-    return [limit for limit in budget.limits if limit.only in (ANY_KIND, kind)]
-
-
 def paced_limit(budget: Budget, kind: str) -> Limit | None:
     """The limit that sets the pace of backfills: the shortest one; None if they are not paced."""
-    return min(limits_for(budget, kind), key=_by_length, default=None) if budget.paced else None
+    return min(budget.limits_for(kind), key=_by_length, default=None) if budget.paced else None
 
 
 @cache
@@ -262,14 +262,10 @@ def _pace(budget: Budget, ledgers: Ledgers, request: BudgetRequest, now: int) ->
 
 
 def _windows(
-    budget: Budget,
-    ledger: Ledger,
-    request: BudgetRequest,
-    limit: Limit,
-    now: int,
-    probing: set[Scope],
+    budget: Budget, ledgers: Ledgers, request: BudgetRequest, limit: Limit, now: int
 ) -> Iterator[_Refusal]:
     guard = _ms(budget.guard_s)
+    ledger = ledgers[limit.scope]
     buckets = ledger.windows.get(limit.name, {})
     for place in windows.stretches_charged(limit, now, guard):
         room = limit.amount - windows.used_in_window(limit, buckets, place, guard) - 1
@@ -281,22 +277,29 @@ def _windows(
             yield _Refusal(until, RefusalReason.SPENT, limit.scope, limit.name)
             continue
         if _is_unknown(limit, ledger, place, now, guard):
-            if ledger.probe_until > now:
-                yield _Refusal(ledger.probe_until, RefusalReason.UNKNOWN, limit.scope, limit.name)
-            probing.add(limit.scope)
+            lost = ledger.born if limit.rolling else place * windows.length_ms(limit)
+            known_at = lost + windows.length_ms(limit) + guard
+            yield _Refusal(known_at, RefusalReason.UNKNOWN, limit.scope, limit.name)
         if room < reserved:
             until = windows.room_at(limit, buckets, place, 1 + reserved, guard)
             if budget.reserve_decay and not limit.rolling:
                 until = min(until, windows.reserve_frees_at(limit, place, now, room))
             yield _Refusal(until, RefusalReason.RESERVE, limit.scope, limit.name)
+        elif room - in_flight.from_before(budget, ledgers, limit, place) < reserved:
+            # Those end soon; then it is known which limits count them.
+            yield _Refusal(now + SLOT_LOOK_MS, RefusalReason.SLOTS, limit.scope, limit.name)
 
 
 def _is_unknown(limit: Limit, ledger: Ledger, place: int, now: int, guard: int) -> bool:
-    """Whether requests that this ledger has lost may have used the window."""
+    """Whether requests of a ledger that was lost may have used the window.
+
+    Of windows that are not short, the database knows how many those are: `policy/headroom.py`.
+    """
+    if not windows.is_short(limit):
+        return False
     if limit.rolling:
-        return now < ledger.born + windows.length_ms(limit) and limit.name not in ledger.told
-    began = place * windows.stretch_ms(limit) - guard
-    return began < ledger.born and ledger.told.get(limit.name, -1) < place
+        return now < ledger.born + windows.length_ms(limit) + guard
+    return place * windows.stretch_ms(limit) - guard < ledger.born
 
 
 # ---- small parts -------------------------------------------------------------------------------
@@ -308,7 +311,7 @@ def _tightest(
     guard = _ms(budget.guard_s)
     left = [
         (_left(limit, ledgers[limit.scope], now, guard), windows.window_ends(limit, now))
-        for limit in limits_for(budget, request.kind)
+        for limit in budget.limits_for(request.kind)
     ]
     return min(left, default=(None, None))
 
@@ -346,18 +349,20 @@ def _window_use(budget: Budget, limit: Limit, ledger: Ledger, now: int, guard: i
     )
 
 
-def _forget_old(limit: Limit, buckets: dict[str, Bucket], now: int, guard: int) -> None:
+def forget_old(limit: Limit, buckets: dict[str, Bucket], now: int, guard: int) -> None:
+    """Drop the stretches that are no longer needed."""
     oldest = windows.oldest_kept(limit, now, guard)
     for key in [key for key in buckets if int(key) < oldest]:
         del buckets[key]
 
 
 def _count_refusal(ledger: Ledger, reason: RefusalReason, now: int) -> None:
-    hour = _hour(ledger, now)
+    hour = hour_of(ledger, now)
     setattr(hour, reason.value, getattr(hour, reason.value) + 1)
 
 
-def _hour(ledger: Ledger, now: int) -> Refusals:
+def hour_of(ledger: Ledger, now: int) -> Refusals:
+    """The refusals of the present hour."""
     hour = now // HOUR_MS
     for key in [key for key in ledger.refusals if int(key) <= hour - 25]:
         del ledger.refusals[key]

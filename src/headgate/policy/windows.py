@@ -17,6 +17,8 @@ from headgate.model.budget import Bucket, Limit
 
 #: The number of parts of a rolling window.
 ROLLING_PARTS = 60
+#: A window that is not longer than this is short: nobody minds waiting until it is over.
+SHORT_S = 60
 #: The number of past windows that are used to predict live work.
 REMEMBERED = 4
 #: The present window is used for the prediction once no more than this share of it is left.
@@ -42,6 +44,11 @@ def stretch_ms(limit: Limit) -> int:
     return ceil(length_ms(limit) / ROLLING_PARTS) if limit.rolling else length_ms(limit)
 
 
+def is_short(limit: Limit) -> bool:
+    """Whether the window is short enough to wait until it is over."""
+    return limit.seconds <= SHORT_S
+
+
 def stretches_charged(limit: Limit, now: int, guard_ms: int) -> tuple[int, ...]:
     """The stretches in which a request granted now counts: one, or near an edge two."""
     stretch = stretch_ms(limit)
@@ -57,7 +64,11 @@ def used_in_window(limit: Limit, buckets: Buckets, place: int, guard_ms: int) ->
         return buckets[str(place)].used if str(place) in buckets else 0
     oldest = oldest_counted(limit, place, guard_ms)
     # Later stretches count too: their requests were sent before the clock was set back.
-    return sum(bucket.used for key, bucket in buckets.items() if oldest <= int(key))
+    return sum(_counted(bucket) for key, bucket in buckets.items() if oldest <= int(key))
+
+
+def _counted(bucket: Bucket) -> int:
+    return bucket.used - bucket.moved
 
 
 def oldest_counted(limit: Limit, place: int, guard_ms: int) -> int:
@@ -86,7 +97,7 @@ def room_at(limit: Limit, buckets: Buckets, place: int, room: int, guard_ms: int
     over = used_in_window(limit, buckets, place, guard_ms) + room - limit.amount
     oldest = oldest_counted(limit, place, guard_ms)
     counted = sorted(int(key) for key in buckets if oldest <= int(key))
-    gone = accumulate(buckets[str(key)].used for key in counted)
+    gone = accumulate(_counted(buckets[str(key)]) for key in counted)
     last = next(key for key, count in zip(counted, gone, strict=True) if count >= over)
     # A stretch has left the window once the window begins with the stretch after it.
     return (last + 1 + place - oldest) * stretch

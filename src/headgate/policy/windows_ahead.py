@@ -15,7 +15,7 @@ import msgspec
 
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse, to_ms
 from headgate.model.pace import RequestCounts
-from headgate.policy.spending import limits_for, paced_limit
+from headgate.policy.spending import paced_limit
 from headgate.policy.windows import BURST_SHARE, ROLLING_PARTS
 
 #: The most units that are played one by one; of a longer job, each stands for several.
@@ -201,7 +201,7 @@ class _Account:
         if found is None:
             paced = paced_limit(self.budget, kind)
             found = self._of_kind[kind] = (
-                [self._windows[limit.name] for limit in limits_for(self.budget, kind)],
+                [self._windows[limit.name] for limit in self.budget.limits_for(kind)],
                 None if paced is None else self._windows[paced.name],
             )
         return found

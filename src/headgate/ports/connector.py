@@ -31,6 +31,15 @@ class Permit(Protocol):
     #: What is left of the provider's tightest window, if known.
     remaining: int | None
 
+    @property
+    def send_within_s(self) -> float:
+        """The seconds in which the request must be sent from now on; 0 or less: too late.
+
+        Later, the window in which it counts may be over. Whoever sends requests without `ctx.http`
+        must not send them after that.
+        """
+        ...
+
     async def observe_counts(self, counts: Mapping[str, int]) -> None:
         """Report the provider's own counts from its answer, by the limit's name."""
         ...

@@ -5,10 +5,20 @@ other methods raise a HeadgateError, and their report is lost. That is safe: the
 reports the provider's counts again, and a slot that is not released is free after its lease.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from headgate.model.budget import Answer, Budget, BudgetClosure, BudgetRequest, BudgetUse, Granted
+from headgate.model.budget import (
+    Answer,
+    Budget,
+    BudgetClosure,
+    BudgetRequest,
+    BudgetUse,
+    Granted,
+    Ledger,
+    Scope,
+)
+from headgate.policy.headroom import Headroom, Shortage
 
 
 class Limiter(Protocol):
@@ -23,7 +33,11 @@ class Limiter(Protocol):
         ...
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Release the slot of the grant."""
+        """Release the slot of a request that has ended, and count it again if it was late.
+
+        A request that ends in a later window than that of its grant may have arrived there. If the
+        budget has no slots, this need not be called for a request that was not late.
+        """
         ...
 
     async def observe(
@@ -52,4 +66,32 @@ class Limiter(Protocol):
 
     async def close(self) -> None:
         """Close the network connections; safe to call twice."""
+        ...
+
+
+class LimiterMemory(Protocol):
+    """What the database keeps for a limiter elsewhere, which can lose its counts."""
+
+    async def has_begun(self) -> bool:
+        """Whether the limiter has ever counted requests."""
+        ...
+
+    async def note_begun(self) -> None:
+        """Store that the limiter counts requests from now on."""
+        ...
+
+    async def extend(
+        self, budget: Budget, connection_id: str, lacking: Sequence[Shortage], *, at_ms: int
+    ) -> Sequence[Headroom]:
+        """Store that more requests may be granted, by the limiter's clock, before they are."""
+        ...
+
+    async def count_429(
+        self, budget: Budget, connection_id: str, scope: Scope, *, at_ms: int
+    ) -> None:
+        """Count an answer with 429."""
+        ...
+
+    async def ledgers(self, budget: Budget, connection_id: str | None) -> Mapping[Scope, Ledger]:
+        """The database's own ledgers of the budget; without a connection, the application's."""
         ...

@@ -74,6 +74,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     headers: Headers = Headers()
     body: bytes = b""
     timeouts: Timeouts = Timeouts()
+    #: If it cannot be sent within this time, it must not be sent: its grant may be no longer valid.
+    send_within_s: float = float("inf")
 
     def __repr__(self) -> str:
         return f"Request({self.method} {without_query(self.url)})"

@@ -50,7 +50,7 @@ from headgate.simulation.virtual_clock import VirtualClock
 from headgate.store.sql import schema
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.limiter import SqlLimiter
+from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.schedules import SqlSchedules
@@ -242,8 +242,8 @@ class Deployment:
         self.witness = ClaimWitness()
         #: A limiter server, if budgets are not in the file.
         self.limiter: LimiterServer | None = None
-        #: Wraps a process's limiter, to observe it.
-        self.watch_limiter: Callable[[Limiter], Limiter] = lambda limiter: limiter
+        #: Wraps a process's limiter.
+        self.wrap_limiter: Callable[[Limiter], Limiter] = lambda limiter: limiter
         #: The transport to the providers, and the vault for credentials.
         self.transport: Transport | None = None
         self.vault: Vault | None = None
@@ -261,8 +261,10 @@ class Deployment:
 
     def limiter_of(self, database: InlineSqliteDatabase) -> Limiter:
         """Return a process's limiter."""
-        server = self.limiter
-        return self.watch_limiter(SqlLimiter(database) if server is None else LimiterClient(server))
+        if self.limiter is None:
+            return self.wrap_limiter(SqlLimiter(database))
+        memory = SqlLimiterMemory(database, "server")
+        return self.wrap_limiter(LimiterClient(self.limiter, memory))
 
     def credentials(
         self, store: CredentialStore, clock: Clock, rng: Random, ids: Ids

@@ -25,9 +25,10 @@ from headgate.ports.items import NewItem
 from headgate.ports.limiter import Limiter
 from headgate.simulation.deployment import START, Deployment, StoreClock
 from headgate.simulation.invariants import judge_ends
-from headgate.simulation.limiter_server import LimiterServer
+from headgate.simulation.limiter_server import LateLimiter, LimiterServer
 from headgate.simulation.provider import FaultRates
-from headgate.simulation.request_meter import MeteredLimiter, RequestMeter
+from headgate.simulation.request_meter import RequestMeter
+from headgate.simulation.virtual_clock import VirtualClock
 from headgate.simulation.workload import FIRST_ACT_S, POLICY, JobWorkload, Stage
 from headgate.store.sql import documents, items
 
@@ -40,8 +41,18 @@ PAGE = 5
 BATCH = 4
 #: The longest response times to draw from: the last exceeds a worker's lease.
 ANSWER_S_MAX = (2.0, 2.0, 2.0, 25.0)
-#: Much smaller than what the workers could send.
-BUDGET = Budget(COLLECTION, [Limit(8, per="60s", reserve=2)], slots=3, pace_s_min=1.0)
+#: Much smaller than what the workers could send. One window is short; in the other, the limiter may
+#: only go on after a loss as the database allows.
+BUDGET = Budget(
+    COLLECTION,
+    [Limit(3, per="20s", reserve=1), Limit(12, per="4min", reserve=2)],
+    slots=3,
+    slot_lease_s=60.0,
+    pace_s_min=1.0,
+)
+#: The longest time that a request is on its way: within the guard band or, where the network
+#: stalls, far longer, but not longer than half of a slot's lease.
+TRAVEL_S_MAX, STALL_S_MAX = BUDGET.guard_s / 2, 25.0
 RETRY = ItemRetryPolicy()
 #: One photo in this many is lost at the provider.
 LOST_EVERY = 7
@@ -69,6 +80,10 @@ class PhotoSource:
         self._draw = draw
         self._trouble = trouble
         self._meter = meter
+        #: Some providers never tell what is used.
+        self._tells = draw.random() < 0.5
+        #: The share of requests that the network holds up.
+        self.stalls = 0.0
         #: The ids of items whose registration was acknowledged.
         self.registered: set[str] = set()
 
@@ -101,7 +116,10 @@ class PhotoSource:
     async def _ask(self, ctx: Context) -> None:
         """Send one request, which may fail in many ways."""
         async with ctx.gate.request() as passage:
-            self._meter.arrive()
+            travel_s = STALL_S_MAX if self._draw.random() < self.stalls else TRAVEL_S_MAX
+            after_s = self._draw.uniform(0, travel_s)
+            with self._meter.arriving(after_s):
+                await ctx.clock.sleep(after_s)
             await ctx.clock.sleep(self._draw.uniform(0, self._draw.choice(ANSWER_S_MAX)))
             if self._draw.random() < self._trouble.fails:
                 raise self._draw.choice((Transient("503"), Malformed("not JSON"), KeyError("id")))
@@ -109,7 +127,8 @@ class PhotoSource:
                 raise await passage.close_budget(self._draw.uniform(1, 60))
             if self._draw.random() < self._trouble.hangs:
                 await ctx.clock.sleep(1e6)
-            await passage.observe_counts(self._meter.counts())
+            if self._tells:
+                await passage.observe_counts(self._meter.counts())
 
 
 class ItemWorkload(JobWorkload):
@@ -130,21 +149,30 @@ class ItemWorkload(JobWorkload):
                 name=name,
                 source=self._source,
                 retry=POLICY,
-                chunk_s_max=60,
+                # Longer than the wait for a short window whose use was lost.
+                chunk_s_max=100,
                 collections=[Collection(name=COLLECTION, title="Photos", retry=RETRY)],
             )
             for name in (BACKFILL, LIVE)
         ]
 
     def prepare(self, deployment: Deployment) -> None:
-        """Count the budget in the file, or in a server that is down now and then."""
+        """Count the budget in the file, or in a server that is down now and then.
+
+        A server that loses its counts does not know what is on its way then; so the network and the
+        processes stall where it loses nothing.
+        """
         if self.stage.loop.random("limiter").random() < 0.5:
             self._server = LimiterServer(StoreClock(self.stage.loop, deployment.faults))
             deployment.limiter = self._server
-        deployment.watch_limiter = self._meter_limiter
+        else:
+            self._source.stalls = 0.5
+            deployment.wrap_limiter = self._make_late
 
-    def _meter_limiter(self, limiter: Limiter) -> Limiter:
-        return cast(Limiter, MeteredLimiter(limiter, self._meter))
+    def _make_late(self, limiter: Limiter) -> Limiter:
+        loop = self.stage.loop
+        late = LateLimiter(limiter, VirtualClock(loop), loop.random("late answers"))
+        return cast(Limiter, late)
 
     def people(self) -> Iterable[Coroutine[Any, Any, None]]:
         """Return the owners of photos, and the outages of the limiter."""
@@ -188,12 +216,14 @@ class ItemWorkload(JobWorkload):
         draw = self.stage.loop.random("outages")
         clock = self.stage.client.clock
         while self.stage.loop.time() < FIRST_ACT_S:
-            await clock.sleep(draw.expovariate(1 / 300))
+            await clock.sleep(draw.expovariate(1 / 60))
+            if draw.random() < 0.7:
+                server.restart_empty()
+                continue
             server.is_up = False
             await clock.sleep(draw.uniform(1, 90))
             if draw.random() < 0.5:
                 server.restart_empty()
-                self._meter.forget()
             else:
                 server.is_up = True
 

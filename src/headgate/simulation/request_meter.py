@@ -1,18 +1,15 @@
 """A provider's own count of arriving requests, by its own clock: the reference for BUDGET.
 
-A request is counted when the limiter grants it, and arrives a little later. The budget's `guard_s`
-covers that delay. A request that was granted earlier, because its process stalled meanwhile, may
-arrive in a window that it was not counted in; that is no violation. A limiter that has lost its
-counts sends one request to learn them from the response; so one more is allowed.
+A request is counted when the limiter grants it, and arrives a little later, or much later if the
+network stalls. Whatever happened to it, to its process or to the limiter on the way, no window may
+have more arrivals than the provider allows.
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
-from headgate.model.budget import Answer, Budget, BudgetRequest, Granted, to_ms
-from headgate.ports.limiter import Limiter
+from headgate.model.budget import Budget, to_ms
 from headgate.simulation.deployment import START
 from headgate.simulation.loop import SimulationLoop
 
@@ -23,34 +20,27 @@ class RequestMeter:
     def __init__(self, loop: SimulationLoop, budget: Budget) -> None:
         self._loop = loop
         self._budget = budget
-        #: When the last request of each task was granted.
-        self._granted: dict[asyncio.Task[Any] | None, int] = {}
         #: The arrivals by limit and number of the window.
         self._arrived: Counter[tuple[str, int]] = Counter()
-        #: How often the limiter has lost its counts in each window.
-        self._forgotten: Counter[tuple[str, int]] = Counter()
         self.arrivals = 0
 
-    def granted(self, grant: Granted) -> None:
-        """Note that the running task may send a request."""
-        self._granted[asyncio.current_task()] = grant.at_ms
+    @contextmanager
+    def arriving(self, after_s: float) -> Iterator[None]:
+        """Count a request that is sent now and arrives after a while, unless it is given up before.
 
-    def forget(self) -> None:
-        """Note that the limiter has lost its counts."""
-        self._forgotten.update(
-            (limit.name, self._now // (limit.seconds * 1000)) for limit in self._budget.limits
-        )
-
-    def arrive(self) -> None:
-        """Count the request of the running task."""
-        now = self._now
+        Whoever gives up closes the connection. A process that dies does not give up.
+        """
+        at = self._now + round(after_s * 1000)
+        stretches = [(limit.name, at // (limit.seconds * 1000)) for limit in self._budget.limits]
         self.arrivals += 1
-        granted = self._granted.pop(asyncio.current_task(), now)
-        late = now - granted > self._budget.guard_s * 1000
-        for limit in self._budget.limits:
-            window_ms = limit.seconds * 1000
-            if not late or granted // window_ms == now // window_ms:
-                self._arrived[limit.name, now // window_ms] += 1
+        self._arrived.update(stretches)
+        try:
+            yield
+        except BaseException:
+            if self._now < at:
+                self.arrivals -= 1
+                self._arrived.subtract(stretches)
+            raise
 
     def counts(self) -> Mapping[str, int]:
         """Return the use of each window, as the provider reports it in its responses."""
@@ -64,7 +54,7 @@ class RequestMeter:
         """Return the windows in which more requests arrived than the provider allows."""
         amounts = {limit.name: limit.amount for limit in self._budget.limits}
         for (name, window), count in sorted(self._arrived.items()):
-            if count > amounts[name] + self._forgotten[name, window]:
+            if count > amounts[name]:
                 yield (
                     f"BUDGET: {self._budget.source} had {count} requests in window {window} of "
                     f"{name}, and allows {amounts[name]}"
@@ -73,21 +63,3 @@ class RequestMeter:
     @property
     def _now(self) -> int:
         return to_ms(START) + int(self._loop.time() * 1000)
-
-
-class MeteredLimiter:
-    """A limiter that reports its grants to the provider's meter."""
-
-    def __init__(self, limiter: Limiter, meter: RequestMeter) -> None:
-        self._limiter = limiter
-        self._meter = meter
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._limiter, name)
-
-    async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
-        """Acquire a request, and report the grant."""
-        answer = await self._limiter.acquire(budget, ask, grant_id=grant_id)
-        if isinstance(answer, Granted):
-            self._meter.granted(answer)
-        return answer

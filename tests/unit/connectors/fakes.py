@@ -83,6 +83,7 @@ class NotingGate:
             self.inside -= 1
 
     remaining: int | None = None
+    send_within_s = 17.0
 
     async def observe_counts(self, counts: Mapping[str, int]) -> None:
         self.seen.append(counts)

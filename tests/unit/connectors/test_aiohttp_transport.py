@@ -290,6 +290,36 @@ async def test_a_name_without_an_address_is_transient() -> None:
             await transport.send(Request(method="GET", url="https://api.example/"))
 
 
+@pytest.mark.parametrize("send_within_s", [0.05, 0.0, -3.0])
+async def test_a_request_that_cannot_be_sent_in_time_is_not_sent(send_within_s: float) -> None:
+    # Given a name that takes for ever to be resolved
+    async def never(host: str, port: int) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    async with opened(resolve=never) as transport:
+        # Then it is given up as soon as its grant is no longer valid, long before other limits
+        with pytest.raises(Transient, match="nothing was sent"):
+            await transport.send(
+                Request(method="GET", url="https://api.example/", send_within_s=send_within_s)
+            )
+
+
+async def test_a_request_that_is_sent_in_time_may_be_answered_later() -> None:
+    # Given a server that answers only once the grant's time is over
+    sent = asyncio.Event()
+
+    async def slow(head: bytes, writer: asyncio.StreamWriter) -> None:
+        sent.set()
+        await asyncio.wait([asyncio.create_task(asyncio.Event().wait())], timeout=0.3)
+        await answering(b"[1]")(head, writer)
+
+    async with serving(slow) as server, opened() as transport:
+        response = await transport.send(request(server, send_within_s=0.2))
+
+    assert (sent.is_set(), response.json()) == (True, [1])
+
+
 async def test_plain_http_and_other_ports_do_not_go_over_the_public_network() -> None:
     resolve = lambda host, port: resolve_to("8.8.8.8")  # noqa: E731 (one line says it)
     async with opened(AddressRules(), resolve=resolve) as transport:

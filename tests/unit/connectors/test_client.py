@@ -121,6 +121,8 @@ async def test_patience_is_handed_on() -> None:
     await bench.http.get("/x")
 
     assert bench.transport.requests[0].timeouts == timeouts
+    # And with the time that the permit leaves to send it.
+    assert bench.transport.requests[0].send_within_s == 17.0
 
 
 @pytest.mark.parametrize(

@@ -39,13 +39,18 @@ class Flaky(MemoryLimiter):
         self.away = False
         self.hangs = False
         self.hanging = asyncio.Event()
+        #: How long its next answers are on their way.
+        self.stalls_s: list[float] = []
         self.asked: list[BudgetRequest] = []
 
     async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         self.asked.append(ask)
         if self.away:
             return Unreachable(error="connection refused")
-        return await super().acquire(budget, ask, grant_id=grant_id)
+        answer = await super().acquire(budget, ask, grant_id=grant_id)
+        if self.stalls_s:
+            await self._clock.sleep(self.stalls_s.pop(0))
+        return answer
 
     async def charge(self, budget: Budget, ask: BudgetRequest, *, times: int) -> None:
         self._reach()
@@ -167,7 +172,8 @@ async def test_a_429_that_the_limiter_cannot_be_told_still_puts_the_job_off(site
 
 
 async def test_counts_and_slots_that_cannot_be_told_are_no_failure(site: Site) -> None:
-    async with site.gate().request() as passage:
+    budget = Budget("slots", [Limit(50, per="15min")], slots=2)
+    async with site.gate(budget).request() as passage:
         site.limiter.away = True
         await passage.observe_counts({"15min": 5})
 
@@ -266,3 +272,119 @@ async def test_without_a_budget_a_429_waits_as_told_within_reason(
 
     assert error.after == timedelta(seconds=waits_s)
     assert passage.remaining is None
+
+
+# ---- a limiter that has lost its counts --------------------------------------------------------
+
+
+@pytest.mark.parametrize("lane", Lane)
+async def test_the_wait_for_a_window_whose_use_was_lost_does_not_defer_the_job(
+    site: Site, lane: Lane
+) -> None:
+    # Given a chunk with requests of a provider that allows so many in a minute
+    budget = Budget("minutes", [Limit(10, per="min", rolling=True)], pace_s_min=0.1)
+    gate = site.gate(budget, lane)
+    async with gate.request():
+        pass
+
+    # When the limiter loses its counts
+    site.limiter.forget()
+    lost_at = site.clock.now()
+    async with gate.request():
+        pass
+
+    # Then the next request was waited for within the chunk, for longer than other waits
+    assert site.clock.now() - lost_at == timedelta(seconds=62)
+
+
+async def test_who_waits_in_the_queue_meanwhile_is_not_deferred_either(site: Site) -> None:
+    # Given three backfills of one connection, when the limiter has lost its counts
+    budget = Budget("minutes", [Limit(10, per="min", rolling=True)], pace_s_min=0.1)
+    site.limiter.forget()
+
+    async def send() -> None:
+        async with site.gate(budget, Lane.COLD).request():
+            pass
+
+    # When all of them ask at once
+    asked = [asyncio.create_task(send()) for _ in range(3)]
+    await asyncio.gather(*asked)
+
+    # Then all were granted, the last ones although they were in the queue for so long
+    [window] = (await site.limiter.use(budget, connection_id=None)).windows
+    assert window.used == 3
+
+
+# ---- a grant that is too old -------------------------------------------------------------------
+
+
+async def test_a_grant_of_a_window_that_is_over_is_spent_and_not_used(site: Site) -> None:
+    # Given a process that stalls after its grant, until the next quarter has begun
+    site.limiter.stalls_s = [601.0]
+
+    # When it goes on
+    async with site.gate().request() as passage:
+        # Then it has got another grant, of the window in which it sends
+        assert len(site.limiter.asked) == 2
+        ends = QUARTER + timedelta(minutes=15) - site.clock.now()
+        assert passage.send_within_s == ends.total_seconds() - 3
+    [window, day] = (await site.limiter.use(BUDGET, connection_id=None)).windows
+    assert (window.used, day.used) == (2, 2)
+
+
+async def test_a_grant_that_stays_in_its_window_may_be_used_late(site: Site) -> None:
+    site.limiter.stalls_s = [300.0]
+
+    async with site.gate().request() as passage:
+        # Until a second before the quarter ends, which is half of the guard band.
+        assert passage.send_within_s == 299.0
+
+    assert len(site.limiter.asked) == 1
+
+
+async def test_in_a_rolling_window_a_grant_is_good_for_half_of_it(site: Site) -> None:
+    budget = Budget("rolling", [Limit(5, per="min", rolling=True)], paced=False)
+    site.limiter.stalls_s = [31.0]
+
+    async with site.gate(budget).request() as passage:
+        assert passage.send_within_s == 30.0
+
+    assert len(site.limiter.asked) == 2
+
+
+async def test_a_grant_with_a_slot_is_good_for_half_of_its_lease(site: Site) -> None:
+    budget = Budget("slots", [Limit(5, per="day")], slots=2, slot_lease_s=60, paced=False)
+    site.limiter.stalls_s = [31.0]
+
+    async with site.gate(budget).request() as passage:
+        assert passage.send_within_s == 30.0
+
+    assert len(site.limiter.asked) == 2
+
+
+async def test_a_limiter_whose_grants_are_always_too_old_counts_as_unreachable(
+    site: Site,
+) -> None:
+    site.limiter.stalls_s = [2000.0] * 9
+
+    with pytest.raises(LimiterUnreachable, match="too late"):
+        await site.send()
+
+
+async def test_only_limits_that_count_the_request_end_the_time_to_send_it(site: Site) -> None:
+    budget = Budget("uploads", [Limit(5, per="min", only="upload")], paced=False)
+
+    async with site.gate(budget).request(kind="read") as passage:
+        assert passage.send_within_s == float("inf")
+    async with site.gate(None).request() as unlimited:
+        assert unlimited.send_within_s == float("inf")
+
+
+async def test_a_request_that_ends_late_is_counted_where_it_may_have_arrived(site: Site) -> None:
+    # Given a request of a budget without slots, whose answer takes until the next quarter
+    async with site.gate().request():
+        site.clock.advance(610)
+
+    # Then it counts in both
+    [window, day] = (await site.limiter.use(BUDGET, connection_id=None)).windows
+    assert (window.used, day.used) == (1, 1)

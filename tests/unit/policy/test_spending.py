@@ -3,11 +3,9 @@
 from collections import Counter
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
-from math import ceil
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headgate.model.budget import (
@@ -448,96 +446,37 @@ def test_an_answer_of_the_old_window_never_closes_the_new_one(
 # ---- what was forgotten ------------------------------------------------------------------------
 
 
-@given(MOMENTS, st.lists(st.integers(0, 20_000), max_size=60))
-# Over midnight, where the day and the quarter of an hour begin together.
-@example(1_772_495_908_506, [0, 13_494, 20_000, 20_000, 20_000, 20_000])
-def test_of_an_unknown_window_one_request_at_a_time_finds_out(now: int, waits: list[int]) -> None:
-    # Given a ledger that begins in the middle of windows
-    ledgers = new_ledgers(STRAVA, born=now)
-    first = granted(STRAVA, ledgers, now)
-    assert first.probe
-
-    # When anybody asks meanwhile, and no answer tells anything
-    passed = [now]
-    for wait in waits:
-        now += wait
-        if not any(window.unknown for window in spending.use(STRAVA, ledgers, now).windows):
-            # Every window has begun anew meanwhile: a new one is known from its beginning.
-            break
-        answer = take(STRAVA, ledgers, now)
-        if isinstance(answer, Granted):
-            passed.append(now)
-            assert answer.probe
-        elif answer == refusal(STRAVA, ledgers, now) and answer.reason is RefusalReason.UNKNOWN:
-            assert answer.until == from_ms(passed[-1] + spending.PROBE_MS)
-
-    # Then a probe has its time before the next one is sent
-    gaps = [later - earlier for earlier, later in pairwise(passed)]
-    assert all(gap >= spending.PROBE_MS for gap in gaps)
-
-
-@given(st.integers(0, 100), st.integers(0, 1000))
-def test_an_unknown_window_opens_with_the_providers_count(quarter: int, day: int) -> None:
-    # Given a probe
-    now = to_ms(MIDDAY) + 300_000
-    ledgers = new_ledgers(STRAVA, born=now)
-    probe = granted(STRAVA, ledgers, now)
-    assert [each.unknown for each in spending.use(STRAVA, ledgers, now).windows] == [True, True]
-
-    # When its answer tells one count, and then both
-    spending.observe(STRAVA, ledgers, probe.at_ms, now + 100, {"15min": max(quarter, 1)})
-    assert refusal(STRAVA, ledgers, now + 100).reason in (
-        RefusalReason.UNKNOWN,
-        RefusalReason.SPENT,
-    )
-    spending.observe(STRAVA, ledgers, probe.at_ms, now + 200, {"day": max(day, 1)})
-
-    # Then exactly what is left is granted
-    left = min(100 - max(quarter, 1), 1000 - max(day, 1))
-    for _ in range(left):
-        assert not granted(STRAVA, ledgers, now + 200).probe
-    assert refusal(STRAVA, ledgers, now + 200).reason is RefusalReason.SPENT
-
-
-def test_an_answer_from_before_the_loss_tells_nothing_of_what_came_after() -> None:
-    # Given a request from before the loss, and its answer after
-    now = to_ms(MIDDAY) + 300_000
-    ledgers = new_ledgers(STRAVA, born=now)
-    spending.observe(STRAVA, ledgers, now - 1, now + 10, {"15min": 3, "day": 3})
-
-    # Then the windows stay unknown, and what it told counts
-    assert granted(STRAVA, ledgers, now + 10).probe
-    quarter, _ = spending.use(STRAVA, ledgers, now + 10).windows
-    assert (quarter.used, quarter.remaining, quarter.unknown) == (4, 0, True)
-
-
-@given(MOMENTS)
-def test_a_window_that_begins_after_the_loss_is_known(born: int) -> None:
-    budget = Budget("quarters", [Limit(5, per="15min")], paced=False)
+@given(MOMENTS, st.booleans())
+def test_a_short_window_that_was_forgotten_counts_as_spent_until_it_is_over(
+    born: int, rolling: bool
+) -> None:
+    # Given a minute of which nobody knows how much was used before
+    budget = Budget("minutes", [Limit(5, per="min", rolling=rolling)], paced=False)
     ledgers = new_ledgers(budget, born=born)
-    edge = ceil(born / QUARTER_MS) * QUARTER_MS
-    # A loss within the guard band of an edge leaves the window after it in doubt too.
-    edge += QUARTER_MS if edge - born < GUARD_MS else 0
 
-    answer = granted(budget, ledgers, edge + GUARD_MS)
+    # When somebody asks, and comes back when told to
+    answer = refusal(budget, ledgers, born)
+    [window] = spending.use(budget, ledgers, born).windows
 
-    assert not answer.probe
+    # Then it is soon, and from then on the whole window is there
+    assert (answer.reason, window.unknown, window.remaining) == (RefusalReason.UNKNOWN, True, 0)
+    again: Answer = answer
+    now = born
+    while isinstance(again, Exhausted):
+        now = to_ms(again.until)
+        assert now <= born + 60_000 + 2 * GUARD_MS
+        again = take(budget, ledgers, now)
+    for _ in range(4):
+        granted(budget, ledgers, now)
+    assert refusal(budget, ledgers, now).reason is RefusalReason.SPENT
 
 
-def test_an_unknown_rolling_window_is_known_once_told() -> None:
-    # Given a rolling hour that was forgotten
-    budget = Budget("rolling", [Limit(10, per="hour", rolling=True)], paced=False)
-    now = to_ms(MIDDAY)
-    ledgers = new_ledgers(budget, born=now)
-    probe = granted(budget, ledgers, now)
-    assert refusal(budget, ledgers, now + 1000).reason is RefusalReason.UNKNOWN
+def test_a_window_that_is_not_short_is_never_unknown() -> None:
+    now = to_ms(MIDDAY) + 300_000
+    ledgers = new_ledgers(STRAVA, born=now)
 
-    # When the provider tells its count
-    spending.observe(budget, ledgers, probe.at_ms, now + 1000, {"hour": 8})
-
-    # Then what is left of it is there, and all of it stays counted for an hour
-    assert [granted(budget, ledgers, now + 1000).probe for _ in range(2)] == [False, False]
-    assert refusal(budget, ledgers, now + 3_500_000).reason is RefusalReason.SPENT
+    assert granted(STRAVA, ledgers, now)
+    assert not any(each.unknown for each in spending.use(STRAVA, ledgers, now).windows)
 
 
 # ---- what is told ------------------------------------------------------------------------------
@@ -608,12 +547,13 @@ def test_a_slot_that_is_given_back_is_free_at_once_and_only_once() -> None:
     # Given two slots, both taken
     budget = Budget("slots", [], slots=2)
     ledgers, now = new_ledgers(budget), to_ms(MIDDAY)
-    for grant_id in ("first", "second"):
-        assert isinstance(take(budget, ledgers, now, grant_id=grant_id), Granted)
+    first = take(budget, ledgers, now, grant_id="first")
+    assert isinstance(first, Granted)
+    assert isinstance(take(budget, ledgers, now, grant_id="second"), Granted)
 
     # When one is given back, twice
-    spending.release(budget, ledgers, "first")
-    spending.release(budget, ledgers, "first")
+    spending.release(budget, ledgers, HOT, first, now)
+    spending.release(budget, ledgers, HOT, first, now)
 
     # Then one may follow, and not two
     assert isinstance(take(budget, ledgers, now, grant_id="third"), Granted)
@@ -625,7 +565,7 @@ def test_without_slots_there_is_nothing_to_give_back() -> None:
     ledgers, now = new_ledgers(budget), to_ms(MIDDAY)
     grant = granted(budget, ledgers, now)
 
-    spending.release(budget, ledgers, grant.id)
+    spending.release(budget, ledgers, HOT, grant, now)
 
     assert refusal(budget, ledgers, now).reason is RefusalReason.SPENT
 

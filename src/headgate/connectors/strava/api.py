@@ -36,6 +36,9 @@ BUDGET = Budget(
         Limit(200, per="15min", reserve=40),
         Limit(2000, per="day", reserve=400),
     ],
+    # Strava names no number. A browser opens six connections to a host; a few more keep a burst of
+    # live work from waiting behind a backfill.
+    slots=8,
 )
 #: A header may be missing, or be only a comma; our own count goes on without it.
 COUNTS = read_all(

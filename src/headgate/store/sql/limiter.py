@@ -3,7 +3,7 @@
 Concurrent requests share one transaction.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from headgate.base.coalesce import Coalescer
@@ -19,7 +19,8 @@ from headgate.model.budget import (
     Scope,
     Unreachable,
 )
-from headgate.policy import spending
+from headgate.policy import headroom, spending
+from headgate.policy.headroom import Headroom, Shortage
 from headgate.store.sql import budgets
 from headgate.store.sql.budgets import LedgerOperation
 from headgate.store.sql.database import Database
@@ -59,13 +60,12 @@ class SqlLimiter:
         await self._spend(budget, request.connection_id, charge)
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Release the slot, if the budget has slots."""
-        if budget.slots is not None:
-            await self._spend(
-                budget,
-                request.connection_id,
-                lambda ledgers, now: spending.release(budget, ledgers, grant.id),
-            )
+        """Release the slot."""
+        await self._spend(
+            budget,
+            request.connection_id,
+            lambda ledgers, now: spending.release(budget, ledgers, request, grant, now),
+        )
 
     async def observe(
         self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
@@ -97,15 +97,7 @@ class SqlLimiter:
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
         """The use of the budget."""
-        keys = {
-            scope: budget.ledger_key(scope, connection_id or "")
-            for scope in budget.scopes
-            if scope is Scope.APP or connection_id is not None
-        }
-        found, now = await self._database.read(
-            lambda tx: budgets.read(tx, self._database.moment(), keys.values())
-        )
-        ledgers = {scope: found[key] for scope, key in keys.items()}
+        ledgers, now = await _read(self._database, budget, connection_id)
         return spending.use(budget, ledgers, now, connection_id=connection_id)
 
     async def _spend(
@@ -124,12 +116,13 @@ class SqlLimiter:
 
 
 class SqlLimiterMemory:
-    """Stores in the database that another limiter, such as Redis, has begun to count."""
+    """What the database keeps for another limiter, such as Redis, which can lose its counts."""
 
     def __init__(self, database: Database, limiter: str) -> None:
-        """Store it for the limiter of that name."""
+        """Keep it for the limiter of that name."""
         self._database = database
         self._limiter = limiter
+        self._writing = Coalescer[LedgerOperation, Any](self._write_batch)
 
     async def has_begun(self) -> bool:
         """Whether the limiter has ever counted requests."""
@@ -140,3 +133,48 @@ class SqlLimiterMemory:
         await self._database.write(
             lambda tx: budgets.note_begun(tx, self._database.moment(), self._limiter)
         )
+
+    async def extend(
+        self, budget: Budget, connection_id: str, lacking: Sequence[Shortage], *, at_ms: int
+    ) -> Sequence[Headroom]:
+        """Store that more requests may be granted."""
+        allowed: Sequence[Headroom] = await self._writing.submit(
+            LedgerOperation(
+                budget,
+                connection_id,
+                lambda ledgers, _: headroom.extend(budget, ledgers, lacking, at_ms),
+            )
+        )
+        return allowed
+
+    async def count_429(
+        self, budget: Budget, connection_id: str, scope: Scope, *, at_ms: int
+    ) -> None:
+        """Count an answer with 429."""
+
+        def count(ledgers: Mapping[Scope, Ledger], _: int) -> None:
+            spending.hour_of(ledgers[scope], at_ms).by_provider += 1
+
+        await self._writing.submit(LedgerOperation(budget, connection_id, count))
+
+    async def ledgers(self, budget: Budget, connection_id: str | None) -> Mapping[Scope, Ledger]:
+        """The database's own ledgers of the budget."""
+        found, _ = await _read(self._database, budget, connection_id)
+        return found
+
+    async def _write_batch(self, batch: list[LedgerOperation]) -> list[Any]:
+        return await self._database.write(
+            lambda tx: budgets.spend(tx, self._database.moment(), batch)
+        )
+
+
+async def _read(
+    database: Database, budget: Budget, connection_id: str | None
+) -> tuple[dict[Scope, Ledger], int]:
+    keys = {
+        scope: budget.ledger_key(scope, connection_id or "")
+        for scope in budget.scopes
+        if scope is Scope.APP or connection_id is not None
+    }
+    found, now = await database.read(lambda tx: budgets.read(tx, database.moment(), keys.values()))
+    return {scope: found[key] for scope, key in keys.items()}, now

@@ -49,6 +49,8 @@ def test_both_families_of_limits_are_declared_and_backfill_leaves_something_of_t
         "day": (2000, 400),
     }
     assert all(limit.scope is Scope.APP for limit in BUDGET.limits)
+    # And every request has to get a slot, whichever lane or process it is of.
+    assert (BUDGET.slots, BUDGET.slots_scope) == (8, Scope.APP)
     # Reads are spread over their own limit: it comes first of those that are equally long.
     assert BUDGET.limits[0].only == "read"
 
