@@ -213,7 +213,9 @@ def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(tmp_path: Path) -> None:
 def test_a_poison_last_day_still_ends_the_job(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         async def read(ctx: Context) -> Chunk:
-            raise Malformed("not JSON")
+            if ctx.day == DAY:
+                raise Malformed("not JSON")
+            return Chunk()
 
         app = await world.app(Sync(name="history", source=ScriptedSource(read)))
         job = await submit(app, days=1)

@@ -22,6 +22,7 @@ from headgate.flow.extract import extract
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of
 from headgate.flow.messages import chunk_messages
+from headgate.flow.outage import is_outage
 from headgate.flow.receipts import claim_records, receipts_of
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
@@ -29,9 +30,18 @@ from headgate.flow.settle import settle_surely
 from headgate.flow.write_chunk import open_destination, write_chunk
 from headgate.model import change
 from headgate.model.change import JobChange
-from headgate.model.job import Job, Mode, Reason
+from headgate.model.job import EventKind, Job, Mode, Reason
 from headgate.model.states import JobState
-from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
+from headgate.policy.retry import (
+    Decision,
+    Defer,
+    Fail,
+    GiveUpDay,
+    Pause,
+    Retry,
+    decide,
+    gives_up,
+)
 from headgate.ports.signal import OUTBOX, SWEEP
 from headgate.ports.store import ChunkWork
 
@@ -84,8 +94,8 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
     cut_short = outcome is not None and outcome.error is not None
     if cut_short and after is not None and after.state is JobState.RUNNING:
         assert outcome is not None and outcome.error is not None
-        sync = rt.registry.get(job.sync)
-        changed, after = await _settle(rt, after, _handle_error(rt, sync, after, outcome.error))
+        failed = await _judge_error(rt, claimed, after, outcome.error)
+        changed, after = NOT_SETTLED if failed is None else await _settle(rt, after, failed)
     duration_s = rt.clock.monotonic() - began
     chunk_outcome = outcome_of(changed.event) if changed and after else ChunkOutcome.LOST
     rt.measurements.add_chunk(job.sync, chunk_outcome, duration_s)
@@ -107,8 +117,13 @@ def _count_handed_on(job: Job) -> int:
     return job.summary.delivered + job.summary.refused
 
 
-async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Outcome | None:
-    """Read the chunk and write it to its destination; None if the claim was lost meanwhile."""
+async def _attempt(
+    rt: Runtime, claimed: ClaimedJob, *, slice_ends: float, others_work: bool = False
+) -> Outcome | None:
+    """Read the chunk and write it to its destination; None if the claim was lost meanwhile.
+
+    `others_work` says that another day was read just now, after this one had failed.
+    """
     job = claimed.row
     sync = rt.registry.get(job.sync)
     if job.mode is Mode.HISTORY and not job.plan:
@@ -130,39 +145,65 @@ async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Ou
                 written = await write_chunk(rt, job, chunk, destination)
             chunk = with_late_events(chunk, written)
     except Interrupted as interrupted:
-        return _handle_interrupt(rt, sync, job, interrupted.reason, provider)
-    except Exception as error:
-        return _handle_error(rt, sync, job, error)
-    slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
-    made, work = commit_chunk(
-        job, chunk, written, messages=messages, slice_over=slice_over, table=sync.table
-    )
-    receipts = receipts_of(sync, chunk, written)
-    return Outcome(made, replace(work, stored_as=sync.stored_as, receipts=receipts), chunk.error)
+        if interrupted.reason is not Interrupt.LATE:
+            return _let_go(job, interrupted.reason)
+        # It was about this chunk alone: another may be tried.
+        claimed.reason = None
+        error: Exception = _late(sync, provider)
+    except Exception as raised:
+        error = raised
+    else:
+        slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
+        made, work = commit_chunk(
+            job, chunk, written, messages=messages, slice_over=slice_over, table=sync.table
+        )
+        receipts = receipts_of(sync, chunk, written)
+        work = replace(work, stored_as=sync.stored_as, receipts=receipts)
+        return Outcome(made, work, chunk.error)
+    if others_work:
+        return _fail_chunk(job, error, _decide(rt, job, error))
+    failed = await _judge_error(rt, claimed, job, error)
+    if failed is None or failed.change.event is not EventKind.DAY_FAILED:
+        return failed
+    # The provider may have recovered just after this day had failed: once more.
+    return await _attempt(rt, claimed, slice_ends=slice_ends, others_work=True)
 
 
-def _handle_interrupt(
-    rt: Runtime, sync: Sync, job: Job, reason: Interrupt, provider: str
+def _late(sync: Sync, provider: str) -> Transient:
+    late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
+    late.provider = provider
+    return late
+
+
+def _let_go(job: Job, reason: Interrupt) -> Outcome | None:
+    """What becomes of a job that the worker must stop working on; None if the claim was lost."""
+    if reason is Interrupt.LOST:
+        return None
+    return Outcome(change.cancel(job) if reason is Interrupt.CANCEL else change.release(job))
+
+
+async def _judge_error(
+    rt: Runtime, claimed: ClaimedJob, job: Job, error: Exception
 ) -> Outcome | None:
-    match reason:
-        case Interrupt.LOST:
-            return None
-        case Interrupt.CANCEL:
-            return Outcome(change.cancel(job))
-        case Interrupt.STOP:
-            return Outcome(change.release(job))
-        case Interrupt.LATE:
-            late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
-            late.provider = provider
-            return _handle_error(rt, sync, job, late)
-        case _:
-            assert_never(reason)
+    """What follows from an error; the chunk is given up only if it is the only one that fails."""
+    decision = _decide(rt, job, error)
+    if gives_up(decision):
+        try:
+            if await is_outage(rt, claimed, job, error):
+                decision = _decide(rt, job, error, outage=True)
+        except Interrupted as interrupted:
+            return _let_go(job, interrupted.reason)
+    return _fail_chunk(job, error, decision)
 
 
-def _handle_error(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
+def _decide(rt: Runtime, job: Job, error: Exception, *, outage: bool = False) -> Decision:
+    policy = rt.registry.get(job.sync).retry
+    return decide(job, error, policy, now=rt.clock.now(), draw=rt.rng.random(), outage=outage)
+
+
+def _fail_chunk(job: Job, error: Exception, decision: Decision) -> Outcome:
     failure = describe_failure(error)
     provider = error.provider if isinstance(error, SourceError) else None
-    decision = decide(job, error, sync.retry, now=rt.clock.now(), draw=rt.rng.random())
     match decision:
         case Retry(after, recent):
             changed = change.retry(
@@ -191,8 +232,7 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
     except StoreUnavailable:
         raise
     except Exception as error:
-        sync = rt.registry.get(job.sync)
-        outcome = _handle_error(rt, sync, job, error)
+        outcome = _fail_chunk(job, error, _decide(rt, job, error))
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     if after is not None:
         _measure(rt, after)

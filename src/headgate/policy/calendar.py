@@ -14,6 +14,9 @@ DAY = timedelta(days=1)
 SETTLED_AFTER = {DayStatus.HELD: timedelta(days=2), DayStatus.EMPTY: timedelta(days=7)}
 #: A plan with more stretches than this is simplified, by reading some held days again.
 STRETCHES_MAX = 500
+#: How much older than a bad day the days are that are tried in its place, one after another: the
+#: days next to it may be bad as well.
+TRIAL_DAYS = (1, 7, 30, 365)
 
 
 def gaps(
@@ -70,6 +73,12 @@ def day_after(plan: Plan, day: date) -> date | None:
         if first < day:
             return min(day - DAY, last)
     return None
+
+
+def trial_day(day: date, tries: int) -> date:
+    """An older day, to try whether only `day` fails; a further one after more `tries`."""
+    older = TRIAL_DAYS[tries % len(TRIAL_DAYS)]
+    return date.fromordinal(max(1, day.toordinal() - older))
 
 
 def history_progress(plan: Plan, cursor: date | None) -> Progress:

@@ -46,8 +46,12 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     cooldown_s: float = 3600.0
     #: The interval at which jobs are resumed once their provider has recovered.
     stagger_s: float = 2.0
-    #: After so many pauses a chunk is given up: a day becomes a gap, any other job fails.
+    #: After so many pauses a chunk is given up: a day becomes a gap, any other job fails. While
+    #: the provider is down for others too, the job stays paused instead.
     pauses_max: int = 3
+    #: After so many pauses on one chunk the job fails, even if its provider is still down; with
+    #: the default cool-down that is a week.
+    outage_pauses_max: int = 168
     #: The job fails after one chunk has lost so many workers.
     crashes_max: int = 5
     #: How often in a row a chunk may be deferred before that counts as an outage.
@@ -104,20 +108,29 @@ Decision = Retry | Defer | Pause | GiveUpDay | Fail
 
 
 def decide(
-    job: Job, error: BaseException, policy: RetryPolicy, *, now: datetime, draw: float
+    job: Job,
+    error: BaseException,
+    policy: RetryPolicy,
+    *,
+    now: datetime,
+    draw: float,
+    outage: bool = False,
 ) -> Decision:
-    """The decision for `job` after `error`. `draw` is a random number in [0, 1)."""
+    """The decision for `job` after `error`. `draw` is a random number in [0, 1).
+
+    With `outage`, other chunks fail too: the present one is not to blame, and is not given up.
+    """
     if isinstance(error, AuthExpired):
         return Fail(Reason.NEEDS_REAUTH)
     if isinstance(error, Terminal):
         return Fail(Reason.REFUSED)
     if isinstance(error, Deferred):
-        return _defer(job, error, policy)
+        return _defer(job, error, policy, outage=outage)
     recent = recent_errors(job, policy, now=now)
     # A probe gets one attempt: it only tests whether the provider has recovered.
     spent = len(recent) > policy.errors_max or job.attempts + 1 >= policy.attempts_max
     if spent or job.probe:
-        return _open_breaker(job, policy, recent)
+        return _open_breaker(job, policy, recent, outage=outage)
     return Retry(backoff(job.attempts, policy, draw=draw), recent)
 
 
@@ -159,11 +172,16 @@ def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
     return timedelta(seconds=longest_s * (1 - policy.jitter * (1 - draw)))
 
 
-def _defer(job: Job, error: Deferred, policy: RetryPolicy) -> Decision:
+def gives_up(decision: Decision) -> bool:
+    """Whether the decision gives a chunk up that might succeed once its provider has recovered."""
+    return isinstance(decision, GiveUpDay) or decision == Fail(Reason.ATTEMPTS_SPENT)
+
+
+def _defer(job: Job, error: Deferred, policy: RetryPolicy, *, outage: bool) -> Decision:
     # A wait caused by our own budget, a paused connection or another job is no outage.
     ours = isinstance(error, BudgetSpent | LimiterUnreachable | ConnectionPaused | RecordsClaimed)
     if job.deferrals + 1 > policy.deferrals_max and not ours:
-        return _open_breaker(job, policy)
+        return _open_breaker(job, policy, outage=outage)
     # Never at once, even if no wait is named: that would be a tight loop.
     shortest = timedelta(seconds=min(policy.defer_s_min, policy.defer_s_max))
     longest = timedelta(seconds=policy.defer_s_max)
@@ -184,7 +202,11 @@ def _reason(error: Deferred) -> Reason:
             return Reason.DEFERRED
 
 
-def _open_breaker(job: Job, policy: RetryPolicy, recent: tuple[datetime, ...] = ()) -> Decision:
-    if job.pauses < policy.pauses_max:
+def _open_breaker(
+    job: Job, policy: RetryPolicy, recent: tuple[datetime, ...] = (), *, outage: bool
+) -> Decision:
+    if job.pauses < (policy.outage_pauses_max if outage else policy.pauses_max):
         return Pause(timedelta(seconds=policy.cooldown_s), recent)
-    return GiveUpDay() if job.mode is Mode.HISTORY else Fail(Reason.ATTEMPTS_SPENT)
+    if outage or job.mode is not Mode.HISTORY:
+        return Fail(Reason.ATTEMPTS_SPENT)
+    return GiveUpDay()

@@ -145,6 +145,10 @@ class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
         """Probes of all applications that wait for a worker."""
         ...
 
+    async def fails_others(self, job: Job, provider: str, *, pauses_below: int) -> bool:
+        """Whether jobs of other users are paused because of the provider, less often than so."""
+        ...
+
     async def release_provider(self, provider: str, *, stagger: timedelta, limit: int) -> int:
         """Resume the paused jobs of a provider that has recovered, one every `stagger`."""
         ...

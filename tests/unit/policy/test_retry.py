@@ -38,6 +38,7 @@ from headgate.policy.retry import (
     RetryPolicy,
     backoff,
     decide,
+    gives_up,
     recent_errors,
 )
 from tests.unit.values import NOW, make_job
@@ -189,6 +190,26 @@ def test_with_its_pauses_spent_any_other_job_fails(mode: Mode) -> None:
     decision = decided(make_job(mode=mode, probe=True, pauses=3), Transient())
 
     assert decision == Fail(Reason.ATTEMPTS_SPENT)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("error", [Transient(), RateLimited(HOUR)], ids=repr)
+def test_in_an_outage_a_job_stays_paused_for_long_and_then_fails(
+    mode: Mode, error: Exception
+) -> None:
+    job = make_job(mode=mode, probe=True, deferrals=POLICY.deferrals_max)
+    last = POLICY.outage_pauses_max
+
+    assert isinstance(decided(replace(job, pauses=last - 1), error, outage=True), Pause)
+    decision = decided(replace(job, pauses=last), error, outage=True)
+    assert decision == Fail(Reason.ATTEMPTS_SPENT)
+    assert gives_up(decision)
+
+
+def test_only_what_might_succeed_later_is_looked_at_again() -> None:
+    assert gives_up(GiveUpDay())
+    assert not gives_up(Fail(Reason.REFUSED))
+    assert not gives_up(Pause(HOUR))
 
 
 def test_spent_pauses_alone_end_nothing() -> None:

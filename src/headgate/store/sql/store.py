@@ -139,6 +139,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     list_jobs = reads(jobs.find)
     list_expired = reads_timed(recovery.list_expired)
     list_waiting_probes = autocommit_reads(recovery.list_waiting_probes)
+    fails_others = reads(recovery.fails_others)
     release_provider = writes_timed(recovery.release_provider)
 
     events = reads(job_events.of_job)
