@@ -300,7 +300,7 @@ def test_what_cannot_be_helped_fails_at_once(
     ],
     ids=["a missing key", "half a surrogate pair", "a moment for a duration"],
 )
-def test_an_error_nobody_foresaw_counts_as_transient(
+def test_an_error_nobody_foresaw_is_tried_again(
     tmp_path: Path, slip: Callable[[], Exception]
 ) -> None:
     async def main(world: World) -> None:

@@ -19,7 +19,8 @@ HeadgateError
 └─ SourceError                  raised by a connector; each branch is one consequence
    ├─ Retryable                 try again later; counts as an error
    │  ├─ Transient
-   │  └─ Malformed
+   │  ├─ Malformed
+   │  └─ ConnectorBug           the connector has to be corrected; no provider is to blame
    ├─ Deferred(after)           try again later; counts as no attempt
    │  ├─ RateLimited
    │  │  └─ BudgetSpent         by our own count: nothing was sent
@@ -36,8 +37,8 @@ HeadgateError
       ├─ AddressRefused         nothing was sent
       └─ UnsendableMessage      the sync has to be corrected; nobody at the provider is to blame
 
-The docstring of a class is its default message. Anything a connector raises that is not in this
-tree counts as Transient.
+The docstring of a class is its default message. A programming error of a connector, such as a
+KeyError, becomes a ConnectorBug. Anything else that is not in this tree counts as Transient.
 """
 
 from datetime import timedelta
@@ -162,6 +163,10 @@ class Transient(Retryable):
 
 class Malformed(Retryable):
     """The provider answered with something that cannot be read."""
+
+
+class ConnectorBug(Retryable):
+    """The connector has a bug, which is not the provider's fault."""
 
 
 class Deferred(SourceError):

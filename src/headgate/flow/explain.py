@@ -16,7 +16,7 @@ from headgate.model.job import Job, Mode, Reason
 from headgate.model.record import ITEMS_FAILED
 from headgate.model.states import ConnectionState, DayStatus, ItemState, JobState
 from headgate.model.worker import Worker
-from headgate.policy.retryable import is_retryable
+from headgate.policy.retryable import OURS, is_retryable
 
 
 def user_message(
@@ -82,6 +82,7 @@ def day_message(status: DayStatus, *, refused: bool, destination: str | None) ->
 
 _SAFE = "What was imported so far is safe."
 _TRY_AGAIN = "Try again; if it stops again, ask support."
+_OUR_FAULT = "Something went wrong on our side; we have been notified."
 _SUPPORT = "Ask support, and give them the support code."
 _WITHOUT_WORKER = {
     JobState.PENDING: "Waiting for a worker: no worker that can do this is running. "
@@ -117,6 +118,8 @@ def _pending(job: Job, now: datetime, who: str) -> str:
         return f"Waiting for a worker to test whether {who} has recovered."
     if job.wake_at is not None and job.wake_at > now:
         text = _WAITS.get(job.reason, "Scheduled to start {when}.")
+        if job.reason is Reason.RETRYING and _kind(job) in OURS:
+            text = f"{_OUR_FAULT} Trying again {{when}}."
         return text.format(who=who, when=_format_when(job.wake_at, now))
     if job.mode is Mode.HISTORY and job.started_at is not None and job.progress.at:
         return f"Waiting for a worker to go on with {job.progress.at}."
@@ -178,14 +181,21 @@ _HAPPENED = {
 def _failed(job: Job, who: str) -> str:
     if job.reason is Reason.NEEDS_REAUTH:
         return f"{who} needs you to sign in again. Nothing is lost."
-    kind = read_failure(job.error or "").kind or ""
+    kind = _kind(job)
     retryable = is_retryable(job.state, job.reason, kind)
     if job.reason is Reason.CRASHES_SPENT:
         happened = "We were interrupted again and again, so we stopped."
+    elif kind in OURS and kind not in _HAPPENED:
+        happened = _OUR_FAULT
     else:
         usual = "kept failing" if retryable else "refused our request"
         happened = _HAPPENED.get(kind, "{who} " + usual + ", so we stopped.").format(who=who)
     return f"{happened} {_SAFE} {_TRY_AGAIN if retryable else _SUPPORT}"
+
+
+def _kind(job: Job) -> str:
+    """The class of the job's last error."""
+    return read_failure(job.error or "").kind or ""
 
 
 def _format_when(at: datetime | None, now: datetime) -> str:

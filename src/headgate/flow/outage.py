@@ -19,6 +19,7 @@ from headgate.flow.write_chunk import open_destination, write_chunk
 from headgate.model.job import Job, Mode
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import DAY, day_after, trial_day
+from headgate.policy.retry import is_ours
 
 #: How far a day that was read before is looked for: the days that the job has just read.
 KNOWN_DAYS = timedelta(days=60)
@@ -36,7 +37,7 @@ async def is_outage(rt: Runtime, claimed: ClaimedJob, job: Job, error: Exception
     sync = rt.registry.get(job.sync)
     at_fault = error.provider if isinstance(error, SourceError) else None
     try:
-        if await _fails_others(rt, sync, job, at_fault or job.source):
+        if not is_ours(error) and await _fails_others(rt, sync, job, at_fault or job.source):
             return True
         if job.mode is not Mode.HISTORY:
             return False

@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 
 from msgspec.structs import replace
 
-from headgate.base.errors import SourceError, StoreUnavailable, Transient
+from headgate.base.errors import ConnectorBug, SourceError, StoreUnavailable, Transient
 from headgate.base.failure import describe_failure
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
@@ -18,6 +18,7 @@ from headgate.base.redact import describe_error
 from headgate.flow.check_chunk import with_late_events
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
+from headgate.flow.connector_bug import classify, log_bug
 from headgate.flow.extract import extract
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of
@@ -94,7 +95,7 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
     cut_short = outcome is not None and outcome.error is not None
     if cut_short and after is not None and after.state is JobState.RUNNING:
         assert outcome is not None and outcome.error is not None
-        failed = await _judge_error(rt, claimed, after, outcome.error)
+        failed = await _judge_error(rt, claimed, after, classify(outcome.error))
         changed, after = NOT_SETTLED if failed is None else await _settle(rt, after, failed)
     duration_s = rt.clock.monotonic() - began
     chunk_outcome = outcome_of(changed.event) if changed and after else ChunkOutcome.LOST
@@ -151,7 +152,7 @@ async def _attempt(
         claimed.reason = None
         error: Exception = _late(sync, provider)
     except Exception as raised:
-        error = raised
+        error = classify(raised)
     else:
         slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
         made, work = commit_chunk(
@@ -161,7 +162,7 @@ async def _attempt(
         work = replace(work, stored_as=sync.stored_as, receipts=receipts)
         return Outcome(made, work, chunk.error)
     if others_work:
-        return _fail_chunk(job, error, _decide(rt, job, error))
+        return _fail_chunk(rt, job, error, _decide(rt, job, error))
     failed = await _judge_error(rt, claimed, job, error)
     if failed is None or failed.change.event is not EventKind.DAY_FAILED:
         return failed
@@ -193,7 +194,7 @@ async def _judge_error(
                 decision = _decide(rt, job, error, outage=True)
         except Interrupted as interrupted:
             return _let_go(job, interrupted.reason)
-    return _fail_chunk(job, error, decision)
+    return _fail_chunk(rt, job, error, decision)
 
 
 def _decide(rt: Runtime, job: Job, error: Exception, *, outage: bool = False) -> Decision:
@@ -201,7 +202,10 @@ def _decide(rt: Runtime, job: Job, error: Exception, *, outage: bool = False) ->
     return decide(job, error, policy, now=rt.clock.now(), draw=rt.rng.random(), outage=outage)
 
 
-def _fail_chunk(job: Job, error: Exception, decision: Decision) -> Outcome:
+def _fail_chunk(rt: Runtime, job: Job, error: Exception, decision: Decision) -> Outcome:
+    if isinstance(error, ConnectorBug):
+        log_bug(error, of=job.sync, job=job.id)
+        rt.measurements.connector_bugs.add(job.sync)
     failure = describe_failure(error)
     provider = error.provider if isinstance(error, SourceError) else None
     match decision:
@@ -232,7 +236,8 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
     except StoreUnavailable:
         raise
     except Exception as error:
-        outcome = _fail_chunk(job, error, _decide(rt, job, error))
+        error = classify(error)
+        outcome = _fail_chunk(rt, job, error, _decide(rt, job, error))
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     if after is not None:
         _measure(rt, after)

@@ -184,6 +184,8 @@ def retry(
         provider=provider or job.source,
         attempts=job.attempts + 1,
         recent_errors=recent_errors,
+        # A probe is tried again only after an error of our own; then another can be the probe.
+        probe=False,
         summary=count(job.summary, errors=1),
     )
     data = {"error": error, "attempt": job.attempts + 1, "after_s": after.total_seconds()}

@@ -1,7 +1,8 @@
 """What happens after a chunk failed, and when.
 
 `decide` turns an error into a decision, and `rescue` turns a lost worker into a change. The tree in
-`base/errors.py` classifies the errors; any error outside it counts as transient.
+`base/errors.py` classifies the errors; any error outside it counts as transient. Errors of our own
+are retried as well, but never open a provider's breaker.
 """
 
 from datetime import datetime, timedelta
@@ -12,11 +13,14 @@ from headgate.base.errors import (
     AuthExpired,
     BudgetSpent,
     ConnectionPaused,
+    ConnectorBug,
     Deferred,
+    HeadgateError,
     InvalidInput,
     LimiterUnreachable,
     RateLimited,
     RecordsClaimed,
+    SourceError,
     Terminal,
 )
 from headgate.model import change
@@ -126,12 +130,21 @@ def decide(
         return Fail(Reason.REFUSED)
     if isinstance(error, Deferred):
         return _defer(job, error, policy, outage=outage)
+    if is_ours(error):
+        return _retry_ours(job, policy, draw=draw, outage=outage)
     recent = recent_errors(job, policy, now=now)
     # A probe gets one attempt: it only tests whether the provider has recovered.
     spent = len(recent) > policy.errors_max or job.attempts + 1 >= policy.attempts_max
     if spent or job.probe:
         return _open_breaker(job, policy, recent, outage=outage)
     return Retry(backoff(job.attempts, policy, draw=draw), recent)
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether a connector, the application or the store failed, and no provider."""
+    if isinstance(error, SourceError):
+        return isinstance(error, ConnectorBug)
+    return isinstance(error, HeadgateError)
 
 
 def rescue(job: Job, policy: RetryPolicy | None, *, draw: float) -> JobChange:
@@ -177,6 +190,20 @@ def gives_up(decision: Decision) -> bool:
     return isinstance(decision, GiveUpDay) or decision == Fail(Reason.ATTEMPTS_SPENT)
 
 
+def _retry_ours(job: Job, policy: RetryPolicy, *, draw: float, outage: bool) -> Decision:
+    """Retry with backoff; the breaker stays shut, because its provider did nothing wrong."""
+    if job.attempts + 1 < policy.attempts_max:
+        return Retry(backoff(job.attempts, policy, draw=draw), job.recent_errors)
+    return _end(job, outage=outage)
+
+
+def _end(job: Job, *, outage: bool) -> Decision:
+    """Give the chunk up; in an outage, no day is to blame."""
+    if outage or job.mode is not Mode.HISTORY:
+        return Fail(Reason.ATTEMPTS_SPENT)
+    return GiveUpDay()
+
+
 def _defer(job: Job, error: Deferred, policy: RetryPolicy, *, outage: bool) -> Decision:
     # A wait caused by our own budget, a paused connection or another job is no outage.
     ours = isinstance(error, BudgetSpent | LimiterUnreachable | ConnectionPaused | RecordsClaimed)
@@ -207,6 +234,4 @@ def _open_breaker(
 ) -> Decision:
     if job.pauses < (policy.outage_pauses_max if outage else policy.pauses_max):
         return Pause(timedelta(seconds=policy.cooldown_s), recent)
-    if outage or job.mode is not Mode.HISTORY:
-        return Fail(Reason.ATTEMPTS_SPENT)
-    return GiveUpDay()
+    return _end(job, outage=outage)

@@ -13,6 +13,7 @@ from headgate.base.errors import (
     AuthExpired,
     BudgetSpent,
     ConnectionPaused,
+    ConnectorBug,
     Deferred,
     Forbidden,
     InvalidInput,
@@ -51,11 +52,13 @@ RECOVERABLE: list[Exception] = [
     Malformed(),
     Retryable(),
     NoData(),
-    StoreError(),
     ValueError("what nobody foresaw"),
     TimeoutError(),
     ExceptionGroup("several", [OSError()]),
 ]
+
+#: What no provider is to blame for.
+OURS: list[Exception] = [ConnectorBug(), StoreError(), InvalidInput("a", "b")]
 
 draws = st.floats(0.0, 1.0, exclude_max=True)
 
@@ -166,6 +169,28 @@ def test_a_retry_carries_the_failures_on_with_the_one_of_just_now() -> None:
     decision = decided(make_job(attempts=1, recent_errors=(earlier,)), Transient())
 
     assert decision == Retry(timedelta(seconds=5), (earlier, NOW))
+
+
+@pytest.mark.parametrize("error", OURS, ids=repr)
+@pytest.mark.parametrize("probe", [True, False])
+def test_an_error_of_ours_is_tried_again_and_never_opens_the_breaker(
+    error: Exception, probe: bool
+) -> None:
+    # Given a job one failure short of the breaker
+    job = make_job(attempts=5, recent_errors=(NOW,) * 5, pauses=1, probe=probe)
+
+    # Then the failure is not one of the provider's
+    assert decided(job, error) == Retry(backoff(5, POLICY, draw=0.0), job.recent_errors)
+
+
+@pytest.mark.parametrize("error", OURS, ids=repr)
+def test_an_error_of_ours_ends_the_chunk_when_its_attempts_are_spent(error: Exception) -> None:
+    last = POLICY.attempts_max - 1
+    failed = Fail(Reason.ATTEMPTS_SPENT)
+
+    assert decided(make_job(attempts=last, mode=Mode.HISTORY), error) == GiveUpDay()
+    assert decided(make_job(attempts=last, mode=Mode.HISTORY), error, outage=True) == failed
+    assert decided(make_job(attempts=last, mode=Mode.FULL), error) == failed
 
 
 # What comes after the breaker.
