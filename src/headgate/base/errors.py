@@ -14,6 +14,11 @@ HeadgateError
 │     └─ JobCancelled           a new job has to be started
 ├─ StoreError                   the database refused or failed
 │  ├─ StoreUnavailable          it did not answer: whether it wrote is unknown
+│  │  └─ StoreFault             its disk or its file has to be repaired; everything waits for that
+│  │     ├─ DiskFull
+│  │     ├─ DiskReadOnly
+│  │     ├─ DiskBroken
+│  │     └─ DatabaseReplaced
 │  ├─ SchemaBehind
 │  └─ SchemaNewer
 └─ SourceError                  raised by a connector; each branch is one consequence
@@ -133,6 +138,26 @@ class StoreError(HeadgateError):
 
 class StoreUnavailable(StoreError):
     """The database did not answer; whether the last write took effect is unknown."""
+
+
+class StoreFault(StoreUnavailable):
+    """The disk of the database has a fault."""
+
+
+class DiskFull(StoreFault):
+    """The disk of the database is full."""
+
+
+class DiskReadOnly(StoreFault):
+    """The database is read-only."""
+
+
+class DiskBroken(StoreFault):
+    """The disk of the database reports errors, or its file is damaged."""
+
+
+class DatabaseReplaced(StoreFault):
+    """The database's file was deleted or replaced while it was in use."""
 
 
 class SchemaBehind(StoreError):

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from headgate.base.encoding import Json, JsonObject
+from headgate.base.errors import StoreFault
 from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress, Summary
 from headgate.model.record import ChunkEvent, Coverage, CoverageRow, Receipt, Record, StoredRecord
@@ -295,6 +296,10 @@ class Store(
     Protocol,
 ):
     """Everything that the engine stores for jobs."""
+
+    def find_fault(self) -> StoreFault | None:
+        """What is wrong with the database's disk or file, as far as this process knows."""
+        ...
 
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering; returns how many."""

@@ -6,7 +6,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from headgate.base.errors import StoreError
+from headgate.base.errors import StoreError, StoreFault
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
@@ -166,6 +166,10 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     remove_worker = writes(workers.remove)
     live_workers = reads_timed(workers.live)
     prune_workers = writes_timed(workers.prune)
+
+    def find_fault(self) -> StoreFault | None:
+        """What is wrong with the database's disk or file, as far as this process knows."""
+        return self.database.find_fault()
 
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering."""
