@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import assert_never
 
+from headgate.base.errors import StoreFault
 from headgate.base.failure import read_failure
 from headgate.model.connection import Connection
 from headgate.model.item import Item
@@ -25,12 +26,15 @@ def user_message(
     now: datetime,
     titles: Mapping[str, str] | None = None,
     workers: Sequence[Worker] | None = None,
+    fault: StoreFault | None = None,
 ) -> str:
     """The message for the user.
 
-    `titles` are the providers' names for people. `workers` are the live workers, if known; they
-    matter for a job that `needs_worker`.
+    `titles` are the providers' names for people. `workers` are the live workers, if known, and
+    `fault` is what is wrong with the database; they matter for a job that `needs_worker`.
     """
+    if fault is not None and needs_worker(job, now):
+        return f"{(fault.__doc__ or '').strip()} It goes on once that is repaired. {_KEPT}"
     if missing_worker(job, now=now, workers=workers) is not None:
         return _WITHOUT_WORKER[job.state]
     who = (titles or {}).get(job.provider, job.provider)
@@ -82,6 +86,7 @@ def day_message(status: DayStatus, *, refused: bool, destination: str | None) ->
 
 _SAFE = "What was imported so far is safe."
 _TRY_AGAIN = "Try again; if it stops again, ask support."
+_KEPT = "What was imported so far is safe, and we have been notified."
 _OUR_FAULT = "Something went wrong on our side; we have been notified."
 _SUPPORT = "Ask support, and give them the support code."
 _WITHOUT_WORKER = {
@@ -107,6 +112,9 @@ _WAITS = {
     Reason.NO_LIMITER: "We cannot check how much {who} allows right now; trying again {when}.",
     Reason.CONNECTION_PAUSED: "The connection to {who} is paused; checking again {when}.",
     Reason.RECORDS_CLAIMED: "Another import is sending some of the same records; going on {when}.",
+    Reason.DISK_FULL: "Our disk is full, so nothing can be stored; trying again {when}. " + _KEPT,
+    Reason.DISK_READ_ONLY: "Our disk cannot be written to; trying again {when}. " + _KEPT,
+    Reason.DISK_BROKEN: "Our disk has errors; trying again {when}. " + _KEPT,
     Reason.DEFERRED: "Waiting for {who}; going on {when}.",
     Reason.IDLE: "Nothing to do at the moment; checking again {when}.",
     Reason.RESCUED: "We were interrupted; starting again {when}.",

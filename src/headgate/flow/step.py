@@ -10,7 +10,7 @@ from typing import NamedTuple, assert_never
 
 from msgspec.structs import replace
 
-from headgate.base.errors import ConnectorBug, SourceError, StoreUnavailable, Transient
+from headgate.base.errors import ConnectorBug, SourceError, StoreFault, StoreUnavailable, Transient
 from headgate.base.failure import describe_failure
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
@@ -233,8 +233,12 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
     """Write the outcome; if the store refuses it, the chunk has failed like any other."""
     try:
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
-    except StoreUnavailable:
-        raise
+    except StoreUnavailable as error:
+        if not isinstance(error, StoreFault):
+            raise
+        # A chunk that does not fit on a disk leaves room for saying so.
+        outcome = _fail_chunk(rt, job, error, _decide(rt, job, error))
+        after = await settle_surely(rt.store, rt.clock, outcome.change)
     except Exception as error:
         error = classify(error)
         outcome = _fail_chunk(rt, job, error, _decide(rt, job, error))

@@ -267,17 +267,18 @@ def release(job: Job) -> JobChange:
 # ---- by the sweeper ----------------------------------------------------------------------------
 
 
-def rescue(job: Job, *, after: timedelta) -> JobChange:
+def rescue(job: Job, *, after: timedelta, counts: bool = True) -> JobChange:
     """The lease has expired, so the worker is lost. It counts as a crash, not as an error."""
-    summary = count(job.summary, crashes=1)
+    crashes = job.crashes + counts
+    summary = count(job.summary, crashes=int(counts))
     return _change(
         job,
         JobEdge.REST,
         Reason.RESCUED,
         EventKind.RESCUED,
-        becomes=replace(job, crashes=job.crashes + 1, summary=summary),
+        becomes=replace(job, crashes=crashes, summary=summary),
         wake=after,
-        data={"worker": job.worker or "", "crash": job.crashes + 1},
+        data={"worker": job.worker or "", "crash": crashes},
         lease_seen=job.lease_until,
         fences=True,
     )

@@ -15,12 +15,15 @@ from headgate.base.errors import (
     ConnectionPaused,
     ConnectorBug,
     Deferred,
+    DiskFull,
+    DiskReadOnly,
     HeadgateError,
     InvalidInput,
     LimiterUnreachable,
     RateLimited,
     RecordsClaimed,
     SourceError,
+    StoreFault,
     Terminal,
 )
 from headgate.model import change
@@ -30,6 +33,10 @@ from headgate.model.states import JobState
 
 #: Above every sensible setting (31 years in seconds), and small enough for date arithmetic.
 _SETTING_MAX = 1_000_000_000
+
+#: The first and the longest wait for a disk that has a fault. Each try reads the chunk again.
+DISK_S = 30.0
+DISK_S_MAX = 120.0
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +137,8 @@ def decide(
         return Fail(Reason.REFUSED)
     if isinstance(error, Deferred):
         return _defer(job, error, policy, outage=outage)
+    if isinstance(error, StoreFault):
+        return _wait_for_disk(job, error)
     if is_ours(error):
         return _retry_ours(job, policy, draw=draw, outage=outage)
     recent = recent_errors(job, policy, now=now)
@@ -147,17 +156,29 @@ def is_ours(error: BaseException) -> bool:
     return isinstance(error, HeadgateError)
 
 
-def rescue(job: Job, policy: RetryPolicy | None, *, draw: float) -> JobChange:
+def disk_reason(fault: StoreFault) -> Reason:
+    """Why a job waits for the disk of the database."""
+    match fault:
+        case DiskFull():
+            return Reason.DISK_FULL
+        case DiskReadOnly():
+            return Reason.DISK_READ_ONLY
+        case _:
+            return Reason.DISK_BROKEN
+
+
+def rescue(job: Job, policy: RetryPolicy | None, *, draw: float, counts: bool = True) -> JobChange:
     """The change of a job whose worker was lost; each further loss makes the job wait longer.
 
     After the first loss it may run at once, because a deploy is the usual cause. Without a policy,
-    which only the job's own application has, the job is never given up.
+    which only the job's own application has, the job is never given up. Without `counts`, the
+    worker could not extend its lease because the disk has a fault.
     """
     if job.state is JobState.CANCELLING:
         # Its worker is lost, or did not let go before the deadline.
         return change.cancel(job, Reason.CANCEL_DEADLINE)
-    if policy is None:
-        return change.rescue(job, after=timedelta(0))
+    if policy is None or not counts:
+        return change.rescue(job, after=timedelta(0), counts=counts)
     if job.crashes + 1 >= policy.crashes_max:
         return change.give_up(job)
     again = backoff(job.crashes, policy, draw=draw) if job.crashes else timedelta(0)
@@ -188,6 +209,12 @@ def backoff(attempts: int, policy: RetryPolicy, *, draw: float) -> timedelta:
 def gives_up(decision: Decision) -> bool:
     """Whether the decision gives a chunk up that might succeed once its provider has recovered."""
     return isinstance(decision, GiveUpDay) or decision == Fail(Reason.ATTEMPTS_SPENT)
+
+
+def _wait_for_disk(job: Job, fault: StoreFault) -> Decision:
+    """Wait until somebody has repaired the disk; nothing counts against the job meanwhile."""
+    wait_s = min(DISK_S_MAX, DISK_S * 2.0 ** min(job.deferrals, 8))
+    return Defer(timedelta(seconds=wait_s), disk_reason(fault))
 
 
 def _retry_ours(job: Job, policy: RetryPolicy, *, draw: float, outage: bool) -> Decision:

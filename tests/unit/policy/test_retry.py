@@ -15,6 +15,9 @@ from headgate.base.errors import (
     ConnectionPaused,
     ConnectorBug,
     Deferred,
+    DiskBroken,
+    DiskFull,
+    DiskReadOnly,
     Forbidden,
     InvalidInput,
     LimiterUnreachable,
@@ -24,11 +27,13 @@ from headgate.base.errors import (
     RecordsClaimed,
     Retryable,
     StoreError,
+    StoreFault,
     Terminal,
     Transient,
 )
 from headgate.model import change
 from headgate.model.job import Job, Mode, Progress, Reason
+from headgate.model.states import JobState
 from headgate.policy.retry import (
     Decision,
     Defer,
@@ -41,6 +46,7 @@ from headgate.policy.retry import (
     decide,
     gives_up,
     recent_errors,
+    rescue,
 )
 from tests.unit.values import NOW, make_job
 
@@ -191,6 +197,34 @@ def test_an_error_of_ours_ends_the_chunk_when_its_attempts_are_spent(error: Exce
     assert decided(make_job(attempts=last, mode=Mode.HISTORY), error) == GiveUpDay()
     assert decided(make_job(attempts=last, mode=Mode.HISTORY), error, outage=True) == failed
     assert decided(make_job(attempts=last, mode=Mode.FULL), error) == failed
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (DiskFull(), Reason.DISK_FULL),
+        (DiskReadOnly(), Reason.DISK_READ_ONLY),
+        (DiskBroken(), Reason.DISK_BROKEN),
+    ],
+    ids=repr,
+)
+def test_a_job_waits_for_the_disk_ever_longer_and_nothing_counts(
+    fault: StoreFault, reason: Reason
+) -> None:
+    job = make_job(attempts=POLICY.attempts_max, pauses=9, probe=True)
+
+    waits = [decided(replace(job, deferrals=times), fault) for times in (0, 1, 2, 3, 1000)]
+
+    assert waits == [Defer(timedelta(seconds=s), reason) for s in (30, 60, 120, 120, 120)]
+
+
+def test_a_worker_that_could_not_write_is_no_crash() -> None:
+    job = make_job(state=JobState.RUNNING, crashes=POLICY.crashes_max)
+
+    made = rescue(job, POLICY, draw=0.0, counts=False)
+
+    assert (made.edge.target, made.wake) == (JobState.PENDING, timedelta(0))
+    assert (made.after.crashes, made.after.summary.crashes) == (job.crashes, 0)
 
 
 # What comes after the breaker.
