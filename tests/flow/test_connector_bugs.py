@@ -19,6 +19,7 @@ from headgate import (
     Reason,
     Record,
     RetryPolicy,
+    StoreError,
     Sync,
     Transient,
     WriteResult,
@@ -153,6 +154,29 @@ def test_a_bug_in_write_is_not_the_destinations_fault(tmp_path: Path, logged: St
         assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
         assert read_failure(job.error or "").kind == "ConnectorBug"
         assert "batch.records[0].data.title" in bug_lines(logged)[0]["exception"]
+
+    in_world(tmp_path, main)
+
+
+def test_an_error_of_the_store_in_write_is_not_the_destinations_fault(tmp_path: Path) -> None:
+    class Shelf:
+        name = "shelf"
+
+        async def write(self, batch: Batch) -> WriteResult:
+            raise StoreError("the database refused")
+
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return Chunk(records=[Record("a", {})])
+
+        sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
+        app = await world.app(sync)
+        job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+
+        assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
+        assert job.provider != "shelf"
 
     in_world(tmp_path, main)
 
