@@ -252,6 +252,24 @@ async def test_a_provider_that_answers_lets_its_jobs_go_one_after_another(
     assert ids(await store.list_thawable(limit=10)) == [jobs[1].id, jobs[0].id]
 
 
+async def test_a_provider_fails_others_if_it_has_paused_another_users_job(store: SqlStore) -> None:
+    mine = await shut_one(store, source="roam")
+
+    async def fails_others(pauses_below: int = 10) -> bool:
+        return await store.fails_others(mine, "roam", pauses_below=pauses_below)
+
+    # Not by the job itself, another provider's, one that is under way, or an operator's pause
+    await shut_one(store, source="strava", user_id="eve")
+    await run_one(store, source="roam", user_id="eve")
+    await settled(store, change.keep_paused(await shut_one(store, source="roam", user_id="eve")))
+    assert not await fails_others()
+
+    await shut_one(store, source="roam", user_id="eve")
+
+    assert await fails_others()
+    assert not await fails_others(pauses_below=1)
+
+
 async def test_a_release_lets_go_at_most_its_limit(store: SqlStore) -> None:
     jobs = [await shut_one(store, cooldown_s=number) for number in (100, 200, 300)]
 

@@ -144,7 +144,7 @@ def test_what_a_destination_refuses_is_told_with_its_day_and_stops_nothing(tmp_p
 
 
 @pytest.mark.parametrize(
-    "error", [Transient("503"), ValueError("a bug in the connector")], ids=["transient", "bug"]
+    "error", [Transient("503"), OSError("reset by peer")], ids=["transient", "network"]
 )
 def test_a_destination_that_fails_is_the_one_to_blame(tmp_path: Path, error: Exception) -> None:
     async def main(world: World) -> None:

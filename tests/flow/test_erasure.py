@@ -114,7 +114,12 @@ def test_a_user_is_revoked_at_the_provider_and_erased_everywhere(tmp_path: Path)
     async def main(place: Place, connection: Connection) -> None:
         await imported(place, connection)
         await place.app.users.set_preferences("ada", email="ada@example.org")
-        assert await place.rows_of(connection.id) == ["connections", "jobs", "records"]
+        assert await place.rows_of(connection.id) == [
+            "connections",
+            "jobs",
+            "record_owners",
+            "records",
+        ]
 
         erasure = await place.app.users.forget("ada", by="eve")
 

@@ -236,7 +236,9 @@ def test_after_every_second_day_has_failed_only_those_days_are_read_again(tmp_pa
 
         await app.supervisor().start()
         job = await import_all()
-        failed = [ctx.day for ctx in source.calls if ctx.day and ctx.day.toordinal() % 2]
+        # Each is read once more before it is given up.
+        bad = [ctx.day for ctx in source.calls if ctx.day and ctx.day.toordinal() % 2]
+        failed = list(dict.fromkeys(bad))
         assert job.summary.days_failed == len(failed) > STRETCHES_MAX
 
         # When they are imported once more

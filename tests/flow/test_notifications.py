@@ -54,13 +54,14 @@ DAY = date(2025, 12, 24)
 
 
 class Weather:
-    """A source that fails with `error`, if there is one."""
+    """A source that fails with `error`, if there is one, on all days or on one."""
 
     def __init__(self) -> None:
         self.error: HeadgateError | None = None
+        self.bad_day: date | None = None
 
     async def read(self, ctx: Context) -> Chunk:
-        if self.error is not None:
+        if self.error is not None and self.bad_day in (None, ctx.day):
             raise self.error
         return Chunk(records=[Record("a", {})])
 
@@ -233,7 +234,7 @@ def test_the_end_of_a_backfill_is_told_and_of_other_jobs_only_by_the_rules(
 
 def test_gaps_and_counts_are_told_with_the_end(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
-        place.weather.error = Malformed("what?")
+        place.weather.error, place.weather.bad_day = Malformed("what?"), DAY
         await place.run(mode="history", connection_id="ada-2")
         place.weather.error = None
         await place.run(mode="history")

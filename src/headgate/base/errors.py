@@ -14,12 +14,18 @@ HeadgateError
 │     └─ JobCancelled           a new job has to be started
 ├─ StoreError                   the database refused or failed
 │  ├─ StoreUnavailable          it did not answer: whether it wrote is unknown
+│  │  └─ StoreFault             its disk or its file has to be repaired; everything waits for that
+│  │     ├─ DiskFull
+│  │     ├─ DiskReadOnly
+│  │     ├─ DiskBroken
+│  │     └─ DatabaseReplaced
 │  ├─ SchemaBehind
 │  └─ SchemaNewer
 └─ SourceError                  raised by a connector; each branch is one consequence
    ├─ Retryable                 try again later; counts as an error
    │  ├─ Transient
-   │  └─ Malformed
+   │  ├─ Malformed
+   │  └─ ConnectorBug           the connector has to be corrected; no provider is to blame
    ├─ Deferred(after)           try again later; counts as no attempt
    │  ├─ RateLimited
    │  │  └─ BudgetSpent         by our own count: nothing was sent
@@ -36,8 +42,8 @@ HeadgateError
       ├─ AddressRefused         nothing was sent
       └─ UnsendableMessage      the sync has to be corrected; nobody at the provider is to blame
 
-The docstring of a class is its default message. Anything a connector raises that is not in this
-tree counts as Transient.
+The docstring of a class is its default message. A programming error of a connector, such as a
+KeyError, becomes a ConnectorBug. Anything else that is not in this tree counts as Transient.
 """
 
 from datetime import timedelta
@@ -134,6 +140,26 @@ class StoreUnavailable(StoreError):
     """The database did not answer; whether the last write took effect is unknown."""
 
 
+class StoreFault(StoreUnavailable):
+    """The disk of the database has a fault."""
+
+
+class DiskFull(StoreFault):
+    """The disk of the database is full."""
+
+
+class DiskReadOnly(StoreFault):
+    """The database is read-only."""
+
+
+class DiskBroken(StoreFault):
+    """The disk of the database reports errors, or its file is damaged."""
+
+
+class DatabaseReplaced(StoreFault):
+    """The database's file was deleted or replaced while it was in use."""
+
+
 class SchemaBehind(StoreError):
     """The database is older than this version of Headgate: run `headgate migrate`."""
 
@@ -162,6 +188,10 @@ class Transient(Retryable):
 
 class Malformed(Retryable):
     """The provider answered with something that cannot be read."""
+
+
+class ConnectorBug(Retryable):
+    """The connector has a bug, which is not the provider's fault."""
 
 
 class Deferred(SourceError):

@@ -21,6 +21,8 @@ _CLASS = re.compile(r"(?P<kind>[A-Z]\w*)(?:: (?P<message>.*))?", re.DOTALL)
 #: Modules of the engine and its HTTP client. They pass errors on, so the line to report is that of
 #: their caller. A provider's own folder does not count as plumbing.
 _PLUMBING = re.compile(r"headgate\.(base|flow|loops|limits|store|signals|connectors\.\w+$)")
+#: The most lines of code in a traceback: the innermost ones.
+FRAMES_MAX = 20
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 
 
@@ -39,7 +41,7 @@ def describe_failure(error: BaseException) -> str:
     cause = _cause(error)
     if cause is not None:
         lines.append(_CAUSE + describe_error(cause))
-    place = _place(error)
+    place = place_of(error)
     if place is not None:
         lines.append(_RAISED_AT + place)
     return "\n".join(lines)
@@ -57,6 +59,11 @@ def read_failure(text: str) -> Failure:
     )
 
 
+def format_traceback(error: BaseException) -> str:
+    """The traceback of an error, without local variables; the log removes secrets from it."""
+    return "".join(traceback.format_exception(error, limit=-FRAMES_MAX))
+
+
 def _find_line(lines: list[str], begins: str) -> str | None:
     return next((each.removeprefix(begins) for each in lines if each.startswith(begins)), None)
 
@@ -67,7 +74,7 @@ def _cause(error: BaseException) -> BaseException | None:
     return error.__context__
 
 
-def _place(error: BaseException) -> str | None:
+def place_of(error: BaseException) -> str | None:
     """The innermost line in a connector's or application's own code, else in any code."""
     frames = list(_frames(error))
     own = [each for each in frames if not _is_plumbing(each[0])]

@@ -75,7 +75,11 @@ def configure(
     renderer: Processor = (
         structlog.processors.JSONRenderer()
         if json
-        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+        else structlog.dev.ConsoleRenderer(
+            colors=out.isatty(),
+            # The others show local variables, which may be secret.
+            exception_formatter=structlog.dev.plain_traceback,
+        )
     )
     _Sink.write = structlog.wrap_logger(
         structlog.PrintLogger(out),

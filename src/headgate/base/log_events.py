@@ -20,6 +20,8 @@ class LogEvent(StrEnum):
     CLAIMS_LOST = "claims_lost"
     CLAIMS_NOT_EXTENDED = "claims_not_extended"
     SLICE_FAILED = "slice_failed"
+    #: A connector raised an error that no provider causes, such as a KeyError.
+    CONNECTOR_BUG = "connector_bug"
     #: A sync's own function about its jobs failed; the job itself is as it was.
     JOB_HOOK_FAILED = "job_hook_failed"
     PROVIDER_RECOVERED = "provider_recovered"

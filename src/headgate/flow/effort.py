@@ -48,14 +48,18 @@ class ProviderTime:
 class ChunkTimes:
     """The times of one chunk at all its providers."""
 
-    def __init__(self, clock: Clock) -> None:
-        """Begin now."""
+    def __init__(self, clock: Clock, provider: str) -> None:
+        """Begin now, at this provider."""
         self._clock = clock
         self._began_at = clock.now()
         self._providers: dict[str, ProviderTime] = {}
+        self.began_s = clock.monotonic()
+        #: The provider that the chunk waits for at present, and that is blamed if it takes long.
+        self.provider = provider
 
     def at(self, provider: str) -> ProviderTime:
-        """The time at this provider."""
+        """The time at this provider, which the chunk turns to now."""
+        self.provider = provider
         found = self._providers.get(provider)
         if found is None:
             found = self._providers[provider] = ProviderTime(self._clock)

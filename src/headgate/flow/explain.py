@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import assert_never
 
+from headgate.base.errors import StoreFault
 from headgate.base.failure import read_failure
 from headgate.model.connection import Connection
 from headgate.model.item import Item
@@ -16,7 +17,7 @@ from headgate.model.job import Job, Mode, Reason
 from headgate.model.record import ITEMS_FAILED
 from headgate.model.states import ConnectionState, DayStatus, ItemState, JobState
 from headgate.model.worker import Worker
-from headgate.policy.retryable import is_retryable
+from headgate.policy.retryable import OURS, is_retryable
 
 
 def user_message(
@@ -25,12 +26,15 @@ def user_message(
     now: datetime,
     titles: Mapping[str, str] | None = None,
     workers: Sequence[Worker] | None = None,
+    fault: StoreFault | None = None,
 ) -> str:
     """The message for the user.
 
-    `titles` are the providers' names for people. `workers` are the live workers, if known; they
-    matter for a job that `needs_worker`.
+    `titles` are the providers' names for people. `workers` are the live workers, if known, and
+    `fault` is what is wrong with the database; they matter for a job that `needs_worker`.
     """
+    if fault is not None and needs_worker(job, now):
+        return f"{(fault.__doc__ or '').strip()} It goes on once that is repaired. {_KEPT}"
     if missing_worker(job, now=now, workers=workers) is not None:
         return _WITHOUT_WORKER[job.state]
     who = (titles or {}).get(job.provider, job.provider)
@@ -82,6 +86,8 @@ def day_message(status: DayStatus, *, refused: bool, destination: str | None) ->
 
 _SAFE = "What was imported so far is safe."
 _TRY_AGAIN = "Try again; if it stops again, ask support."
+_KEPT = "What was imported so far is safe, and we have been notified."
+_OUR_FAULT = "Something went wrong on our side; we have been notified."
 _SUPPORT = "Ask support, and give them the support code."
 _WITHOUT_WORKER = {
     JobState.PENDING: "Waiting for a worker: no worker that can do this is running. "
@@ -106,6 +112,9 @@ _WAITS = {
     Reason.NO_LIMITER: "We cannot check how much {who} allows right now; trying again {when}.",
     Reason.CONNECTION_PAUSED: "The connection to {who} is paused; checking again {when}.",
     Reason.RECORDS_CLAIMED: "Another import is sending some of the same records; going on {when}.",
+    Reason.DISK_FULL: "Our disk is full, so nothing can be stored; trying again {when}. " + _KEPT,
+    Reason.DISK_READ_ONLY: "Our disk cannot be written to; trying again {when}. " + _KEPT,
+    Reason.DISK_BROKEN: "Our disk has errors; trying again {when}. " + _KEPT,
     Reason.DEFERRED: "Waiting for {who}; going on {when}.",
     Reason.IDLE: "Nothing to do at the moment; checking again {when}.",
     Reason.RESCUED: "We were interrupted; starting again {when}.",
@@ -117,6 +126,8 @@ def _pending(job: Job, now: datetime, who: str) -> str:
         return f"Waiting for a worker to test whether {who} has recovered."
     if job.wake_at is not None and job.wake_at > now:
         text = _WAITS.get(job.reason, "Scheduled to start {when}.")
+        if job.reason is Reason.RETRYING and _kind(job) in OURS:
+            text = f"{_OUR_FAULT} Trying again {{when}}."
         return text.format(who=who, when=_format_when(job.wake_at, now))
     if job.mode is Mode.HISTORY and job.started_at is not None and job.progress.at:
         return f"Waiting for a worker to go on with {job.progress.at}."
@@ -178,14 +189,21 @@ _HAPPENED = {
 def _failed(job: Job, who: str) -> str:
     if job.reason is Reason.NEEDS_REAUTH:
         return f"{who} needs you to sign in again. Nothing is lost."
-    kind = read_failure(job.error or "").kind or ""
+    kind = _kind(job)
     retryable = is_retryable(job.state, job.reason, kind)
     if job.reason is Reason.CRASHES_SPENT:
         happened = "We were interrupted again and again, so we stopped."
+    elif kind in OURS and kind not in _HAPPENED:
+        happened = _OUR_FAULT
     else:
         usual = "kept failing" if retryable else "refused our request"
         happened = _HAPPENED.get(kind, "{who} " + usual + ", so we stopped.").format(who=who)
     return f"{happened} {_SAFE} {_TRY_AGAIN if retryable else _SUPPORT}"
+
+
+def _kind(job: Job) -> str:
+    """The class of the job's last error."""
+    return read_failure(job.error or "").kind or ""
 
 
 def _format_when(at: datetime | None, now: datetime) -> str:

@@ -16,11 +16,12 @@ from datetime import timedelta
 from typing import assert_never
 
 from headgate.base.clock import Clock
-from headgate.base.errors import Conflict, Malformed, StoreUnavailable
+from headgate.base.errors import Conflict, ConnectorBug, Malformed, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.claims import LEASE, ActiveClaim, ActiveClaims
+from headgate.flow.connector_bug import classify, log_bug
 from headgate.flow.item_progress import count_progress
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Collection
@@ -162,8 +163,10 @@ async def _fetch_one(
         raise
     except Exception as refused:
         # A document that the store refuses counts as a failed fetch.
-        document, error = None, refused
+        document, error = None, classify(refused)
         after = await settle_surely(fetching.items, fetching.clock, _change(fetching, item, error))
+    if isinstance(error, ConnectorBug):
+        log_bug(error, of=item.collection, item=item.id)
     _drop_claim(fetching, item, after)
     attempt = FetchAttempt(
         item=item,
@@ -195,7 +198,7 @@ async def _call_fetch(
         if not isinstance(document, Document):
             raise Malformed(f"fetching returned {type(document).__name__}, not a Document")
     except Exception as error:
-        return None, error
+        return None, classify(error)
     return document, None
 
 

@@ -18,7 +18,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from headgate.base.encoding import Json
+from headgate.base.errors import StoreFault
 from headgate.base.failure import Failure, read_failure
+from headgate.base.redact import describe_error
 from headgate.flow.explain import day_message, missing_worker, needs_worker, user_message
 from headgate.flow.item_progress import with_present_progress
 from headgate.flow.outlook import finish_of_job
@@ -204,12 +206,14 @@ def view_of(
     now: datetime,
     titles: Mapping[str, str] | None = None,
     workers: Sequence[Worker] | None = None,
+    fault: StoreFault | None = None,
 ) -> JobView:
-    """The view of a job; `titles` and `workers` are passed to `user_message`."""
+    """The view of a job; `titles`, `workers` and `fault` are passed to `user_message`."""
+    missing = missing_worker(job, now=now, workers=workers)
     failure = read_failure(job.error or "")
     return JobView(
         **_same(JobView, job, but="progress"),
-        message=user_message(job, now=now, titles=titles, workers=workers),
+        message=user_message(job, now=now, titles=titles, workers=workers, fault=fault),
         retryable=is_retryable(job.state, job.reason, failure.kind),
         percent=job.progress.percent,
         progress=_progress(job.progress),
@@ -220,7 +224,7 @@ def view_of(
         operator=OperatorView(
             **_same(OperatorView, job, but="error"),
             error=None if job.error is None else failure,
-            waits_for=missing_worker(job, now=now, workers=workers),
+            waits_for=describe_error(fault) if fault and needs_worker(job, now) else missing,
             chunks=job.steps,
         ),
     )
@@ -319,7 +323,9 @@ async def _views(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
     now = rt.clock.now()
     waiting = any(needs_worker(job, now) for job in jobs)
     workers = await rt.store.live_workers() if waiting else None
-    return [view_of(job, now=now, titles=rt.registry.titles, workers=workers) for job in jobs]
+    fault = rt.store.find_fault() if waiting else None
+    titles = rt.registry.titles
+    return [view_of(job, now=now, titles=titles, workers=workers, fault=fault) for job in jobs]
 
 
 async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> JobStatus:

@@ -100,6 +100,8 @@ class Measurements:
         self.job_retries = LabelCounts(declared.names)
         #: Failed fetches that are tried again, by collection.
         self.item_retries = LabelCounts(declared.collections)
+        #: Errors of connectors that no provider causes, by sync.
+        self.connector_bugs = LabelCounts(declared.names)
         #: Breakers that this process opened, by the provider that failed.
         self.breaker_openings = LabelCounts(declared.titles)
         #: Claims that this process lost, by leased type.

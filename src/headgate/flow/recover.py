@@ -1,7 +1,8 @@
 """Recovery: rescues rows of lost workers, ends late cancels, and thaws jobs after a cool-down."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from headgate.base.errors import StoreFault
 from headgate.flow.claims import ActiveClaims, LeasedWork
 from headgate.flow.fetch_item import NO_COLLECTIONS, Collections, ItemFetcher
 from headgate.flow.job_hooks import call_on_end
@@ -25,26 +26,37 @@ def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
         return await rescue_jobs(rt) + await thaw_paused(rt)
 
     deliveries = [] if rt.drainer is None else [LeasedWork(rt.drainer.claims, rt.drainer.rescue)]
-    return (LeasedWork(jobs, sweep_jobs), item_work(rt.fetching), *deliveries, *rt.leased)
+    return (
+        LeasedWork(jobs, sweep_jobs),
+        item_work(rt.fetching, rt.store.find_fault),
+        *deliveries,
+        *rt.leased,
+    )
 
 
-def item_work(fetching: ItemFetcher) -> LeasedWork:
+def item_work(
+    fetching: ItemFetcher, find_fault: Callable[[], StoreFault | None] = lambda: None
+) -> LeasedWork:
     """The claims on items, and how they are swept."""
 
     async def sweep_items() -> int:
-        rescued = await rescue_items(fetching.items, fetching.collections)
+        counts = find_fault() is None
+        rescued = await rescue_items(fetching.items, fetching.collections, counts=counts)
         fetching.measurements.rescues.add(ITEM.name, rescued)
         return rescued
 
     return LeasedWork(fetching.claims, sweep_items)
 
 
-async def rescue_items(items: ItemStore, collections: Collections = NO_COLLECTIONS) -> int:
-    """Rescue items of lost workers; returns how many."""
+async def rescue_items(
+    items: ItemStore, collections: Collections = NO_COLLECTIONS, *, counts: bool = True
+) -> int:
+    """Rescue items of lost workers; returns how many. With `counts`, each counts a crash."""
 
     def rescue(item: Item) -> ItemChange:
         known = collections.get(item.collection)
-        return item_policy.rescue(item, None if known is None else known.retry)
+        policy = None if known is None else known.retry
+        return item_policy.rescue(item, policy, counts=counts)
 
     return await rescue_expired(items, rescue)
 
@@ -84,7 +96,10 @@ async def free_probes(rt: Runtime) -> None:
 
 def _rescue_job(rt: Runtime, job: Job) -> JobChange:
     sync = rt.registry.find(job.sync)
-    return retry.rescue(job, None if sync is None else sync.retry, draw=rt.rng.random())
+    policy = None if sync is None else sync.retry
+    # Workers that cannot write cannot extend their leases either.
+    counts = rt.store.find_fault() is None
+    return retry.rescue(job, policy, draw=rt.rng.random(), counts=counts)
 
 
 async def _announce(rt: Runtime, count: int) -> int:

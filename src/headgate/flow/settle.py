@@ -3,7 +3,7 @@
 from typing import Any, TypeVar
 
 from headgate.base.clock import Clock
-from headgate.base.errors import NotFound, StoreUnavailable
+from headgate.base.errors import NotFound, StoreFault, StoreUnavailable
 from headgate.model.lease import AnyChange, Row
 from headgate.ports.leases import Leases
 
@@ -34,6 +34,9 @@ async def settle_surely(
         try:
             after = await leases.settle(change, payload)
             return await _read_if_written(leases, change) if after is None and uncertain else after
+        except StoreFault:
+            # It takes a person to repair a disk; the caller says so, and waits longer.
+            raise
         except StoreUnavailable:
             rest_s = next(rests_s, None)
             if rest_s is None:

@@ -6,12 +6,14 @@ settles twice: first what it read, then its error.
 """
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple, assert_never
 
 from msgspec.structs import replace
 
-from headgate.base.errors import SourceError, StoreUnavailable, Transient
+from headgate.base.errors import ConnectorBug, SourceError, StoreFault, StoreUnavailable, Transient
 from headgate.base.failure import describe_failure
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
@@ -19,11 +21,13 @@ from headgate.base.redact import describe_error
 from headgate.flow.check_chunk import with_late_events
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
+from headgate.flow.connector_bug import classify, log_bug
 from headgate.flow.effort import ChunkTimes
 from headgate.flow.extract import extract
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of
 from headgate.flow.messages import chunk_messages
+from headgate.flow.outage import is_outage
 from headgate.flow.receipts import claim_records, receipts_of
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
@@ -31,9 +35,20 @@ from headgate.flow.settle import settle_surely
 from headgate.flow.write_chunk import open_destination, write_chunk
 from headgate.model import change
 from headgate.model.change import JobChange
-from headgate.model.job import Job, Mode, Reason
+from headgate.model.job import EventKind, Job, Mode, Reason
 from headgate.model.states import JobState
-from headgate.policy.retry import Defer, Fail, GiveUpDay, Pause, Retry, decide
+from headgate.policy.retry import (
+    Decision,
+    Defer,
+    Fail,
+    GiveUpDay,
+    Pause,
+    Retry,
+    decide,
+    gives_up,
+)
+from headgate.ports.connector import Chunk, WriteResult
+from headgate.ports.outbox import NewMessage
 from headgate.ports.signal import OUTBOX, SWEEP
 from headgate.ports.store import ChunkWork
 
@@ -86,8 +101,9 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
     cut_short = outcome is not None and outcome.error is not None
     if cut_short and after is not None and after.state is JobState.RUNNING:
         assert outcome is not None and outcome.error is not None
-        sync = rt.registry.get(job.sync)
-        changed, after = await _settle(rt, after, _handle_error(rt, sync, after, outcome.error))
+        claimed.row = after
+        failed = await _judge_error(rt, claimed, after, classify(outcome.error))
+        changed, after = NOT_SETTLED if failed is None else await _settle(rt, after, failed)
     _note_chunk(rt, job, outcome, SettleResult(changed, after), began=began)
     if after is not None and job.probe and not cut_short and _probe_answered(job, after):
         await _release_provider(rt, job)
@@ -116,54 +132,79 @@ def _count_handed_on(job: Job) -> int:
     return job.summary.delivered + job.summary.refused
 
 
-async def _attempt(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Outcome | None:
-    """Read the chunk and write it to its destination; None if the claim was lost meanwhile."""
+async def _attempt(
+    rt: Runtime, claimed: ClaimedJob, *, slice_ends: float, others_work: bool = False
+) -> Outcome | None:
+    """Read the chunk and write it to its destination; None if the claim was lost meanwhile.
+
+    `others_work` says that another day was read just now, after this one had failed.
+    """
     job = claimed.row
     sync = rt.registry.get(job.sync)
     if job.mode is Mode.HISTORY and not job.plan:
         return Outcome(succeed_without_work(job))
-    #: The provider that the chunk currently waits for, and that is blamed if it takes too long.
-    provider = sync.source.name
-    written, times = None, ChunkTimes(rt.clock)
-    began = rt.clock.monotonic()
-
-    def give_up() -> None:
-        outcome = _handle_lateness(rt, sync, job, provider)
-        # The claim keeps the task alive: the event loop only has weak references to tasks.
-        claimed.closing = asyncio.create_task(_close(rt, claimed, outcome, began=began))
-
+    times = ChunkTimes(rt.clock, sync.source.name)
+    give_up = partial(_give_up, rt, claimed, times)
     try:
         with claimed.interruptible(seconds=sync.chunk_s_max, give_up=give_up):
-            destination = await open_destination(rt, sync, job, times)
-            with times.at(provider) as time:
-                chunk = await extract(rt, sync, job, time)
-            if destination is not None and job.mode is Mode.HISTORY and chunk.error is not None:
-                # A part of a day is not written: the whole day is read again, under the same key.
-                raise chunk.error
-            messages = chunk_messages(rt.targets, rt.ids, job, chunk.messages)
-            if destination is not None:
-                chunk = await claim_records(rt, sync, job, chunk)
-                provider = destination.destination.name
-                await claimed.confirm()
-                with times.at(provider):
-                    written = await write_chunk(rt, job, chunk, destination)
-            chunk = with_late_events(chunk, written)
+            chunk, messages, written = await _transfer(rt, claimed, sync, times)
     except Interrupted as interrupted:
-        return _handle_interrupt(rt, sync, job, interrupted.reason, provider)
-    except Exception as error:
-        return _handle_error(rt, sync, job, error)
-    slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
-    made, work = commit_chunk(
-        job,
-        chunk,
-        written,
-        messages=messages,
-        slice_over=slice_over,
-        table=sync.table,
-        effort=times.effort(),
-    )
-    receipts = receipts_of(sync, chunk, written)
-    return Outcome(made, replace(work, stored_as=sync.stored_as, receipts=receipts), chunk.error)
+        if interrupted.reason is not Interrupt.LATE:
+            return _let_go(job, interrupted.reason)
+        # It was about this chunk alone: another may be tried.
+        claimed.reason = None
+        error: Exception = _late(sync, times.provider)
+    except Exception as raised:
+        error = classify(raised)
+    else:
+        slice_over = claimed.stopping or rt.clock.monotonic() >= slice_ends
+        made, work = commit_chunk(
+            job,
+            chunk,
+            written,
+            messages=messages,
+            slice_over=slice_over,
+            table=sync.table,
+            effort=times.effort(),
+        )
+        receipts = receipts_of(sync, chunk, written)
+        work = replace(work, stored_as=sync.stored_as, receipts=receipts)
+        return Outcome(made, work, chunk.error)
+    if others_work:
+        return _fail_chunk(rt, job, error, _decide(rt, job, error))
+    failed = await _judge_error(rt, claimed, job, error)
+    if failed is None or failed.change.event is not EventKind.DAY_FAILED:
+        return failed
+    # The provider may have recovered just after this day had failed: once more.
+    return await _attempt(rt, claimed, slice_ends=slice_ends, others_work=True)
+
+
+async def _transfer(
+    rt: Runtime, claimed: ClaimedJob, sync: Sync, times: ChunkTimes
+) -> tuple[Chunk, Sequence[NewMessage], WriteResult | None]:
+    """Read the chunk, and write it if there is a destination."""
+    job, written = claimed.row, None
+    destination = await open_destination(rt, sync, job, times)
+    with times.at(sync.source.name) as time:
+        chunk = await extract(rt, sync, job, time)
+    if destination is not None and job.mode is Mode.HISTORY and chunk.error is not None:
+        # A part of a day is not written: the whole day is read again, under the same key.
+        raise chunk.error
+    messages = chunk_messages(rt.targets, rt.ids, job, chunk.messages)
+    if destination is not None:
+        chunk = await claim_records(rt, sync, job, chunk)
+        with times.at(destination.destination.name):
+            await claimed.confirm()
+            written = await write_chunk(rt, job, chunk, destination)
+    return with_late_events(chunk, written), messages, written
+
+
+def _give_up(rt: Runtime, claimed: ClaimedJob, times: ChunkTimes) -> None:
+    """Settle a job whose chunk does not even end when it is told to."""
+    outcome = _end_late(rt, claimed.row, times.provider)
+    # The claim keeps the task alive: the event loop only has weak references to tasks.
+    closing = _close(rt, claimed, outcome, began=times.began_s)
+    claimed.closing = asyncio.create_task(closing)
 
 
 async def _close(rt: Runtime, claimed: ClaimedJob, outcome: Outcome, *, began: float) -> None:
@@ -179,32 +220,55 @@ async def _close(rt: Runtime, claimed: ClaimedJob, outcome: Outcome, *, began: f
         claimed.drop()
 
 
-def _handle_interrupt(
-    rt: Runtime, sync: Sync, job: Job, reason: Interrupt, provider: str
-) -> Outcome | None:
-    match reason:
-        case Interrupt.LOST:
-            return None
-        case Interrupt.CANCEL:
-            return Outcome(change.cancel(job))
-        case Interrupt.STOP:
-            return Outcome(change.release(job))
-        case Interrupt.LATE:
-            return _handle_lateness(rt, sync, job, provider)
-        case _:
-            assert_never(reason)
+def _end_late(rt: Runtime, job: Job, provider: str) -> Outcome:
+    error = _late(rt.registry.get(job.sync), provider)
+    decision = _decide(rt, job, error)
+    if gives_up(decision):
+        # While this chunk holds on, no other day can be tried: nothing is given up.
+        decision = _decide(rt, job, error, outage=True)
+    return _fail_chunk(rt, job, error, decision)
 
 
-def _handle_lateness(rt: Runtime, sync: Sync, job: Job, provider: str) -> Outcome:
+def _late(sync: Sync, provider: str) -> Transient:
     late = Transient(f"the chunk took longer than {sync.chunk_s_max:g} s")
     late.provider = provider
-    return _handle_error(rt, sync, job, late)
+    return late
 
 
-def _handle_error(rt: Runtime, sync: Sync, job: Job, error: Exception) -> Outcome:
+def _let_go(job: Job, reason: Interrupt) -> Outcome | None:
+    """What becomes of a job that the worker must stop working on; None if the claim was lost."""
+    if reason is Interrupt.LOST:
+        return None
+    return Outcome(change.cancel(job) if reason is Interrupt.CANCEL else change.release(job))
+
+
+async def _judge_error(
+    rt: Runtime, claimed: ClaimedJob, job: Job, error: Exception
+) -> Outcome | None:
+    """What follows from an error; the chunk is given up only if it is the only one that fails."""
+    decision = _decide(rt, job, error)
+    if gives_up(decision):
+        try:
+            times = ChunkTimes(rt.clock, job.source)
+            give_up = partial(_give_up, rt, claimed, times)
+            if await is_outage(rt, claimed, job, error, times=times, give_up=give_up):
+                decision = _decide(rt, job, error, outage=True)
+        except Interrupted as interrupted:
+            return _let_go(job, interrupted.reason)
+    return _fail_chunk(rt, job, error, decision)
+
+
+def _decide(rt: Runtime, job: Job, error: Exception, *, outage: bool = False) -> Decision:
+    policy = rt.registry.get(job.sync).retry
+    return decide(job, error, policy, now=rt.clock.now(), draw=rt.rng.random(), outage=outage)
+
+
+def _fail_chunk(rt: Runtime, job: Job, error: Exception, decision: Decision) -> Outcome:
+    if isinstance(error, ConnectorBug):
+        log_bug(error, of=job.sync, job=job.id)
+        rt.measurements.connector_bugs.add(job.sync)
     failure = describe_failure(error)
     provider = error.provider if isinstance(error, SourceError) else None
-    decision = decide(job, error, sync.retry, now=rt.clock.now(), draw=rt.rng.random())
     match decision:
         case Retry(after, recent):
             changed = change.retry(
@@ -230,11 +294,15 @@ async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
     """Write the outcome; if the store refuses it, the chunk has failed like any other."""
     try:
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
-    except StoreUnavailable:
-        raise
+    except StoreUnavailable as error:
+        if not isinstance(error, StoreFault):
+            raise
+        # A chunk that does not fit on a disk leaves room for saying so.
+        outcome = _fail_chunk(rt, job, error, _decide(rt, job, error))
+        after = await settle_surely(rt.store, rt.clock, outcome.change)
     except Exception as error:
-        sync = rt.registry.get(job.sync)
-        outcome = _handle_error(rt, sync, job, error)
+        error = classify(error)
+        outcome = _fail_chunk(rt, job, error, _decide(rt, job, error))
         after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
     if after is not None:
         _measure(rt, after)

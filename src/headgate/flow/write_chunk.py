@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import msgspec
 
-from headgate.base.errors import SourceError, Transient
+from headgate.base.errors import HeadgateError, SourceError, Transient
 from headgate.base.redact import describe_error
+from headgate.flow.connector_bug import classify
 from headgate.flow.effort import ChunkTimes
 from headgate.flow.open_api import open_api
 from headgate.flow.registry import Sync, budget_of
@@ -62,13 +63,17 @@ async def write_chunk(rt: Runtime, job: Job, chunk: Chunk, to: OpenDestination) 
 
 @contextmanager
 def _blame(destination: Destination) -> Iterator[None]:
-    """Mark every error in the block as the destination's."""
+    """Mark every error in the block that is not our own as the destination's."""
     try:
         yield
     except SourceError as error:
         error.provider = error.provider or destination.name
         raise
+    except HeadgateError:
+        # The store's or the application's.
+        raise
     except Exception as error:
-        failure = Transient(describe_error(error))
+        bug = classify(error)
+        failure = bug if isinstance(bug, SourceError) else Transient(describe_error(error))
         failure.provider = destination.name
         raise failure from error

@@ -184,6 +184,8 @@ def retry(
         provider=provider or job.source,
         attempts=job.attempts + 1,
         recent_errors=recent_errors,
+        # A probe is tried again only after an error of our own; then another can be the probe.
+        probe=False,
         summary=count(job.summary, errors=1),
     )
     data = {"error": error, "attempt": job.attempts + 1, "after_s": after.total_seconds()}
@@ -265,17 +267,18 @@ def release(job: Job) -> JobChange:
 # ---- by the sweeper ----------------------------------------------------------------------------
 
 
-def rescue(job: Job, *, after: timedelta) -> JobChange:
+def rescue(job: Job, *, after: timedelta, counts: bool = True) -> JobChange:
     """The lease has expired, so the worker is lost. It counts as a crash, not as an error."""
-    summary = count(job.summary, crashes=1)
+    crashes = job.crashes + counts
+    summary = count(job.summary, crashes=int(counts))
     return _change(
         job,
         JobEdge.REST,
         Reason.RESCUED,
         EventKind.RESCUED,
-        becomes=replace(job, crashes=job.crashes + 1, summary=summary),
+        becomes=replace(job, crashes=crashes, summary=summary),
         wake=after,
-        data={"worker": job.worker or "", "crash": job.crashes + 1},
+        data={"worker": job.worker or "", "crash": crashes},
         lease_seen=job.lease_until,
         fences=True,
     )

@@ -186,9 +186,9 @@ def release(item: Item) -> ItemChange:
 # Made by the sweeper.
 
 
-def rescue(item: Item, *, after: timedelta) -> ItemChange:
+def rescue(item: Item, *, after: timedelta, counts: bool = True) -> ItemChange:
     """The lease has expired, so the worker is lost. It counts as a crash, not as a failure."""
-    becomes = replace(item, crashes=item.crashes + 1)
+    becomes = replace(item, crashes=item.crashes + counts)
     seen = item.lease_until
     return _change(item, ItemEdge.RESCUE, becomes, wake=after, lease_seen=seen, fences=True)
 

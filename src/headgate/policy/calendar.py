@@ -12,6 +12,9 @@ DAY = timedelta(days=1)
 #: How long after its start a day is final: by then it is over everywhere on Earth, and its data
 #: has arrived. An empty day waits longer, because a watch may still have to send its data.
 SETTLED_AFTER = {DayStatus.HELD: timedelta(days=2), DayStatus.EMPTY: timedelta(days=7)}
+#: How much older than a bad day the days are that are tried in its place, one after another: the
+#: days next to it may be bad as well.
+TRIAL_DAYS = (1, 7, 30, 365)
 
 
 def gaps(
@@ -54,6 +57,12 @@ def day_after(plan: Plan, day: date) -> date | None:
         if first < day:
             return min(day - DAY, last)
     return None
+
+
+def trial_day(day: date, tries: int) -> date:
+    """An older day, to try whether only `day` fails; a further one after more `tries`."""
+    older = TRIAL_DAYS[tries % len(TRIAL_DAYS)]
+    return date.fromordinal(max(1, day.toordinal() - older))
 
 
 def history_progress(plan: Plan, cursor: date | None) -> Progress:

@@ -123,14 +123,15 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, Transient) or not isinstance(error, SourceError)
 
 
-def rescue(item: Item, policy: ItemRetryPolicy | None) -> ItemChange:
+def rescue(item: Item, policy: ItemRetryPolicy | None, *, counts: bool = True) -> ItemChange:
     """The change of an item whose worker was lost.
 
     After the first loss it may be claimed at once, because a deploy is the usual cause. Without a
-    policy, which only the item's own application has, it is never given up.
+    policy, which only the item's own application has, it is never given up. Without `counts`, the
+    worker could not extend its lease because the disk has a fault.
     """
-    if policy is None:
-        return change.rescue(item, after=timedelta(0))
+    if policy is None or not counts:
+        return change.rescue(item, after=timedelta(0), counts=counts)
     if item.crashes + 1 >= policy.crashes_max:
         return change.abandon(item)
     again = policy.wait_after(item.crashes) if item.crashes else timedelta(0)

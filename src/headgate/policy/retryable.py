@@ -37,6 +37,10 @@ def _names(kind: type[HeadgateError]) -> set[str]:
 HOPELESS = frozenset[str]().union(*(_names(kind) for kind in _LASTING))
 
 
+#: The same for errors that are nobody's but ours.
+OURS = _names(errors.HeadgateError) - _names(errors.SourceError) | _names(errors.ConnectorBug)
+
+
 def is_retryable(state: JobState, reason: Reason, kind: str | None) -> bool:
     """Whether a retry may help a job in this state, whose last error was of the class `kind`."""
     if state is JobState.PAUSED:

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from headgate.base.encoding import Json, JsonObject
+from headgate.base.errors import StoreFault
 from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress, Summary
 from headgate.model.record import (
@@ -151,6 +152,10 @@ class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
 
     async def list_waiting_probes(self) -> Sequence[Job]:
         """Probes of all applications that wait for a worker."""
+        ...
+
+    async def fails_others(self, job: Job, provider: str, *, pauses_below: int) -> bool:
+        """Whether jobs of other users are paused because of the provider, less often than so."""
         ...
 
     async def release_provider(self, provider: str, *, stagger: timedelta, limit: int) -> int:
@@ -337,6 +342,10 @@ class Store(
     Protocol,
 ):
     """Everything that the engine stores for jobs."""
+
+    def find_fault(self) -> StoreFault | None:
+        """What is wrong with the database's disk or file, as far as this process knows."""
+        ...
 
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering; returns how many."""

@@ -68,6 +68,9 @@ class FaultyStore:
 
         return with_faults
 
+    def find_fault(self) -> None:
+        """The disk itself has no faults here."""
+
     async def settle(self, change: Any, payload: Any = None) -> Any:
         """Settle a change, and check the result even if the caller does not get it."""
 

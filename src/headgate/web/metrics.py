@@ -18,6 +18,13 @@ from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
 from headgate.app import App
+from headgate.base.errors import (
+    DatabaseReplaced,
+    DiskBroken,
+    DiskFull,
+    DiskReadOnly,
+    StoreFault,
+)
 from headgate.base.lazy import load
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
@@ -125,6 +132,26 @@ async def _workers(app: App) -> Iterable[Metric]:
     ours = sum(not declared.isdisjoint(worker.abilities.syncs) for worker in alive)
     meaning = "Worker processes that are alive and know a sync of this application."
     return [gauge("headgate_workers", meaning, [], [((), ours)])]
+
+
+#: The faults of the database's disk and file, by the names that they are shown with.
+_FAULTS = {
+    "disk_full": DiskFull,
+    "disk_read_only": DiskReadOnly,
+    "disk_broken": DiskBroken,
+    "database_replaced": DatabaseReplaced,
+}
+
+
+async def _store(app: App) -> Iterable[Metric]:
+    fault: StoreFault | None = None
+    try:
+        await app.ping()
+    except StoreFault as found:
+        fault = found
+    samples = [((name,), float(isinstance(fault, kind))) for name, kind in _FAULTS.items()]
+    meaning = "1 if the database's disk or file has this fault: jobs wait until it is repaired."
+    return [gauge("headgate_store_fault", meaning, ["kind"], samples)]
 
 
 async def _breakers(app: App) -> Iterable[Metric]:
@@ -333,6 +360,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         "jobs": _jobs,
         "lanes": _lanes,
         "workers": _workers,
+        "store": _store,
         "breakers": _breakers,
         "items": _items,
         "schedules": _schedules,

@@ -74,6 +74,12 @@ def process_families(measurements: Measurements) -> Iterator[Metric]:
         measurements.item_retries,
     )
     yield _counter(
+        "headgate_connector_bugs",
+        "Chunks that failed by a bug of a connector, and not by a provider.",
+        "sync",
+        measurements.connector_bugs,
+    )
+    yield _counter(
         "headgate_breaker_openings",
         "Breakers that this process opened, by the provider to blame.",
         "provider",

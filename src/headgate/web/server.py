@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.app import App
-from headgate.base.errors import HeadgateError
+from headgate.base.errors import HeadgateError, StoreFault
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
@@ -107,7 +107,9 @@ def _health(app: App) -> Callable[[], Awaitable[Response]]:
                 await app.ping()
         except (HeadgateError, TimeoutError) as error:
             _log.error(LogEvent.NOT_HEALTHY, error=describe_error(error))
-            return PlainTextResponse("unavailable", status_code=503)
+            # A fault of the disk is told by its kind, which gives nothing away.
+            why = f": {(error.__doc__ or '').strip()}" if isinstance(error, StoreFault) else ""
+            return PlainTextResponse(f"unavailable{why}", status_code=503)
         return PlainTextResponse("ok")
 
     return healthz

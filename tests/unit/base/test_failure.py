@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.base.errors import Malformed, Transient
+from headgate.base.errors import ConnectorBug, Malformed, Transient
 from headgate.base.failure import Failure, describe_failure, read_failure
 from headgate.base.redact import MASK
 from headgate.flow.write_chunk import _blame
@@ -56,7 +56,7 @@ def test_the_line_is_not_that_of_the_engine_which_passes_errors_on() -> None:
     class Shelf:
         name = "shelf"
 
-    with pytest.raises(Transient) as caught, _blame(Shelf()):  # type: ignore[arg-type]
+    with pytest.raises(ConnectorBug) as caught, _blame(Shelf()):  # type: ignore[arg-type]
         raise KeyError("id")
 
     told = read_failure(describe_failure(caught.value))

@@ -9,7 +9,7 @@ from tests.unit.values import NOW
 
 def test_times_at_providers_are_told_apart_from_waits_for_their_budgets() -> None:
     clock = ManualClock(NOW)
-    times = ChunkTimes(clock)
+    times = ChunkTimes(clock, "strava")
     clock.advance(1)
     with times.at("watch") as watch:
         asked_s = clock.monotonic()
@@ -29,7 +29,7 @@ def test_times_at_providers_are_told_apart_from_waits_for_their_budgets() -> Non
 
 def test_who_waits_and_asks_again_waits_for_the_budget_from_the_first_refusal() -> None:
     clock = ManualClock(NOW)
-    times = ChunkTimes(clock)
+    times = ChunkTimes(clock, "strava")
     with times.at("shelf") as shelf:
         for _ in range(3):
             shelf.refuse(asked_s=clock.monotonic())
@@ -46,7 +46,7 @@ def test_who_waits_and_asks_again_waits_for_the_budget_from_the_first_refusal() 
 
 def test_requests_that_wait_together_do_not_make_time_negative() -> None:
     clock = ManualClock(NOW)
-    times = ChunkTimes(clock)
+    times = ChunkTimes(clock, "strava")
     with times.at("watch") as watch:
         asked_s = clock.monotonic()
         clock.advance(5)

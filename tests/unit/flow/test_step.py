@@ -11,6 +11,7 @@ from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.flow.step import step
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode
+from headgate.model.record import CoverageRow
 from headgate.model.states import JobState
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.signal import SWEEP
@@ -23,11 +24,12 @@ FIRST, LAST = date(2026, 1, 1), date(2026, 1, 2)
 class Fitbit:
     name = "fitbit"
 
-    def __init__(self, *, down: bool) -> None:
+    def __init__(self, *, down: bool = False, bad_day: date | None = None) -> None:
         self._down = down
+        self._bad_day = bad_day
 
     async def read(self, ctx: Context) -> Chunk:
-        if self._down:
+        if self._down or ctx.day == self._bad_day:
             raise Transient
         return Chunk()
 
@@ -47,6 +49,12 @@ class Recorder:
             raise self.fails
         return change.after
 
+    async def fails_others(self, job: Job, provider: str, *, pauses_below: int) -> bool:
+        return False
+
+    async def coverage(self, *_: object) -> list[CoverageRow]:
+        return []
+
     async def release_provider(self, source: str, *, stagger: timedelta, limit: int) -> int:
         self.released.append(source)
         return 1
@@ -55,10 +63,12 @@ class Recorder:
         self.announced.append(topic)
 
 
-async def stepped(job: Job, *, down: bool) -> tuple[Job, Recorder]:
+async def stepped(
+    job: Job, *, down: bool = False, bad_day: date | None = None
+) -> tuple[Job, Recorder]:
     """The job after one step, and what was noted."""
     recorder = Recorder()
-    rt = runtime(recorder, Sync(name="history", source=Fitbit(down=down)))
+    rt = runtime(recorder, Sync(name="history", source=Fitbit(down=down, bad_day=bad_day)))
     after = await step(rt, ClaimedJob(job), slice_ends=rt.clock.monotonic() + 9)
     assert after is not None
     return after, recorder
@@ -87,7 +97,7 @@ async def test_a_probe_that_gets_through_sets_the_others_free(day: date) -> None
 
 @pytest.mark.parametrize("day", [FIRST, LAST])
 async def test_a_day_that_a_probe_gives_up_is_no_recovery(day: date) -> None:
-    after, recorder = await stepped(reading(day), down=True)
+    after, recorder = await stepped(reading(day), bad_day=day)
 
     assert after.summary.days_failed == 1
     assert (recorder.released, recorder.announced) == ([], [])

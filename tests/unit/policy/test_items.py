@@ -191,3 +191,10 @@ def test_one_attempt_may_be_all_there_is() -> None:
 def test_a_policy_that_could_not_work_is_refused_by_name(field: str, value: Any) -> None:
     with pytest.raises(InvalidInput, match=f"retry.{field}"):
         ItemRetryPolicy(**{field: value})
+
+
+def test_a_worker_that_could_not_write_is_no_crash() -> None:
+    made = rescue(claimed(make_item(crashes=99)), POLICY, counts=False)
+
+    assert made.edge.target is ItemState.PENDING
+    assert made.after.crashes == 99

@@ -13,7 +13,11 @@ from headgate.base.errors import (
     AuthExpired,
     BudgetSpent,
     ConnectionPaused,
+    ConnectorBug,
     Deferred,
+    DiskBroken,
+    DiskFull,
+    DiskReadOnly,
     Forbidden,
     InvalidInput,
     LimiterUnreachable,
@@ -23,11 +27,13 @@ from headgate.base.errors import (
     RecordsClaimed,
     Retryable,
     StoreError,
+    StoreFault,
     Terminal,
     Transient,
 )
 from headgate.model import change
 from headgate.model.job import Job, Mode, Progress, Reason
+from headgate.model.states import JobState
 from headgate.policy.retry import (
     Decision,
     Defer,
@@ -38,7 +44,9 @@ from headgate.policy.retry import (
     RetryPolicy,
     backoff,
     decide,
+    gives_up,
     recent_errors,
+    rescue,
 )
 from tests.unit.values import NOW, make_job
 
@@ -50,11 +58,13 @@ RECOVERABLE: list[Exception] = [
     Malformed(),
     Retryable(),
     NoData(),
-    StoreError(),
     ValueError("what nobody foresaw"),
     TimeoutError(),
     ExceptionGroup("several", [OSError()]),
 ]
+
+#: What no provider is to blame for.
+OURS: list[Exception] = [ConnectorBug(), StoreError(), InvalidInput("a", "b")]
 
 draws = st.floats(0.0, 1.0, exclude_max=True)
 
@@ -167,6 +177,56 @@ def test_a_retry_carries_the_failures_on_with_the_one_of_just_now() -> None:
     assert decision == Retry(timedelta(seconds=5), (earlier, NOW))
 
 
+@pytest.mark.parametrize("error", OURS, ids=repr)
+@pytest.mark.parametrize("probe", [True, False])
+def test_an_error_of_ours_is_tried_again_and_never_opens_the_breaker(
+    error: Exception, probe: bool
+) -> None:
+    # Given a job one failure short of the breaker
+    job = make_job(attempts=5, recent_errors=(NOW,) * 5, pauses=1, probe=probe)
+
+    # Then the failure is not one of the provider's
+    assert decided(job, error) == Retry(backoff(5, POLICY, draw=0.0), job.recent_errors)
+
+
+@pytest.mark.parametrize("error", OURS, ids=repr)
+def test_an_error_of_ours_ends_the_chunk_when_its_attempts_are_spent(error: Exception) -> None:
+    last = POLICY.attempts_max - 1
+    failed = Fail(Reason.ATTEMPTS_SPENT)
+
+    assert decided(make_job(attempts=last, mode=Mode.HISTORY), error) == GiveUpDay()
+    assert decided(make_job(attempts=last, mode=Mode.HISTORY), error, outage=True) == failed
+    assert decided(make_job(attempts=last, mode=Mode.FULL), error) == failed
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (DiskFull(), Reason.DISK_FULL),
+        (DiskReadOnly(), Reason.DISK_READ_ONLY),
+        (DiskBroken(), Reason.DISK_BROKEN),
+    ],
+    ids=repr,
+)
+def test_a_job_waits_for_the_disk_ever_longer_and_nothing_counts(
+    fault: StoreFault, reason: Reason
+) -> None:
+    job = make_job(attempts=POLICY.attempts_max, pauses=9, probe=True)
+
+    waits = [decided(replace(job, deferrals=times), fault) for times in (0, 1, 2, 3, 1000)]
+
+    assert waits == [Defer(timedelta(seconds=s), reason) for s in (30, 60, 120, 120, 120)]
+
+
+def test_a_worker_that_could_not_write_is_no_crash() -> None:
+    job = make_job(state=JobState.RUNNING, crashes=POLICY.crashes_max)
+
+    made = rescue(job, POLICY, draw=0.0, counts=False)
+
+    assert (made.edge.target, made.wake) == (JobState.PENDING, timedelta(0))
+    assert (made.after.crashes, made.after.summary.crashes) == (job.crashes, 0)
+
+
 # What comes after the breaker.
 
 
@@ -189,6 +249,26 @@ def test_with_its_pauses_spent_any_other_job_fails(mode: Mode) -> None:
     decision = decided(make_job(mode=mode, probe=True, pauses=3), Transient())
 
     assert decision == Fail(Reason.ATTEMPTS_SPENT)
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("error", [Transient(), RateLimited(HOUR)], ids=repr)
+def test_in_an_outage_a_job_stays_paused_for_long_and_then_fails(
+    mode: Mode, error: Exception
+) -> None:
+    job = make_job(mode=mode, probe=True, deferrals=POLICY.deferrals_max)
+    last = POLICY.outage_pauses_max
+
+    assert isinstance(decided(replace(job, pauses=last - 1), error, outage=True), Pause)
+    decision = decided(replace(job, pauses=last), error, outage=True)
+    assert decision == Fail(Reason.ATTEMPTS_SPENT)
+    assert gives_up(decision)
+
+
+def test_only_what_might_succeed_later_is_looked_at_again() -> None:
+    assert gives_up(GiveUpDay())
+    assert not gives_up(Fail(Reason.REFUSED))
+    assert not gives_up(Pause(HOUR))
 
 
 def test_spent_pauses_alone_end_nothing() -> None:

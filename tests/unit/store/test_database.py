@@ -10,7 +10,14 @@ from sqlalchemy import Connection, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
 
 from headgate.base.clock import ManualClock
-from headgate.base.errors import NotFound, StoreError, StoreUnavailable
+from headgate.base.errors import (
+    DiskBroken,
+    DiskFull,
+    DiskReadOnly,
+    NotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from headgate.model.job import JobParams
 from headgate.store.sql.database import Operation, translate
 from headgate.store.sql.postgres import PostgresDatabase
@@ -45,11 +52,12 @@ def wrapped(error: Exception, *, lost: bool = False) -> DBAPIError:
         (wrapped(DriverError("gone", "08006")), StoreUnavailable),
         (wrapped(DriverError("shutting down", "57P01")), StoreUnavailable),
         (wrapped(DriverError("too many clients", "53300")), StoreUnavailable),
-        (wrapped(DriverError("disk", "58030")), StoreUnavailable),
+        (wrapped(DriverError("disk", "58030")), DiskBroken),
+        (wrapped(DriverError("no space left", "53100")), DiskFull),
+        (wrapped(DriverError("a standby", "25006")), DiskReadOnly),
+        (wrapped(DriverError("invalid page", "XX001")), DiskBroken),
         (wrapped(DriverError("no idea"), lost=True), StoreUnavailable),
         (wrapped(DriverError("database is locked")), StoreUnavailable),
-        (wrapped(DriverError("disk I/O error")), StoreUnavailable),
-        (wrapped(DriverError("database or disk is full")), StoreUnavailable),
         (wrapped(DriverError("duplicate key", "23505")), StoreError),
         (wrapped(DriverError("check failed", "23514")), StoreError),
         (wrapped(DriverError("no such table: words")), StoreError),

@@ -5,6 +5,7 @@ decide in which thread or event loop it runs, how transactions are grouped, and 
 error means; no other module knows the drivers.
 """
 
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,11 +13,23 @@ from typing import TypeVar
 from sqlalchemy import Connection, Dialect, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from headgate.base.errors import StoreError, StoreUnavailable
+from headgate.base.errors import (
+    DatabaseReplaced,
+    DiskBroken,
+    DiskFull,
+    DiskReadOnly,
+    StoreError,
+    StoreFault,
+    StoreUnavailable,
+)
 from headgate.base.redact import redact
 from headgate.store.sql.moment import Moment, StoreTime
 
 T = TypeVar("T")
+
+#: How long a fault is reported after it was last met: longer than jobs wait because of one.
+FAULT_S = 150.0
+
 Operation = Callable[[Connection], T]
 
 
@@ -34,6 +47,20 @@ class Database(ABC):
     def __init__(self, time: StoreTime) -> None:
         """Take the store's time from `time`."""
         self._time = time
+        #: The last fault of the disk or the file, and when this process met it.
+        self._fault: tuple[StoreFault, float] | None = None
+
+    def note_fault(self, error: Exception) -> Exception:
+        """Remember the error if it is a fault of the disk or the file; returns it."""
+        if isinstance(error, StoreFault):
+            self._fault = (error, self._time.monotonic())
+        return error
+
+    def find_fault(self) -> StoreFault | None:
+        """What is wrong with the disk or the file, as this process met it a short while ago."""
+        if self._fault is None or self._time.monotonic() - self._fault[1] > FAULT_S:
+            return None
+        return self._fault[0]
 
     def moment(self) -> Moment:
         """The store's present time; call it inside the operation."""
@@ -68,8 +95,10 @@ class Database(ABC):
         """Run `operation` in one read-only transaction."""
 
     async def ping(self) -> None:
-        """Return if the database answers."""
+        """Return if the database answers, and its disk and file are in order."""
         await self.read(lambda tx: tx.execute(select(1)).one())
+        if (fault := self.find_fault()) is not None:
+            raise fault
 
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering; returns how many.
@@ -88,6 +117,9 @@ def translate(error: Exception) -> Exception:
     if isinstance(error, DBAPIError):
         # Only the first line: the next ones, DETAIL, quote the row.
         message = redact(str(error.orig).partition("\n")[0])
+        fault = fault_kind(error.orig)
+        if fault is not None:
+            return fault(f"the database refused: {message}")
         if error.connection_invalidated or _is_outage(error):
             return StoreUnavailable(f"the database did not answer: {message}")
         return StoreError(f"the database refused: {message}")
@@ -110,9 +142,31 @@ def _is_outage(error: DBAPIError) -> bool:
     if state is not None:
         return state[:2] in _OUTAGE_CLASSES or state == LOCK_NOT_AVAILABLE
     message = str(error.orig).lower()
-    return any(
-        word in message for word in ("locked", "busy", "disk i/o", "is full", "unable to open")
-    )
+    return any(word in message for word in ("locked", "busy", "unable to open"))
+
+
+#: What SQLite's result codes say about the disk, and what Postgres' SQLSTATEs do.
+_FAULTS: dict[int | str, type[StoreFault]] = {
+    sqlite3.SQLITE_READONLY_DBMOVED: DatabaseReplaced,
+    sqlite3.SQLITE_FULL: DiskFull,
+    sqlite3.SQLITE_READONLY: DiskReadOnly,
+    sqlite3.SQLITE_IOERR: DiskBroken,
+    sqlite3.SQLITE_CORRUPT: DiskBroken,
+    "53100": DiskFull,
+    "25006": DiskReadOnly,
+    "58030": DiskBroken,
+    "XX001": DiskBroken,
+    "XX002": DiskBroken,
+}
+
+
+def fault_kind(error: BaseException | None) -> type[StoreFault] | None:
+    """The fault of the disk or the file that a driver's error reports; None if it reports none."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(code, int):
+        # The lowest byte is the kind of the error, the rest is a detail of it.
+        return _FAULTS.get(code) or _FAULTS.get(code & 0xFF)
+    return _FAULTS.get(str(getattr(error, "sqlstate", None)))
 
 
 def sqlstate(error: DBAPIError) -> str | None:

@@ -73,3 +73,7 @@ class StoreTime:
     def moment(self) -> Moment:
         """The present time."""
         return Moment(None if self._server else self._clock.now())
+
+    def monotonic(self) -> float:
+        """Seconds of this process, for durations."""
+        return self._clock.monotonic()

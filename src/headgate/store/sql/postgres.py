@@ -156,7 +156,7 @@ class PostgresDatabase(Database):
             except Exception as error:
                 if not (tries_left and _is_conflict(error)):
                     # Not `from error`: a driver's error quotes the row that was refused.
-                    raise translate(error) from None
+                    raise self.note_fault(translate(error)) from None
                 if _is_lock_timeout(error):
                     await self.free_locks()
         raise AssertionError("unreachable")

@@ -65,6 +65,18 @@ def list_waiting_probes(tx: Connection) -> list[Job]:
     return TABLE.find(tx, query)
 
 
+def fails_others(tx: Connection, job: Job, provider: str, *, pauses_below: int) -> bool:
+    """Whether jobs of other users are paused because of the provider, less often than so."""
+    others = select(jobs.c.id).where(
+        PAUSED,
+        _SHUT,
+        jobs.c.provider == provider,
+        jobs.c.user_id != job.user_id,
+        jobs.c.pauses < pauses_below,
+    )
+    return tx.execute(others.limit(1)).first() is not None
+
+
 _let_go = (
     update(jobs)
     .where(jobs.c.id == bindparam("job_id"), PAUSED)

@@ -8,7 +8,6 @@ connections that write or checkpoint at once.
 
 import asyncio
 import functools
-import os
 import queue
 import sqlite3
 import threading
@@ -22,9 +21,10 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
 from headgate.base.clock import Clock
-from headgate.base.errors import StoreError
-from headgate.store.sql.database import Database, Operation, translate
+from headgate.base.errors import DiskReadOnly, StoreError, StoreFault
+from headgate.store.sql.database import Database, Operation, fault_kind, translate
 from headgate.store.sql.moment import StoreTime
+from headgate.store.sql.sqlite_file import SqliteFile
 
 T = TypeVar("T")
 
@@ -39,20 +39,37 @@ READERS = 4
 Synchronous = Literal["FULL", "OFF"]
 
 
-class SqliteDatabase(Database):
-    """A SQLite file with its own writer thread."""
+class _FileDatabase(Database):
+    """What both SQLite databases have: a file, and connections that write and that only read."""
 
     embedded = True
     writes_at_once = 1
 
-    def __init__(self, path: Path, clock: Clock, *, synchronous: Synchronous = "FULL") -> None:
-        """Use the file at `path`; FULL survives a power cut, OFF only a crash (for simulation)."""
+    def __init__(self, path: Path, clock: Clock, synchronous: Synchronous) -> None:
         super().__init__(StoreTime(clock, server=False))
         self.path = path
         self.address = f"sqlite:///{path.absolute()}"
+        self._clock = clock
+        self._file = SqliteFile(path)
         self._engine = _engine(path, synchronous)
         self._reading = _engine(path, synchronous, query_only=True)
         self.dialect = self._engine.dialect
+
+    def find_fault(self) -> StoreFault | None:
+        """What is wrong with the disk or the file now, or was a short while ago."""
+        return self._file.find_fault() or super().find_fault()
+
+    async def migrate(self, operation: Operation[T]) -> T:
+        """Run as a normal write: BEGIN IMMEDIATE excludes all other writers."""
+        return await self.write(operation)
+
+
+class SqliteDatabase(_FileDatabase):
+    """A SQLite file with its own writer thread."""
+
+    def __init__(self, path: Path, clock: Clock, *, synchronous: Synchronous = "FULL") -> None:
+        """Use the file at `path`; FULL survives a power cut, OFF only a crash (for simulation)."""
+        super().__init__(path, clock, synchronous)
         self._writer: _Writer | None = None
         self._readers: ThreadPoolExecutor | None = None
 
@@ -66,8 +83,8 @@ class SqliteDatabase(Database):
     async def open(self) -> None:
         """Create the file, readable by its owner alone, and start the writer."""
         if self._writer is None:
-            _make_private(self.path)
-            writer = _Writer(self._engine)
+            self._file.create()
+            writer = _Writer(self._engine, self._file)
             try:
                 await writer.start()
             except BaseException:
@@ -91,18 +108,23 @@ class SqliteDatabase(Database):
         """Run in the next group commit."""
         if self._writer is None:
             raise StoreError("the database is not open")
-        return await self._writer.submit(operation)
+        try:
+            return await self._writer.submit(operation)
+        except StoreFault as fault:
+            self.note_fault(fault)
+            raise
 
     async def read(self, operation: Operation[T]) -> T:
         """Run on a reader's connection, which sees what was committed before it began."""
         if self._readers is None:
             raise StoreError("the database is not open")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, read_now, self._reading, operation)
-
-    async def migrate(self, operation: Operation[T]) -> T:
-        """Run as a normal write: BEGIN IMMEDIATE excludes all other writers."""
-        return await self.write(operation)
+        run = functools.partial(read_now, self._reading, self._file, operation)
+        try:
+            return await loop.run_in_executor(self._readers, run)
+        except StoreFault as fault:
+            self.note_fault(fault)
+            raise
 
     async def foreign_commits(self) -> int:
         """A number that changes when another process has committed to the file."""
@@ -111,31 +133,22 @@ class SqliteDatabase(Database):
         )
 
 
-class InlineSqliteDatabase(Database):
+class InlineSqliteDatabase(_FileDatabase):
     """A SQLite file without threads, so that a simulation decides the order of all operations.
 
     Before the operation, and after it took effect but before its caller knows, the clock sleeps for
     zero seconds: there another task may run, or this one may crash.
     """
 
-    embedded = True
-    writes_at_once = 1
-
     def __init__(self, path: Path, clock: Clock, *, synchronous: Synchronous = "OFF") -> None:
         """Use the file at `path`."""
-        super().__init__(StoreTime(clock, server=False))
-        self.path = path
-        self.address = f"sqlite:///{path.absolute()}"
-        self._clock = clock
-        self._engine = _engine(path, synchronous)
-        self._reading = _engine(path, synchronous, query_only=True)
-        self.dialect = self._engine.dialect
+        super().__init__(path, clock, synchronous)
         self._connection: Connection | None = None
 
     async def open(self) -> None:
         """Connect."""
         if self._connection is None:
-            _make_private(self.path)
+            self._file.create()
             self._connection = self._engine.connect()
 
     async def close(self) -> None:
@@ -150,21 +163,21 @@ class InlineSqliteDatabase(Database):
         """Run at once, between two points where others may run."""
         await self._clock.sleep(0)
         assert self._connection is not None
-        [outcome] = _run_group(self._connection, [operation])
+        [outcome] = _run_group(self._connection, self._file, [operation])
         await self._clock.sleep(0)
-        value: T = outcome()
+        try:
+            value: T = outcome()
+        except StoreFault as fault:
+            self.note_fault(fault)
+            raise
         return value
 
     async def read(self, operation: Operation[T]) -> T:
         """Run at once, between two points where others may run."""
         await self._clock.sleep(0)
-        value = read_now(self._reading, operation)
+        value = read_now(self._reading, self._file, operation)
         await self._clock.sleep(0)
         return value
-
-    async def migrate(self, operation: Operation[T]) -> T:
-        """Run as a normal write."""
-        return await self.write(operation)
 
 
 Outcome = Callable[[], Any]
@@ -174,8 +187,9 @@ _Request = tuple[Operation[Any], "asyncio.Future[Any]", asyncio.AbstractEventLoo
 class _Writer:
     """The one thread that writes."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, file: SqliteFile) -> None:
         self._engine = engine
+        self._file = file
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="headgate-write", daemon=True)
         self._ready: asyncio.Future[None] | None = None
@@ -211,7 +225,8 @@ class _Writer:
             return
         with connection:
             while group := self._next_group():
-                outcomes = _run_group(connection, [operation for operation, _, _ in group])
+                operations = [operation for operation, _, _ in group]
+                outcomes = _run_group(connection, self._file, operations)
                 _deliver(group, outcomes)
 
     def _next_group(self) -> list[_Request]:
@@ -257,10 +272,12 @@ def _resolve(settled: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
             future.set_exception(error)
 
 
-def _run_group(connection: Connection, operations: list[Operation[Any]]) -> list[Outcome]:
+def _run_group(
+    connection: Connection, file: SqliteFile, operations: list[Operation[Any]]
+) -> list[Outcome]:
     """Run the operations in one transaction; an operation that raises is undone alone.
 
-    Nothing is acknowledged unless the COMMIT succeeded.
+    Nothing is acknowledged unless the COMMIT succeeded, in the file that others find too.
     """
     raw = connection.connection.dbapi_connection
     assert isinstance(raw, sqlite3.Connection)
@@ -268,6 +285,7 @@ def _run_group(connection: Connection, operations: list[Operation[Any]]) -> list
         raw.execute("BEGIN IMMEDIATE")
         outcomes = [_run_one(raw, connection, operation) for operation in operations]
         raw.execute("COMMIT")
+        file.check()
     except Exception as error:
         # SQLite has rolled back by itself after some errors (disk full, I/O).
         if raw.in_transaction:
@@ -291,9 +309,10 @@ def _run_one(raw: sqlite3.Connection, connection: Connection, operation: Operati
     return lambda: value
 
 
-def read_now(engine: Engine, operation: Operation[T]) -> T:
+def read_now(engine: Engine, file: SqliteFile, operation: Operation[T]) -> T:
     """Run a read in the calling thread; the connections of `engine` cannot write."""
     try:
+        file.check()
         with engine.connect() as connection:
             raw = connection.connection.dbapi_connection
             assert isinstance(raw, sqlite3.Connection)
@@ -305,7 +324,9 @@ def read_now(engine: Engine, operation: Operation[T]) -> T:
     except StopIteration as error:
         raise RuntimeError(repr(error)) from error
     except Exception as error:
-        raise _translate_sqlite(error) from None
+        ours = _translate_sqlite(error)
+        # It is this connection that must not write: that says nothing about the disk.
+        raise StoreError(str(ours)) if isinstance(ours, DiskReadOnly) else ours from None
 
 
 def _raiser(error: Exception) -> Outcome:
@@ -317,14 +338,8 @@ def _raiser(error: Exception) -> Outcome:
 
 def _translate_sqlite(error: Exception) -> Exception:
     if isinstance(error, sqlite3.Error):
-        return StoreError(f"the database refused: {error}")
+        return (fault_kind(error) or StoreError)(f"the database refused: {error}")
     return translate(error)
-
-
-def _make_private(path: Path) -> None:
-    """Create the file for its owner alone; SQLite gives its -wal and -shm files the same mode."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
 def _use_wal(raw: sqlite3.Connection) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from headgate.base.errors import StoreError
+from headgate.base.errors import StoreError, StoreFault
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
@@ -140,6 +140,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     list_jobs = reads(jobs.find)
     list_expired = reads_timed(recovery.list_expired)
     list_waiting_probes = autocommit_reads(recovery.list_waiting_probes)
+    fails_others = reads(recovery.fails_others)
     release_provider = writes_timed(recovery.release_provider)
 
     events = reads(job_events.of_job)
@@ -167,6 +168,10 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     remove_worker = writes(workers.remove)
     live_workers = reads_timed(workers.live)
     prune_workers = writes_timed(workers.prune)
+
+    def find_fault(self) -> StoreFault | None:
+        """What is wrong with the database's disk or file, as far as this process knows."""
+        return self.database.find_fault()
 
     async def free_locks(self) -> int:
         """End transactions whose client has stopped answering."""

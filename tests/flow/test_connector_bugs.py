@@ -1,0 +1,252 @@
+"""Bugs of connectors: they are told as ours, with file and line, and never blame a provider."""
+
+import json
+from collections.abc import Iterator
+from datetime import date, timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from headgate import (
+    App,
+    Batch,
+    Chunk,
+    ConnectorBug,
+    Context,
+    Job,
+    JobState,
+    Reason,
+    Record,
+    RetryPolicy,
+    StoreError,
+    Sync,
+    Transient,
+    WriteResult,
+)
+from headgate.base import log
+from headgate.base.clock import SystemClock
+from headgate.base.failure import read_failure
+from headgate.flow.connector_bug import PROGRAMMING_ERRORS, classify, log_bug
+from headgate.flow.job_view import event_for_user, for_user
+from tests.worlds import Read, ScriptedSource, World, in_world, kinds
+
+DAY = date(2025, 12, 24)
+CANARY = "s3cr3t-c4nary"
+OURS = "Something went wrong on our side; we have been notified."
+
+
+@pytest.fixture
+def logged() -> Iterator[StringIO]:
+    stream = StringIO()
+    log.configure(SystemClock(), json=True, level="info", stream=stream)
+    yield stream
+    log.configure(SystemClock(), json=True, level="critical", stream=StringIO())
+
+
+def bug_lines(stream: StringIO) -> list[dict[str, str]]:
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    return [line for line in lines if line["event"] == "connector_bug"]
+
+
+async def misspelt(ctx: Context) -> Chunk:
+    access_token = CANARY
+    found = {"venue": access_token}
+    return Chunk(records=[Record("a", {"name": found["vanue"]})])
+
+
+async def run(world: World, read: Read, *, mode: str = "full") -> tuple[App, Job]:
+    app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
+    start, end = (DAY - timedelta(days=2), DAY) if mode == "history" else (None, None)
+    submitted = await app.jobs.submit(
+        "pages", user_id="ada", connection_id="ada-1", mode=mode, start=start, end=end
+    )
+    await app.supervisor().start()
+    return app, submitted.job
+
+
+def test_a_misspelt_key_is_told_as_ours_with_file_line_and_traceback(
+    tmp_path: Path, logged: StringIO
+) -> None:
+    async def main(world: World) -> None:
+        app, job = await run(world, misspelt)
+
+        # While it is tried again, nobody hears of busy servers
+        await world.clock.sleep(1)
+        job = await app.jobs.get(job.id)
+        view = await app.jobs.view(job)
+        assert (job.state, job.reason) == (JobState.PENDING, Reason.RETRYING)
+        assert view.message.startswith(f"{OURS} Trying again at 2026-01-01 00:00:0")
+        assert "vanue" not in repr(for_user(view))
+
+        # Operators see what it is and where
+        assert view.operator is not None and view.operator.error is not None
+        error = view.operator.error
+        assert error.kind == "ConnectorBug"
+        assert error.message.startswith("KeyError: 'vanue' at tests/flow/test_connector_bugs.py:")
+        assert (error.raised_at or "").startswith("tests/flow/test_connector_bugs.py:")
+        [event] = [each for each in await app.jobs.events(job.id) if each.kind == "retry"]
+        assert "test_connector_bugs.py" in str(event.data)
+        assert "vanue" not in str(event_for_user(event).data)
+
+        # And the log has the traceback, at level error, without what was in the variables
+        line = bug_lines(logged)[0]
+        assert (line["level"], line["job"], line["of"]) == ("error", job.id, "pages")
+        assert 'found["vanue"]' in line["exception"]
+        assert CANARY not in logged.getvalue()
+
+        # When it never works, the breaker stays shut and the job says so at its end
+        job = await world.until(app, job.id)
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
+        assert job.summary.pauses == 0
+        assert job.summary.errors == RetryPolicy().attempts_max
+        assert "breaker_opened" not in kinds(await app.jobs.events(job.id))
+        view = await app.jobs.view(job)
+        assert view.message.startswith(OURS)
+        assert view.retryable
+        assert app.measurements.connector_bugs["pages"] == RetryPolicy().attempts_max
+
+    in_world(tmp_path, main)
+
+
+def test_a_bug_on_one_day_costs_that_day_alone(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return await misspelt(ctx) if ctx.day == DAY else Chunk(records=[Record("a", {})])
+
+        app, job = await run(world, read, mode="history")
+        job = await world.until(app, job.id)
+
+        assert (job.summary.days_held, job.summary.days_failed) == (2, 1)
+        assert job.summary.pauses == 0
+
+    in_world(tmp_path, main)
+
+
+def test_a_bug_on_all_days_makes_no_gaps_but_fails_the_job(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app, job = await run(world, misspelt, mode="history")
+        job = await world.until(app, job.id)
+
+        assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
+        assert (job.summary.days_failed, job.summary.pauses) == (0, 0)
+
+    in_world(tmp_path, main)
+
+
+def test_a_bug_in_write_is_not_the_destinations_fault(tmp_path: Path, logged: StringIO) -> None:
+    class Shelf:
+        name = "shelf"
+
+        async def write(self, batch: Batch) -> WriteResult:
+            return batch.records[0].data.title  # type: ignore[attr-defined,no-any-return]
+
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return Chunk(records=[Record("a", {})])
+
+        sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
+        app = await world.app(sync)
+        job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+
+        assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
+        assert read_failure(job.error or "").kind == "ConnectorBug"
+        assert "batch.records[0].data.title" in bug_lines(logged)[0]["exception"]
+
+    in_world(tmp_path, main)
+
+
+def test_an_error_of_the_store_in_write_is_not_the_destinations_fault(tmp_path: Path) -> None:
+    class Shelf:
+        name = "shelf"
+
+        async def write(self, batch: Batch) -> WriteResult:
+            raise StoreError("the database refused")
+
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return Chunk(records=[Record("a", {})])
+
+        sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
+        app = await world.app(sync)
+        job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
+        await app.supervisor().start()
+        job = await world.until(app, job.id)
+
+        assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
+        assert job.provider != "shelf"
+
+    in_world(tmp_path, main)
+
+
+def test_a_bug_that_comes_with_records_is_one_too(tmp_path: Path, logged: StringIO) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return Chunk(records=[Record("a", {})], cursor=1, error=KeyError("vanue"))
+
+        app, job = await run(world, read)
+        await world.until(app, job.id)
+        assert bug_lines(logged)[0]["error"] == "KeyError: 'vanue'"
+
+    in_world(tmp_path, main)
+
+
+def test_a_probe_with_a_bug_lets_another_be_the_probe(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a provider that was down for two users, and a bug that only one of them meets
+        down = True
+
+        async def read(ctx: Context) -> Chunk:
+            if down:
+                raise Transient("503")
+            return await misspelt(ctx) if ctx.user_id == "ada" else Chunk()
+
+        policy = RetryPolicy(errors_max=0, backoff_s=100_000, backoff_s_max=100_000)
+        app = await world.app(Sync(name="pages", source=ScriptedSource(read), retry=policy))
+        jobs = [
+            (await app.jobs.submit("pages", user_id=user, connection_id=f"{user}-1")).job
+            for user in ("ada", "bob")
+        ]
+        await app.supervisor().start()
+        for job in jobs:
+            await world.until(app, job.id, JobState.PAUSED)
+        down = False
+
+        # Then the other is not kept waiting
+        bob = await world.until(app, jobs[1].id)
+        assert bob.state is JobState.SUCCESS
+        ada = await app.jobs.get(jobs[0].id)
+        assert (ada.reason, ada.probe) == (Reason.RETRYING, False)
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("kind", PROGRAMMING_ERRORS)
+def test_programming_errors_are_bugs_also_in_a_group(kind: type[Exception]) -> None:
+    for error in (kind("x"), ExceptionGroup("tasks", [OSError(), kind("x")])):
+        bug = classify(error)
+        assert type(bug).__name__ == "ConnectorBug"
+        assert bug.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [OSError(), TimeoutError(), EOFError(), Transient()], ids=repr)
+def test_errors_of_the_network_are_not(error: Exception) -> None:
+    assert classify(error) is error
+
+
+def test_the_log_for_people_shows_the_traceback_without_local_variables() -> None:
+    stream = StringIO()
+    log.configure(SystemClock(), json=False, level="info", stream=stream)
+    try:
+        access_token = CANARY
+        raise KeyError(len(access_token))
+    except KeyError as error:
+        bug = classify(error)
+        assert isinstance(bug, ConnectorBug)
+        log_bug(bug, of="pages", job="job_1")
+    finally:
+        log.configure(SystemClock(), json=True, level="critical", stream=StringIO())
+    assert "raise KeyError(len(access_token))" in stream.getvalue()
+    assert CANARY not in stream.getvalue()

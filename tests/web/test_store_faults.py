@@ -1,0 +1,53 @@
+"""What the web tells of a database whose disk or file has a fault."""
+
+from pathlib import Path
+
+import pytest
+
+from headgate import DatabaseReplaced, DiskBroken, DiskFull, DiskReadOnly, StoreFault
+from tests.web.callers import Served, problem, serving
+from tests.worlds import World
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (DiskFull("on /srv/data"), "disk_full"),
+        (DiskReadOnly("on /srv/data"), "disk_read_only"),
+        (DiskBroken("on /srv/data"), "disk_broken"),
+        (DatabaseReplaced("on /srv/data"), "database_replaced"),
+    ],
+    ids=repr,
+)
+def test_health_and_metrics_name_the_fault(tmp_path: Path, fault: StoreFault, kind: str) -> None:
+    async def main(world: World, served: Served) -> None:
+        served.app._database.note_fault(fault)
+
+        answer = await served.with_headers().get("/healthz")
+
+        assert answer.status_code == 503
+        assert answer.text == f"unavailable: {fault.__doc__}"
+        page = (await (await served.admin()).get("/metrics")).text
+        told = [line for line in page.splitlines() if line.startswith("headgate_store_fault{")]
+        assert len(told) == 4
+        assert [line for line in told if line.endswith(" 1.0")] == [
+            f'headgate_store_fault{{kind="{kind}"}} 1.0'
+        ]
+
+    serving(tmp_path, main)
+
+
+def test_a_request_to_a_file_that_is_gone_is_refused_and_may_be_sent_again(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.admin()
+        [file] = tmp_path.glob("world-*.db")
+        file.unlink()
+
+        answer = await client.get("/v1/jobs")
+
+        told = problem(answer, 503, "store_unavailable")
+        assert told["retryable"]
+        assert "deleted or replaced" in told["detail"]
+        assert str(tmp_path) not in answer.text
+
+    serving(tmp_path, main)
