@@ -27,7 +27,8 @@ from headgate.toolkit.commands.loading import (
 )
 from headgate.toolkit.commands.output import messages, out, print_json, print_list
 from headgate.toolkit.commands.reading import parse_day, read_ids
-from headgate.toolkit.commands.watching import print_status, span_text, watch, watch_json
+from headgate.toolkit.commands.screen import span_text
+from headgate.toolkit.commands.watching import print_status, watch, watch_json
 
 commands = typer.Typer(help="Import a user's history, day by day.", no_args_is_help=True)
 

@@ -26,7 +26,7 @@ from headgate.toolkit.commands.loading import (
     load_app,
     run,
 )
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import is_animated, messages, out, print_json
 
 commands = typer.Typer(
     help="Make and rotate the keys that encrypt users' credentials.", no_args_is_help=True
@@ -112,7 +112,7 @@ def rotate(
 
 @contextmanager
 def _bar(*, quiet: bool) -> Iterator[rekey.Progress]:
-    if quiet or not messages.is_terminal:
+    if quiet or not is_animated():
         yield lambda done, total: None
         return
     columns = (TextColumn("rotating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -1,8 +1,10 @@
 """Prints for the command line: data on stdout, messages on stderr, JSON with `--json`."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NoReturn
 
 import msgspec
 from rich.console import Console
@@ -15,9 +17,31 @@ from headgate.flow.job_view import JobPage, JobView, OperatorView
 from headgate.model.job import JobEvent
 from headgate.model.states import JobState
 
+
+class _Output(Console):
+    """A console whose reader may have seen enough, such as `head`: that is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        end_quietly()
+
+
+def end_quietly() -> NoReturn:
+    """End with success, without a word, because nobody reads what is still to be printed."""
+    # The interpreter flushes stdout once more at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(0)
+
+
 # Piped output is never wrapped, so that each line stays one line.
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-messages = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+out = _Output(highlight=False, soft_wrap=not sys.stdout.isatty())
+messages = _Output(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def is_animated() -> bool:
+    """Whether a person watches stderr as it changes: not a pipe, nor the log of a CI."""
+    looks = messages.file.isatty() and not messages.is_dumb_terminal
+    return looks and not os.environ.get("CI")
+
 
 #: The mark and colour of each state; the word and the mark make sense without the colour.
 _MARKS = {

@@ -1,18 +1,14 @@
 """Follows a job in the terminal until it ends: with a bar on a screen, with lines in a pipe."""
 
-from collections.abc import Sequence
-from datetime import datetime
-
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
 from headgate.app import App
-from headgate.flow.explain import format_time
 from headgate.flow.job_view import JobStatus
-from headgate.model.job import Mode
 from headgate.model.states import JobState
-from headgate.toolkit.commands.output import messages, out, print_facts, print_json, state_text
+from headgate.toolkit.commands.output import out, print_facts, print_json, state_text
+from headgate.toolkit.commands.screen import Screen, bar_text, finish_text, progress_text
 
+BAR_WIDTH = 24
 #: How often the status is read. Faster would show nothing more on a screen.
 LOOK_EVERY_S = 0.5
 
@@ -23,7 +19,7 @@ ENDED_BADLY, STILL_RUNNING = 5, 8
 async def watch(app: App, job_id: str, *, user_id: str | None, timeout_s: float | None) -> int:
     """Show the job until it ends, and return the exit code."""
     began_s = app.clock.monotonic()
-    with Screen() as screen:
+    with Screen(app.clock) as screen:
         while True:
             status = await app.jobs.status(job_id, user_id=user_id)
             screen.show(status)
@@ -49,94 +45,16 @@ async def watch_json(app: App, job_id: str, *, user_id: str | None, timeout_s: f
         await app.clock.sleep(LOOK_EVERY_S)
 
 
-class Screen:
-    """The display of a job: a moving bar on a terminal, else a line for every change."""
-
-    def __init__(self) -> None:
-        """Write to stderr: only the result at the end is data for stdout."""
-        self._bar = Progress(
-            BarColumn(bar_width=32),
-            TextColumn("{task.fields[numbers]}"),
-            TextColumn("{task.description}"),
-            console=messages,
-            transient=True,
-        )
-        self._task: TaskID | None = None
-        self._printed: str | None = None
-
-    def __enter__(self) -> "Screen":
-        if messages.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # Stopping a bar that was never shown would print an empty line.
-        if messages.is_terminal:
-            self._bar.stop()
-
-    def show(self, status: JobStatus, *, beside: Sequence[str] = ()) -> None:
-        """Show the present status, followed by `beside`."""
-        text = " · ".join([status.message, *_finish(status), *beside])
-        if not messages.is_terminal:
-            line = f"{progress_text(status)}  {status.message}"
-            if line != self._printed:
-                messages.print(line, markup=False)
-                self._printed = line
-            return
-        progress = status.progress
-        if self._task is None:
-            self._task = self._bar.add_task("", total=None, numbers="")
-        self._bar.update(
-            self._task,
-            total=progress.total or None,
-            completed=progress.done,
-            description=text.replace("[", r"\["),
-            numbers=progress_text(status),
-        )
-
-
-def progress_text(status: JobStatus) -> str:
-    """Return the progress in numbers."""
-    progress, percent = status.progress, status.percent
-    whole = "" if progress.total is None else f"/{progress.total:,}"
-    share = "" if percent is None else f" · {percent:g} %"
-    unit = " days" if status.mode is Mode.HISTORY else ""
-    return f"{progress.done:,}{whole}{unit}{share}"
-
-
-def _finish(status: JobStatus) -> list[str]:
-    if status.late:
-        return ["taking longer than expected"]
-    if status.finish is None:
-        return []
-    return [f"done {span_text(status.finish.earliest, status.finish.latest)}"]
-
-
-def span_text(earliest: datetime, latest: datetime) -> str:
-    """Return a range of time for people, to the minute: the forecast is no finer."""
-    first, last = earliest.replace(second=0), latest.replace(second=0)
-    if first == last:
-        return f"about {format_time(first)}"
-    if first.date() == last.date():
-        return f"{first:%Y-%m-%d} between {first:%H:%M} and {last:%H:%M} UTC"
-    return f"between {format_time(first)} and {format_time(last)}"
-
-
 def print_status(status: JobStatus) -> None:
     """Print the whole status of a job, for an operator."""
     out.print(Text.assemble((status.id, "bold"), "  ", state_text(status)))
     out.print(status.message, markup=False)
     if status.progress.total:
-        out.print(f"{_bar_text(status)}  {progress_text(status)}", markup=False)
-    for line in _finish(status):
+        out.print(f"{bar_text(status.percent or 0.0, BAR_WIDTH)}  {progress_text(status)}", markup=False)
+    for line in finish_text(status):
         out.print(line, markup=False)
     print_facts(status)
     for gap in status.gaps:
         out.print(
             f"  {gap.day}  {gap.reason if gap.error is None else gap.error.message}", markup=False
         )
-
-
-def _bar_text(status: JobStatus, width: int = 24) -> str:
-    filled = int((status.percent or 0.0) * width / 100)
-    return "█" * filled + "░" * (width - filled)
