@@ -50,7 +50,9 @@ def print_status(status: JobStatus) -> None:
     out.print(Text.assemble((status.id, "bold"), "  ", state_text(status)))
     out.print(status.message, markup=False)
     if status.progress.total:
-        out.print(f"{bar_text(status.percent or 0.0, BAR_WIDTH)}  {progress_text(status)}", markup=False)
+        out.print(
+            f"{bar_text(status.percent or 0.0, BAR_WIDTH)}  {progress_text(status)}", markup=False
+        )
     for line in finish_text(status):
         out.print(line, markup=False)
     print_facts(status)
