@@ -3,6 +3,7 @@
 A line is written before each answer is sent, so a client never knows more than the journal.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -37,14 +38,17 @@ class Journal:
         self.added = 0
 
     def write(self, line: Line) -> None:
-        """Append a line; whoever reads it finds it whole or not at all."""
+        """Append a line."""
         with self._file.open("ab") as file:
             file.write(msgspec.json.encode(line) + b"\n")
 
     def read(self) -> Iterator[Line]:
-        """All lines; a last one that was cut off by a kill is left out, as its answer was."""
+        """All lines; a last one that was cut off by a kill is removed: its answer was not sent."""
         if not self._file.exists():
             return
-        for line in self._file.read_bytes().splitlines(keepends=True):
-            if line.endswith(b"\n"):
-                yield msgspec.json.decode(line, type=Line)
+        written = self._file.read_bytes()
+        whole = written.rfind(b"\n") + 1
+        if whole < len(written):
+            os.truncate(self._file, whole)
+        for line in written[:whole].splitlines():
+            yield msgspec.json.decode(line, type=Line)

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from headgate import JobStatus, Mode, Progress
+from headgate import JobState, JobStatus, Mode, Progress
+from headgate.base.clock import ManualClock
 from headgate.flow.job_view import status_view, view_of
-from headgate.toolkit.commands.watching import Screen, print_status, progress_text, span_text
+from headgate.toolkit.commands.screen import LINE_EVERY_S, Screen, progress_text, span_text
+from headgate.toolkit.commands.watching import print_status
 from tests.unit.values import make_job
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -43,15 +45,23 @@ def test_a_span_is_no_finer_than_it_can_be_known(after: timedelta, told: str) ->
     assert span_text(NOON, NOON + after) == told
 
 
-def test_where_nothing_can_move_a_line_is_printed_for_every_change(
+def test_where_nothing_can_move_a_line_tells_what_happened_and_now_and_then_how_far(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with Screen() as screen:
+    clock = ManualClock(NOON)
+    running = {"state": JobState.RUNNING, "mode": Mode.HISTORY}
+    with Screen(clock) as screen:
         for done in (1, 1, 2):
-            screen.show(status(progress=Progress(done=done, total=4)))
+            screen.show(status(progress=Progress(done=done, total=4), **running))
+        clock.advance(LINE_EVERY_S)
+        screen.show(status(progress=Progress(done=3, total=4), **running))
+        screen.show(status(progress=Progress(done=3, total=4), state=JobState.SUCCESS))
+        clock.advance(LINE_EVERY_S)
+        screen.show(status(progress=Progress(done=3, total=4), state=JobState.SUCCESS))
 
     said = capsys.readouterr()
-    assert said.out == "" and len(said.err.splitlines()) == 2
+    told = [line.partition("  ")[0] for line in said.err.splitlines()]
+    assert said.out == "" and told == ["1/4 days · 25 %", "3/4 days · 75 %", "3/4 · 75 %"]
 
 
 def test_a_job_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
