@@ -24,6 +24,7 @@ from headgate.flow.runtime import Runtime
 from headgate.loops.drainer import target_workers
 from headgate.loops.heartbeat import Heartbeat, Presence
 from headgate.loops.lanes import LaneSize, LaneWorkers
+from headgate.loops.reporter import Reporter
 from headgate.loops.scheduler import Scheduler
 from headgate.loops.sweeper import Sweeper
 from headgate.model.job import Lane
@@ -70,6 +71,7 @@ class Supervisor:
     def __init__(self, rt: Runtime, settings: WorkerSettings, *, worker: str) -> None:
         """Prepare to run as `worker`, a name that no other process has."""
         self._settings = settings
+        self._worker = worker
         lease_s = settings.lease_s
         self._jobs = ActiveClaims(
             rt.store,
@@ -106,6 +108,9 @@ class Supervisor:
             keep_sent=settings.outbox.keep_sent,
             keep_ticks=settings.keep_ticks,
         )
+        self._work = rt.measurements.work
+        self._reporter = Reporter(self._work, rt.clock)
+        self._abilities = abilities
         self._schedulers = [Scheduler(rt, worker=worker)] if rt.registry.schedules else []
         self._stop_requested = asyncio.Event()
         self._stop_now = asyncio.Event()
@@ -117,7 +122,13 @@ class Supervisor:
         except StoreUnavailable:
             # The heartbeat says that it is alive as soon as the store can be reached.
             pass
-        services = (self._heartbeat, self._sweeper, *self._schedulers)
+        _log.info(
+            LogEvent.STARTED,
+            worker=self._worker,
+            lanes=[lane.value for lane in self._abilities.lanes],
+            syncs=list(self._abilities.syncs),
+        )
+        services = (self._heartbeat, self._sweeper, self._reporter, *self._schedulers)
         for service in (*services, *self._lanes, *self._senders):
             await service.start()
 
@@ -148,24 +159,36 @@ class Supervisor:
             await lane.stop()
         for claimed in self._claimed():
             claimed.stopping = True
-        if await self._wait_for_slices(self._settings.grace_s):
-            _log.info(LogEvent.STOPPED, released=0)
-        else:
+        released = left = 0
+        if not await self._wait_for_slices(self._settings.grace_s):
             released = len(self._jobs)
             for claimed in self._claimed():
                 claimed.interrupt(Interrupt.STOP)
             self._stop_now.clear()
             clean = await self._wait_for_slices(RELEASE_S_MAX)
-            _log.info(
-                LogEvent.STOPPED, released=released, left_to_leases=0 if clean else len(self._jobs)
-            )
-        for service in (*self._schedulers, self._heartbeat, self._sweeper):
+            left = 0 if clean else len(self._jobs)
+        self._log_stop(released=released, left=left)
+        for service in (*self._schedulers, self._reporter, self._heartbeat, self._sweeper):
             await service.stop()
         try:
             await self._presence.end()
         except StoreUnavailable as error:
             # The worker counts as gone anyway once its row expires.
             _log.warning(LogEvent.PRESENCE_NOT_ENDED, error=describe_error(error))
+
+    def _log_stop(self, *, released: int, left: int) -> None:
+        """Tell how it ended, and what was done since the start."""
+        done = self._work.total()
+        _log.info(
+            LogEvent.STOPPED,
+            chunks=done.chunks,
+            records=done.records,
+            items=done.items,
+            jobs_ended=done.jobs_ended,
+            failed=done.failed,
+            released=released,
+            left_to_leases=left,
+        )
 
     def _claimed(self) -> list[ClaimedJob]:
         return [claim for claim in self._jobs if isinstance(claim, ClaimedJob)]
