@@ -138,7 +138,7 @@ def _text_renderer(colours: bool) -> "Processor":
             ),
             dev.Column("event", plain(None, styles.bright, styles.reset, str)),
             dev.Column("", plain(styles.kv_key, styles.kv_value, styles.reset, _value_text)),
-        ]
+        ],
     )
 
 

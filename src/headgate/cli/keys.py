@@ -16,6 +16,7 @@ from headgate.base.ids import system_random
 from headgate.connectors.keys import new_entry, read_key_file
 from headgate.flow import rekey
 from headgate.flow.rekey import RekeyResult
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     FAILED,
     AppOption,
@@ -34,6 +35,7 @@ commands = typer.Typer(
 
 
 @commands.command()
+@example("headgate keys new --file headgate.keys")
 def new(
     key_id: Annotated[str | None, typer.Option("--id", help="The name of the key.")] = None,
     file: Annotated[
@@ -71,6 +73,7 @@ def new(
 
 
 @commands.command()
+@example("headgate keys rotate")
 def rotate(
     app: AppOption = None, database: DatabaseOption = None, json: JsonOption = False
 ) -> None:

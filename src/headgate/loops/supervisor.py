@@ -7,7 +7,7 @@ end even then keeps its lease until it expires, and the sweeper of another proce
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -16,6 +16,7 @@ from headgate.base.errors import InvalidInput, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
+from headgate.base.service import Service
 from headgate.flow.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.claims import ActiveClaims
 from headgate.flow.outbox import OutboxSettings
@@ -112,6 +113,10 @@ class Supervisor:
         self._reporter = Reporter(self._work, rt.clock)
         self._abilities = abilities
         self._schedulers = [Scheduler(rt, worker=worker)] if rt.registry.schedules else []
+        self._services: Sequence[Service] = (
+            *(self._heartbeat, self._sweeper, self._reporter, *self._schedulers),
+            *(*self._lanes, *self._senders),
+        )
         self._stop_requested = asyncio.Event()
         self._stop_now = asyncio.Event()
 
@@ -128,8 +133,7 @@ class Supervisor:
             lanes=[lane.value for lane in self._abilities.lanes],
             syncs=list(self._abilities.syncs),
         )
-        services = (self._heartbeat, self._sweeper, self._reporter, *self._schedulers)
-        for service in (*services, *self._lanes, *self._senders):
+        for service in self._services:
             await service.start()
 
     def request_stop(self) -> None:
@@ -137,6 +141,26 @@ class Supervisor:
         if self._stop_requested.is_set():
             self._stop_now.set()
         self._stop_requested.set()
+
+    def stop_when_idle(self) -> None:
+        """Stop as soon as nothing is due, of jobs and of messages; call it before the start."""
+
+        def look() -> None:
+            if all(service.resting for service in self._services):
+                self._stop_requested.set()
+
+        for service in self._services:
+            service.on_rest = look
+
+    def take_one_job(self) -> None:
+        """Work on one job of each lane and on no other; call it before the start."""
+        for lane in self._lanes:
+            lane.take_one()
+
+    @property
+    def taken(self) -> Sequence[str]:
+        """The jobs that were taken, after `take_one_job`."""
+        return [job_id for lane in self._lanes for job_id in lane.taken]
 
     async def run_until_stopped(self, *, handle_signals: bool = False) -> None:
         """Run until `request_stop`, or until SIGTERM or SIGINT if `handle_signals` is set."""

@@ -18,6 +18,7 @@ import typer
 
 from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus
 from headgate.systems.health_history.stage import DemoStage, open_stage
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.http_server import build_site, http_server
 from headgate.toolkit.commands.loading import (
     CONFIG,
@@ -38,6 +39,7 @@ SESSION = "ada's browser"
 OUTAGE_AT_PERCENT = 30.0
 
 
+@example("headgate demo --days 90 --speed 500")
 def demo(
     days: Annotated[int, typer.Option(help="How many days to import.", min=1, max=3650)] = 730,
     speed: Annotated[

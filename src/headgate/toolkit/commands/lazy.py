@@ -1,5 +1,6 @@
 """Lazy commands: help needs only their names and descriptions; calling one imports its code."""
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +11,7 @@ from typer.main import get_command, get_group
 from headgate.base.errors import InvalidInput
 from headgate.base.lazy import load
 from headgate.system import Command
+from headgate.toolkit.commands.command_line import prepare
 
 #: What the shell is told of a command that cannot be loaded.
 CONFIG = 4
@@ -20,7 +22,7 @@ class LazyCommand(TyperCommand):
 
     def __init__(self, described: Command) -> None:
         """Take name and help from the description; import the code when it is called."""
-        super().__init__(described.name, help=described.help)
+        super().__init__(described.name, help=described.help, rich_markup_mode=None)
         self.address = described.address
 
     # Running, help and completion all make the command's context first, and then go on with the
@@ -37,13 +39,17 @@ class LazyCommand(TyperCommand):
             typer.echo(f"error {error}", err=True)
             raise typer.Exit(CONFIG) from None
         if isinstance(loaded, typer.Typer):
+            # Boxes cut the names of options, and make no sense in a pipe.
+            loaded.rich_markup_mode = None
             group = get_group(loaded)
             group.name = self.name
+            prepare(group)
             return group
-        alone = typer.Typer(add_completion=False)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(self.name)(loaded)
         command = get_command(alone)
         assert isinstance(command, TyperCommand)
+        prepare(command)
         return command
 
 
@@ -55,3 +61,18 @@ class LazyGroup(TyperGroup):
         for each in commands:
             if each.name not in self.commands:
                 self.add_command(LazyCommand(each))
+
+    def main(self, args: Any = None, *more: Any, **extra: Any) -> Any:
+        """Run a command line; with `--json`, a mistake in it is told in JSON, too."""
+        if "--json" not in (sys.argv if args is None else args):
+            return super().main(args, *more, **extra)
+        extra["standalone_mode"] = False
+        try:
+            sys.exit(super().main(args, *more, **extra) or 0)
+        except typer.Abort:
+            sys.exit(1)
+        except typer.TyperException as error:
+            from headgate.toolkit.commands.output import print_json
+
+            print_json({"error": {"type": "InvalidInput", "message": error.format_message()}})
+            sys.exit(error.exit_code)

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NoReturn
 
 import msgspec
 from rich.console import Console
@@ -16,6 +15,7 @@ from headgate.base.failure import Failure
 from headgate.flow.job_view import JobPage, JobView, OperatorView
 from headgate.model.job import JobEvent
 from headgate.model.states import JobState
+from headgate.toolkit.commands.command_line import end_quietly
 
 
 class _Output(Console):
@@ -23,13 +23,6 @@ class _Output(Console):
 
     def on_broken_pipe(self) -> None:
         end_quietly()
-
-
-def end_quietly() -> NoReturn:
-    """End with success, without a word, because nobody reads what is still to be printed."""
-    # The interpreter flushes stdout once more at its end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise SystemExit(0)
 
 
 # Piped output is never wrapped, so that each line stays one line.
@@ -82,39 +75,54 @@ def print_list(jobs: Sequence[JobView], *, limit: int, json: bool, none: str) ->
     if json:
         print_json(JobPage(data=page, next_cursor=page[-1].id if len(jobs) > limit else None))
     elif page:
-        _print_table(page)
+        columns = ("job", "state", "sync", "user", "lane", "progress", "message")
+        print_table(columns, [_row(each) for each in page])
     else:
         messages.print(none)
 
 
-def _print_table(jobs: Sequence[JobView]) -> None:
-    """Print a table of jobs; plain and untruncated when piped."""
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """Print a table; in a pipe, one untruncated line for each row, with tabs, and no header."""
     if not out.is_terminal:
-        for job in jobs:
-            fields = (job.id, job.state.value, job.sync, job.user_id, job.lane.value)
-            sys.stdout.write("\t".join((*fields, percent_text(job), job.message)) + "\n")
+        for row in rows:
+            sys.stdout.write("\t".join(_plain(cell) for cell in row) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("job", "state", "sync", "user", "lane", "progress", "message"):
-        table.add_column(column, no_wrap=column != "message", overflow="fold")
-    for job in jobs:
-        fields = (job.sync, job.user_id, job.lane.value, percent_text(job), job.message)
-        table.add_row(job.id, state_text(job), *(Text(field) for field in fields))
-    out.print(table)
+    for number, column in enumerate(header):
+        table.add_column(column, no_wrap=number < len(header) - 1, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    if rows:
+        out.print(table)
 
 
-def print_facts(job: JobView) -> None:
-    """Print what is known of a job, one fact a line."""
+def _plain(cell: str | Text) -> str:
+    """The text of a cell without the mark of a state, which is only for the eye."""
+    return cell if isinstance(cell, str) else cell.plain.partition(" ")[2] or cell.plain
+
+
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Print what is known of something, one fact a line; those without a value are left out."""
+    known = [(name, value) for name, value in facts if value]
+    if not out.is_terminal:
+        for name, value in known:
+            sys.stdout.write(f"{name}\t{value}\n")
+        return
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
+    table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _facts(job):
-        if value:
-            table.add_row(name, Text(value))
+    for name, value in known:
+        table.add_row(name, Text(value))
     out.print(table)
 
 
-def _facts(job: JobView) -> list[tuple[str, str]]:
+def _row(job: JobView) -> Sequence[str | Text]:
+    fields = (job.sync, job.user_id, job.lane.value, percent_text(job), job.message)
+    return (job.id, state_text(job), *fields)
+
+
+def job_facts(job: JobView) -> list[tuple[str, str]]:
+    """Return what is known of a job, with the names of the facts."""
     into = "" if job.destination is None else f" → {job.destination}"
     return [
         ("sync", f"{job.sync} ({job.source}{into})"),

@@ -5,7 +5,14 @@ from rich.text import Text
 from headgate.app import App
 from headgate.flow.job_view import JobStatus
 from headgate.model.states import JobState
-from headgate.toolkit.commands.output import out, print_facts, print_json, state_text
+from headgate.toolkit.commands.output import (
+    job_facts,
+    messages,
+    out,
+    print_facts,
+    print_json,
+    state_text,
+)
 from headgate.toolkit.commands.screen import Screen, bar_text, finish_text, progress_text
 
 BAR_WIDTH = 24
@@ -55,8 +62,26 @@ def print_status(status: JobStatus) -> None:
         )
     for line in finish_text(status):
         out.print(line, markup=False)
-    print_facts(status)
+    print_facts(job_facts(status))
     for gap in status.gaps:
         out.print(
             f"  {gap.day}  {gap.reason if gap.error is None else gap.error.message}", markup=False
         )
+    print_next(status)
+
+
+def print_next(status: JobStatus) -> None:
+    """Print the command that helps, where somebody has to do something: on stderr, as advice."""
+    if (command := reconnect_command(status)) is not None:
+        messages.print(f"next: {command}", markup=False, soft_wrap=True)
+
+
+def reconnect_command(status: JobStatus) -> str | None:
+    """The command by which the user signs in again, if they have to."""
+    lost = status.reconnect
+    if lost is None:
+        return None
+    return (
+        f"headgate connection link {lost.provider} --user {status.user_id} "
+        f"--again {lost.connection_id}"
+    )
