@@ -44,6 +44,30 @@ JobsArgument = Annotated[
         autocompletion=complete(JOB),
     ),
 ]
+FirstDayOption = Annotated[
+    date | None,
+    typer.Option(
+        "--start-date",
+        "--from",
+        help="Mode history: the first day.",
+        parser=parse_day,
+        metavar="DAY",
+    ),
+]
+LastDayOption = Annotated[
+    date | None,
+    typer.Option(
+        "--end-date", "--to", help="Mode history: the last day.", parser=parse_day, metavar="DAY"
+    ),
+]
+SinceOption = Annotated[
+    datetime | None,
+    typer.Option(
+        help="Mode since: a day, a time or 24h. Default: the high-water mark.",
+        parser=parse_time,
+        metavar="TIME",
+    ),
+]
 UserOption = Annotated[str | None, typer.Option("--user", help="Only jobs of this user.")]
 
 
@@ -63,37 +87,12 @@ def submit(
     mode: Annotated[
         Mode | None, typer.Option(help="How much to read. Default: the sync's only mode, or full.")
     ] = None,
-    start: Annotated[
-        date | None,
-        typer.Option(
-            "--start-date",
-            "--from",
-            help="Mode history: the first day.",
-            parser=parse_day,
-            metavar="DAY",
-        ),
-    ] = None,
-    end: Annotated[
-        date | None,
-        typer.Option(
-            "--end-date",
-            "--to",
-            help="Mode history: the last day.",
-            parser=parse_day,
-            metavar="DAY",
-        ),
-    ] = None,
+    start: FirstDayOption = None,
+    end: LastDayOption = None,
     reprocess: Annotated[
         Reprocess, typer.Option(help="Mode history: which days to read again.")
     ] = Reprocess.FAILED,
-    since: Annotated[
-        datetime | None,
-        typer.Option(
-            help="Mode since: a day, a time or 24h. Default: the high-water mark.",
-            parser=parse_time,
-            metavar="TIME",
-        ),
-    ] = None,
+    since: SinceOption = None,
     limit: Annotated[int | None, typer.Option(help="Mode limit: how many records.")] = None,
     lane: Annotated[Lane | None, typer.Option(help="Default: backfills cold, else hot.")] = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key.")] = None,

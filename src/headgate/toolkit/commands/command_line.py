@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, NoReturn, TypeVar
 
+import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from headgate.base.errors import InvalidInput
@@ -90,12 +91,35 @@ def option_named(field: str) -> str:
     for parameter in () if command is None else command.params:
         if parameter.name not in (field, field.removesuffix("_id"), field.removesuffix("_s")):
             continue
-        if isinstance(parameter, TyperArgument):
-            return parameter.metavar or field
-        if isinstance(parameter, TyperOption):
-            given = [name for name in parameter.opts if _is_typed(name)]
-            return (given or parameter.opts)[-1]
+        return _name_of(parameter) or field
     return field
+
+
+def report_mistake(error: typer.TyperException, *, json: bool) -> None:
+    """Print a mistake in the command line itself, such as a value that cannot be read."""
+    message = error.format_message()
+    if isinstance(error, typer.BadParameter) and error.message:
+        message = f"{_name_of(error.param) or 'error'}: {error.message}"
+    if json:
+        from headgate.toolkit.commands.output import print_json
+
+        print_json({"error": {"type": "InvalidInput", "message": message}})
+    elif isinstance(error, typer.BadParameter):
+        typer.echo(f"error {message}", err=True)
+        if error.ctx is not None:
+            typer.echo(f"see: {error.ctx.command_path} --help", err=True)
+    else:
+        error.show()  # type: ignore[attr-defined] # Every one that Typer raises itself has it.
+
+
+def _name_of(parameter: object) -> str | None:
+    """What people type for a parameter; of several names, the one that was typed."""
+    if isinstance(parameter, TyperArgument):
+        return parameter.metavar
+    if not isinstance(parameter, TyperOption):
+        return None
+    given = [name for name in parameter.opts if _is_typed(name)]
+    return (given or parameter.opts)[-1]
 
 
 def _is_typed(option: str) -> bool:

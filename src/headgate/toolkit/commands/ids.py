@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from headgate.app import App
-from headgate.base.errors import InvalidInput
+from headgate.base.errors import InvalidInput, NotFound
 from headgate.toolkit.commands.loading import load_app, run
 
 #: How many ids are looked at to know whether a beginning is unique, and offered to a shell.
@@ -22,8 +22,10 @@ class IdKind(msgspec.Struct, frozen=True):
 
     #: What people call it; also the field of an error.
     word: str
-    #: Finds the ids at and after a beginning, at most `MATCHES_MAX`, in any order.
+    #: Finds ids near a beginning, at most `MATCHES_MAX`; those that begin so are among them.
     find: Callable[[App, str], Awaitable[Sequence[str]]]
+    #: Raises NotFound for an id that does not exist; None: ids are always long.
+    get: Callable[[App, str], Awaitable[object]] | None = None
 
 
 async def _jobs(app: App, begin: str) -> Sequence[str]:
@@ -50,7 +52,8 @@ async def _api_keys(app: App, begin: str) -> Sequence[str]:
 
 JOB = IdKind("job", _jobs)
 CONNECTION = IdKind("connection", _connections)
-ITEM = IdKind("item", _items)
+# The source chooses the ids of its items, so one may be the beginning of another.
+ITEM = IdKind("item", _items, lambda app, item_id: app.items.get(item_id))
 DELIVERY = IdKind("delivery", _deliveries)
 API_KEY = IdKind("api key", _api_keys)
 
@@ -60,7 +63,11 @@ async def whole_id(app: App, kind: IdKind, text: str) -> str:
 
     If there is none it is `text` itself: the command says that nothing has that id.
     """
-    if len(text) > _ULID_LENGTH:
+    if kind.get is not None:
+        with suppress(NotFound):
+            await kind.get(app, text)
+            return text
+    elif len(text.rpartition("_")[2]) >= _ULID_LENGTH:
         return text
     found = [each for each in await kind.find(app, text) if each.startswith(text)]
     if len(found) <= 1:

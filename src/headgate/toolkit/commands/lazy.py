@@ -11,7 +11,7 @@ from typer.main import get_command, get_group
 from headgate.base.errors import InvalidInput
 from headgate.base.lazy import load
 from headgate.system import Command
-from headgate.toolkit.commands.command_line import prepare
+from headgate.toolkit.commands.command_line import prepare, report_mistake
 
 #: What the shell is told of a command that cannot be loaded.
 CONFIG = 4
@@ -63,16 +63,13 @@ class LazyGroup(TyperGroup):
                 self.add_command(LazyCommand(each))
 
     def main(self, args: Any = None, *more: Any, **extra: Any) -> Any:
-        """Run a command line; with `--json`, a mistake in it is told in JSON, too."""
-        if "--json" not in (sys.argv if args is None else args):
-            return super().main(args, *more, **extra)
+        """Run a command line; a mistake in it is told as every other error is."""
         extra["standalone_mode"] = False
         try:
             sys.exit(super().main(args, *more, **extra) or 0)
         except typer.Abort:
+            typer.echo("nothing was done", err=True)
             sys.exit(1)
         except typer.TyperException as error:
-            from headgate.toolkit.commands.output import print_json
-
-            print_json({"error": {"type": "InvalidInput", "message": error.format_message()}})
+            report_mistake(error, json="--json" in (sys.argv if args is None else args))
             sys.exit(error.exit_code)

@@ -105,8 +105,9 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     """Print what is known of something, one fact a line; those without a value are left out."""
     known = [(name, value) for name, value in facts if value]
     if not out.is_terminal:
+        width = max((len(name) for name, _ in known), default=0)
         for name, value in known:
-            sys.stdout.write(f"{name}\t{value}\n")
+            sys.stdout.write(f"{name:<{width}}  {value}\n")
         return
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)

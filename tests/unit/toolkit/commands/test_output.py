@@ -12,6 +12,7 @@ from headgate.model.job import Summary
 from headgate.model.states import JobState
 from headgate.toolkit.commands.output import (
     counts_text,
+    job_facts,
     percent_text,
     print_facts,
     print_json,
@@ -83,7 +84,7 @@ def test_a_list_for_programs_says_where_it_goes_on(
 def test_facts_are_told_with_what_is_known_and_no_empty_lines(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_facts(view(summary=Summary(records=7)))
+    print_facts(job_facts(view(summary=Summary(records=7))))
 
     said = capsys.readouterr().out
     assert "found 7" in said
@@ -96,10 +97,10 @@ def test_operators_are_told_the_last_error_its_cause_and_its_line(
     error = "Malformed: no JSON\ncaused by ValueError: char 0\nraised at my_syncs/watch.py:7"
     shown = view(error=error, attempts=2)
 
-    print_facts(shown)
+    print_facts(job_facts(shown))
 
     said = capsys.readouterr().out
     for fact in ("Malformed: no JSON", "ValueError: char 0", "my_syncs/watch.py:7", "attempts 2"):
         assert fact in said
-    print_facts(for_user(shown))
+    print_facts(job_facts(for_user(shown)))
     assert "Malformed" not in capsys.readouterr().out
