@@ -70,7 +70,7 @@ class Display:
     def resize(self, columns: int, *, reflows: bool) -> None:
         """Become narrower or wider; a terminal that reflows breaks the rows that are too long."""
         if reflows:
-            rows = list[str]()
+            rows, place = list[str](), 0
             for number, row in enumerate(self.rows):
                 if number == self._row:
                     place = len(rows) + self._column // columns

@@ -44,6 +44,11 @@ def test_all_groups_are_walked() -> None:
     assert len(ALL) > 60 and {"job submit", "worker", "notes search", "demo"} <= set(ALL)
 
 
+@pytest.mark.parametrize("group", ["", *sorted({name.split()[0] for name in ALL if " " in name})])
+def test_a_list_of_commands_is_not_cut_off(group: str) -> None:
+    assert "..." not in help_of(group, 60).replace("[ARGS]...", "")
+
+
 @each_command
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_help_can_be_read(name: str, columns: int) -> None:

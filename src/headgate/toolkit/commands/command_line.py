@@ -50,6 +50,8 @@ def prepare(command: TyperCommand | TyperGroup) -> None:
     for parameter in command.params:
         if isinstance(parameter, TyperArgument) and parameter.metavar is None:
             parameter.metavar = (parameter.name or "").upper()
+    # With a short help of its own, none is cut off in a narrow terminal.
+    command.short_help = " ".join((command.help or "").partition("\n\n")[0].split())
     if (line := example_of(command)) is not None:
         # \b: the example keeps its line breaks.
         command.epilog = f"\b\nExample:\n  {line}"

@@ -22,7 +22,13 @@ class LazyCommand(TyperCommand):
 
     def __init__(self, described: Command) -> None:
         """Take name and help from the description; import the code when it is called."""
-        super().__init__(described.name, help=described.help, rich_markup_mode=None)
+        super().__init__(
+            # With a short help of its own, none is cut off in a narrow terminal.
+            described.name,
+            help=described.help,
+            short_help=described.help,
+            rich_markup_mode=None,
+        )
         self.address = described.address
 
     # Running, help and completion all make the command's context first, and then go on with the

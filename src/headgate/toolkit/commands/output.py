@@ -36,6 +36,9 @@ def is_animated() -> bool:
     return looks and not os.environ.get("CI")
 
 
+#: The last column of a table may be broken, down to this width.
+LAST_WIDTH_MIN = 20
+
 #: The mark and colour of each state; the word and the mark make sense without the colour.
 _MARKS = {
     JobState.PENDING: ("○", "cyan"),
@@ -82,10 +85,18 @@ def print_list(jobs: Sequence[JobView], *, limit: int, json: bool, none: str) ->
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """Print a table; in a pipe, one untruncated line for each row, with tabs, and no header."""
+    """Print a table, or where it does not fit, the rows one after another.
+
+    In a pipe, each row is one untruncated line with tabs, and there is no header.
+    """
     if not out.is_terminal:
         for row in rows:
             sys.stdout.write("\t".join(_plain(cell) for cell in row) + "\n")
+        return
+    if _least_width(header, rows) > out.width:
+        for row in rows:
+            print_facts([(name, str(cell)) for name, cell in zip(header, row, strict=True)])
+            out.print()
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(header):
@@ -94,6 +105,13 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> 
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     if rows:
         out.print(table)
+
+
+def _least_width(header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> int:
+    """How wide a terminal must be for a table whose last column alone may be broken."""
+    columns = zip(header, *rows, strict=True)
+    widths = [max(len(cell) for cell in column) for column in columns]
+    return sum(widths[:-1]) + len(widths) - 1 + min(widths[-1], LAST_WIDTH_MIN)
 
 
 def _plain(cell: str | Text) -> str:

@@ -12,8 +12,8 @@ async def test_it_knows_all_that_its_clients_know(tmp_path: Path) -> None:
     file = tmp_path / "strava.jsonl"
     first, client, clock = make(activities=0, processing_s=2.0)
     first.continue_from(Journal(file))
-    sent = {"form": {"data_type": "tcx", "external_id": "a"}, "files": {"file": ("a.tcx", TCX)}}
-    taken = await client.post("/api/v3/uploads", **sent)
+    form = {"data_type": "tcx", "external_id": "a"}
+    taken = await client.post("/api/v3/uploads", form=form, files={"file": ("a.tcx", TCX)})
     clock.advance(2)
     before = await client.get(f"/api/v3/uploads/{taken.json()['id']}")
 

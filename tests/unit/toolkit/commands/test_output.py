@@ -1,15 +1,19 @@
 """How the command line speaks: data on stdout, a line a thing where it is piped."""
 
+import io
 import json
+import re
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from rich.console import Console
 
 from headgate import Progress
 from headgate.flow.job_view import JobView, for_user, view_of
 from headgate.model.job import Summary
 from headgate.model.states import JobState
+from headgate.toolkit.commands import output
 from headgate.toolkit.commands.output import (
     counts_text,
     job_facts,
@@ -17,6 +21,7 @@ from headgate.toolkit.commands.output import (
     print_facts,
     print_json,
     print_list,
+    print_table,
     state_text,
 )
 from tests.unit.values import NOW, make_job
@@ -104,3 +109,20 @@ def test_operators_are_told_the_last_error_its_cause_and_its_line(
         assert fact in said
     print_facts(job_facts(for_user(shown)))
     assert "Malformed" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("width", "is_table"), [(60, False), (80, True)])
+def test_a_table_that_does_not_fit_is_told_row_by_row(
+    monkeypatch: pytest.MonkeyPatch, width: int, is_table: bool
+) -> None:
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, width=width, no_color=True)
+    monkeypatch.setattr(output, "out", terminal)
+    row = ("job_01M7MVZVV9B7RTWRAF04ZMBQKD", "steps", "somebody", "Waiting for a worker, " * 3)
+
+    print_table(("job", "sync", "user", "message"), [row, row])
+
+    told = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue())
+    assert told.count(row[0]) == 2 and told.count("Waiting") == 6
+    assert all(len(line) <= width for line in told.splitlines())
+    assert (told.count("message") == 1) is is_table
