@@ -4,11 +4,12 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from headgate import JobState, JobStatus, Mode, Progress
 from headgate.base.clock import ManualClock
-from headgate.flow.job_view import status_view, view_of
+from headgate.flow.job_view import Reconnect, status_view, view_of
 from headgate.toolkit.commands.screen import LINE_EVERY_S, Screen, progress_text, span_text
 from headgate.toolkit.commands.watching import print_status
 from tests.unit.values import make_job
@@ -70,3 +71,12 @@ def test_a_job_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "Waiting for a worker." in said and "2/4" in said
     assert re.search(r"^last error +the provider is busy *$", said, re.MULTILINE)
+
+
+def test_a_job_whose_user_has_to_sign_in_says_how(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = Reconnect(provider="fitbit", connection_id="conn_1")
+
+    print_status(msgspec.structs.replace(status(user_id="ada"), reconnect=lost))
+
+    advice = "next: headgate connection link fitbit --user ada --again conn_1\n"
+    assert advice in capsys.readouterr().err
