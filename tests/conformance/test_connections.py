@@ -119,6 +119,8 @@ async def test_a_users_connections_are_listed_in_pages(store: SqlConnections) ->
     rest = await store.list_connections("ada", limit=3, after=first[-1].id)
 
     assert [each.id for each in (*first, *rest)] == [f"conn_{number}" for number in range(5)]
+    everybodys = await store.list_connections(None, limit=10)
+    assert [each.id for each in everybodys] == [f"conn_{number}" for number in (0, 1, 2, 3, 4, 9)]
 
 
 async def test_another_users_connection_is_as_if_it_were_not_there(store: SqlConnections) -> None:

@@ -223,7 +223,7 @@ def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(tmp_path
         ({"source": "clock"}, "source", "there are: from watch"),
         ({"destination": "attic"}, "destination", "no sync imports history from watch to attic"),
         ({"user_id": ""}, "user_id", "must not be empty"),
-        ({"end": FIRST - timedelta(days=1)}, "end", "lies before start"),
+        ({"end": FIRST - timedelta(days=1)}, "end", "lies before the first day"),
         ({"reprocess": "some"}, "reprocess", "is not one of none, failed, all"),
     ],
 )

@@ -168,7 +168,7 @@ def in_place(folder: Path, main: Callable[[Place], Awaitable[None]]) -> None:
 def told() -> Iterator[StringIO]:
     """What is logged while inside."""
     stream = StringIO()
-    log.configure(SystemClock(), json=True, level="info", stream=stream)
+    log.configure(SystemClock(), json=True, level="debug", stream=stream)
     try:
         yield stream
     finally:

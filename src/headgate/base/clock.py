@@ -48,11 +48,11 @@ class FastClock:
     Only waiting gets shorter: work takes as long as it takes.
     """
 
-    def __init__(self, speed: float) -> None:
-        """Start now, and run at `speed`."""
+    def __init__(self, speed: float, *, start: datetime | None = None) -> None:
+        """Start at `start`, or else now, and run at `speed`."""
         self._speed = speed
         self._began = time.monotonic()
-        self._start = datetime.now(UTC)
+        self._start = datetime.now(UTC) if start is None else start
 
     def now(self) -> datetime:
         """The wall clock in fast time."""

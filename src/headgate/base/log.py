@@ -5,6 +5,7 @@ before `configure`, because a library does not print unasked.
 """
 
 import logging
+import os
 import sys
 from collections.abc import Mapping, MutableMapping
 from enum import StrEnum
@@ -38,9 +39,14 @@ class Logger:
         """Whether info events are written; a hot path asks before it collects their fields."""
         return _Sink.level <= logging.INFO
 
+    @property
+    def logs_debug(self) -> bool:
+        """Whether debug events are written; a hot path asks before it collects their fields."""
+        return _Sink.level <= logging.DEBUG
+
     def debug(self, event: StrEnum, **fields: object) -> None:
         """Log a detail that helps to find a fault."""
-        if _Sink.level <= logging.DEBUG:
+        if self.logs_debug:
             _Sink.write.debug(event, module=self._module, **fields)
 
     def info(self, event: StrEnum, **fields: object) -> None:
@@ -71,28 +77,76 @@ def configure(
     # Imported here because it also loads rich, which a program without logs does not need.
     import structlog
 
-    out = stream or sys.stderr
-    renderer: Processor = (
-        structlog.processors.JSONRenderer()
-        if json
-        else structlog.dev.ConsoleRenderer(
-            colors=out.isatty(),
-            # The others show local variables, which may be secret.
-            exception_formatter=structlog.dev.plain_traceback,
-        )
+    colours = (stream or sys.stderr).isatty() and not os.environ.get("NO_COLOR")
+    rendering: list[Processor] = (
+        [structlog.processors.JSONRenderer()] if json else [_for_people, _text_renderer(colours)]
     )
     _Sink.write = structlog.wrap_logger(
-        structlog.PrintLogger(out),
+        _Lines(stream),
         processors=[
             structlog.processors.add_log_level,
             _stamp(clock),
             structlog.processors.format_exc_info,
             mask_secrets,
-            renderer,
+            *rendering,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
     )
     _Sink.level = logging.getLevelNamesMapping()[level.upper()]
+
+
+class _Lines:
+    """Writes each event as a line to the stream, or to what is stderr at that moment.
+
+    A command that draws on the screen replaces stderr meanwhile, so that lines go above it.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def msg(self, line: str) -> None:
+        print(line, file=self._stream or sys.stderr, flush=True)
+
+    debug = info = warning = error = critical = msg
+
+
+def _for_people(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Leave out what only programs use: the module, fields without a value, parts of a second."""
+    event["at"] = f"{event['at'][:19]}Z"
+    if event["level"] == "info":
+        del event["level"]
+    return {
+        name: value for name, value in event.items() if name != "module" and value not in (None, [])
+    }
+
+
+def _text_renderer(colours: bool) -> "Processor":
+    """One line for people: the time first, then the level unless all is well, then the event."""
+    from structlog import dev
+
+    styles = dev.ConsoleRenderer.get_default_column_styles(colours)
+    plain = dev.KeyValueColumnFormatter
+    return dev.ConsoleRenderer(
+        sort_keys=False,
+        # The others show local variables, which may be secret.
+        exception_formatter=dev.plain_traceback,
+        columns=[
+            dev.Column("at", plain(None, styles.timestamp, styles.reset, str)),
+            dev.Column(
+                "level",
+                dev.LogLevelColumnFormatter(
+                    dev.ConsoleRenderer.get_default_level_styles(colours), styles.reset, width=0
+                ),
+            ),
+            dev.Column("event", plain(None, styles.bright, styles.reset, str)),
+            dev.Column("", plain(styles.kv_key, styles.kv_value, styles.reset, _value_text)),
+        ],
+    )
+
+
+def _value_text(value: object) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f'"{text}"' if not text or " " in text else text
 
 
 def _stamp(clock: Clock) -> "Processor":

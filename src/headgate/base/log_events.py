@@ -13,8 +13,12 @@ class LogEvent(StrEnum):
     # Jobs and items.
     #: One for each attempt at a chunk, whatever became of it.
     CHUNK = "chunk"
+    #: A chunk failed: it is tried again, or given up.
+    CHUNK_FAILED = "chunk_failed"
     #: One for each attempt at an item, whatever became of it.
     ITEM_FETCH = "item_fetch"
+    #: An item could not be fetched: it is tried again, or given up.
+    ITEM_NOT_FETCHED = "item_not_fetched"
     ITEMS_NOT_RETURNED = "items_not_returned"
     #: Other workers have them by now: this one was too slow to extend its leases.
     CLAIMS_LOST = "claims_lost"
@@ -50,6 +54,9 @@ class LogEvent(StrEnum):
     TARGET_RESUMED = "target_resumed"
 
     # The worker process.
+    STARTED = "started"
+    #: What was done since the last such line; there is none while nothing is done.
+    WORKING = "working"
     #: What was due was put right: leases that had run out, cool-downs that were over.
     SWEPT = "swept"
     #: A background service failed once, and goes on after a rest.

@@ -6,6 +6,7 @@ directly; only `start` creates a task. Stopping a service twice, or before its s
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from headgate.base.clock import Clock
 from headgate.base.log import get_logger
@@ -28,6 +29,9 @@ class Service(ABC):
         self._task: asyncio.Task[None] | None = None
         self._nudged = asyncio.Event()
         self._stopping = False
+        self._resting = False
+        #: Called at the beginning of each rest, for whoever waits until nothing is to be done.
+        self.on_rest: Callable[[], None] = lambda: None
         self._log = get_logger(type(self).__module__)
 
     @abstractmethod
@@ -52,6 +56,11 @@ class Service(ABC):
         """End the current rest."""
         self._nudged.set()
 
+    @property
+    def resting(self) -> bool:
+        """Whether it has nothing to do now."""
+        return self._resting and not self._nudged.is_set()
+
     async def _run(self) -> None:
         failure_rest_s = FAILURE_REST_S
         while not self._stopping:
@@ -67,7 +76,11 @@ class Service(ABC):
                 rest_s = failure_rest_s
                 failure_rest_s = min(FAILURE_REST_S_MAX, 2 * failure_rest_s)
             if not self._stopping:
+                # A rest without a length is only a breath: there is more to do.
+                self._resting = rest_s is None or rest_s > 0
+                self.on_rest()
                 await self._rest(rest_s)
+                self._resting = False
 
     async def _rest(self, seconds: float | None) -> None:
         if seconds is None:

@@ -9,6 +9,9 @@ import typer
 from headgate.app import App
 from headgate.base.secret import Secret
 from headgate.model.api_key import ApiKey, Role
+from headgate.toolkit.commands.command_line import example
+from headgate.toolkit.commands.each import do_to_each
+from headgate.toolkit.commands.ids import API_KEY, complete
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
@@ -17,7 +20,7 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import messages, out, print_json, print_table
 
 commands = typer.Typer(
     help="Make, list and revoke the keys for the HTTP API.", no_args_is_help=True
@@ -25,6 +28,7 @@ commands = typer.Typer(
 
 
 @commands.command()
+@example("headgate api-key new operator --role admin")
 def new(
     name: Annotated[str, typer.Argument(help="What the key is for, in your own words.")],
     user: Annotated[str | None, typer.Option("--user", "-u", help="The user it acts for.")] = None,
@@ -55,6 +59,7 @@ def new(
 
 
 @commands.command(name="list")
+@example("headgate api-key list")
 def list_keys(
     limit: Annotated[int, typer.Option(help="How many, at most.")] = 50,
     after: Annotated[str | None, typer.Option(help="Go on after this id.")] = None,
@@ -72,32 +77,39 @@ def list_keys(
     if json:
         print_json({"data": [_fields(key) for key in keys]})
         return
-    for key in keys:
-        state = (
-            "valid" if key.revoked_at is None else f"revoked {key.revoked_at:%Y-%m-%d %H:%M} UTC"
-        )
-        fields = (key.id, key.role.value, key.user_id or "all users", state, key.name)
-        out.print("\t".join(fields), markup=False)
+    print_table(("key", "role", "user", "state", "name"), [_row(each) for each in keys])
+
+
+def _row(key: ApiKey) -> Sequence[str]:
+    state = "valid" if key.revoked_at is None else f"revoked {key.revoked_at:%Y-%m-%d %H:%M} UTC"
+    return key.id, key.role.value, key.user_id or "all users", state, key.name
 
 
 @commands.command()
+@example("headgate api-key revoke key_01J8")
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="The key's id, as `list` shows it.")],
+    key_ids: Annotated[
+        list[str],
+        typer.Argument(
+            help="The keys' ids, or their beginnings; - reads them from stdin.",
+            metavar="KEY...",
+            autocompletion=complete(API_KEY),
+        ),
+    ],
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Revoke an API key: from now on every request with it is refused."""
-    loaded = load_app(app, database, needs_syncs=False, json=json)
+    """Revoke API keys: from now on every request with them is refused."""
 
-    async def use(opened: App) -> ApiKey:
-        return await opened.api_keys.revoke(key_id)
+    async def act(opened: App, one: str) -> None:
+        key = await opened.api_keys.revoke(one)
+        if json:
+            print_json(_fields(key))
+        else:
+            out.print(f"the API key {key.id} is revoked", markup=False)
 
-    key = run(loaded, use, json=json)
-    if json:
-        print_json(_fields(key))
-    else:
-        out.print(f"the API key {key.id} is revoked", markup=False)
+    do_to_each(API_KEY, key_ids, act, app=app, database=database, json=json)
 
 
 def _fields(key: ApiKey) -> dict[str, object]:

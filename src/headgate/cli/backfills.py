@@ -1,13 +1,13 @@
 """`headgate backfill …`: forecast, start, follow and control backfills of a user's history."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Annotated
 
 import typer
 
 from headgate.app import App
-from headgate.base.errors import HeadgateError, InvalidInput
+from headgate.cli.jobs import JobArgument, JobsArgument, UserOption, retry_job
 from headgate.flow.backfill import BackfillRequest
 from headgate.flow.job_view import JobView
 from headgate.flow.jobs import LIST_MAX
@@ -15,42 +15,48 @@ from headgate.model.forecast import Forecast
 from headgate.model.job import Job, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.store import SubmitResult
+from headgate.toolkit.commands.command_line import example
+from headgate.toolkit.commands.each import do_to_each
+from headgate.toolkit.commands.ids import JOB, complete_syncs, whole_id
 from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import (
-    FAILED,
     AppOption,
     DatabaseOption,
     JsonOption,
     load_app,
-    report_error,
     run,
     run_list,
 )
 from headgate.toolkit.commands.output import messages, out, print_json, print_list
-from headgate.toolkit.commands.reading import parse_day, read_ids
-from headgate.toolkit.commands.watching import print_status, watch, watch_json
+from headgate.toolkit.commands.reading import parse_day
+from headgate.toolkit.commands.watching import print_next, print_status, watch, watch_json
 
 commands = typer.Typer(help="Import a user's history, day by day.", no_args_is_help=True)
 
-JobArgument = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB")]
-JobsArgument = Annotated[
-    list[str], typer.Argument(help="The jobs' ids; - reads them from stdin.", metavar="JOB...")
-]
-UserOption = Annotated[str | None, typer.Option("--user", help="Only jobs of this user.")]
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Follow the job until it ends.")]
 TimeoutOption = Annotated[
     float | None, typer.Option("--timeout", help="Stop following after this many seconds.", min=0)
 ]
 
 
-@commands.command()
-def start(
+@commands.command("start")
+@example("headgate backfill start steps --user ada --from 2024-01-01 --to 2024-12-31 --dry-run")
+def start_backfill(
     sync: Annotated[
-        str, typer.Argument(help="The sync to run; `headgate systems` and your app declare them.")
+        str,
+        typer.Argument(
+            help="The sync to run; `headgate systems` and your app declare them.",
+            autocompletion=complete_syncs,
+            metavar="SYNC",
+        ),
     ],
     user: Annotated[str, typer.Option("--user", help="The user whose data is read.")],
-    first: Annotated[str, typer.Option("--from", help="The first day.")],
-    last: Annotated[str, typer.Option("--to", help="The last day.")],
+    start: Annotated[
+        date, typer.Option("--from", help="The first day.", parser=parse_day, metavar="DAY")
+    ],
+    end: Annotated[
+        date, typer.Option("--to", help="The last day.", parser=parse_day, metavar="DAY")
+    ],
     reprocess: Annotated[
         Reprocess, typer.Option(help="Which days to read again, besides those never read.")
     ] = Reprocess.FAILED,
@@ -77,8 +83,8 @@ def start(
             user_id=user,
             source=known.source.name,
             destination=None if known.destination is None else known.destination.name,
-            start=parse_day("from", first),
-            end=parse_day("to", last),
+            start=start,
+            end=end,
             sync=sync,
             reprocess=reprocess,
             connection_id=connection,
@@ -107,6 +113,7 @@ def start(
 
 
 @commands.command()
+@example("headgate backfill status job_01J8 --watch")
 def status(
     job_id: JobArgument,
     user: UserOption = None,
@@ -120,17 +127,19 @@ def status(
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def show(opened: App) -> int:
-        return await _print_status(
-            opened, job_id, user, follow=follow, timeout_s=timeout, json=json
-        )
+        job = await whole_id(opened, JOB, job_id)
+        return await _print_status(opened, job, user, follow=follow, timeout_s=timeout, json=json)
 
     raise typer.Exit(run(loaded, show, json=json))
 
 
 @commands.command("list")
+@example("headgate backfill list --state paused")
 def list_backfills(
     user: UserOption = None,
-    sync: Annotated[str | None, typer.Option(help="Only jobs of this sync.")] = None,
+    sync: Annotated[
+        str | None, typer.Option(help="Only jobs of this sync.", autocompletion=complete_syncs)
+    ] = None,
     state: Annotated[list[JobState] | None, typer.Option(help="Only these states.")] = None,
     limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=LIST_MAX - 1)] = 20,
     before: Annotated[str | None, typer.Option(help="Only jobs older than this one.")] = None,
@@ -157,6 +166,7 @@ def list_backfills(
 
 
 @commands.command()
+@example("headgate backfill list --state failed | headgate backfill retry -")
 def retry(
     job_ids: JobsArgument,
     user: UserOption = None,
@@ -165,12 +175,11 @@ def retry(
     json: JsonOption = False,
 ) -> None:
     """Retry paused or failed backfills now; they go on where they stopped."""
-    _control_each(
-        app, database, json, job_ids, lambda opened, one: opened.jobs.retry_now(one, user_id=user)
-    )
+    _control_each(app, database, json, job_ids, lambda opened, one: retry_job(opened, one, user))
 
 
 @commands.command()
+@example("headgate backfill pause job_01J8")
 def pause(
     job_ids: JobsArgument,
     user: UserOption = None,
@@ -185,6 +194,7 @@ def pause(
 
 
 @commands.command()
+@example("headgate backfill resume job_01J8")
 def resume(
     job_ids: JobsArgument,
     user: UserOption = None,
@@ -199,6 +209,7 @@ def resume(
 
 
 @commands.command()
+@example("headgate backfill cancel job_01J8 job_01J9")
 def cancel(
     job_ids: JobsArgument,
     user: UserOption = None,
@@ -213,6 +224,7 @@ def cancel(
 
 
 @commands.command()
+@example("headgate backfill link job_01J8 --hours 24")
 def link(
     job_id: JobArgument,
     user: UserOption = None,
@@ -228,7 +240,7 @@ def link(
     signed = build_links(loaded, json=json)
 
     async def make(opened: App) -> str:
-        job = await opened.jobs.get(job_id, user_id=user)
+        job = await opened.jobs.get(await whole_id(opened, JOB, job_id), user_id=user)
         ttl = timedelta(hours=hours)
         return site_url() + signed.progress_path(job_id=job.id, user_id=job.user_id, ttl=ttl)
 
@@ -267,32 +279,15 @@ def _control_each(
     job_ids: list[str],
     act: Callable[[App, str], Awaitable[Job]],
 ) -> None:
-    """Do the same to several jobs, one after another; an error of one does not stop the rest."""
-    loaded = load_app(app, database, needs_syncs=False, json=json)
-    wanted = read_ids(job_ids)
+    async def print_acted(opened: App, job_id: str) -> None:
+        status = await opened.jobs.status((await act(opened, job_id)).id)
+        if json:
+            print_json(status)
+        else:
+            out.print(f"{status.id}  {status.message}", markup=False)
+            print_next(status)
 
-    async def use(opened: App) -> int:
-        if not wanted:
-            raise InvalidInput("job", "stdin contained no job id")
-        refused = 0
-        for one in wanted:
-            try:
-                await _print_acted(opened, await act(opened, one), json)
-            except HeadgateError as error:
-                refused += 1
-                report_error(error, json=json)
-        return refused
-
-    if run(loaded, use, json=json):
-        raise typer.Exit(FAILED)
-
-
-async def _print_acted(opened: App, job: Job, json: bool) -> None:
-    status = await opened.jobs.status(job.id)
-    if json:
-        print_json(status)
-    else:
-        out.print(f"{status.id}  {status.message}", markup=False)
+    do_to_each(JOB, job_ids, print_acted, app=app, database=database, json=json)
 
 
 def _print_forecast(forecast: Forecast, *, json: bool) -> None:

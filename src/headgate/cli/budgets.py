@@ -13,12 +13,14 @@ from headgate.app import App
 from headgate.base.errors import InvalidInput
 from headgate.flow.explain import span
 from headgate.model.budget import BudgetUse, WindowUse
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, run
 from headgate.toolkit.commands.output import messages, out, print_json
 
 _BAR_WIDTH = 20
 
 
+@example("headgate budget strava")
 def budget(
     source: Annotated[str | None, typer.Argument(help="Only this provider's budget.")] = None,
     connection: Annotated[

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from getpass import getpass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,10 +11,15 @@ import typer
 from headgate.app import App
 from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.secret import Secret
+from headgate.connectors.private_files import read_private_file
 from headgate.flow.connect import VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.documents import connection_document, page_document
 from headgate.flow.find_connection import LIST_MAX
 from headgate.model.connection import Connection
+from headgate.toolkit.commands.asking import YesOption, ask
+from headgate.toolkit.commands.command_line import example
+from headgate.toolkit.commands.each import do_to_each
+from headgate.toolkit.commands.ids import CONNECTION, complete, whole_id
 from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import (
     AppOption,
@@ -23,7 +29,8 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import messages, out, print_json, print_table
+from headgate.toolkit.commands.reading import STDIN
 
 commands = typer.Typer(help="Connect users' accounts; list, pause, remove.", no_args_is_help=True)
 
@@ -31,17 +38,29 @@ commands = typer.Typer(help="Connect users' accounts; list, pause, remove.", no_
 PAGE_MAX = LIST_MAX - 1
 
 SourceArgument = Annotated[str, typer.Argument(help="The provider's name.", metavar="SOURCE")]
-ConnectionArgument = Annotated[str, typer.Argument(help="The connection's id.", metavar="ID")]
+ConnectionsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="The connections' ids, or their beginnings; - reads them from stdin.",
+        metavar="ID...",
+        autocompletion=complete(CONNECTION),
+    ),
+]
+AgainOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The connection to connect again.", metavar="ID", autocompletion=complete(CONNECTION)
+    ),
+]
 UserOption = Annotated[str, typer.Option("--user", help="The user of the connection.")]
 
 
 @commands.command()
+@example("headgate connection link strava --user ada")
 def link(
     source: SourceArgument,
     user: UserOption,
-    again: Annotated[
-        str | None, typer.Option(help="The connection to connect again.", metavar="ID")
-    ] = None,
+    again: AgainOption = None,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -51,8 +70,8 @@ def link(
 
     async def make(opened: App) -> str:
         _check_way(opened, source, user, ConnectBy.PAGE)
-        await _check_again(opened, again, user)
-        return site_url() + signed.connect_path(source=source, user_id=user, connection_id=again)
+        old = await _find_again(opened, again, user)
+        return site_url() + signed.connect_path(source=source, user_id=user, connection_id=old)
 
     url = run(loaded, make, json=json)
     if json:
@@ -63,6 +82,7 @@ def link(
 
 
 @commands.command()
+@example("headgate connection add foursquare --user ada --token-file token.txt")
 def add(
     source: SourceArgument,
     user: UserOption,
@@ -73,15 +93,18 @@ def add(
             metavar="EXTERNAL_ID",
         ),
     ] = None,
-    again: Annotated[
-        str | None, typer.Option(help="The connection to give the new token to.", metavar="ID")
+    again: AgainOption = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="Read the token from this file, with mode 0600; -: from stdin."),
     ] = None,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
     """Connect an account with a token that its user copied from the provider.
 
-    The token is read from stdin; in a terminal you are asked for it, and it is not shown.
+    The token is read from --token-file or from stdin; in a terminal you are asked for it, and it
+    is not shown.
 
     It is not an argument or an option, because those stay in the shell's history and are visible
     in the list of processes.
@@ -91,38 +114,44 @@ def add(
     with report_errors(json=json):
         _check_way(loaded, source, user, ConnectBy.TOKEN)
     if again is not None:
-        run(loaded, lambda opened: _check_again(opened, again, user), json=json)
+        run(loaded, lambda opened: _find_again(opened, again, user), json=json)
     with report_errors(json=json):
-        token = _read_token()
+        token = _read_token(token_file)
 
     async def connect(opened: App) -> Connection:
+        old = await _find_again(opened, again, user)
         return await opened.connections.connect_with_token(
-            source, token, user_id=user, external_id=account, connection_id=again
+            source, token, user_id=user, external_id=account, connection_id=old
         )
 
     _print_result(run(loaded, connect, json=json, creates=True), json)
 
 
 @commands.command("list")
+@example("headgate connection list --user ada")
 def list_connections(
-    user: UserOption,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Only connections of this user.")
+    ] = None,
     limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=PAGE_MAX)] = 50,
     after: Annotated[str | None, typer.Option(help="Only ids after this one.")] = None,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List a user's connections."""
+    """List connections: a user's, or everybody's."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
 
     async def find(opened: App) -> Sequence[Connection]:
-        return await opened.connections.of_user(user, limit=limit + 1, after=after)
+        return await opened.connections.list(user_id=user, limit=limit + 1, after=after)
 
     found = run_list(loaded, find, json=json)
     if json:
         print_json(page_document(found, limit, connection_document))
         return
-    for each in found[:limit]:
-        _print(each)
+    print_table(
+        ("connection", "state", "provider", "user", "account"),
+        [_fields(each) for each in found[:limit]],
+    )
     if not found:
         messages.print("no connections; make one with: headgate connection link --help")
     elif len(found) > limit:
@@ -130,46 +159,67 @@ def list_connections(
 
 
 @commands.command()
+@example("headgate connection pause conn_01J8")
 def pause(
-    connection_id: ConnectionArgument, app: AppOption = None, json: JsonOption = False
+    connection_ids: ConnectionsArgument, app: AppOption = None, json: JsonOption = False
 ) -> None:
-    """Pause a connection: its jobs wait until it is resumed."""
-    loaded = load_app(app, None, needs_syncs=True, json=json)
-    _print_result(
-        run(loaded, lambda opened: opened.connections.pause(connection_id), json=json), json
-    )
+    """Pause connections: their jobs wait until they are resumed."""
+
+    async def act(opened: App, one: str) -> None:
+        _print_result(await opened.connections.pause(one), json)
+
+    do_to_each(CONNECTION, connection_ids, act, app=app, needs_syncs=True, json=json)
 
 
 @commands.command()
+@example("headgate connection resume conn_01J8")
 def resume(
-    connection_id: ConnectionArgument, app: AppOption = None, json: JsonOption = False
+    connection_ids: ConnectionsArgument, app: AppOption = None, json: JsonOption = False
 ) -> None:
-    """Resume a connection: its jobs go on."""
-    loaded = load_app(app, None, needs_syncs=True, json=json)
-    _print_result(
-        run(loaded, lambda opened: opened.connections.resume(connection_id), json=json), json
-    )
+    """Resume connections: their jobs go on."""
+
+    async def act(opened: App, one: str) -> None:
+        _print_result(await opened.connections.resume(one), json)
+
+    do_to_each(CONNECTION, connection_ids, act, app=app, needs_syncs=True, json=json)
 
 
 @commands.command()
+@example("headgate connection remove conn_01J8 --yes")
 def remove(
-    connection_id: ConnectionArgument, app: AppOption = None, json: JsonOption = False
+    connection_ids: ConnectionsArgument,
+    yes: YesOption = False,
+    app: AppOption = None,
+    json: JsonOption = False,
 ) -> None:
-    """Remove a connection with its credentials and its items; imported records stay."""
-    loaded = load_app(app, None, needs_syncs=True, json=json)
-    run(loaded, lambda opened: opened.connections.remove(connection_id), json=json)
-    if json:
-        print_json({"removed": connection_id})
-    else:
-        out.print(f"removed {connection_id}", markup=False)
+    """Remove connections with their credentials and their items; imported records stay."""
+
+    async def act(opened: App, one: str) -> None:
+        connection = await opened.connections.get(one)
+        if not yes:
+            account = connection.external_id or "an account"
+            ask(
+                f"{one} of {connection.user_id} ({account} at {connection.source}) and its "
+                "credentials would be deleted for good",
+                json=json,
+            )
+        await opened.connections.remove(one)
+        if json:
+            print_json({"removed": one})
+        else:
+            out.print(f"removed {one}", markup=False)
+
+    do_to_each(CONNECTION, connection_ids, act, app=app, needs_syncs=True, json=json)
 
 
 # ---- parts -------------------------------------------------------------------------------------
 
 
-def _read_token() -> Secret:
-    """Read the token from stdin or from a hidden prompt, without surrounding whitespace."""
-    if sys.stdin.isatty():
+def _read_token(file: Path | None) -> Secret:
+    """Read the token from the file, stdin or a hidden prompt, without surrounding whitespace."""
+    if file is not None and str(file) != STDIN:
+        return Secret(read_private_file("--token-file", file).reveal().strip())
+    if file is None and sys.stdin.isatty():
         # Not Typer's prompt: it prints its text before it turns the echo off.
         return Secret(getpass("token: ", stream=sys.stderr).strip())
     # As bytes: text that cannot be decoded is refused as any bad token is, and is not quoted.
@@ -195,11 +245,12 @@ def _check_way(app: App, source: str, user: str, wanted: ConnectBy) -> None:
     raise InvalidInput("source", f"{source!r} is connected {problem}")
 
 
-async def _check_again(app: App, again: str | None, user: str) -> None:
+async def _find_again(app: App, again: str | None, user: str) -> str | None:
     if again is None:
-        return
+        return None
     try:
-        await app.connections.get(again, user_id=user)
+        found = await whole_id(app, CONNECTION, again)
+        return (await app.connections.get(found, user_id=user)).id
     except NotFound as error:
         raise NotFound(f"{error}; see: headgate connection list --user {user}") from None
 
@@ -212,6 +263,10 @@ def _print_result(connection: Connection, json: bool) -> None:
 
 
 def _print(connection: Connection) -> None:
+    out.print("  ".join(_fields(connection)), markup=False)
+
+
+def _fields(connection: Connection) -> tuple[str, ...]:
     account = connection.external_id or "(account not known)"
-    fields = (connection.id, connection.state.value, connection.source, account)
-    out.print("  ".join(fields), markup=False)
+    state, source = connection.state.value, connection.source
+    return connection.id, state, source, connection.user_id, account

@@ -1,6 +1,6 @@
 """`headgate worker` and `headgate migrate`: run the engine, and prepare its database."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,6 +11,8 @@ from headgate.base import event_loop
 from headgate.base.errors import HeadgateError
 from headgate.cli.metrics import PORT_MAX, metrics_page, serve_metrics
 from headgate.model.job import Lane
+from headgate.model.states import JobState
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
@@ -18,9 +20,11 @@ from headgate.toolkit.commands.loading import (
     exit_code,
     fail,
     load_app,
+    log_as_json,
     run,
 )
 from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.watching import ENDED_BADLY, print_status
 
 
 class Lanes(StrEnum):
@@ -31,10 +35,18 @@ class Lanes(StrEnum):
     ALL = "all"
 
 
+@example("headgate worker --lane cold")
 def worker(
     lane: Annotated[
         Lanes, typer.Option(help="hot: live work; cold: backfills.", case_sensitive=False)
     ] = Lanes.ALL,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Work on one due job until it ends or waits, and show it."),
+    ] = False,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="Stop as soon as nothing is due.")
+    ] = False,
     metrics_port: Annotated[
         int | None,
         typer.Option(
@@ -43,6 +55,7 @@ def worker(
     ] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Work on jobs until Ctrl-C or SIGTERM.
 
@@ -51,21 +64,49 @@ def worker(
 
     It also sends messages to the targets that are not protected; `headgate outbox worker` sends to
     the others.
+
+    Exit codes: 0 it was stopped or is done, 2 refused, 4 the settings or the database, 5 the job of
+    --once has failed.
     """
-    loaded = load_app(app, database, needs_syncs=True)
+    loaded = load_app(app, database, needs_syncs=True, json=json)
+    if json:
+        log_as_json()
     page = None if metrics_port is None else metrics_page(loaded)
+    lanes = tuple(Lane) if lane is Lanes.ALL else (Lane(lane.value),)
 
-    async def work(opened: App) -> None:
-        lanes = tuple(Lane) if lane is Lanes.ALL else (Lane(lane.value),)
-        supervisor = opened.supervisor(lanes)
-        on = " and ".join(each.value for each in lanes)
-        messages.print(f"working on {on} as {opened.name}; Ctrl-C stops", markup=False)
-        async with serve_metrics(page, metrics_port):
+    async def work(opened: App) -> int:
+        async with serve_metrics(page, metrics_port, json=json):
+            if once:
+                return await _work_once(opened, lanes, json=json)
+            supervisor = opened.supervisor(lanes)
+            if until_idle:
+                supervisor.stop_when_idle()
+            if not json:
+                on = " and ".join(each.value for each in lanes)
+                messages.print(f"working on {on} as {opened.name}; Ctrl-C stops", markup=False)
             await supervisor.run_until_stopped(handle_signals=True)
+            return 0
 
-    run(loaded, work, creates=True, wait=True)
+    raise typer.Exit(run(loaded, work, json=json, creates=True, wait=True))
 
 
+async def _work_once(app: App, lanes: Sequence[Lane], *, json: bool) -> int:
+    """Work on one job, of the first lane that has one, and print what became of it."""
+    for lane in lanes:
+        supervisor = app.supervisor((lane,))
+        supervisor.take_one_job()
+        supervisor.stop_when_idle()
+        await supervisor.run_until_stopped(handle_signals=True)
+        for job_id in supervisor.taken:
+            status = await app.jobs.status(job_id)
+            print_json(status) if json else print_status(status)
+            return ENDED_BADLY if status.state is JobState.FAILED else 0
+    if not json:
+        messages.print("no job is due; to see what waits, and why: headgate job list")
+    return 0
+
+
+@example("headgate migrate --database postgresql://user@host/name")
 def migrate(
     database: DatabaseOption = None, app: AppOption = None, json: JsonOption = False
 ) -> None:

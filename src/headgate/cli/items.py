@@ -1,6 +1,5 @@
 """`headgate items …`: count items by state, list them, and reset those that are stuck."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from headgate.app import App
 from headgate.base.encoding import from_json
-from headgate.base.errors import HeadgateError, InvalidInput
+from headgate.base.errors import InvalidInput
 from headgate.flow.documents import item_document, page_document
 from headgate.flow.explain import format_time
 from headgate.flow.items import ItemStats
@@ -19,8 +18,10 @@ from headgate.flow.jobs import LIST_MAX
 from headgate.model.budget import WindowUse
 from headgate.model.item import Item
 from headgate.model.states import ItemState
+from headgate.toolkit.commands.command_line import example
+from headgate.toolkit.commands.each import do_to_each
+from headgate.toolkit.commands.ids import ITEM, complete
 from headgate.toolkit.commands.loading import (
-    FAILED,
     AppOption,
     DatabaseOption,
     JsonOption,
@@ -28,7 +29,7 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import messages, out, print_json, print_table
 
 commands = typer.Typer(
     help="Count, list and reset items, which are fetched one by one.", no_args_is_help=True
@@ -49,6 +50,7 @@ _MARKS = {
 
 
 @commands.command()
+@example("headgate items stats --user ada")
 def stats(
     collection: Annotated[str | None, typer.Option(help="Only of this collection.")] = None,
     user: Annotated[
@@ -123,6 +125,7 @@ def _window(use: WindowUse) -> str:
 
 
 @commands.command("list")
+@example("headgate items list --state failed --user ada")
 def list_items(
     collection: Annotated[str | None, typer.Option(help="Only of this collection.")] = None,
     state: Annotated[list[ItemState] | None, typer.Option(help="Only these states.")] = None,
@@ -147,64 +150,41 @@ def list_items(
     elif not found:
         messages.print("no items")
     else:
-        _print_items(found[:limit])
+        columns = ("item", "collection", "state", "user", "failed", "next try", "last error")
+        print_table(columns, [_row(each) for each in found[:limit]])
         if len(found) > limit:
             messages.print(f"there are more: --after {found[limit - 1].id}", markup=False)
 
 
 @commands.command()
+@example("headgate items list --state failed | headgate items reset -")
 def reset(
-    item_ids: Annotated[list[str], typer.Argument(help="The items' ids.", metavar="ITEM…")],
+    item_ids: Annotated[
+        list[str],
+        typer.Argument(
+            help="The items' ids, or their beginnings; - reads them from stdin.",
+            metavar="ITEM...",
+            autocompletion=complete(ITEM),
+        ),
+    ],
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
     """Fetch items afresh: clear their attempts, and take them from workers that claimed them."""
-    loaded = load_app(app, None, needs_syncs=True, json=json)
 
-    async def use(opened: App) -> tuple[list[Item], dict[str, str]]:
-        done, refused = [], {}
-        for item_id in item_ids:
-            try:
-                done.append(await opened.items.reset(item_id))
-            except HeadgateError as error:
-                refused[item_id] = str(error)
-        return done, refused
-
-    done, refused = run(loaded, use, json=json)
-    if json:
-        print_json({"data": [item_document(each) for each in done], "refused": refused})
-    else:
-        for item in done:
+    async def act(opened: App, one: str) -> None:
+        item = await opened.items.reset(one)
+        if json:
+            print_json(item_document(item))
+        else:
             out.print(f"{item.id} is {item.state.value} again", markup=False)
-        for why in refused.values():
-            messages.print("[bold red]error[/]", end=" ")
-            messages.print(why, markup=False)
-    if refused:
-        raise typer.Exit(FAILED)
+
+    do_to_each(ITEM, item_ids, act, app=app, needs_syncs=True, json=json)
 
 
-def _print_items(found: Sequence[Item]) -> None:
-    """Print a table of items; plain and untruncated when piped."""
-    if not out.is_terminal:
-        for item in found:
-            fields = (item.id, item.collection, item.state.value, item.user_id)
-            tried = (str(item.retry_count), _next_try_text(item), item.error or "")
-            sys.stdout.write("\t".join((*fields, *tried)) + "\n")
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("item", "collection", "state", "user", "failed", "next try", "last error"):
-        table.add_column(column, no_wrap=column != "last error", overflow="fold")
-    for item in found:
-        table.add_row(
-            Text(item.id),
-            Text(item.collection),
-            _state_text(item.state),
-            Text(item.user_id),
-            str(item.retry_count),
-            _next_try_text(item),
-            Text(item.error or ""),
-        )
-    out.print(table)
+def _row(item: Item) -> Sequence[str | Text]:
+    tried = (str(item.retry_count), _next_try_text(item), item.error or "")
+    return (item.id, item.collection, _state_text(item.state), item.user_id, *tried)
 
 
 def _next_try_text(item: Item) -> str:

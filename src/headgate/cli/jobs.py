@@ -1,17 +1,23 @@
 """`headgate job …`: submit, follow and control jobs."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import date, datetime
 from typing import Annotated
 
 import typer
 
 from headgate.app import App
+from headgate.base.errors import Conflict
 from headgate.flow.job_view import EventPage, JobStatus, JobView
 from headgate.flow.jobs import LIST_MAX
+from headgate.flow.registry import Sync
 from headgate.flow.submit import JobRequest
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
-from headgate.model.states import JobState
+from headgate.model.states import ConnectionState, JobState
 from headgate.ports.store import SubmitResult
+from headgate.toolkit.commands.command_line import example
+from headgate.toolkit.commands.each import do_to_each
+from headgate.toolkit.commands.ids import JOB, complete, complete_syncs, whole_id
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
@@ -27,17 +33,57 @@ from headgate.toolkit.commands.output import (
     print_list,
 )
 from headgate.toolkit.commands.reading import parse_day, parse_json_object, parse_time
-from headgate.toolkit.commands.watching import print_status
+from headgate.toolkit.commands.watching import print_status, reconnect_command
 
 commands = typer.Typer(help="Submit, follow and control jobs.", no_args_is_help=True)
 
-JobArgument = Annotated[str, typer.Argument(help="The job's id.", metavar="JOB")]
+JobArgument = Annotated[
+    str,
+    typer.Argument(
+        help="The job's id, or its beginning.", metavar="JOB", autocompletion=complete(JOB)
+    ),
+]
+JobsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="The jobs' ids, or their beginnings; - reads them from stdin.",
+        metavar="JOB...",
+        autocompletion=complete(JOB),
+    ),
+]
+FirstDayOption = Annotated[
+    date | None,
+    typer.Option(
+        "--start-date",
+        "--from",
+        help="Mode history: the first day.",
+        parser=parse_day,
+        metavar="DAY",
+    ),
+]
+LastDayOption = Annotated[
+    date | None,
+    typer.Option(
+        "--end-date", "--to", help="Mode history: the last day.", parser=parse_day, metavar="DAY"
+    ),
+]
+SinceOption = Annotated[
+    datetime | None,
+    typer.Option(
+        help="Mode since: a day, a time or 24h. Default: the high-water mark.",
+        parser=parse_time,
+        metavar="TIME",
+    ),
+]
 UserOption = Annotated[str | None, typer.Option("--user", help="Only jobs of this user.")]
 
 
 @commands.command()
+@example("headgate job submit steps --user ada --mode history --from 2024-01-01 --to 2024-12-31")
 def submit(
-    sync: Annotated[str, typer.Argument(help="The sync to run.")],
+    sync: Annotated[
+        str, typer.Argument(help="The sync to run.", autocompletion=complete_syncs, metavar="SYNC")
+    ],
     user: Annotated[str, typer.Option("--user", help="The user whose data is read.")],
     connection: Annotated[
         str | None, typer.Option(help="The connection to the source, if the user has several.")
@@ -45,20 +91,15 @@ def submit(
     destination_connection: Annotated[
         str | None, typer.Option(help="The connection to the destination, if there are several.")
     ] = None,
-    mode: Annotated[Mode, typer.Option(help="How much to read.")] = Mode.FULL,
-    start: Annotated[
-        str | None, typer.Option("--start-date", "--from", help="Mode history: the first day.")
+    mode: Annotated[
+        Mode | None, typer.Option(help="How much to read. Default: the sync's only mode, or full.")
     ] = None,
-    end: Annotated[
-        str | None, typer.Option("--end-date", "--to", help="Mode history: the last day.")
-    ] = None,
+    start: FirstDayOption = None,
+    end: LastDayOption = None,
     reprocess: Annotated[
         Reprocess, typer.Option(help="Mode history: which days to read again.")
     ] = Reprocess.FAILED,
-    since: Annotated[
-        str | None,
-        typer.Option(help="Mode since: a time with its zone. Default: the high-water mark."),
-    ] = None,
+    since: SinceOption = None,
     limit: Annotated[int | None, typer.Option(help="Mode limit: how many records.")] = None,
     lane: Annotated[Lane | None, typer.Option(help="Default: backfills cold, else hot.")] = None,
     key: Annotated[str | None, typer.Option(help="Idempotency key.")] = None,
@@ -75,11 +116,11 @@ def submit(
             user_id=user,
             connection_id=connection,
             destination_connection_id=destination_connection,
-            mode=mode,
-            start=None if start is None else parse_day("start_date", start),
-            end=None if end is None else parse_day("end_date", end),
+            mode=mode or _default_mode(opened.registry.get(sync)),
+            start=start,
+            end=end,
             reprocess=reprocess,
-            since=None if since is None else parse_time("since", since),
+            since=since,
             limit=limit,
             lane=lane,
             key=key,
@@ -101,9 +142,12 @@ def submit(
 
 
 @commands.command("list")
+@example("headgate job list --user ada --state failed --state paused")
 def list_jobs(
     user: UserOption = None,
-    sync: Annotated[str | None, typer.Option(help="Only jobs of this sync.")] = None,
+    sync: Annotated[
+        str | None, typer.Option(help="Only jobs of this sync.", autocompletion=complete_syncs)
+    ] = None,
     state: Annotated[list[JobState] | None, typer.Option(help="Only these states.")] = None,
     limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=LIST_MAX - 1)] = 20,
     before: Annotated[str | None, typer.Option(help="Only jobs older than this one.")] = None,
@@ -125,18 +169,20 @@ def list_jobs(
 
 
 @commands.command()
+@example("headgate job show job_01J8")
 def show(
-    job_id: JobArgument,
+    job_ids: JobsArgument,
     user: UserOption = None,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show one job: its state, the reason for it, and what it has done."""
-    _control_job(app, database, json, lambda opened: opened.jobs.get(job_id, user_id=user))
+    """Show jobs: their state, the reason for it, and what they have done."""
+    _control(job_ids, app, database, json, lambda opened, one: opened.jobs.get(one, user_id=user))
 
 
 @commands.command()
+@example("headgate job events job_01J8 --limit 20")
 def events(
     job_id: JobArgument,
     after: Annotated[int, typer.Option(help="Only events after this one.")] = 0,
@@ -149,8 +195,8 @@ def events(
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> Sequence[JobEvent]:
-        await opened.jobs.get(job_id)
-        return await opened.jobs.events(job_id, after=after, limit=limit)
+        job = await opened.jobs.get(await whole_id(opened, JOB, job_id))
+        return await opened.jobs.events(job.id, after=after, limit=limit)
 
     entries = run_list(loaded, use, json=json)
     if json:
@@ -161,63 +207,90 @@ def events(
 
 
 @commands.command()
+@example("headgate job pause job_01J8 job_01J9")
 def pause(
-    job_id: JobArgument,
+    job_ids: JobsArgument,
     user: UserOption = None,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Pause a job until it is resumed; a running one stops after its present chunk."""
-    _control_job(app, database, json, lambda opened: opened.jobs.pause(job_id, user_id=user))
+    """Pause jobs until they are resumed; a running one stops after its present chunk."""
+    _control(job_ids, app, database, json, lambda opened, one: opened.jobs.pause(one, user_id=user))
 
 
 @commands.command()
+@example("headgate job resume job_01J8")
 def resume(
-    job_id: JobArgument,
+    job_ids: JobsArgument,
     user: UserOption = None,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Resume a paused job; it goes on where it stopped."""
-    _control_job(app, database, json, lambda opened: opened.jobs.resume(job_id, user_id=user))
+    """Resume paused jobs; they go on where they stopped."""
+    _control(
+        job_ids, app, database, json, lambda opened, one: opened.jobs.resume(one, user_id=user)
+    )
 
 
 @commands.command()
+@example("headgate job list --state failed | headgate job retry -")
 def retry(
-    job_id: JobArgument,
+    job_ids: JobsArgument,
     user: UserOption = None,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Retry a paused or failed job now; it goes on where it stopped."""
-    _control_job(app, database, json, lambda opened: opened.jobs.retry_now(job_id, user_id=user))
+    """Retry paused or failed jobs now; they go on where they stopped."""
+    _control(job_ids, app, database, json, lambda opened, one: retry_job(opened, one, user))
 
 
 @commands.command()
+@example("headgate job cancel job_01J8")
 def cancel(
-    job_id: JobArgument,
+    job_ids: JobsArgument,
     user: UserOption = None,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Cancel a job; a running one ends as soon as its worker has stopped."""
-    _control_job(app, database, json, lambda opened: opened.jobs.cancel(job_id, user_id=user))
+    """Cancel jobs; a running one ends as soon as its worker has stopped."""
+    _control(
+        job_ids, app, database, json, lambda opened, one: opened.jobs.cancel(one, user_id=user)
+    )
 
 
-def _control_job(
-    app: str | None, database: str | None, json: bool, use: Callable[[App], Awaitable[Job]]
+async def retry_job(app: App, job_id: str, user: str | None) -> Job:
+    """Retry a job, unless it would only fail again because its user has to sign in first."""
+    status = await app.jobs.status(job_id, user_id=user)
+    if status.reconnect is not None and status.reconnect.connection_id is not None:
+        connection = await app.connections.get(status.reconnect.connection_id)
+        if connection.state is ConnectionState.NEEDS_REAUTH:
+            raise Conflict(
+                f"{status.reconnect.provider} would refuse it again: {status.user_id} has to sign "
+                f"in first. Nothing is lost. Then it goes on: {reconnect_command(status)}"
+            )
+    return await app.jobs.retry_now(job_id, user_id=user)
+
+
+def _default_mode(sync: Sync) -> Mode:
+    return sync.modes[0] if len(sync.modes) == 1 else Mode.FULL
+
+
+def _control(
+    job_ids: Sequence[str],
+    app: str | None,
+    database: str | None,
+    json: bool,
+    act: Callable[[App, str], Awaitable[Job]],
 ) -> None:
-    loaded = load_app(app, database, needs_syncs=False, json=json)
+    async def print_acted(opened: App, job_id: str) -> None:
+        status = await opened.jobs.status((await act(opened, job_id)).id)
+        if json:
+            print_json(status)
+        else:
+            print_status(status)
 
-    async def control(opened: App) -> JobStatus:
-        return await opened.jobs.status((await use(opened)).id)
-
-    status = run(loaded, control, json=json)
-    if json:
-        print_json(status)
-    else:
-        print_status(status)
+    do_to_each(JOB, job_ids, print_acted, app=app, database=database, json=json)

@@ -16,6 +16,7 @@ from headgate.base.ids import system_random
 from headgate.connectors.keys import new_entry, read_key_file
 from headgate.flow import rekey
 from headgate.flow.rekey import RekeyResult
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     FAILED,
     AppOption,
@@ -26,7 +27,7 @@ from headgate.toolkit.commands.loading import (
     load_app,
     run,
 )
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import is_animated, messages, out, print_json
 
 commands = typer.Typer(
     help="Make and rotate the keys that encrypt users' credentials.", no_args_is_help=True
@@ -34,6 +35,7 @@ commands = typer.Typer(
 
 
 @commands.command()
+@example("headgate keys new --file headgate.keys")
 def new(
     key_id: Annotated[str | None, typer.Option("--id", help="The name of the key.")] = None,
     file: Annotated[
@@ -71,6 +73,7 @@ def new(
 
 
 @commands.command()
+@example("headgate keys rotate")
 def rotate(
     app: AppOption = None, database: DatabaseOption = None, json: JsonOption = False
 ) -> None:
@@ -112,7 +115,7 @@ def rotate(
 
 @contextmanager
 def _bar(*, quiet: bool) -> Iterator[rekey.Progress]:
-    if quiet or not messages.is_terminal:
+    if quiet or not is_animated():
         yield lambda done, total: None
         return
     columns = (TextColumn("rotating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -1,11 +1,13 @@
 """`headgate`: the entry point, and the table of its commands."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
 
 from headgate import Command, __version__
 from headgate.discovery import installed_systems
+from headgate.toolkit.commands.command_line import end_quietly
 from headgate.toolkit.commands.lazy import LazyGroup
 
 #: The commands; add a line for a new one. A test compares each text with the command's help.
@@ -105,13 +107,23 @@ cli = typer.Typer(
     help="A durable sync engine for data behind rate-limited APIs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 def main() -> None:
     """Run the command line."""
-    cli()
+    try:
+        cli()
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):
+            end_quietly()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            end_quietly(ended.code)
+        raise
 
 
 def _version(wanted: bool) -> None:

@@ -8,7 +8,7 @@ from headgate.app import App
 from headgate.base.listening import address_of, listening
 from headgate.toolkit.commands.http_server import http_server
 from headgate.toolkit.commands.loading import CONFIG, fail
-from headgate.toolkit.commands.output import messages
+from headgate.toolkit.commands.output import messages, print_json
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -32,12 +32,18 @@ def metrics_page(app: App) -> "ASGIApp":
 
 
 @asynccontextmanager
-async def serve_metrics(page: "ASGIApp | None", port: int | None) -> AsyncIterator[None]:
+async def serve_metrics(
+    page: "ASGIApp | None", port: int | None, *, json: bool = False
+) -> AsyncIterator[None]:
     """Serve the page, if there is one, for the length of a block, and print its address."""
     if page is None or port is None:
         yield
         return
     with listening(HOST, port) as listener:
-        messages.print(f"metrics at {address_of(listener)}/metrics", markup=False, soft_wrap=True)
+        address = f"{address_of(listener)}/metrics"
+        if json:
+            print_json({"metrics": address})
+        else:
+            messages.print(f"metrics at {address}", markup=False, soft_wrap=True)
         async with http_server(page, listener, stop_s=STOP_S):
             yield

@@ -1,13 +1,10 @@
 """`headgate notify …`: try whether notifications arrive, and list what people were told."""
 
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from headgate.app import App
 from headgate.base.encoding import JsonObject
@@ -20,6 +17,7 @@ from headgate.flow.notifications import NotificationSettings, NotificationTest
 from headgate.model.notification import TroubleRow
 from headgate.model.states import DeliveryState
 from headgate.model.target import Target
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     FAILED,
     AppOption,
@@ -31,7 +29,7 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import messages, out, print_json, print_table
 
 LIST_MAX = 1000
 
@@ -47,6 +45,7 @@ commands = typer.Typer(
 
 
 @commands.command()
+@example("headgate notify test --email ada@example.org")
 def test(
     email: Annotated[
         str | None,
@@ -129,6 +128,7 @@ def _print(tested: NotificationTest, app: App) -> None:
 
 
 @commands.command("list")
+@example("headgate notify list --user ada")
 def list_troubles(
     user: Annotated[str | None, typer.Option(help="Only of this user.")] = None,
     limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=LIST_MAX)] = 50,
@@ -147,25 +147,12 @@ def list_troubles(
         data = [msgspec.to_builtins(each) for each in found[:limit]]
         print_json({"data": data, "more": len(found) > limit})
         return
-    _print_table(found[:limit])
+    columns = ("user", "connection", "sync", "told", "since", "job")
+    print_table(columns, [_fields(each) for each in found[:limit]])
     if not found:
         messages.print("nothing is the matter, as far as anybody was told")
     elif len(found) > limit:
         messages.print(f"there are more: --limit {LIST_MAX}")
-
-
-def _print_table(rows: Sequence[TroubleRow]) -> None:
-    if not out.is_terminal:
-        for each in rows:
-            sys.stdout.write("\t".join(_fields(each)) + "\n")
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("user", "connection", "sync", "told", "since", "job"):
-        table.add_column(column, no_wrap=True, overflow="fold")
-    for each in rows:
-        table.add_row(*(Text(field) for field in _fields(each)))
-    if rows:
-        out.print(table)
 
 
 def _fields(row: TroubleRow) -> Sequence[str]:
@@ -175,6 +162,7 @@ def _fields(row: TroubleRow) -> Sequence[str]:
 
 
 @commands.command()
+@example("headgate notify secret > webhook.secret")
 def secret(json: JsonOption = False) -> None:
     """Make a secret that signs what the webhook gets. It is printed once, and stored nowhere."""
     made = new_signing_secret(system_random()).reveal()

@@ -20,6 +20,8 @@ from headgate.flow.jobs import LIST_MAX
 from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
+from headgate.toolkit.commands.command_line import example
+from headgate.toolkit.commands.ids import DELIVERY, complete, whole_id
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
@@ -29,7 +31,7 @@ from headgate.toolkit.commands.loading import (
     run_list,
 )
 from headgate.toolkit.commands.outbox_targets import RunOption, explain_unstarted, find_target
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import messages, out, print_facts, print_json
 
 commands = typer.Typer(
     help="Send messages to targets; look at them, retry and replay them.", no_args_is_help=True
@@ -62,6 +64,7 @@ class _DeliveryPage(msgspec.Struct, frozen=True):
 
 
 @commands.command("list")
+@example("headgate outbox list --env local --state failed")
 def list_deliveries(
     env: Annotated[
         str | None, typer.Option("--env", help="Only to this target.", metavar="NAME")
@@ -174,8 +177,16 @@ def _state_text(state: DeliveryState) -> Text:
 
 
 @commands.command()
+@example("headgate outbox show del_01J8")
 def show(
-    delivery_id: Annotated[str, typer.Argument(help="The delivery's id.", metavar="DELIVERY")],
+    delivery_id: Annotated[
+        str,
+        typer.Argument(
+            help="The delivery's id, or its beginning.",
+            metavar="DELIVERY",
+            autocompletion=complete(DELIVERY),
+        ),
+    ],
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
@@ -184,7 +195,7 @@ def show(
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def find(opened: App) -> tuple[Delivery, Message, TargetStop | None]:
-        delivery = await opened.outbox.get(delivery_id)
+        delivery = await opened.outbox.get(await whole_id(opened, DELIVERY, delivery_id))
         message = await opened.outbox.get_message(delivery.message_id)
         return delivery, message, (await opened.outbox.stopped_targets()).get(delivery.target)
 
@@ -196,13 +207,7 @@ def show(
         return
     out.print(Text.assemble((delivery.id, "bold"), "  ", _state_text(delivery.state)))
     out.print(explain_delivery(delivery, now=now, stop=stop), markup=False)
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    for name, value in _facts(delivery, message):
-        if value:
-            table.add_row(name, Text(value))
-    out.print(table)
+    print_facts(_facts(delivery, message))
     out.print(_pretty(message), markup=False, soft_wrap=True)
 
 

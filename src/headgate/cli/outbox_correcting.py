@@ -1,7 +1,7 @@
 """`headgate outbox retry`, `replay`, `purge` and `resume`: correct what is under way."""
 
 from collections.abc import Sequence
-from datetime import UTC, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from typing import Annotated
@@ -14,7 +14,9 @@ from headgate.flow.documents import delivery_document
 from headgate.flow.outbox import KEEP_DAYS_MAX
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
-from headgate.toolkit.commands.confirming import confirm
+from headgate.toolkit.commands.asking import ask
+from headgate.toolkit.commands.command_line import example
+from headgate.toolkit.commands.ids import DELIVERY, complete, whole_id
 from headgate.toolkit.commands.loading import (
     FAILED,
     AppOption,
@@ -49,10 +51,15 @@ class RetryState(StrEnum):
     DEAD = DeliveryState.DEAD.value
 
 
+@example("headgate outbox retry --state dead --env local")
 def retry(
     delivery_ids: Annotated[
         list[str] | None,
-        typer.Argument(help="The deliveries' ids; - reads them from stdin.", metavar="DELIVERY"),
+        typer.Argument(
+            help="The deliveries' ids, or their beginnings; - reads them from stdin.",
+            metavar="DELIVERY...",
+            autocompletion=complete(DELIVERY),
+        ),
     ] = None,
     state: Annotated[RetryState | None, typer.Option(help="All in this state, with --env.")] = None,
     env: Annotated[
@@ -73,7 +80,8 @@ def retry(
     that wait for a time far away, because a clock was wrong.
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
-    named = read_ids(delivery_ids or ())
+    with report_errors(json=json):
+        named = read_ids(delivery_ids, DELIVERY.word) if delivery_ids else []
     code = run(
         loaded,
         lambda opened: (
@@ -87,12 +95,10 @@ def retry(
 
 
 async def _retry_named(app: App, ids: Sequence[str], *, json: bool) -> int:
-    if not ids:
-        raise InvalidInput("delivery", "stdin contained no delivery's id")
     done, refused = [], {}
     for one in ids:
         try:
-            done.append(await app.outbox.retry(one))
+            done.append(await app.outbox.retry(await whole_id(app, DELIVERY, one)))
         except HeadgateError as error:
             refused[one] = error
     if json:
@@ -124,7 +130,7 @@ async def _retry_matching(
     which = DeliveryFilter(target=env, run_id=run_id, states=(DeliveryState(state.value),))
     matching = sum((await app.outbox.count(which)).get(env, {}).values())
     if matching and not yes:
-        confirm(f"{_deliveries(matching, state)} to {env} would be sent again", json=json)
+        ask(f"{_deliveries(matching, state)} to {env} would be sent again", json=json)
     title = "retrying"
     with SendingScreen(app.clock, {title: matching}, quiet=json) as screen:
         show = partial(screen.show, title)
@@ -140,10 +146,16 @@ def _deliveries(count: int, state: RetryState) -> str:
     return amount(count, f"{state.value} delivery", f"{state.value} deliveries")
 
 
+@example("headgate outbox replay --env staging --since 24h --dry-run")
 def replay(
     env: NamedEnvOption,
     since: Annotated[
-        str, typer.Option(help="Messages since this day or time; UTC if it has no zone.")
+        datetime,
+        typer.Option(
+            help="Messages since this day or time, UTC if it has no zone; 24h: since a day ago.",
+            parser=parse_time,
+            metavar="TIME",
+        ),
     ],
     confirm: ConfirmOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; add nothing.")] = False,
@@ -159,17 +171,15 @@ def replay(
     loaded = load_app(app, database, needs_syncs=False, json=json)
     with report_errors(json=json):
         target = choose_target(loaded, env, confirm)
-        given = parse_time("--since", since)
-        begin = given.replace(tzinfo=UTC) if given.tzinfo is None else given
 
     async def use(opened: App) -> int:
-        missing = await opened.outbox.count_replayable(target, since=begin)
+        missing = await opened.outbox.count_replayable(target, since=since)
         if dry_run:
             return missing
         title = "replaying"
         with SendingScreen(opened.clock, {title: missing}, quiet=json) as screen:
             show = partial(screen.show, title)
-            return await opened.outbox.replay(target, since=begin, progress=show)
+            return await opened.outbox.replay(target, since=since, progress=show)
 
     count = run(loaded, use, json=json)
     if json:
@@ -184,6 +194,7 @@ def replay(
             messages.print(f"next: headgate outbox drain --env {env}{twice}", markup=False)
 
 
+@example("headgate outbox purge --older-than 30")
 def purge(
     older_than: Annotated[
         float | None,
@@ -249,7 +260,7 @@ async def _purge_dead(app: App, age: timedelta, env: str | None, *, yes: bool, j
         return 0
     if not yes:
         which = _rejected(env, age)
-        confirm(f"{_messages(count)} that {which} would be deleted for good", json=json)
+        ask(f"{_messages(count)} that {which} would be deleted for good", json=json)
     with SendingScreen(app.clock, {_PURGING: count}, quiet=json) as screen:
         show = partial(screen.show, _PURGING)
         return await app.outbox.purge_dead(older_than=age, target=env, progress=show)
@@ -267,6 +278,7 @@ def _messages(count: int) -> str:
     return amount(count, "message", "messages")
 
 
+@example("headgate outbox resume --env local")
 def resume(
     env: NamedEnvOption,
     app: AppOption = None,

@@ -14,11 +14,13 @@ from headgate.flow.drain_scope import DrainScope
 from headgate.flow.explain_delivery import explain_stop
 from headgate.flow.outbox import BATCH_MAX
 from headgate.model.target import Target
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
     JsonOption,
     load_app,
+    log_as_json,
     report_errors,
     run,
 )
@@ -37,6 +39,7 @@ from headgate.toolkit.commands.outbox_worker import run_outbox_worker
 from headgate.toolkit.commands.output import messages, out, print_json
 
 
+@example("headgate outbox drain --env production --confirm production")
 def drain(
     env: EnvOption = None,
     confirm: ConfirmOption = None,
@@ -122,6 +125,7 @@ async def _print_plan(
         messages.print("nothing was sent; to send it, run this without --dry-run")
 
 
+@example("headgate outbox worker --env production --confirm production")
 def worker(
     env: Annotated[
         list[str] | None,
@@ -151,6 +155,7 @@ def worker(
     ] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Send messages until Ctrl-C or SIGTERM; without --env, to every target that is not protected.
 
@@ -161,18 +166,21 @@ def worker(
     The first signal finishes what is being sent and gives the rest back; a second one ends at once.
     Nothing is lost either way.
     """
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    if json:
+        log_as_json()
     given = {
         name: value
         for name, value in (("interval_s", interval_s), ("batch_limit", batch_limit))
         if value is not None
     }
-    with report_errors():
+    with report_errors(json=json):
         targets = choose_targets(loaded, env or (), confirm or ())
         settings = msgspec.structs.replace(loaded.outbox.settings, **given)
     run(
         loaded,
-        lambda opened: run_outbox_worker(opened, targets, settings),
+        lambda opened: run_outbox_worker(opened, targets, settings, json=json),
+        json=json,
         creates=True,
         wait=True,
     )

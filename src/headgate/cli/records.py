@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -18,35 +19,49 @@ from headgate.flow.record_view import RecordPage, RecordView
 from headgate.flow.records import PAGE_MAX
 from headgate.flow.registry import Sync
 from headgate.ports.store import RecordFilter
+from headgate.toolkit.commands.command_line import example
+from headgate.toolkit.commands.ids import complete_syncs
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
     JsonOption,
     load_app,
-    report_errors,
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import messages, out, print_facts, print_json
 from headgate.toolkit.commands.reading import parse_time
 
 commands = typer.Typer(help="Look at what was imported, and export it.", no_args_is_help=True)
 
-SyncArgument = Annotated[str, typer.Argument(help="The sync's name.", metavar="SYNC")]
+SyncArgument = Annotated[
+    str, typer.Argument(help="The sync's name.", autocompletion=complete_syncs, metavar="SYNC")
+]
 UserOption = Annotated[str | None, typer.Option("--user", help="Only of this user.")]
 ConnectionOption = Annotated[str | None, typer.Option(help="Only of this connection.")]
 PrefixOption = Annotated[
     str | None, typer.Option("--key-prefix", help="Only keys that begin with this.")
 ]
 SinceOption = Annotated[
-    str | None, typer.Option(help="Only those stored or changed at this time or later.")
+    datetime | None,
+    typer.Option(
+        help="Only those stored or changed then or later: a day, a time or 24h.",
+        parser=parse_time,
+        metavar="TIME",
+    ),
 ]
 UntilOption = Annotated[
-    str | None, typer.Option(help="Only those stored or changed before this time.")
+    datetime | None,
+    typer.Option(
+        help="Only those stored or changed before: a day, a time or 24h.",
+        parser=parse_time,
+        metavar="TIME",
+    ),
 ]
 
 
 @commands.command("list")
+@example("headgate records list steps --user ada --since 24h")
 def list_records(
     sync: SyncArgument,
     user: UserOption = None,
@@ -61,8 +76,7 @@ def list_records(
     json: JsonOption = False,
 ) -> None:
     """List the records of a sync, in the order of their connections and keys."""
-    with report_errors(json=json):
-        which = _which(sync, user, connection, key_prefix, since, until)
+    which = _which(sync, user, connection, key_prefix, since, until)
     loaded = load_app(app, database, needs_syncs=False, json=json)
     page = run_list(loaded, lambda opened: _page(opened, which, limit, after), json=json)
     if json:
@@ -77,6 +91,7 @@ def list_records(
 
 
 @commands.command()
+@example("headgate records show steps 2024-01-31")
 def show(
     sync: SyncArgument,
     key: Annotated[str, typer.Argument(help="The record's key.", metavar="KEY")],
@@ -100,23 +115,21 @@ def show(
     if json:
         print_json(found)
         return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    for name, value in (
-        ("key", found.key),
-        ("user", found.user_id),
-        ("connection", found.connection_id),
-        ("first stored", format_time(found.created_at)),
-        ("last changed", format_time(found.updated_at)),
-    ):
-        table.add_row(name, Text(value))
-    out.print(table)
+    print_facts(
+        [
+            ("key", found.key),
+            ("user", found.user_id),
+            ("connection", found.connection_id),
+            ("first stored", format_time(found.created_at)),
+            ("last changed", format_time(found.updated_at)),
+        ]
+    )
     data = msgspec.json.format(to_json(found.data), indent=2)
     out.print(data, markup=False, soft_wrap=True)
 
 
 @commands.command("export")
+@example("headgate records export steps --format csv > steps.csv")
 def export_records(
     sync: SyncArgument,
     form: Annotated[
@@ -129,14 +142,15 @@ def export_records(
     until: UntilOption = None,
     app: AppOption = None,
     database: DatabaseOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Print all records that match, however many there are.
 
-    headgate records export steps --format csv > steps.csv
+    With --json it is JSON Lines too, and a mistake is told as JSON.
     """
-    with report_errors():
-        which = _which(sync, user, connection, key_prefix, since, until)
-    loaded = load_app(app, database, needs_syncs=False)
+    which = _which(sync, user, connection, key_prefix, since, until)
+    form = ExportFormat.JSONL if json else form
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def write(opened: App) -> str | None:
         page = await opened.records.page(which, limit=1)
@@ -144,7 +158,9 @@ def export_records(
             sys.stdout.write(piece)
         return page.note
 
-    _print_note(loaded, sync, run_list(loaded, write))
+    note = run_list(loaded, write, json=json)
+    if not json:
+        _print_note(loaded, sync, note)
 
 
 # ---- parts -------------------------------------------------------------------------------------
@@ -155,16 +171,16 @@ def _which(
     user: str | None,
     connection: str | None,
     key_prefix: str | None,
-    since: str | None,
-    until: str | None,
+    since: datetime | None,
+    until: datetime | None,
 ) -> RecordFilter:
     return RecordFilter(
         sync=sync,
         user_id=user,
         connection_id=connection,
         key_prefix=key_prefix,
-        since=None if since is None else parse_time("since", since),
-        until=None if until is None else parse_time("until", until),
+        since=since,
+        until=until,
     )
 
 

@@ -1,14 +1,11 @@
 """`headgate schedule …`: look at schedules, plan, run, pause and resume them."""
 
-import sys
 from collections.abc import Sequence
-from datetime import UTC, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from headgate.app import App
 from headgate.base.durations import format_duration
@@ -22,8 +19,17 @@ from headgate.flow.schedule_view import (
 )
 from headgate.flow.schedules import HISTORY_DAYS, HISTORY_DAYS_MAX, LIST_MAX, PLAN_MAX, RUNS_MAX
 from headgate.model.schedule import SkipReason, Tick
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, run, run_list
-from headgate.toolkit.commands.output import amount, counts_text, messages, out, print_json
+from headgate.toolkit.commands.output import (
+    amount,
+    counts_text,
+    messages,
+    out,
+    print_facts,
+    print_json,
+    print_table,
+)
 from headgate.toolkit.commands.reading import parse_time
 
 commands = typer.Typer(
@@ -43,6 +49,7 @@ ShownOption = Annotated[
 
 
 @commands.command("list")
+@example("headgate schedule list")
 def list_schedules(app: AppOption = None, json: JsonOption = False) -> None:
     """List the schedules: when each runs next, and which are paused."""
     found = run_list(_load(app, json), lambda opened: opened.schedules.list(), json=json)
@@ -54,10 +61,11 @@ def list_schedules(app: AppOption = None, json: JsonOption = False) -> None:
         rows = [
             (each.name, each.sync, each.description, _zone(each), each.message) for each in found
         ]
-        _print_table(("schedule", "sync", "runs", "zone", "next"), rows)
+        print_table(("schedule", "sync", "runs", "zone", "next"), rows)
 
 
 @commands.command()
+@example("headgate schedule show nightly --runs 10")
 def show(
     name: NameArgument,
     runs: Annotated[int, typer.Option(help="How many ticks ahead.", min=1, max=RUNS_MAX)] = 5,
@@ -74,10 +82,11 @@ def show(
     if json:
         print_json({**msgspec.to_builtins(view), "ticks": msgspec.to_builtins(ticks)})
     else:
-        _print_facts([*_facts(view), *[("last fired", _tick_text(each)) for each in ticks]])
+        print_facts([*_facts(view), *[("last fired", _tick_text(each)) for each in ticks]])
 
 
 @commands.command()
+@example("headgate schedule plan nightly")
 def plan(
     name: NameArgument,
     limit: ShownOption = SHOWN,
@@ -89,6 +98,7 @@ def plan(
 
 
 @commands.command("run")
+@example("headgate schedule run nightly --dry-run")
 def run_now(
     name: NameArgument,
     dry_run: Annotated[
@@ -117,6 +127,7 @@ def run_now(
 
 
 @commands.command()
+@example("headgate schedule pause nightly --reason 'the provider is down'")
 def pause(
     name: NameArgument,
     reason: Annotated[str | None, typer.Option(help="Why, for whoever looks at it later.")] = None,
@@ -133,6 +144,7 @@ def pause(
 
 
 @commands.command()
+@example("headgate schedule resume nightly")
 def resume(
     name: NameArgument,
     by: ByOption = "command line",
@@ -148,6 +160,7 @@ def resume(
 
 
 @commands.command()
+@example("headgate schedule history nightly --days 30")
 def history(
     name: NameArgument,
     days: Annotated[
@@ -170,7 +183,7 @@ def history(
         (each.day.isoformat(), *(f"{getattr(each, field):,}" for field in names))
         for each in found.days
     ]
-    _print_table((f"day ({found.tz})", *names), rows)
+    print_table((f"day ({found.tz})", *names), rows)
     for user in found.failing_users:
         out.print(f"{user.user_id}: {user.failures:,} jobs failed", markup=False)
     if found.failing_users:
@@ -178,10 +191,14 @@ def history(
 
 
 @commands.command()
+@example("headgate schedule skipped nightly --tick 2026-11-10T02:00")
 def skipped(
     name: NameArgument,
     tick: Annotated[
-        str | None, typer.Option(help="The time of the tick; by default the last one.")
+        datetime | None,
+        typer.Option(
+            help="The time of the tick; by default the last one.", parser=parse_time, metavar="TIME"
+        ),
     ] = None,
     reason: Annotated[
         list[SkipReason] | None, typer.Option(help="Only users skipped for these reasons.")
@@ -200,8 +217,7 @@ def skipped(
                 return TickUserPage(data=[], next_cursor=None)
             at = ticks[0].tick
         else:
-            given = parse_time("tick", tick)
-            at = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+            at = tick
         users = await opened.schedules.tick_users(
             name, at, reasons=reason or tuple(SkipReason), limit=limit + 1, after=after
         )
@@ -218,7 +234,7 @@ def skipped(
             (each.user_id, each.connection_id, each.reason or "", each.message or "")
             for each in page.data
         ]
-        _print_table(("user", "connection", "reason", "what to do"), rows)
+        print_table(("user", "connection", "reason", "what to do"), rows)
         if page.next_cursor is not None:
             messages.print(f"there are more: --after {page.next_cursor}", markup=False)
 
@@ -244,10 +260,10 @@ def _show_plan(name: str, *, now: bool, limit: int, app: str | None, json: bool)
         (format_time(each.starts_at), each.user_id, each.connection_id) for each in found.starts
     ]
     if starts:
-        _print_table(("starts", "user", "connection"), starts)
+        print_table(("starts", "user", "connection"), starts)
     skips = [(each.user_id, each.connection_id, each.message) for each in found.skips]
     if skips:
-        _print_table(("skipped", "connection", "why"), skips)
+        print_table(("skipped", "connection", "why"), skips)
     hidden = found.queued - len(found.starts) + sum(found.skipped.values()) - len(found.skips)
     if hidden:
         messages.print(f"{amount(hidden, 'more user is', 'more users are')} not listed: --limit")
@@ -316,27 +332,3 @@ def _zone(view: ScheduleView) -> str:
 
 def _span(seconds: float) -> str:
     return format_duration(timedelta(seconds=seconds))
-
-
-def _print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts:
-        if value:
-            table.add_row(name, Text(value))
-    out.print(table)
-
-
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; plain, one line a row, when piped."""
-    if not out.is_terminal:
-        for row in rows:
-            sys.stdout.write("\t".join(row) + "\n")
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(header):
-        table.add_column(column, no_wrap=number < len(header) - 1, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(each) for each in row))
-    out.print(table)

@@ -1,23 +1,29 @@
 """`headgate serve` and `headgate openapi`: serve the HTTP API and the pages, and describe them."""
 
 import os
+import sys
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from headgate.app import App
+from headgate.base.encoding import to_json
 from headgate.base.errors import InvalidInput
 from headgate.base.listening import address_of, listening
 from headgate.connectors.keys import KeyRing
 from headgate.flow.api_keys import LIST_MAX
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
 from headgate.toolkit.commands.linking import signing_keys
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
+    JsonOption,
     load_app,
     load_settings,
+    log_as_json,
     run,
 )
 from headgate.toolkit.commands.output import messages, print_json
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
 STOP_S = 10
 
 
+@example("headgate serve --with-worker")
 def serve(
     host: Annotated[
         str | None, typer.Option(help="The address to listen on. [env: HEADGATE_HOST]")
@@ -41,6 +48,7 @@ def serve(
     ] = False,
     app: AppOption = None,
     database: DatabaseOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Serve the HTTP API and the pages until Ctrl-C or SIGTERM.
 
@@ -51,20 +59,26 @@ def serve(
     for name, value in (("HEADGATE_HOST", host), ("HEADGATE_PORT", port)):
         if value is not None:
             os.environ[name] = str(value)
-    settings = load_settings()
-    keys = signing_keys(settings)
-    loaded = load_app(app, database, needs_syncs=with_worker)
-    address = settings.host, settings.port
-    run(
-        loaded,
-        lambda opened: _serve(opened, settings, keys, address, with_worker=with_worker),
-        creates=True,
-        wait=True,
-    )
+    settings = load_settings(json=json)
+    keys = signing_keys(settings, json=json)
+    loaded = load_app(app, database, needs_syncs=with_worker, json=json)
+    if json:
+        log_as_json()
+
+    async def use(opened: App) -> None:
+        await _serve(opened, settings, keys, with_worker=with_worker, json=json)
+
+    run(loaded, use, json=json, creates=True, wait=True)
 
 
-def openapi(app: AppOption = None, database: DatabaseOption = None) -> None:
-    """Print the OpenAPI document of the HTTP API."""
+@example("headgate openapi > openapi.json")
+def openapi(
+    app: AppOption = None, database: DatabaseOption = None, json: JsonOption = False
+) -> None:
+    """Print the OpenAPI document of the HTTP API.
+
+    It is indented, to be read and compared; with --json it is one line.
+    """
     from random import Random
 
     from headgate.base.clock import SystemClock
@@ -73,14 +87,18 @@ def openapi(app: AppOption = None, database: DatabaseOption = None) -> None:
 
     # The document does not depend on the keys, so a throw-away key will do.
     _, entry = new_entry(Random(0), SystemClock().now(), "document")
-    loaded = load_app(app, database, needs_syncs=False)
-    print_json(build_site(loaded, KeyRing.parse(Secret(entry.reveal())), "/").openapi())
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    document = build_site(loaded, KeyRing.parse(Secret(entry.reveal())), "/").openapi()
+    if json:
+        print_json(document)
+    else:
+        sys.stdout.write(msgspec.json.format(to_json(document), indent=2) + "\n")
 
 
 async def _serve(
-    app: App, settings: "Settings", keys: KeyRing, address: tuple[str, int], *, with_worker: bool
+    app: App, settings: "Settings", keys: KeyRing, *, with_worker: bool, json: bool
 ) -> None:
-    host, port = address
+    host, port = settings.host, settings.port
     if not _is_loopback(host) and not await _has_keys(app):
         raise InvalidInput(
             "host",
@@ -97,9 +115,13 @@ async def _serve(
         public_url = settings.public_url or address_of(listener)
         site = build_site(app, keys, public_url)
         web = ClientAddresses(site, settings.proxy_networks(), hops=settings.proxy_hops)
-        if app.systems:
-            messages.print(f"systems: {', '.join(app.systems)}", markup=False)
-        messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
+        if json:
+            print_json({"serving": public_url, "systems": list(app.systems)})
+            sys.stdout.flush()
+        else:
+            if app.systems:
+                messages.print(f"systems: {', '.join(app.systems)}", markup=False)
+            messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
         limits = settings.connection_limits()
         async with http_server(web, listener, stop_s=STOP_S, limits=limits):
             if with_worker:

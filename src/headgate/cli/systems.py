@@ -1,17 +1,16 @@
 """`headgate systems`: lists the installed systems, and whether each can start."""
 
-import sys
 from collections.abc import Mapping, Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.cli.main import COMMANDS
 from headgate.discovery import InstalledSystem, examine_systems
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import CONFIG, JsonOption, fail, load_settings
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import messages, out, print_json, print_table
 
 _MARKS = {
     "ready": ("✔", "green"),
@@ -21,6 +20,7 @@ _MARKS = {
 }
 
 
+@example("headgate systems")
 def systems(json: JsonOption = False) -> None:
     """List the installed systems, and what each lacks.
 
@@ -86,18 +86,10 @@ def _notes(each: InstalledSystem, known: Mapping[str, str]) -> list[str]:
 
 def _print(found: Sequence[InstalledSystem]) -> None:
     known = _commands(found)
-    if not out.is_terminal:
-        for each in found:
-            lacks = "; ".join(_notes(each, known))
-            sys.stdout.write("\t".join((each.name, _state(each), each.origin, lacks)) + "\n")
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("system", "state", "from", "lacks"):
-        table.add_column(column, no_wrap=column != "lacks", overflow="fold")
+    rows = []
     for each in found:
         mark, colour = _MARKS[_state(each)]
-        lacks = "\n".join(_notes(each, known))
-        table.add_row(
-            each.name, Text(f"{mark} {_state(each)}", style=colour), each.origin, Text(lacks)
-        )
-    out.print(table)
+        state = Text(f"{mark} {_state(each)}", style=colour)
+        between = "\n" if out.is_terminal else "; "
+        rows.append((each.name, state, each.origin, between.join(_notes(each, known))))
+    print_table(("system", "state", "from", "lacks"), rows)

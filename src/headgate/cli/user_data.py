@@ -12,7 +12,8 @@ from headgate.base.encoding import to_json
 from headgate.base.errors import Conflict
 from headgate.flow.documents import erasure_document
 from headgate.model.erasure import Erasure
-from headgate.toolkit.commands.confirming import confirm
+from headgate.toolkit.commands.asking import YesOption, ask
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
 from headgate.toolkit.commands.output import amount, messages, out, print_json
 
@@ -21,6 +22,7 @@ UserArgument = Annotated[str, typer.Argument(help="The user's id.", metavar="USE
 BATCHES_AT_ONCE = 1
 
 
+@example("headgate user export ada --output ada.jsonl")
 def export(
     user: UserArgument,
     output: Annotated[
@@ -29,14 +31,14 @@ def export(
     ] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Write everything that is stored of a user as JSON Lines, without secrets.
 
-    Each line has a `type`, such as job or record; lines of a system name it.
-
-    Example: headgate user export ada -o ada.jsonl
+    Each line has a `type`, such as job or record; lines of a system name it. With --json a mistake
+    is told as JSON.
     """
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def write(opened: App) -> int:
         if output is None:
@@ -49,7 +51,9 @@ def export(
         with output.open("w", encoding="utf-8") as lines:
             return await _write(opened, user, lines)
 
-    count = run(loaded, write)
+    count = run(loaded, write, json=json)
+    if json:
+        return
     to = "" if output is None else f" to {output}"
     nothing = f"nothing is stored of {user}; see: headgate user list"
     messages.print(f"{amount(count, 'line', 'lines')}{to}" if count else nothing, markup=False)
@@ -63,12 +67,13 @@ async def _write(app: App, user: str, lines: IO[str]) -> int:
     return count
 
 
+@example("headgate user forget ada --yes")
 def forget(
     user: UserArgument,
     by: Annotated[str, typer.Option(help="Who does this, for those who ask later.")] = (
         "command line"
     ),
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     app: AppOption = None,
     database: DatabaseOption = None,
     json: JsonOption = False,
@@ -77,15 +82,13 @@ def forget(
 
     It can be interrupted and repeated; workers go on with it too. It cannot be undone: export the
     user first.
-
-    Example: headgate user forget ada --yes
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
     async def use(opened: App) -> Erasure:
         if not yes:
             what = f"everything that is stored of {user} would be deleted for ever"
-            confirm(what, otherwise="if you mean it, and have exported them", json=json)
+            ask(what, json=json)
         return await _forget(opened, user, by, quiet=json)
 
     erasure = run(loaded, use, json=json)

@@ -1,13 +1,10 @@
 """`headgate user …`: users' plans, logins and preferences, pauses, and what is stored of them."""
 
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from headgate.app import App
 from headgate.base.errors import NotFound
@@ -16,6 +13,7 @@ from headgate.flow.documents import page_document, user_document
 from headgate.flow.explain import format_time
 from headgate.flow.users import LIST_MAX
 from headgate.model.user import Frequency, Preferences, User
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
@@ -24,7 +22,7 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_json
+from headgate.toolkit.commands.output import messages, out, print_facts, print_json, print_table
 
 commands = typer.Typer(
     help="Users' plans, logins and preferences; pause, export and erase users.",
@@ -40,6 +38,7 @@ ByOption = Annotated[str, typer.Option(help="Who does this, for those who ask la
 
 
 @commands.command("list")
+@example("headgate user list")
 def list_users(
     limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=PAGE_MAX)] = 50,
     after: Annotated[str | None, typer.Option(help="Only ids after this one.")] = None,
@@ -57,7 +56,8 @@ def list_users(
     if json:
         print_json(page_document(found, limit, user_document))
         return
-    _print_table(found[:limit])
+    columns = ("user", "schedules", "last here", "plan", "wants")
+    print_table(columns, [_row(each) for each in found[:limit]])
     if not found:
         messages.print("no users; one is made when somebody connects: headgate connection --help")
     elif len(found) > limit:
@@ -65,6 +65,7 @@ def list_users(
 
 
 @commands.command()
+@example("headgate user show ada")
 def show(
     user: UserArgument,
     app: AppOption = None,
@@ -76,6 +77,7 @@ def show(
 
 
 @commands.command()
+@example("headgate user seen ada")
 def seen(
     user: UserArgument,
     app: AppOption = None,
@@ -92,6 +94,7 @@ def seen(
 
 
 @commands.command()
+@example("headgate user preferences ada --frequency weekly --zone Europe/Vienna")
 def preferences(
     user: UserArgument,
     frequency: Annotated[Frequency | None, typer.Option(help="How often schedules run.")] = None,
@@ -134,6 +137,7 @@ def preferences(
 
 
 @commands.command()
+@example("headgate user pause ada --reason 'on holiday'")
 def pause(
     user: UserArgument,
     reason: Annotated[str | None, typer.Option(help="Why; the user can read it too.")] = None,
@@ -147,6 +151,7 @@ def pause(
 
 
 @commands.command()
+@example("headgate user resume ada")
 def resume(
     user: UserArgument,
     by: ByOption = "command line",
@@ -159,6 +164,7 @@ def resume(
 
 
 @commands.command()
+@example("headgate user plan ada premium")
 def plan(
     user: UserArgument,
     to: Annotated[
@@ -211,42 +217,23 @@ def _use(
     if json:
         print_json(user_document(user))
         return
-    _print_facts(user)
+    print_facts(_facts(user))
     if user.paused_at is not None:
         messages.print(f"next: headgate user resume {user.id}", markup=False)
 
 
-def _print_table(users: Sequence[User]) -> None:
-    """Print a table of users; plain and untruncated when piped."""
-    rows = [
-        (
-            user.id,
-            "on" if user.paused_at is None else "paused",
-            _time(user.last_login_at),
-            user.plan or "no plan",
-            _when(user.preferences),
-        )
-        for user in users
-    ]
-    if not out.is_terminal:
-        for row in rows:
-            sys.stdout.write("\t".join(row) + "\n")
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("user", "schedules", "last here", "plan", "wants"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(field) for field in row))
-    if rows:
-        out.print(table)
+def _row(user: User) -> Sequence[str]:
+    return (
+        user.id,
+        "on" if user.paused_at is None else "paused",
+        _time(user.last_login_at),
+        user.plan or "no plan",
+        _when(user.preferences),
+    )
 
 
-def _print_facts(user: User) -> None:
-    """Print what is known of a user, one fact a line."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    for name, value in (
+def _facts(user: User) -> list[tuple[str, str]]:
+    return [
         ("user", user.id),
         ("plan", user.plan or "none"),
         ("last here", _time(user.last_login_at)),
@@ -256,10 +243,7 @@ def _print_facts(user: User) -> None:
         ("paused by", user.paused_by or ""),
         ("because", user.pause_reason or ""),
         ("known since", _time(user.created_at)),
-    ):
-        if value:
-            table.add_row(name, Text(value))
-    out.print(table)
+    ]
 
 
 def _time(at: datetime | None) -> str:

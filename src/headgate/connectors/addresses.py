@@ -122,7 +122,10 @@ def _refusal(rules: AddressRules, scheme: str, address: str, port: int) -> str |
     if any(number in network for network in rules.private):
         return None
     if (what := denied_reason(number)) is not None:
-        return f"its address is {what}"
+        # Nobody is told to open the way to a cloud's metadata.
+        own = number.is_loopback or what in ("private", "not on the public IPv6 network")
+        way = f"; if it is your own, set HEADGATE_PRIVATE_NETWORKS={number}" if own else ""
+        return f"its address is {what}{way}"
     if scheme != "https":
         return "only https goes over the public network"
     if port not in rules.ports:

@@ -202,6 +202,12 @@ class Connections:
         self, user_id: str, *, limit: int = 50, after: str | None = None
     ) -> Sequence[Connection]:
         """A user's connections; for the next page, pass the last id as `after`."""
+        return await self.list(user_id=user_id, limit=limit, after=after)
+
+    async def list(
+        self, *, user_id: str | None = None, limit: int = 50, after: str | None = None
+    ) -> Sequence[Connection]:
+        """A user's connections, or everybody's; for the next page, pass the last id as `after`."""
         if not 1 <= limit <= LIST_MAX:
             raise InvalidInput("limit", f"must be between 1 and {LIST_MAX}")
         return await self._store.list_connections(user_id, limit=limit, after=after)

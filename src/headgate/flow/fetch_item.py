@@ -26,6 +26,7 @@ from headgate.flow.item_progress import count_progress
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Collection
 from headgate.flow.settle import settle_surely
+from headgate.flow.work_counts import WorkDone
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.job import Job, Lane, Progress
@@ -186,7 +187,9 @@ def _drop_claim(fetching: ItemFetcher, item: Item, after: Item | None) -> None:
         fetching.claims.lose(item)
         return
     fetching.claims.drop(item)
-    if after.state is ItemState.FAILED and not after.stuck:
+    failed = after.state is ItemState.FAILED
+    fetching.measurements.work.add(WorkDone(items=not failed, failed=failed))
+    if failed and not after.stuck:
         fetching.measurements.item_retries.add(item.collection)
 
 
@@ -242,7 +245,7 @@ async def _release_untried(fetching: ItemFetcher, waiting: Iterable[Item]) -> No
 def _report_attempt(collection: Collection | None, attempt: FetchAttempt) -> None:
     """Log one event per attempt, and call the collection's `on_attempt`."""
     item, after, error = attempt.item, attempt.after, attempt.error
-    _log.info(
+    _log.debug(
         LogEvent.ITEM_FETCH,
         item=item.id,
         collection=item.collection,
@@ -253,6 +256,17 @@ def _report_attempt(collection: Collection | None, attempt: FetchAttempt) -> Non
         duration_ms=round(attempt.duration_s * 1000, 1),
         rate_budget_remaining=attempt.budget_remaining,
     )
+    if after is not None and after.state is ItemState.FAILED:
+        again = after.next_attempt_at
+        _log.warning(
+            LogEvent.ITEM_NOT_FETCHED,
+            item=item.id,
+            collection=item.collection,
+            user=item.user_id,
+            error=after.error,
+            retry_count=after.retry_count,
+            again_at=None if again is None else again.isoformat(),
+        )
     if collection is not None and collection.on_attempt is not None:
         collection.on_attempt(attempt)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from headgate.flow.registry import Registry
+from headgate.flow.work_counts import WorkCounts
 from headgate.model.job import EventKind
 from headgate.model.states import MACHINES
 
@@ -92,6 +93,7 @@ class Measurements:
 
     def __init__(self, declared: Registry = NOTHING_DECLARED) -> None:
         """Measure the declared syncs, collections and providers."""
+        self.work = WorkCounts()
         #: The durations of chunks, by sync and outcome.
         self.chunks = {
             (sync, outcome): Durations() for sync in declared.names for outcome in ChunkOutcome

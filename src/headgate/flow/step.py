@@ -32,6 +32,7 @@ from headgate.flow.receipts import claim_records, receipts_of
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.settle import settle_surely
+from headgate.flow.work_counts import WorkDone
 from headgate.flow.write_chunk import open_destination, write_chunk
 from headgate.model import change
 from headgate.model.change import JobChange
@@ -117,6 +118,7 @@ def _note_chunk(
     duration_s = rt.clock.monotonic() - began
     chunk_outcome = outcome_of(changed.event) if changed and after else ChunkOutcome.LOST
     rt.measurements.add_chunk(job.sync, chunk_outcome, duration_s)
+    _count_work(rt, job, after, chunk_outcome)
     _log_chunk(job, outcome, after, duration_s=duration_s)
 
 
@@ -344,9 +346,9 @@ async def _release_provider(rt: Runtime, job: Job) -> None:
 
 def _log_chunk(job: Job, outcome: Outcome | None, after: Job | None, *, duration_s: float) -> None:
     """Log one event per chunk, whatever its outcome."""
-    if not _log.logs_info:
+    if not _log.logs_debug:
         return
-    _log.info(
+    _log.debug(
         LogEvent.CHUNK,
         job=job.id,
         user=job.user_id,
@@ -359,3 +361,34 @@ def _log_chunk(job: Job, outcome: Outcome | None, after: Job | None, *, duration
         error=after.error if after else None,
         duration_ms=round(duration_s * 1000, 1),
     )
+
+
+def _count_work(rt: Runtime, job: Job, after: Job | None, outcome: ChunkOutcome) -> None:
+    """Count the chunk for the worker's own account; what went wrong is told at once."""
+    if after is None:
+        return
+    failed = outcome is ChunkOutcome.FAILED
+    rt.measurements.work.add(
+        WorkDone(
+            chunks=outcome is ChunkOutcome.OK,
+            records=after.summary.records - job.summary.records,
+            jobs_ended=after.ended,
+            deferred=outcome is ChunkOutcome.DEFERRED,
+            failed=failed,
+        )
+    )
+    if failed:
+        _log.warning(
+            LogEvent.CHUNK_FAILED,
+            job=job.id,
+            user=job.user_id,
+            sync=job.sync,
+            state=after.state.value,
+            reason=after.reason.value,
+            error=_one_line(after.error),
+            again_at=None if after.wake_at is None else after.wake_at.isoformat(),
+        )
+
+
+def _one_line(error: str | None) -> str | None:
+    return None if error is None else error.replace("\n", "; ")

@@ -190,7 +190,7 @@ def _range(request: JobRequest, mode: Mode, *, today: date) -> tuple[date | None
         return None, None
     start, end = _day("start", request.start), _day("end", request.end)
     if end < start:
-        raise InvalidInput("end", f"{end} lies before start, {start}")
+        raise InvalidInput("end", f"{end} lies before the first day, {start}")
     if end > today:
         raise InvalidInput("end", f"{end} lies in the future; the last day is today, {today} UTC")
     if (end - start).days >= RANGE_DAYS_MAX:

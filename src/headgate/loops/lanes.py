@@ -22,6 +22,8 @@ from headgate.ports.signal import lane_topic
 
 #: With nothing due and no signal, claim again after this time, because a signal may be lost.
 IDLE_S = 300.0
+#: The slice of a job that has its worker for itself.
+ONE_JOB_S = 7 * 86_400.0
 
 
 class LaneSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +61,10 @@ class LaneWorkers(Service):
         self._claims = claims
         self._worker = worker
         self._tasks: set[asyncio.Task[None]] = set()
+        #: How many jobs it may still take; None: any number.
+        self._left: int | None = None
+        #: The jobs that it took, as long as their number is limited.
+        self.taken: list[str] = []
         #: The queue may have more jobs than the last claim took.
         self._more = True
         rt.signal.subscribe(self.name, self)
@@ -66,6 +72,8 @@ class LaneWorkers(Service):
     async def run_once(self) -> float | None:
         """Fill the free slots, then rest until a job is due or a slot is free."""
         free = self._size.concurrency - len(self._tasks)
+        if self._left is not None:
+            free = min(free, self._left)
         if free <= 0:
             return None
         began_s = self._clock.monotonic()
@@ -74,10 +82,23 @@ class LaneWorkers(Service):
         )
         for job in claimed.jobs:
             self._take(job, seen_s=began_s)
+        if self._left is not None:
+            self._left -= len(claimed.jobs)
+            self.taken += [job.id for job in claimed.jobs]
         self._more = len(claimed.jobs) == free
         if self._more:
             return None
         return IDLE_S if claimed.next_due_s is None else min(IDLE_S, claimed.next_due_s)
+
+    def take_one(self) -> None:
+        """Take one job and no other, and work on it until it ends or has to wait."""
+        self._left = 1
+        self._size = LaneSize(concurrency=1, slice_s=ONE_JOB_S)
+
+    @property
+    def resting(self) -> bool:
+        """Whether no job is due, and none is being worked on."""
+        return super().resting and not self._tasks
 
     async def join(self) -> None:
         """Wait until every running slice has ended."""
@@ -106,3 +127,4 @@ class LaneWorkers(Service):
             self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
             if self._more or (job is not None and job.state is JobState.PENDING):
                 self.nudge()
+            self.on_rest()

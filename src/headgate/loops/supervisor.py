@@ -7,7 +7,7 @@ end even then keeps its lease until it expires, and the sweeper of another proce
 
 import asyncio
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -16,6 +16,7 @@ from headgate.base.errors import InvalidInput, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
+from headgate.base.service import Service
 from headgate.flow.check_chunk import ChunkLimits
 from headgate.flow.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.claims import ActiveClaims
@@ -25,6 +26,7 @@ from headgate.flow.runtime import Runtime
 from headgate.loops.drainer import target_workers
 from headgate.loops.heartbeat import Heartbeat, Presence
 from headgate.loops.lanes import LaneSize, LaneWorkers
+from headgate.loops.reporter import Reporter
 from headgate.loops.scheduler import Scheduler
 from headgate.loops.sweeper import Sweeper
 from headgate.model.job import Lane
@@ -72,6 +74,7 @@ class Supervisor:
     def __init__(self, rt: Runtime, settings: WorkerSettings, *, worker: str) -> None:
         """Prepare to run as `worker`, a name that no other process has."""
         self._settings = settings
+        self._worker = worker
         lease_s = settings.lease_s
         self._jobs = ActiveClaims(
             rt.store,
@@ -108,7 +111,14 @@ class Supervisor:
             keep_sent=settings.outbox.keep_sent,
             keep_ticks=settings.keep_ticks,
         )
+        self._work = rt.measurements.work
+        self._reporter = Reporter(self._work, rt.clock)
+        self._abilities = abilities
         self._schedulers = [Scheduler(rt, worker=worker)] if rt.registry.schedules else []
+        self._services: Sequence[Service] = (
+            *(self._heartbeat, self._sweeper, self._reporter, *self._schedulers),
+            *(*self._lanes, *self._senders),
+        )
         self._stop_requested = asyncio.Event()
         self._stop_now = asyncio.Event()
 
@@ -119,8 +129,13 @@ class Supervisor:
         except StoreUnavailable:
             # The heartbeat says that it is alive as soon as the store can be reached.
             pass
-        services = (self._heartbeat, self._sweeper, *self._schedulers)
-        for service in (*services, *self._lanes, *self._senders):
+        _log.info(
+            LogEvent.STARTED,
+            worker=self._worker,
+            lanes=[lane.value for lane in self._abilities.lanes],
+            syncs=list(self._abilities.syncs),
+        )
+        for service in self._services:
             await service.start()
 
     def request_stop(self) -> None:
@@ -128,6 +143,26 @@ class Supervisor:
         if self._stop_requested.is_set():
             self._stop_now.set()
         self._stop_requested.set()
+
+    def stop_when_idle(self) -> None:
+        """Stop as soon as nothing is due, of jobs and of messages; call it before the start."""
+
+        def look() -> None:
+            if all(service.resting for service in self._services):
+                self._stop_requested.set()
+
+        for service in self._services:
+            service.on_rest = look
+
+    def take_one_job(self) -> None:
+        """Work on one job of each lane and on no other; call it before the start."""
+        for lane in self._lanes:
+            lane.take_one()
+
+    @property
+    def taken(self) -> Sequence[str]:
+        """The jobs that were taken, after `take_one_job`."""
+        return [job_id for lane in self._lanes for job_id in lane.taken]
 
     async def run_until_stopped(self, *, handle_signals: bool = False) -> None:
         """Run until `request_stop`, or until SIGTERM or SIGINT if `handle_signals` is set."""
@@ -150,24 +185,36 @@ class Supervisor:
             await lane.stop()
         for claimed in self._claimed():
             claimed.stopping = True
-        if await self._wait_for_slices(self._settings.grace_s):
-            _log.info(LogEvent.STOPPED, released=0)
-        else:
+        released = left = 0
+        if not await self._wait_for_slices(self._settings.grace_s):
             released = len(self._jobs)
             for claimed in self._claimed():
                 claimed.interrupt(Interrupt.STOP)
             self._stop_now.clear()
             clean = await self._wait_for_slices(RELEASE_S_MAX)
-            _log.info(
-                LogEvent.STOPPED, released=released, left_to_leases=0 if clean else len(self._jobs)
-            )
-        for service in (*self._schedulers, self._heartbeat, self._sweeper):
+            left = 0 if clean else len(self._jobs)
+        self._log_stop(released=released, left=left)
+        for service in (*self._schedulers, self._reporter, self._heartbeat, self._sweeper):
             await service.stop()
         try:
             await self._presence.end()
         except StoreUnavailable as error:
             # The worker counts as gone anyway once its row expires.
             _log.warning(LogEvent.PRESENCE_NOT_ENDED, error=describe_error(error))
+
+    def _log_stop(self, *, released: int, left: int) -> None:
+        """Tell how it ended, and what was done since the start."""
+        done = self._work.total()
+        _log.info(
+            LogEvent.STOPPED,
+            chunks=done.chunks,
+            records=done.records,
+            items=done.items,
+            jobs_ended=done.jobs_ended,
+            failed=done.failed,
+            released=released,
+            left_to_leases=left,
+        )
 
     def _claimed(self) -> list[ClaimedJob]:
         return [claim for claim in self._jobs if isinstance(claim, ClaimedJob)]

@@ -100,9 +100,9 @@ class ConnectionStore(Protocol):
         ...
 
     async def list_connections(
-        self, user_id: str, *, limit: int, after: str | None = None
+        self, user_id: str | None, *, limit: int, after: str | None = None
     ) -> Sequence[Connection]:
-        """A user's connections in the order of their ids, after the id `after`."""
+        """A user's connections, or all, in the order of their ids, after the id `after`."""
         ...
 
     async def pause(self, connection_id: str, *, user_id: str | None = None) -> Connection:

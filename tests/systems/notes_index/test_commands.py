@@ -235,7 +235,6 @@ def test_what_is_indexed_is_deleted_only_after_its_number_was_confirmed(notebook
     ("arguments", "named"),
     [
         (["start", "--since", "yesterday"], "since: 'yesterday' is not a time"),
-        (["start", "--since", "2026-01-01"], "since: '2026-01-01' has no time zone"),
         (["start", "--since", "²"], "since: '²' is not a time"),
         (["start", "--since", "9" * 20], "since: must be milliseconds"),
         (["start", "--since", "1705000000000", "--mode", "full"], "since: only mode since"),

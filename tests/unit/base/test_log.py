@@ -215,6 +215,30 @@ def test_people_get_text_without_colours_where_there_is_no_terminal() -> None:
     assert "\x1b" not in stream.getvalue()
 
 
+def test_people_get_the_time_first_and_only_what_says_something() -> None:
+    stream = io.StringIO()
+    configure(CLOCK, json=False, stream=stream)
+    log = get_logger("headgate.flow.step")
+
+    log.info(LogEvent.WORKING, chunks=3, error=None, lanes=["hot", "cold"])
+    log.warning(LogEvent.CHUNK_FAILED, error="KeyError: 'a'", job="job_1")
+
+    assert stream.getvalue().splitlines() == [
+        "2026-03-01T12:00:00Z working chunks=3 lanes=hot,cold",
+        """2026-03-01T12:00:00Z [warning] chunk_failed error="KeyError: 'a'" job=job_1""",
+    ]
+
+
+def test_a_command_that_draws_on_the_screen_gets_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(CLOCK, json=True)
+    above = io.StringIO()
+    monkeypatch.setattr("sys.stderr", above)
+
+    get_logger("x").info(LogEvent.CHUNK)
+
+    assert only_line(above)["event"] == "chunk"
+
+
 def test_events_go_to_stderr_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     configure(CLOCK, json=True)
 

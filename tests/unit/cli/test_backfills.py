@@ -116,8 +116,8 @@ def test_another_user_s_is_not_there(headgate: Run) -> None:
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [
-        (("--from", "2025-02-30"), 2, "from: '2025-02-30' is not a day"),
-        (("--from", "2025-01-11"), 2, "end: 2025-01-10 lies before start"),
+        (("--from", "2025-02-30"), 2, "--from: '2025-02-30' is not a day"),
+        (("--from", "2025-01-11"), 2, "--to: 2025-01-10 lies before the first day"),
         (("--reprocess", "some"), 2, "reprocess"),
     ],
 )

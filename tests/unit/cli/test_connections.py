@@ -94,7 +94,7 @@ def test_a_link_to_connect_is_one_that_the_server_opens(headgate: Run) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (("notes",), "source: 'notes' is not one that users connect to; there are: graph, strava"),
+        (("notes",), "SOURCE: 'notes' is not one that users connect to; there are: graph, strava"),
         (("graph",), "not on a page; use: headgate connection add graph --user ada"),
         (("strava", "--again", "conn_none"), "there is no connection 'conn_none'"),
     ],
@@ -158,6 +158,30 @@ def test_a_budget_is_that_of_the_connections_own_provider(headgate: Run) -> None
     assert f"connection: {connection_id} is a connection to graph" in result.stderr
 
 
+def test_a_connection_is_removed_after_a_yes_alone(headgate: Run) -> None:
+    made = json.loads(headgate(*ADD, "--json", stdin=TOKEN).stdout)["id"]
+
+    refused = headgate("connection", "remove", made[:-2], stdin="y\n")
+    assert refused.exit_code == 3
+    assert "would be deleted for good; add --yes" in refused.stderr
+    assert made in headgate("connection", "list").stdout
+    assert headgate("connection", "remove", made[:-2], "--yes").stdout == f"removed {made}\n"
+    assert "no connections" in headgate("connection", "list").stderr
+
+
+def test_a_token_is_read_from_a_private_file(headgate: Run, tmp_path: Path) -> None:
+    file = tmp_path / "token.txt"
+    file.write_text(f"{TOKEN}\n", encoding="ascii")
+    file.chmod(0o644)
+
+    refused = headgate(*ADD, "--token-file", str(file), stdin="")
+    assert refused.exit_code == 2 and "--token-file" in refused.stderr
+    assert "chmod 600" in refused.stderr and TOKEN not in refused.output
+    file.chmod(0o600)
+    added = headgate(*ADD, "--token-file", str(file), stdin="")
+    assert added.exit_code == 0 and TOKEN not in added.output
+
+
 # ---- by a token --------------------------------------------------------------------------------
 
 ADD = ("connection", "add", "graph", "--user", "ada")
@@ -172,7 +196,7 @@ def test_a_token_is_read_from_stdin_and_told_nowhere(headgate: Run, tmp_path: Pa
     assert (told["source"], told["user_id"], told["state"]) == ("graph", "ada", "active")
     assert told["external_id"] == "my-graph"
     shown = headgate(*ADD, "--account", "my-graph", stdin=TOKEN)
-    assert shown.stdout == f"{told['id']}  active  graph  my-graph\n"
+    assert shown.stdout == f"{told['id']}  active  graph  ada  my-graph\n"
     assert TOKEN not in result.output + shown.output
     assert not [each for each in tmp_path.glob("jobs.db*") if TOKEN.encode() in each.read_bytes()]
 
@@ -224,7 +248,7 @@ def test_what_cannot_be_connected_by_a_token_says_what_to_do(
 def test_no_option_takes_the_token_and_the_help_says_why(headgate: Run) -> None:
     told = " ".join(headgate("connection", "add", "--help").stdout.split())
 
-    assert "--token" not in told
+    assert "--token " not in told and "--token-file" in told
     assert "history" in told and "processes" in told
 
 

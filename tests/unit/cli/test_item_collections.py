@@ -156,5 +156,5 @@ def test_the_command_line_tells_items_as_the_api_does(headgate: Run, in_app: Use
     ):
         told = json.loads(headgate("list", *options, "--json").stdout)
         assert told == asked("GET", f"/v1/items{query}")
-    [reset] = json.loads(headgate("reset", "a", "--json").stdout)["data"]
+    reset = json.loads(headgate("reset", "a", "--json").stdout)
     assert reset == asked("GET", "/v1/items/a")

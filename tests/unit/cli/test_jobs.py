@@ -1,6 +1,7 @@
 """`headgate job …`, `migrate`, `--version`: data on stdout, messages on stderr, exit codes."""
 
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -37,7 +38,7 @@ def headgate(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADGATE_APP", f"{module}:app")
     runner = CliRunner()
-    return lambda *arguments: runner.invoke(cli, list(arguments))
+    return lambda *arguments, **more: runner.invoke(cli, list(arguments), **more)
 
 
 def submit(headgate: Run, *more: str) -> dict[str, Any]:
@@ -144,25 +145,106 @@ def test_the_high_water_mark_is_shown(headgate: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "field"),
+    ("arguments", "option"),
     [
-        (("--mode", "history", "--from", "2024-01-32", "--to", "2024-02-01"), "start_date"),
-        (("--mode", "history", "--from", "2024-02-01", "--to", "2024-01-01"), "end"),
-        (("--mode", "since", "--since", "2024-01-01T00:00:00"), "since"),
-        (("--mode", "since", "--since", "yesterday"), "since"),
-        (("--mode", "limit"), "limit"),
-        (("--options", "[1]"), "options"),
-        (("--options", "{"), "options"),
-        (("--delay", "-1"), "delay_s"),
+        (("--mode", "history", "--from", "2024-01-32", "--to", "2024-02-01"), "--from"),
+        (("--mode", "history", "--from", "2024-02-01", "--to", "2024-01-01"), "--to"),
+        (("--mode", "history", "--to", "2024-01-01"), "--from"),
+        (("--mode", "since", "--since", "yesterday"), "--since"),
+        (("--mode", "limit"), "--limit"),
+        (("--options", "[1]"), "--options"),
+        (("--options", "{"), "--options"),
+        (("--delay", "-1"), "--delay"),
     ],
 )
-def test_bad_input_names_the_field_and_writes_nothing(
-    headgate: Run, arguments: tuple[str, ...], field: str
+def test_bad_input_names_the_option_and_writes_nothing(
+    headgate: Run, arguments: tuple[str, ...], option: str
 ) -> None:
     result = headgate("job", "submit", "sync", "--user", "u", "--connection", "c", *arguments)
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"error {field}: ")
+    assert result.stderr.startswith(f"error {option}: ")
     assert json.loads(headgate("job", "list", "--json").stdout)["data"] == []
+
+
+def test_of_two_names_the_one_that_was_typed_is_told(
+    headgate: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = ("job", "submit", "sync", "--user", "u", "--mode", "history")
+    days = ("--start-date", "2024-02-01", "--end-date=2024-01-01")
+    monkeypatch.setattr("sys.argv", ["headgate", *typed, *days])
+    assert headgate(*typed, *days).stderr.startswith("error --end-date: 2024-01-01 lies before")
+
+
+def test_the_beginning_of_an_id_is_enough_while_it_is_unique(headgate: Run) -> None:
+    first, second = (submit(headgate, "--connection", each)["id"] for each in "ab")
+
+    for job in (first, second):
+        assert json.loads(headgate("job", "show", job[:-1], "--json").stdout)["id"] == job
+    several = headgate("job", "show", "job_0")
+    assert several.exit_code == 2
+    assert "2 begin with 'job_0'" in several.stderr and first in several.stderr
+    assert headgate("job", "show", "job_0Z").exit_code == 1
+
+
+def test_several_jobs_are_named_at_once_or_piped_in(headgate: Run) -> None:
+    jobs = [submit(headgate, "--connection", each)["id"] for each in "ab"]
+
+    paused = headgate("job", "pause", *jobs, "job_nothing", "--json")
+    told = [json.loads(line) for line in paused.stdout.splitlines()]
+    assert paused.exit_code == 1
+    assert [each.get("state") for each in told] == ["paused", "paused", None]
+    assert "job_nothing" in told[2]["error"]["message"]
+    resumed = headgate("job", "resume", "-", input=headgate("job", "list").stdout)
+    assert resumed.exit_code == 0 and resumed.stdout.count("pending") == 2
+
+
+def test_a_sync_with_one_mode_needs_none_named(headgate: Run, tmp_path: Path) -> None:
+    module = os.environ["HEADGATE_APP"].partition(":")[0]
+    text = APP.replace("source=Source()", "source=Source(), modes=[headgate.Mode.SINCE]")
+    (tmp_path / f"{module}_2.py").write_text(text, encoding="utf-8")
+    ended = headgate(
+        *("job", "submit", "sync", "--user", "ada", "--connection", "c", "--since", "24h"),
+        *("--app", f"{module}_2:app", "--json"),
+    )
+    assert json.loads(ended.stdout)["mode"] == "since"
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("headgate job submit s", ["sync"]), ("headgate sandbox f", ["foursquare"])],
+)
+def test_a_shell_completes_names(headgate: Run, typed: str, offered: list[str]) -> None:
+    assert complete(typed) == offered
+
+
+def test_a_shell_completes_ids(headgate: Run) -> None:
+    job = submit(headgate)["id"]
+    assert complete(f"headgate job show {job[:8]}") == [job]
+    assert complete("headgate job show conn_") == []
+
+
+def complete(typed: str) -> list[str]:
+    """What a shell offers after this."""
+    last = str(len(typed.split(" ")) - 1)
+    asked = {"_HEADGATE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": last}
+    result = CliRunner().invoke(cli, [], prog_name="headgate", env=asked)
+    return result.stdout.split()
+
+
+def test_a_worker_takes_one_job_and_shows_it(headgate: Run) -> None:
+    jobs = [submit(headgate, "--connection", each)["id"] for each in "ab"]
+
+    once = headgate("worker", "--once", "--json")
+    assert once.exit_code == 0
+    [shown] = [json.loads(line) for line in once.stdout.splitlines()]
+    assert (shown["id"], shown["state"]) == (jobs[0], "success")
+    rest = headgate("worker", "--until-idle")
+    assert rest.exit_code == 0
+    states = [
+        each["state"] for each in json.loads(headgate("job", "list", "--json").stdout)["data"]
+    ]
+    assert states == ["success", "success"]
+    assert "no job is due" in headgate("worker", "--once").stderr
 
 
 def test_errors_can_be_read_by_machines_too(headgate: Run) -> None:

@@ -200,7 +200,7 @@ def test_all_that_match_are_retried_only_if_that_is_meant(outbox: Run, in_app: U
 
     # Nobody is asked where there is no terminal.
     refused = outbox(*all_of, stdin="y\n")
-    assert refused.exit_code == USAGE
+    assert refused.exit_code == DECLINED
     assert "2 dead deliveries to local would be sent again; add --yes" in refused.stderr
     one = outbox(*all_of, "--run-id", "run-1", "--yes")
     assert one.stdout == "to be sent to local again: 1 dead delivery\n"
@@ -265,7 +265,7 @@ def test_dead_ones_are_purged_only_if_that_is_meant(outbox: Run, in_app: Use) ->
 
     # Nobody is asked where there is no terminal.
     refused = outbox(*dead, "--env", "local", stdin="y\n")
-    assert refused.exit_code == USAGE
+    assert refused.exit_code == DECLINED
     assert (
         "2 messages that local rejected over 0 days ago would be deleted for good; add --yes"
         in refused.stderr

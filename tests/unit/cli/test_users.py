@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from headgate.cli import users as module
 from headgate.cli.users import commands
+from headgate.toolkit.commands import output
 
 Run = Callable[..., Result]
 
@@ -97,7 +97,7 @@ def test_users_are_listed_in_pages(user: Run, monkeypatch: pytest.MonkeyPatch) -
 
     # In a terminal it is a table with its columns named.
     terminal = Console(force_terminal=True, width=120, highlight=False, no_color=True)
-    monkeypatch.setattr(module, "out", terminal)
+    monkeypatch.setattr(output, "out", terminal)
     assert "last here" in user("list").output
 
 

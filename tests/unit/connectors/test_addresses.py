@@ -156,3 +156,21 @@ def test_what_is_no_network_is_refused(text: str) -> None:
 
 def test_no_networks_are_none() -> None:
     assert parse_networks(" , ") == ()
+
+
+@pytest.mark.parametrize(
+    ("address", "helped"),
+    [("127.0.0.1", True), ("10.1.2.3", True), ("::1", True), ("169.254.169.254", False)],
+)
+def test_a_network_of_ones_own_is_refused_with_the_setting_that_allows_it(
+    address: str, helped: bool
+) -> None:
+    refusal = AddressRules().refusal("https", address, 443)
+
+    assert refusal is not None
+    assert (f"HEADGATE_PRIVATE_NETWORKS={address}" in refusal) is helped
+    # What it names can be set.
+    assert (
+        not helped
+        or AddressRules(private=parse_networks(address)).refusal("http", address, 1) is None
+    )

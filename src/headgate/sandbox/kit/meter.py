@@ -6,13 +6,13 @@ that a client says can change the count.
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.encoding import JsonObject
-from headgate.sandbox.kit.windows import Gauge, Tally, Window, gauge_of
+from headgate.sandbox.kit.windows import Count, Gauge, Tally, Window, gauge_of
 
 #: The key for a provider that counts per application, of which there is only one.
 APPLICATION = "application"
@@ -95,6 +95,31 @@ class Meter:
                 for key in keys
             },
         }
+
+    def counts(self) -> list[Count]:
+        """What is counted in the present period of each key and window."""
+        return [
+            Count(
+                key=key,
+                window=window,
+                tally=gauge.history[-1],
+                beyond=gauge.beyond,
+                times=gauge.times,
+            )
+            for (key, window), gauge in self._gauges.items()
+            if gauge.history
+        ]
+
+    def restore(self, counts: Iterable[Count], overshoot: Mapping[str, int]) -> None:
+        """Go on from these counts."""
+        self._overshoot = Counter(overshoot)
+        for each in counts:
+            self._gauge(each.key, each.window).restore(each.tally, each.beyond, each.times)
+
+    @property
+    def overshoots(self) -> Mapping[str, int]:
+        """How many requests arrived beyond a limit, by key."""
+        return self._overshoot
 
     def reset(self) -> None:
         """Forget everything that was counted."""

@@ -20,6 +20,7 @@ from headgate.sandbox.kit.answers import Answered
 from headgate.sandbox.kit.background import Background
 from headgate.sandbox.kit.control import CONTROL_PATH, Control
 from headgate.sandbox.kit.faults import Fault, FaultKind, Faults
+from headgate.sandbox.kit.journal import Journal, Line
 from headgate.sandbox.kit.meter import Meter
 from headgate.sandbox.kit.own_clock import OwnClock
 from headgate.sandbox.kit.request_log import RequestLog, Seen
@@ -43,6 +44,7 @@ class Provider(ABC):
         self.background = Background()
         self._control = Control(self)
         self._routes: Sequence[Route] | None = None
+        self._journal: Journal | None = None
 
     # What every provider must define.
 
@@ -102,6 +104,28 @@ class Provider(ABC):
             self.reset_data()
             self._routes = None
 
+    # How a sandbox goes on after the end of its process.
+
+    def continue_from(self, journal: Journal) -> None:
+        """Know all that the journal knows, and write down whatever comes; once, at the start."""
+        counts: Line | None = None
+        for line in journal.read():
+            self.requests.add(line.seen)
+            self._restore(journal, line)
+            counts = line
+        if counts is not None:
+            self.meter.restore(counts.counts, counts.overshoot)
+        self._journal = journal
+
+    def _line(self, journal: Journal, seen: Seen) -> Line:
+        """What is new since the last line; a provider with more to remember adds to it."""
+        overshoot = dict(self.meter.overshoots)
+        return Line(seen=seen, counts=self.meter.counts(), overshoot=overshoot)
+
+    def _restore(self, journal: Journal, line: Line) -> None:
+        """Know what a line says; a provider with more to remember adds to it."""
+        return None
+
     # How a request is handled.
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,6 +159,8 @@ class Provider(ABC):
         response = await self._respond(request, receive, found, faults)
         if response is not None:
             seen.status = response.status_code
+        if self._journal is not None:
+            self._journal.write(self._line(self._journal, seen))
         return response
 
     async def _respond(

@@ -6,12 +6,15 @@ It issues tokens to tests directly, and issues the same ones again after a reset
 from abc import abstractmethod
 from collections.abc import Sequence
 
+import msgspec
 from starlette.requests import Request
 
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
+from headgate.sandbox.kit.journal import Journal, Line
 from headgate.sandbox.kit.oauth import bearer
 from headgate.sandbox.kit.provider import Provider
+from headgate.sandbox.kit.request_log import Seen
 from headgate.sandbox.kit.tokens import Grant, Tokens
 from headgate.sandbox.kit.windows import Window
 
@@ -62,3 +65,15 @@ class TokenProvider(Provider):
         for name, scopes in ready:
             if self.find_user(name) is not None:
                 self.issue(name, scopes)
+
+    def _line(self, journal: Journal, seen: Seen) -> Line:
+        line = super()._line(journal, seen)
+        if self.tokens.changes == journal.token_changes:
+            return line
+        journal.token_changes = self.tokens.changes
+        return msgspec.structs.replace(line, tokens=self.tokens.state())
+
+    def _restore(self, journal: Journal, line: Line) -> None:
+        super()._restore(journal, line)
+        if line.tokens is not None:
+            self.tokens.restore(line.tokens)

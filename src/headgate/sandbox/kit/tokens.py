@@ -70,6 +70,16 @@ class _Code(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
+class TokenState(msgspec.Struct, frozen=True, kw_only=True):
+    """Every token that is good for something, so that it can be restored."""
+
+    made: int
+    grants: list[Grant]
+    #: The place of its grant, and when it expires.
+    access: dict[str, tuple[int, datetime | None]]
+    refresh: dict[str, int]
+
+
 class Tokens:
     """Holds every code and token that this provider gave out."""
 
@@ -79,9 +89,35 @@ class Tokens:
         self._clock = clock
         self._seed = seed
         self._made = 0
+        #: How often something was made or ended.
+        self.changes = 0
         self._codes: dict[str, _Code] = {}
         self._access: dict[str, _Access] = {}
         self._refresh: dict[str, Grant] = {}
+
+    def state(self) -> TokenState:
+        """All tokens as they are now; codes last for minutes, and are left out."""
+        grants = [each.grant for each in self._access.values()] + list(self._refresh.values())
+        different = list({id(grant): grant for grant in grants}.values())
+        place = {id(grant): number for number, grant in enumerate(different)}
+        return TokenState(
+            made=self._made,
+            grants=different,
+            access={
+                name: (place[id(each.grant)], each.expires_at)
+                for name, each in self._access.items()
+            },
+            refresh={name: place[id(grant)] for name, grant in self._refresh.items()},
+        )
+
+    def restore(self, state: TokenState) -> None:
+        """Hold what `state` holds, and nothing else."""
+        self._made = state.made
+        self._access = {
+            name: _Access(state.grants[grant], expires_at)
+            for name, (grant, expires_at) in state.access.items()
+        }
+        self._refresh = {name: state.grants[grant] for name, grant in state.refresh.items()}
 
     def issue(
         self, user: str, client_id: str, scopes: tuple[str, ...], *, refreshable: bool = True
@@ -168,12 +204,14 @@ class Tokens:
     def expire(self, access_token: str) -> None:
         """Let this access token expire now; its refresh token stays valid."""
         if access := self._access.get(access_token):
+            self.changes += 1
             access.expires_at = self._clock.now()
             if access.grant.access_token == access_token:
                 access.grant.expires_at = access.expires_at
 
     def revoke(self, user: str, client_id: str) -> None:
         """Revoke all tokens that the user gave the client."""
+        self.changes += 1
         self._access = {
             name: access
             for name, access in self._access.items()
@@ -212,6 +250,7 @@ class Tokens:
 
     def _make(self, kind: str) -> str:
         self._made += 1
+        self.changes += 1
         return token(self._seed, kind, self._made)
 
 

@@ -4,6 +4,7 @@
 """
 
 from collections import deque
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -51,6 +52,17 @@ class Tally(msgspec.Struct, kw_only=True):
         self.peak = max(self.peak, used)
 
 
+class Count(msgspec.Struct, frozen=True, kw_only=True):
+    """What is counted for a key in the present period of a window."""
+
+    key: str
+    window: str
+    tally: Tally
+    beyond: int
+    #: The requests of a rolling window, one by one.
+    times: Sequence[datetime] = ()
+
+
 class Gauge(Protocol):
     """Counts one window for one key."""
 
@@ -70,6 +82,15 @@ class Gauge(Protocol):
 
     def count(self, now: datetime, *, refused: bool, beyond: bool) -> None:
         """Count one request."""
+        ...
+
+    @property
+    def times(self) -> Sequence[datetime]:
+        """The requests that still count, where each leaves the window at a time of its own."""
+        ...
+
+    def restore(self, tally: Tally, beyond: int, times: Sequence[datetime]) -> None:
+        """Go on from these counts."""
         ...
 
 
@@ -101,6 +122,16 @@ class AlignedGauge:
         used = tally.used + (self.window.counts_refused or not refused)
         tally.count(used=used, refused=refused, beyond=beyond)
         self.beyond += beyond
+
+    @property
+    def times(self) -> Sequence[datetime]:
+        """None: all leave the period together."""
+        return ()
+
+    def restore(self, tally: Tally, beyond: int, times: Sequence[datetime]) -> None:
+        """Go on in the period of `tally`."""
+        self.history.append(tally)
+        self.beyond = beyond
 
     def _start(self, now: datetime) -> datetime:
         seconds = int(now.timestamp()) // self.window.seconds * self.window.seconds
@@ -138,6 +169,17 @@ class RollingGauge:
             self._times.append(now)
         self.history[-1].count(used=self.used(now), refused=refused, beyond=beyond)
         self.beyond += beyond
+
+    @property
+    def times(self) -> Sequence[datetime]:
+        """The requests that still count."""
+        return tuple(self._times)
+
+    def restore(self, tally: Tally, beyond: int, times: Sequence[datetime]) -> None:
+        """Go on with these requests in the window."""
+        self.history.append(tally)
+        self.beyond = beyond
+        self._times.extend(times)
 
 
 def gauge_of(window: Window) -> Gauge:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -14,8 +15,10 @@ from headgate.base.errors import InvalidInput
 from headgate.sandbox.kit.answers import json_answer
 from headgate.sandbox.kit.control import read_json
 from headgate.sandbox.kit.forms import digits, read_form
+from headgate.sandbox.kit.journal import Journal, Line
 from headgate.sandbox.kit.oauth import bearer
 from headgate.sandbox.kit.outbound import Outbound, nowhere
+from headgate.sandbox.kit.request_log import Seen
 from headgate.sandbox.kit.routing import delete, get, post
 from headgate.sandbox.kit.token_provider import TokenProvider
 from headgate.sandbox.kit.tokens import Grant, Tokens
@@ -215,6 +218,19 @@ class Strava(TokenProvider):
             '\'{"kind": "rate_limited", "times": 3}\'',
             f"look           curl {base_url}/_sandbox/stats",
         ]
+
+    def _line(self, journal: Journal, seen: Seen) -> Line:
+        line = super()._line(journal, seen)
+        new = self.uploads.accepted[journal.added :]
+        journal.added += len(new)
+        added = [msgspec.Raw(msgspec.json.encode(each)) for each in new]
+        return msgspec.structs.replace(line, added=added)
+
+    def _restore(self, journal: Journal, line: Line) -> None:
+        super()._restore(journal, line)
+        for each in line.added:
+            self.uploads.restore(msgspec.json.decode(each, type=Upload))
+            journal.added += 1
 
     # Endpoints and helpers.
 

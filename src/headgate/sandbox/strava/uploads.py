@@ -5,7 +5,7 @@ id, for an activity. The error names that activity, so a careful client treats i
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
@@ -89,6 +89,17 @@ class Uploads:
         self._uploads[upload.id] = upload
         self._under_way.append(upload)
         return upload
+
+    @property
+    def accepted(self) -> Sequence[Upload]:
+        """All uploads, in the order in which they came."""
+        return tuple(self._uploads.values())
+
+    def restore(self, upload: Upload) -> None:
+        """Accept a file once more, in its old place; it becomes what it became before."""
+        again = msgspec.structs.replace(upload, error=None, activity_id=None)
+        self._uploads[again.id] = again
+        self._under_way.append(again)
 
     @property
     def is_full(self) -> bool:

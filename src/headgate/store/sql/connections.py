@@ -144,10 +144,12 @@ def of_account(
 
 
 def list_connections(
-    tx: Transaction, user_id: str, *, limit: int, after: str | None = None
+    tx: Transaction, user_id: str | None, *, limit: int, after: str | None = None
 ) -> list[Connection]:
-    """A user's connections, oldest first, because ids sort by the time of their creation."""
-    query = select(*COLUMNS).where(connections.c.user_id == user_id)
+    """A user's or all connections, oldest first, because ids sort by the time of their creation."""
+    query = select(*COLUMNS)
+    if user_id is not None:
+        query = query.where(connections.c.user_id == user_id)
     if after is not None:
         query = query.where(connections.c.id > after)
     found = tx.execute(query.order_by(connections.c.id).limit(limit))

@@ -1,14 +1,12 @@
 """`headgate check-ins …`: import users' check-ins, and list them."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from headgate import ActiveJobExists, App, Conflict, format_time
 from headgate.systems.daily_checkins.names import LIST_MAX
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
@@ -17,7 +15,7 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import amount, messages, out, print_json
+from headgate.toolkit.commands.output import amount, messages, out, print_json, print_table
 from headgate.toolkit.commands.watching import print_status, watch, watch_json
 
 # The database's library takes long to load, so each command imports what it runs.
@@ -32,6 +30,7 @@ UserOption = Annotated[str, typer.Option("--user", help="Whose check-ins.")]
 
 
 @commands.command("import")
+@example("headgate check-ins import --user ada --watch")
 def import_(
     user: UserOption,
     connection: Annotated[
@@ -79,6 +78,7 @@ def import_(
 
 
 @commands.command("list")
+@example("headgate check-ins list --user ada")
 def list_(
     user: UserOption,
     limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=LIST_MAX - 1)] = 20,
@@ -108,12 +108,14 @@ def list_(
             markup=False,
         )
         return
-    _print_table([_line(each) for each in page])
+    columns = ("when", "where", "kind", "said", "id")
+    print_table(columns, [_line(each) for each in page])
     if more is not None:
         messages.print(f"more: headgate check-ins list --user {user} --after {more}", markup=False)
 
 
 @commands.command()
+@example("headgate check-ins status --user ada")
 def status(
     user: UserOption,
     app: AppOption = None,
@@ -136,19 +138,6 @@ def _line(each: "CheckIn") -> tuple[str, ...]:
     place = ", ".join(part for part in (each.venue.name, each.venue.city) if part)
     at = (each.local_time or each.created_at).isoformat(sep=" ", timespec="minutes")
     return at, place, each.venue.category or "", each.shout or "", each.id
-
-
-def _print_table(lines: list[tuple[str, ...]]) -> None:
-    """Print a table; plain and untruncated when piped."""
-    if not out.is_terminal:
-        sys.stdout.writelines("\t".join(line) + "\n" for line in lines)
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("when", "where", "kind", "said", "id"):
-        table.add_column(column, no_wrap=column in ("when", "id"), overflow="fold")
-    for line in lines:
-        table.add_row(*(Text(field) for field in line))
-    out.print(table)
 
 
 def _status_lines(status: "ImportStatus") -> list[str]:

@@ -6,9 +6,9 @@ providers' pages, a worker imports in its cold lane, and the progress page is se
 process.
 """
 
-import tempfile
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -16,10 +16,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import typer
 
-from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus, SystemClock
+from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus
 from headgate.systems.health_history.demo_text import duration_text, next_steps
 from headgate.systems.health_history.stage import DemoStage, open_stage
-from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
+from headgate.toolkit.commands.command_line import example
+from headgate.toolkit.commands.http_server import build_site, http_server
 from headgate.toolkit.commands.loading import (
     CONFIG,
     JsonOption,
@@ -29,12 +30,9 @@ from headgate.toolkit.commands.loading import (
     run,
 )
 from headgate.toolkit.commands.output import messages, out, print_json
-from headgate.toolkit.commands.watching import (
-    ENDED_BADLY,
-    LOOK_EVERY_S,
-    Screen,
-    print_status,
-)
+from headgate.toolkit.commands.screen import Screen, progress_text
+from headgate.toolkit.commands.stop_signals import stop_on_signals
+from headgate.toolkit.commands.watching import ENDED_BADLY, LOOK_EVERY_S, print_status
 
 USER, PLAN = "ada", "premium"
 SESSION = "ada's browser"
@@ -42,6 +40,7 @@ SESSION = "ada's browser"
 OUTAGE_AT_PERCENT = 30.0
 
 
+@example("headgate demo --days 90 --speed 500")
 def demo(
     days: Annotated[int, typer.Option(help="How many days to import.", min=1, max=3650)] = 730,
     speed: Annotated[
@@ -52,16 +51,23 @@ def demo(
         bool | None,
         typer.Option(help="Keep serving the page at the end. By default: in a terminal."),
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew, also if an import was stopped half-way.")
+    ] = False,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where it is remembered. By default: for this user.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Import two years of history between two sandboxes, with a progress bar and a page."""
+    """Import two years of history between two sandboxes, with a progress bar and a page.
+
+    Stop it with Ctrl-C, or kill it: the next call goes on where it was.
+    """
     log_errors_only()
     stays = (messages.is_terminal and not json) if stay is None else stay
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="headgate-demo-") as folder,
-            open_stage(Path(folder), port, days=days, speed=speed) as stage,
-        ):
+        path = folder or Path(typer.get_app_dir("headgate")) / "demo"
+        with open_stage(path, port, days=days, speed=speed, fresh=fresh) as stage:
             show = _Demo(stage, days, speed, quiet=json, stays=stays)
             code = run(stage.app, lambda _: show.play_and_close(), json=json, creates=True)
     except ImportError as error:
@@ -91,6 +97,34 @@ class _Demo:
             await self._stage.transport.close()
 
     async def play(self) -> int:
+        with stop_on_signals(say="") as stop:
+            self._print_beginning()
+            await self._app.users.set_plan(USER, PLAN)
+            for source in ("fitbit", "strava"):
+                await self._connect(source)
+            job = await self._find_job()
+            if job is None:
+                await self._print_forecast()
+                self._print(duration_text(self._days, self._speed))
+            web = build_site(self._app, self._stage.keys, self._stage.public_url)
+            async with http_server(web, self._stage.listener, stop_s=1), self._working():
+                if job is None:
+                    job = (await self._app.backfills.start(self._request())).job
+                status = await self._watch(job, stop)
+                if status.ended:
+                    self._stage.folder.end()
+                    await self._print_summary(status)
+                    for line in next_steps():
+                        self._print(line)
+                    if self._stays and not stop.is_set():
+                        self._print("The page stays up; Ctrl-C ends it.")
+                        await stop.wait()
+        if not status.ended:
+            self._print_stop(await self._app.jobs.status(job.id))
+            return 0
+        return 0 if status.state is JobState.SUCCESS else ENDED_BADLY
+
+    def _print_beginning(self) -> None:
         self._print(
             f"Ada has {self._days:,} days of Fitbit data and a premium plan. We import her history "
             "into Strava now, the newest day first."
@@ -99,22 +133,27 @@ class _Demo:
             "Both providers are sandboxes on this machine with the real ones' limits; "
             f"time runs {self._speed:g} times as fast."
         )
-        await self._app.users.set_plan(USER, PLAN)
-        for source in ("fitbit", "strava"):
-            await self._connect(source)
-        await self._print_forecast()
-        self._print(duration_text(self._days, self._speed))
-        web = build_site(self._app, self._stage.keys, self._stage.public_url)
-        async with http_server(web, self._stage.listener, stop_s=1), self._working():
-            submitted = await self._app.backfills.start(self._request())
-            status = await self._watch(submitted.job)
-            await self._print_summary(status)
-            for line in next_steps():
-                self._print(line)
-            if self._stays:
-                self._print("The page stays up; Ctrl-C ends it.")
-                await wait_for_stop()
-        return 0 if status.state is JobState.SUCCESS else ENDED_BADLY
+
+    async def _find_job(self) -> Job | None:
+        """The import that goes on, if one was begun."""
+        found = await self._app.jobs.list(user_id=USER, limit=1)
+        if not found:
+            return None
+        status = await self._app.jobs.status(found[0].id)
+        self._print(
+            f"It goes on where it was stopped, after {progress_text(status)}. "
+            "To begin anew: headgate demo --fresh"
+        )
+        return found[0]
+
+    def _print_stop(self, status: JobStatus) -> None:
+        if self._quiet:
+            print_json(status)
+            return
+        self._print(
+            f"Stopped after {progress_text(status)}. Nothing is lost: start it again, and it goes "
+            "on from there."
+        )
 
     def _request(self) -> BackfillRequest:
         yesterday = self._app.clock.now().date() - timedelta(days=1)
@@ -130,8 +169,10 @@ class _Demo:
         """Do what Ada's browser does: visit the provider's page, which agrees, and come back."""
         import aiohttp
 
-        back = f"{self._stage.public_url}/connected/{source}"
         connections = self._app.connections
+        if any(each.source == source for each in await connections.of_user(USER)):
+            return
+        back = f"{self._stage.public_url}/connected/{source}"
         page = await connections.start(source, user_id=USER, session=SESSION, redirect_uri=back)
         async with aiohttp.ClientSession() as browser:
             async with browser.get(page, allow_redirects=False) as answer:
@@ -154,20 +195,23 @@ class _Demo:
         finally:
             await supervisor.stop()
 
-    async def _watch(self, job: Job) -> JobStatus:
-        self._print(f"Ada's page: {self._page(job)}")
-        outage = _Outage(self._stage)
+    async def _watch(self, job: Job, stop: asyncio.Event) -> JobStatus:
+        """Show the import until it ends, or until somebody stops it."""
+        # Not wrapped, so that the link can be copied.
+        self._print(f"Ada's page: {self._page(job)}", soft_wrap=True)
+        outage = _Outage(self._stage, job)
         with Screen() as screen:
             while True:
                 status = await self._app.jobs.status(job.id)
                 if not self._quiet:
                     screen.show(status)
-                if status.ended:
+                if status.ended or stop.is_set():
                     return status
                 if note := outage.advance(status):
                     self._print(note)
                 # In real time, because people watch this.
-                await SystemClock().sleep(LOOK_EVERY_S / 2)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), LOOK_EVERY_S / 2)
 
     def _page(self, job: Job) -> str:
         from headgate.toolkit.links import Links
@@ -190,18 +234,18 @@ class _Demo:
             f"over a limit, {refused} answers of 429."
         )
 
-    def _print(self, text: str) -> None:
+    def _print(self, text: str, *, soft_wrap: bool | None = None) -> None:
         if not self._quiet:
-            # Not wrapped, so that a link can be copied.
-            messages.print(text, markup=False, soft_wrap=True)
+            messages.print(text, markup=False, soft_wrap=soft_wrap)
 
 
 class _Outage:
     """An outage of Fitbit during the backfill, which shows the breaker at work."""
 
-    def __init__(self, stage: DemoStage) -> None:
+    def __init__(self, stage: DemoStage, job: Job) -> None:
         self._faults = stage.google.faults
-        self._started = self._over = False
+        # Providers that were started again work, whatever was wrong with them before.
+        self._started = self._over = (job.progress.percent or 0.0) >= OUTAGE_AT_PERCENT
 
     def advance(self, status: JobStatus) -> str | None:
         """Start or end the outage when it is time; return what to print about it."""

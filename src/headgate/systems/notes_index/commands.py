@@ -14,6 +14,7 @@ from headgate.systems.notes_index.run_view import Run, RunPage, RunStatus, run_o
 from headgate.systems.notes_index.search import LIMIT_MAX, NoteHits
 from headgate.systems.notes_index.service import ConfirmDeletion, NotesIndex, RunRequest
 from headgate.systems.notes_index.source import epoch_ms
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
@@ -47,10 +48,16 @@ TimeoutOption = Annotated[
     float | None, typer.Option("--timeout", help="Stop following after so many seconds.", min=0)
 ]
 
+
+def _since(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else epoch_ms(parse_time(text))
+
+
 commands = typer.Typer(help="Index a Roam graph, and search it by meaning.", no_args_is_help=True)
 
 
 @commands.command()
+@example("headgate notes start --user ada --since 24h --watch")
 def start(
     user: UserOption,
     connection: ConnectionOption = None,
@@ -62,8 +69,12 @@ def start(
         ),
     ] = Mode.SINCE,
     since: Annotated[
-        str | None,
-        typer.Option(help="A time with its zone, or epoch ms. Default: the last success."),
+        int | None,
+        typer.Option(
+            help="A day, a time, 24h or epoch ms. Default: the last success.",
+            parser=_since,
+            metavar="TIME",
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option(help="Mode limit: how many pages.", min=1)] = None,
     clear: Annotated[
@@ -97,7 +108,7 @@ def start(
             user_id=user,
             connection_id=connection,
             mode=mode,
-            since=None if since is None else _since(since),
+            since=since,
             limit=limit,
             clear=clear,
             recreate_collection=recreate,
@@ -117,6 +128,7 @@ def start(
 
 
 @commands.command()
+@example("headgate notes resume --user ada")
 def resume(
     user: UserOption,
     connection: ConnectionOption = None,
@@ -137,6 +149,7 @@ def resume(
 
 
 @commands.command()
+@example("headgate notes status --user ada --watch")
 def status(
     user: UserOption,
     connection: ConnectionOption = None,
@@ -157,6 +170,7 @@ def status(
 
 
 @commands.command()
+@example("headgate notes cancel --user ada --wait")
 def cancel(
     user: UserOption,
     connection: ConnectionOption = None,
@@ -177,6 +191,7 @@ def cancel(
 
 
 @commands.command()
+@example("headgate notes runs --user ada")
 def runs(
     user: Annotated[str | None, typer.Option("--user", help="Only runs of this user.")] = None,
     connection: ConnectionOption = None,
@@ -208,6 +223,7 @@ def runs(
 
 
 @commands.command()
+@example("headgate notes search 'ideas about rivers' --user ada")
 def search(
     query: Annotated[str, typer.Argument(help="What to look for, in your own words.")],
     user: UserOption,
@@ -310,16 +326,6 @@ async def _until_ended(app: App, job_id: str, follow: _Follow, *, json: bool) ->
             told = True
         await app.clock.sleep(LOOK_EVERY_S)
     return 0 if job.state is follow.wanted else ENDED_BADLY
-
-
-def _since(text: str) -> int:
-    if text.isascii() and text.isdigit():
-        return int(text)
-    since = parse_time("since", text)
-    if since.tzinfo is None:
-        example = f"{since.isoformat()}+00:00"
-        raise InvalidInput("since", f"{text!r} has no time zone; add one, such as {example}")
-    return epoch_ms(since)
 
 
 def _checked(use: Callable[[App], Awaitable[T]], graph: _Graph) -> Callable[[App], Awaitable[T]]:

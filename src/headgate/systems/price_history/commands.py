@@ -20,11 +20,13 @@ from headgate import (
 from headgate.systems.price_history import system
 from headgate.systems.price_history.settings import DEFAULT, PriceHistorySettings
 from headgate.systems.price_history.syncs import NAME
+from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
     JsonOption,
     load_app,
+    log_as_json,
     log_errors_only,
     report_errors,
     run,
@@ -55,6 +57,7 @@ commands = typer.Typer(
 
 
 @commands.command()
+@example("headgate price-history scrape")
 def scrape(
     user: Annotated[str, typer.Option("--user", help="Whose prices they are.")] = USER,
     app: AppOption = None,
@@ -98,6 +101,7 @@ def scrape(
 
 
 @commands.command("sync-pending")
+@example("headgate price-history sync-pending --limit 10")
 def sync_pending(
     limit: Annotated[int, typer.Option(help="How many batches, at most.", min=1)] = 50,
     run_id: RunOption = None,
@@ -132,6 +136,7 @@ def sync_pending(
 
 
 @commands.command("sync-worker")
+@example("headgate price-history sync-worker")
 def sync_worker(
     env: Annotated[
         list[str] | None, typer.Option("--env", help="Only this backend.", metavar="NAME")
@@ -142,13 +147,16 @@ def sync_worker(
     ] = None,
     app: AppOption = None,
     database: DatabaseOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Deliver batches in the background, until Ctrl-C or SIGTERM.
 
     It looks every SYNC_WORKER_INTERVAL_MS (60000), and when something is enqueued, for at most
     SYNC_WORKER_BATCH_LIMIT (50) batches at once.
     """
-    loaded = load_app(app, database, needs_syncs=False)
+    loaded = load_app(app, database, needs_syncs=False, json=json)
+    if json:
+        log_as_json()
 
     async def work(opened: App) -> None:
         settings = _settings(opened)
@@ -160,9 +168,9 @@ def sync_worker(
             interval_s=settings.sync_worker_interval_ms / 1000,
             batch_limit=settings.sync_worker_batch_limit,
         )
-        await run_outbox_worker(opened, targets, pace)
+        await run_outbox_worker(opened, targets, pace, json=json)
 
-    run(loaded, work, creates=True, wait=True)
+    run(loaded, work, json=json, creates=True, wait=True)
 
 
 async def deliver_run(

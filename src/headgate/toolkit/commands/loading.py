@@ -23,6 +23,7 @@ from headgate.base.log import configure
 from headgate.base.redact import redact
 from headgate.configured import configured_app
 from headgate.discovery import InstalledSystem, examine_systems
+from headgate.toolkit.commands.command_line import error_text
 from headgate.toolkit.commands.output import messages, print_json
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ def load_settings(*, json: bool = False) -> "Settings":
 def log_errors_only() -> None:
     """Log errors only, for a command that shows progress by itself."""
     configure(SystemClock(), json=False, level="error")
+
+
+def log_as_json() -> None:
+    """Log in the format for programs, for a command that runs until it is stopped."""
+    configure(SystemClock(), json=True, level=load_settings(json=True).log_level)
 
 
 def load_app(
@@ -213,7 +219,7 @@ def report_errors(*, json: bool = False) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except HeadgateError as error:
-        fail(str(error), code=exit_code(error), json=json, kind=type(error).__name__)
+        fail(error_text(error), code=exit_code(error), json=json, kind=type(error).__name__)
 
 
 def exit_code(error: HeadgateError) -> int:
@@ -231,7 +237,7 @@ def exit_code(error: HeadgateError) -> int:
 
 def report_error(error: HeadgateError, *, json: bool) -> None:
     """Print an error, and go on."""
-    _print_error(str(error), json=json, kind=type(error).__name__)
+    _print_error(error_text(error), json=json, kind=type(error).__name__)
 
 
 def fail(message: str, *, code: int, json: bool = False, kind: str = "Error") -> NoReturn:

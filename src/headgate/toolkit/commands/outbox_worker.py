@@ -10,11 +10,11 @@ from headgate.loops.drainer import Purger, TargetWorker
 from headgate.model.target import Target
 from headgate.toolkit.commands.outbox_results import print_results
 from headgate.toolkit.commands.output import messages
-from headgate.toolkit.commands.stop_signals import stop_on_signals
+from headgate.toolkit.commands.stop_signals import SENDING, stop_on_signals
 
 
 async def run_outbox_worker(
-    app: App, targets: Sequence[Target], settings: OutboxSettings
+    app: App, targets: Sequence[Target], settings: OutboxSettings, *, json: bool = False
 ) -> Sequence[DrainResult]:
     """Send to these targets until Ctrl-C or SIGTERM; returns and prints what was sent.
 
@@ -28,17 +28,18 @@ async def run_outbox_worker(
         for each in targets
     ]
     purger = Purger(app.outbox.drainer.store, settings.keep_sent, clock=app.clock)
-    with stop_on_signals() as stop:
+    with stop_on_signals(say="" if json else SENDING) as stop:
         names = ", ".join(each.name for each in targets)
-        messages.print(
-            f"sending to {names} as {app.name}, at least every {settings.interval_s:g} s; "
-            "Ctrl-C stops",
-            markup=False,
-        )
+        if not json:
+            messages.print(
+                f"sending to {names} as {app.name}, at least every {settings.interval_s:g} s; "
+                "Ctrl-C stops",
+                markup=False,
+            )
         for service in (*workers, purger):
             await service.start()
         await stop.wait()
         await asyncio.gather(*(service.stop() for service in (*workers, purger)))
     totals = [worker.totals for worker in workers]
-    print_results(totals)
+    print_results(totals, json=json)
     return totals

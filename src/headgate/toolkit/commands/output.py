@@ -1,5 +1,6 @@
 """Prints for the command line: data on stdout, messages on stderr, JSON with `--json`."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,10 +15,29 @@ from headgate.base.failure import Failure
 from headgate.flow.job_view import JobPage, JobView, OperatorView
 from headgate.model.job import JobEvent
 from headgate.model.states import JobState
+from headgate.toolkit.commands.command_line import end_quietly
+
+
+class _Output(Console):
+    """A console whose reader may have seen enough, such as `head`: that is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        end_quietly()
+
 
 # Piped output is never wrapped, so that each line stays one line.
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-messages = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+out = _Output(highlight=False, soft_wrap=not sys.stdout.isatty())
+messages = _Output(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def is_animated() -> bool:
+    """Whether a person watches stderr as it changes: not a pipe, nor the log of a CI."""
+    looks = messages.file.isatty() and not messages.is_dumb_terminal
+    return looks and not os.environ.get("CI")
+
+
+#: The last column of a table may be broken, down to this width.
+LAST_WIDTH_MIN = 20
 
 #: The mark and colour of each state; the word and the mark make sense without the colour.
 _MARKS = {
@@ -58,39 +78,70 @@ def print_list(jobs: Sequence[JobView], *, limit: int, json: bool, none: str) ->
     if json:
         print_json(JobPage(data=page, next_cursor=page[-1].id if len(jobs) > limit else None))
     elif page:
-        _print_table(page)
+        columns = ("job", "state", "sync", "user", "lane", "progress", "message")
+        print_table(columns, [_row(each) for each in page])
     else:
         messages.print(none)
 
 
-def _print_table(jobs: Sequence[JobView]) -> None:
-    """Print a table of jobs; plain and untruncated when piped."""
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """Print a table, or where it does not fit, the rows one after another.
+
+    In a pipe, each row is one untruncated line with tabs, and there is no header.
+    """
     if not out.is_terminal:
-        for job in jobs:
-            fields = (job.id, job.state.value, job.sync, job.user_id, job.lane.value)
-            sys.stdout.write("\t".join((*fields, percent_text(job), job.message)) + "\n")
+        for row in rows:
+            sys.stdout.write("\t".join(_plain(cell) for cell in row) + "\n")
+        return
+    if _least_width(header, rows) > out.width:
+        for row in rows:
+            print_facts([(name, str(cell)) for name, cell in zip(header, row, strict=True)])
+            out.print()
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("job", "state", "sync", "user", "lane", "progress", "message"):
-        table.add_column(column, no_wrap=column != "message", overflow="fold")
-    for job in jobs:
-        fields = (job.sync, job.user_id, job.lane.value, percent_text(job), job.message)
-        table.add_row(job.id, state_text(job), *(Text(field) for field in fields))
-    out.print(table)
+    for number, column in enumerate(header):
+        table.add_column(column, no_wrap=number < len(header) - 1, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    if rows:
+        out.print(table)
 
 
-def print_facts(job: JobView) -> None:
-    """Print what is known of a job, one fact a line."""
+def _least_width(header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> int:
+    """How wide a terminal must be for a table whose last column alone may be broken."""
+    columns = zip(header, *rows, strict=True)
+    widths = [max(len(cell) for cell in column) for column in columns]
+    return sum(widths[:-1]) + len(widths) - 1 + min(widths[-1], LAST_WIDTH_MIN)
+
+
+def _plain(cell: str | Text) -> str:
+    """The text of a cell without the mark of a state, which is only for the eye."""
+    return cell if isinstance(cell, str) else cell.plain.partition(" ")[2] or cell.plain
+
+
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Print what is known of something, one fact a line; those without a value are left out."""
+    known = [(name, value) for name, value in facts if value]
+    if not out.is_terminal:
+        width = max((len(name) for name, _ in known), default=0)
+        for name, value in known:
+            sys.stdout.write(f"{name:<{width}}  {value}\n")
+        return
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
+    table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _facts(job):
-        if value:
-            table.add_row(name, Text(value))
+    for name, value in known:
+        table.add_row(name, Text(value))
     out.print(table)
 
 
-def _facts(job: JobView) -> list[tuple[str, str]]:
+def _row(job: JobView) -> Sequence[str | Text]:
+    fields = (job.sync, job.user_id, job.lane.value, percent_text(job), job.message)
+    return (job.id, state_text(job), *fields)
+
+
+def job_facts(job: JobView) -> list[tuple[str, str]]:
+    """Return what is known of a job, with the names of the facts."""
     into = "" if job.destination is None else f" → {job.destination}"
     return [
         ("sync", f"{job.sync} ({job.source}{into})"),

@@ -14,10 +14,11 @@ from rich.progress import (
 
 from headgate.base.clock import Clock, SystemClock
 from headgate.base.log import configure
-from headgate.toolkit.commands.output import counts_text, messages
+from headgate.toolkit.commands.output import counts_text, is_animated, messages
+from headgate.toolkit.commands.screen import BAR_WIDTH_MAX, BAR_WIDTH_MIN, LINE_EVERY_S
 
-#: How often a line is written into a pipe, at most.
-LINE_EVERY_S = 5.0
+#: With so many columns there is room for the remaining time.
+WIDE = 80
 
 NO_COUNTS: Mapping[str, int] = {}
 
@@ -37,16 +38,18 @@ class SendingScreen:
         """
         self._clock = clock
         self._totals = totals
-        self._on_screen = messages.is_terminal and not quiet
-        self._in_pipe = not messages.is_terminal and not quiet
+        animated = is_animated()
+        self._on_screen = animated and not quiet
+        self._in_pipe = not animated and not quiet
         self._told_s = dict.fromkeys(totals, clock.monotonic())
         columns: list[ProgressColumn] = [
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=32),
+            # The numbers need the rest: nothing is cut in a terminal of 60 columns.
+            BarColumn(bar_width=max(BAR_WIDTH_MIN, min(BAR_WIDTH_MAX, messages.width - 60))),
             MofNCompleteColumn(),
             TextColumn("{task.fields[counts]}", markup=False),
         ]
-        if None not in totals.values():
+        if None not in totals.values() and messages.width >= WIDE:
             columns.append(TimeRemainingColumn())
         self._bars = Progress(*columns, console=messages, transient=True)
         self._tasks: dict[str, TaskID] = {}

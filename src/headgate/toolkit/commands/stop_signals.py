@@ -12,9 +12,11 @@ from headgate.toolkit.commands.output import messages
 #: The exit code after Ctrl-C or SIGTERM.
 INTERRUPTED = 130
 
+SENDING = "stopping when what is being sent is finished; Ctrl-C again stops at once"
+
 
 @contextmanager
-def stop_on_signals() -> Iterator[asyncio.Event]:
+def stop_on_signals(say: str = SENDING) -> Iterator[asyncio.Event]:
     """An event that SIGINT and SIGTERM set; a second signal ends the block at once."""
     loop, task, stop = asyncio.get_running_loop(), asyncio.current_task(), asyncio.Event()
     assert task is not None
@@ -24,7 +26,8 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
         if stop.is_set():
             task.cancel()
             return
-        messages.print("stopping when what is being sent is finished; Ctrl-C again stops at once")
+        if say:
+            messages.print(say)
         stop.set()
 
     for number in handled:
@@ -32,7 +35,7 @@ def stop_on_signals() -> Iterator[asyncio.Event]:
     try:
         yield stop
     except asyncio.CancelledError:
-        # What was being sent is sent again when its leases expire.
+        # What was under way is done again when its leases expire.
         raise typer.Exit(INTERRUPTED) from None
     finally:
         for number in handled:

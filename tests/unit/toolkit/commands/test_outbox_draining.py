@@ -41,6 +41,7 @@ async def test_each_target_has_a_bar(app: App, monkeypatch: pytest.MonkeyPatch) 
     shown = StringIO()
     terminal = Console(file=shown, force_terminal=True, width=100, _environ={"TERM": "xterm"})
     monkeypatch.setattr(sending_screen, "messages", terminal)
+    monkeypatch.setattr(sending_screen, "is_animated", lambda: True)
     app.outbox.drainer.sender = sender = ScriptedSender(app.clock)
     sender.answers = {"alpha": Acceptance(), "beta": SendFailure("it answered 500")}
 

@@ -1,21 +1,27 @@
 """How the command line speaks: data on stdout, a line a thing where it is piped."""
 
+import io
 import json
+import re
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from rich.console import Console
 
 from headgate import Progress
 from headgate.flow.job_view import JobView, for_user, view_of
 from headgate.model.job import Summary
 from headgate.model.states import JobState
+from headgate.toolkit.commands import output
 from headgate.toolkit.commands.output import (
     counts_text,
+    job_facts,
     percent_text,
     print_facts,
     print_json,
     print_list,
+    print_table,
     state_text,
 )
 from tests.unit.values import NOW, make_job
@@ -83,7 +89,7 @@ def test_a_list_for_programs_says_where_it_goes_on(
 def test_facts_are_told_with_what_is_known_and_no_empty_lines(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    print_facts(view(summary=Summary(records=7)))
+    print_facts(job_facts(view(summary=Summary(records=7))))
 
     said = capsys.readouterr().out
     assert "found 7" in said
@@ -96,10 +102,27 @@ def test_operators_are_told_the_last_error_its_cause_and_its_line(
     error = "Malformed: no JSON\ncaused by ValueError: char 0\nraised at my_syncs/watch.py:7"
     shown = view(error=error, attempts=2)
 
-    print_facts(shown)
+    print_facts(job_facts(shown))
 
     said = capsys.readouterr().out
     for fact in ("Malformed: no JSON", "ValueError: char 0", "my_syncs/watch.py:7", "attempts 2"):
         assert fact in said
-    print_facts(for_user(shown))
+    print_facts(job_facts(for_user(shown)))
     assert "Malformed" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("width", "is_table"), [(60, False), (80, True)])
+def test_a_table_that_does_not_fit_is_told_row_by_row(
+    monkeypatch: pytest.MonkeyPatch, width: int, is_table: bool
+) -> None:
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, width=width, no_color=True)
+    monkeypatch.setattr(output, "out", terminal)
+    row = ("job_01M7MVZVV9B7RTWRAF04ZMBQKD", "steps", "somebody", "Waiting for a worker, " * 3)
+
+    print_table(("job", "sync", "user", "message"), [row, row])
+
+    told = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue())
+    assert told.count(row[0]) == 2 and told.count("Waiting") == 6
+    assert all(len(line) <= width for line in told.splitlines())
+    assert (told.count("message") == 1) is is_table

@@ -7,7 +7,8 @@ from rich.console import Console
 
 from headgate.base.clock import ManualClock
 from headgate.toolkit.commands import sending_screen
-from headgate.toolkit.commands.sending_screen import LINE_EVERY_S, SendingScreen
+from headgate.toolkit.commands.screen import LINE_EVERY_S
+from headgate.toolkit.commands.sending_screen import SendingScreen
 from tests.stores import START
 
 
@@ -38,6 +39,7 @@ def test_on_a_terminal_progress_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> Non
     shown = StringIO()
     terminal = Console(file=shown, force_terminal=True, width=100, _environ={"TERM": "xterm"})
     monkeypatch.setattr(sending_screen, "messages", terminal)
+    monkeypatch.setattr(sending_screen, "is_animated", lambda: True)
     with SendingScreen(ManualClock(START), {"local": 10, "staging": None}) as screen:
         screen.show("local", 4, {"sent": 3, "failed": 1})
 

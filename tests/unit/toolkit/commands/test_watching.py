@@ -4,13 +4,15 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from headgate import ItemState, JobState, JobStatus, Mode, Progress
-from headgate.flow.job_view import status_view, view_of
+from headgate.base.clock import ManualClock
+from headgate.flow.job_view import Reconnect, status_view, view_of
 from headgate.model.forecast import Finish
-from headgate.toolkit.commands.output import messages
-from headgate.toolkit.commands.watching import Screen, print_status, progress_text
+from headgate.toolkit.commands.screen import LINE_EVERY_S, Screen, progress_text
+from headgate.toolkit.commands.watching import print_status
 from tests.unit.values import make_job
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -38,40 +40,23 @@ def test_how_far_along(mode: Mode, progress: Progress, told: str) -> None:
     assert progress_text(status(mode=mode, progress=progress)) == told
 
 
-@pytest.mark.parametrize(
-    ("state", "progress", "told"),
-    [
-        (JobState.RUNNING, Progress(done=41), (None, 41)),
-        (JobState.PENDING, Progress(done=41), (1, 0)),
-        (JobState.PAUSED, Progress(), (1, 0)),
-        (JobState.PENDING, Progress(done=9, total=40), (40, 9)),
-    ],
-)
-def test_a_bar_moves_only_while_something_is_done(
-    monkeypatch: pytest.MonkeyPatch,
-    state: JobState,
-    progress: Progress,
-    told: tuple[float | None, float],
-) -> None:
-    monkeypatch.setattr(messages, "_force_terminal", True)
-    screen = Screen()
-
-    screen.show(status(state=state, progress=progress))
-
-    [task] = screen._bar.tasks
-    # A bar without a total moves.
-    assert (task.total, task.completed) == told
-
-
-def test_where_nothing_can_move_a_line_is_printed_for_every_change(
+def test_where_nothing_can_move_a_line_tells_what_happened_and_now_and_then_how_far(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with Screen() as screen:
+    clock = ManualClock(NOON)
+    running = {"state": JobState.RUNNING, "mode": Mode.HISTORY}
+    with Screen(clock) as screen:
         for done in (1, 1, 2):
-            screen.show(status(progress=Progress(done=done, total=4)))
+            screen.show(status(progress=Progress(done=done, total=4), **running))
+        clock.advance(LINE_EVERY_S)
+        screen.show(status(progress=Progress(done=3, total=4), **running))
+        screen.show(status(progress=Progress(done=3, total=4), state=JobState.SUCCESS))
+        clock.advance(LINE_EVERY_S)
+        screen.show(status(progress=Progress(done=3, total=4), state=JobState.SUCCESS))
 
     said = capsys.readouterr()
-    assert said.out == "" and len(said.err.splitlines()) == 2
+    told = [line.partition("  ")[0] for line in said.err.splitlines()]
+    assert said.out == "" and told == ["1/4 days · 25 %", "3/4 days · 75 %", "3/4 · 75 %"]
 
 
 def test_how_long_it_will_still_take_is_told_where_it_is_known(
@@ -93,3 +78,12 @@ def test_a_job_is_told_whole(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "Waiting for a worker." in said and "2/4" in said
     assert re.search(r"^last error +the provider is busy *$", said, re.MULTILINE)
+
+
+def test_a_job_whose_user_has_to_sign_in_says_how(capsys: pytest.CaptureFixture[str]) -> None:
+    lost = Reconnect(provider="fitbit", connection_id="conn_1")
+
+    print_status(msgspec.structs.replace(status(user_id="ada"), reconnect=lost))
+
+    advice = "next: headgate connection link fitbit --user ada --again conn_1\n"
+    assert advice in capsys.readouterr().err

@@ -1,0 +1,58 @@
+"""Counts of what this process has done, for the lines by which a worker tells of its work."""
+
+from collections.abc import Callable
+
+import msgspec
+
+
+class WorkDone(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of one time."""
+
+    chunks: int = 0
+    records: int = 0
+    items: int = 0
+    jobs_ended: int = 0
+    #: Chunks that wait for a provider or its budget.
+    deferred: int = 0
+    #: Chunks and items that failed; whether they are tried again is in the log beside it.
+    failed: int = 0
+
+    @property
+    def anything(self) -> bool:
+        """Whether anything was done at all."""
+        return self != WorkDone()
+
+    def plus(self, other: "WorkDone") -> "WorkDone":
+        """Both together."""
+        return WorkDone(
+            **{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
+        )
+
+    def since(self, before: "WorkDone") -> "WorkDone":
+        """What was done after `before`."""
+        return WorkDone(
+            **{name: getattr(self, name) - getattr(before, name) for name in self.__struct_fields__}
+        )
+
+
+class WorkCounts:
+    """The counts since the start of the process, and who wants to know of more."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self._total = WorkDone()
+        self._listeners: list[Callable[[], None]] = []
+
+    def total(self) -> WorkDone:
+        """All that was done so far."""
+        return self._total
+
+    def add(self, done: WorkDone) -> None:
+        """Count this, and tell the listeners."""
+        self._total = self._total.plus(done)
+        for listener in self._listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever something was done."""
+        self._listeners.append(listener)
