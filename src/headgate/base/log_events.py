@@ -125,3 +125,5 @@ class LogEvent(StrEnum):
     CONNECTIONS_FULL = "connections_full"
     METRICS_FAILED = "metrics_failed"
     NOT_HEALTHY = "not_healthy"
+    #: A SQLite file could not be brought up to date; everything is durable in its log.
+    NO_CHECKPOINT = "no_checkpoint"

@@ -74,7 +74,7 @@ COMMANDS = (
     Command(
         "user",
         "headgate.cli.users:commands",
-        "Users' plans, logins and preferences; pause and resume their schedules.",
+        "Users' plans, logins and preferences; pause, export and erase users.",
     ),
     Command(
         "keys",

@@ -149,7 +149,7 @@ def test_a_user_is_erased_only_if_somebody_means_it(user: Run) -> None:
     user("plan", "ada", "premium")
 
     unsure = user("forget", "ada")
-    assert unsure.exit_code == 2
+    assert unsure.exit_code == 3
     assert "--yes" in unsure.stderr and "deleted for ever" in unsure.stderr
     assert told(user("show", "ada", "--json"))["plan"] == "premium"
 

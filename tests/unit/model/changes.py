@@ -70,7 +70,7 @@ CONSTRUCTORS: dict[str, Callable[[Job], JobChange]] = {
 }
 
 #: What the engine counts over a job's life.
-COUNTED = tuple(name for name in Summary.__struct_fields__ if name != "counts")
+COUNTED = tuple(name for name in Summary.__struct_fields__ if name not in ("counts", "pace"))
 #: What ends a chunk: these carry the chunk's cursor, tally and step.
 ENDS_CHUNK = ("advance", "cut_short", "rest", "succeed", "skip", "skip the last")
 

@@ -1,17 +1,8 @@
-"""The SQLite database: one writer, many readers, group commit.
-
-All writes of a process go through one connection. While one transaction is made durable, the next
-writes queue up; then they run together, each under its own savepoint, and are acknowledged after
-one fsync. One writer also avoids SQLite's WAL-reset bug (before 3.51.3), which needs two
-connections that write or checkpoint at once.
-"""
+"""The SQLite database: one writer and many readers in each process."""
 
 import asyncio
 import functools
-import queue
 import sqlite3
-import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from pathlib import Path
@@ -22,14 +13,18 @@ from sqlalchemy.pool import QueuePool
 
 from headgate.base.clock import Clock
 from headgate.base.errors import DiskReadOnly, StoreError, StoreFault
-from headgate.store.sql.database import Database, Operation, fault_kind, translate
+from headgate.store.sql.database import Database, Operation
 from headgate.store.sql.moment import StoreTime
 from headgate.store.sql.sqlite_file import SqliteFile
+from headgate.store.sql.sqlite_writer import (
+    SqliteWriter,
+    raw_connection,
+    run_group,
+    translate_sqlite,
+)
 
 T = TypeVar("T")
 
-#: The most waiting writes that are made durable together.
-GROUP_MAX = 512
 #: How long to wait for another process that has the file's write lock.
 BUSY_S = 10.0
 _WAL_TRIES_MAX = 100
@@ -70,7 +65,7 @@ class SqliteDatabase(_FileDatabase):
     def __init__(self, path: Path, clock: Clock, *, synchronous: Synchronous = "FULL") -> None:
         """Use the file at `path`; FULL survives a power cut, OFF only a crash (for simulation)."""
         super().__init__(path, clock, synchronous)
-        self._writer: _Writer | None = None
+        self._writer: SqliteWriter | None = None
         self._readers: ThreadPoolExecutor | None = None
 
     def exists(self) -> bool:
@@ -84,7 +79,7 @@ class SqliteDatabase(_FileDatabase):
         """Create the file, readable by its owner alone, and start the writer."""
         if self._writer is None:
             self._file.create()
-            writer = _Writer(self._engine, self._file)
+            writer = SqliteWriter(self._engine, self._file)
             try:
                 await writer.start()
             except BaseException:
@@ -163,7 +158,7 @@ class InlineSqliteDatabase(_FileDatabase):
         """Run at once, between two points where others may run."""
         await self._clock.sleep(0)
         assert self._connection is not None
-        [outcome] = _run_group(self._connection, self._file, [operation])
+        [outcome] = run_group(self._connection, self._file, [operation])
         await self._clock.sleep(0)
         try:
             value: T = outcome()
@@ -180,142 +175,12 @@ class InlineSqliteDatabase(_FileDatabase):
         return value
 
 
-Outcome = Callable[[], Any]
-_Request = tuple[Operation[Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
-
-
-class _Writer:
-    """The one thread that writes."""
-
-    def __init__(self, engine: Engine, file: SqliteFile) -> None:
-        self._engine = engine
-        self._file = file
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="headgate-write", daemon=True)
-        self._ready: asyncio.Future[None] | None = None
-
-    async def start(self) -> None:
-        """Start the thread and wait until it has its connection."""
-        loop = asyncio.get_running_loop()
-        ready = loop.create_future()
-        self._requests.put((lambda tx: None, ready, loop))
-        self._thread.start()
-        await ready
-
-    async def stop(self) -> None:
-        """End the thread after all queued writes."""
-        self._requests.put(None)
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
-
-    async def submit(self, operation: Operation[T]) -> T:
-        """Queue an operation; returns its outcome after the commit of its group.
-
-        Cancelling the caller does not undo the write, which may be durable already.
-        """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._requests.put((operation, future, loop))
-        return await future
-
-    def _run(self) -> None:
-        try:
-            connection = self._engine.connect()
-        except Exception as error:
-            self._refuse_all(translate(error))
-            return
-        with connection:
-            while group := self._next_group():
-                operations = [operation for operation, _, _ in group]
-                outcomes = _run_group(connection, self._file, operations)
-                _deliver(group, outcomes)
-
-    def _next_group(self) -> list[_Request]:
-        group: list[_Request] = []
-        request = self._requests.get()
-        while request is not None:
-            group.append(request)
-            if len(group) == GROUP_MAX:
-                return group
-            try:
-                request = self._requests.get_nowait()
-            except queue.Empty:
-                return group
-        if group:
-            # The stop came after this group: run the group first, then stop.
-            self._requests.put(None)
-        return group
-
-    def _refuse_all(self, error: Exception) -> None:
-        while group := self._next_group():
-            _deliver(group, [_raiser(error) for _ in group])
-
-
-def _deliver(group: list[_Request], outcomes: list[Outcome]) -> None:
-    """Wake the callers, with one call into each event loop, however many wait there."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Outcome]]] = {}
-    for (_, future, loop), outcome in zip(group, outcomes, strict=True):
-        by_loop.setdefault(loop, []).append((future, outcome))
-    for loop, settled in by_loop.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_resolve, settled)
-
-
-def _resolve(settled: list[tuple[asyncio.Future[Any], Outcome]]) -> None:
-    for future, outcome in settled:
-        if future.done():
-            continue
-        try:
-            future.set_result(outcome())
-        except StopIteration as error:
-            future.set_exception(RuntimeError(repr(error)))
-        except Exception as error:
-            future.set_exception(error)
-
-
-def _run_group(
-    connection: Connection, file: SqliteFile, operations: list[Operation[Any]]
-) -> list[Outcome]:
-    """Run the operations in one transaction; an operation that raises is undone alone.
-
-    Nothing is acknowledged unless the COMMIT succeeded, in the file that others find too.
-    """
-    raw = connection.connection.dbapi_connection
-    assert isinstance(raw, sqlite3.Connection)
-    try:
-        raw.execute("BEGIN IMMEDIATE")
-        outcomes = [_run_one(raw, connection, operation) for operation in operations]
-        raw.execute("COMMIT")
-        file.check()
-    except Exception as error:
-        # SQLite has rolled back by itself after some errors (disk full, I/O).
-        if raw.in_transaction:
-            raw.execute("ROLLBACK")
-        return [_raiser(_translate_sqlite(error)) for _ in operations]
-    return outcomes
-
-
-def _run_one(raw: sqlite3.Connection, connection: Connection, operation: Operation[Any]) -> Outcome:
-    raw.execute("SAVEPOINT operation")
-    try:
-        value = operation(connection)
-    except Exception as error:
-        if not raw.in_transaction:
-            # SQLite rolled back the whole group, so no operation of it may be acknowledged.
-            raise
-        raw.execute("ROLLBACK TO operation")
-        raw.execute("RELEASE operation")
-        return _raiser(_translate_sqlite(error))
-    raw.execute("RELEASE operation")
-    return lambda: value
-
-
 def read_now(engine: Engine, file: SqliteFile, operation: Operation[T]) -> T:
     """Run a read in the calling thread; the connections of `engine` cannot write."""
     try:
         file.check()
         with engine.connect() as connection:
-            raw = connection.connection.dbapi_connection
-            assert isinstance(raw, sqlite3.Connection)
+            raw = raw_connection(connection)
             raw.execute("BEGIN")
             try:
                 return operation(connection)
@@ -324,22 +189,9 @@ def read_now(engine: Engine, file: SqliteFile, operation: Operation[T]) -> T:
     except StopIteration as error:
         raise RuntimeError(repr(error)) from error
     except Exception as error:
-        ours = _translate_sqlite(error)
+        ours = translate_sqlite(error)
         # It is this connection that must not write: that says nothing about the disk.
         raise StoreError(str(ours)) if isinstance(ours, DiskReadOnly) else ours from None
-
-
-def _raiser(error: Exception) -> Outcome:
-    def outcome() -> Any:
-        raise error
-
-    return outcome
-
-
-def _translate_sqlite(error: Exception) -> Exception:
-    if isinstance(error, sqlite3.Error):
-        return (fault_kind(error) or StoreError)(f"the database refused: {error}")
-    return translate(error)
 
 
 def _use_wal(raw: sqlite3.Connection) -> None:
@@ -375,7 +227,9 @@ def _engine(path: Path, synchronous: Synchronous, *, query_only: bool = False) -
         # Set once per connection: a change makes SQLite prepare every statement again, which took
         # twice as long as a small read itself.
         only = f"query_only = {'ON' if query_only else 'OFF'}"
-        for pragma in (f"synchronous = {synchronous}", "foreign_keys = ON", only):
+        # The writer makes checkpoints itself, while nobody commits.
+        own = "wal_autocheckpoint = 0"
+        for pragma in (f"synchronous = {synchronous}", "foreign_keys = ON", own, only):
             raw.execute(f"PRAGMA {pragma}").close()
 
     return engine
