@@ -2,12 +2,23 @@
 
 import asyncio
 from contextlib import suppress
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
-from headgate import App, Batch, Chunk, Context, Job, JobState, Record, StoreUnavailable, Sync
+from headgate import (
+    App,
+    Batch,
+    Chunk,
+    Context,
+    Job,
+    JobState,
+    Record,
+    RetryPolicy,
+    StoreUnavailable,
+    Sync,
+)
 from headgate.flow.settle import SETTLE_RESTS_S
 from tests.worlds import ScriptedSource, World, in_world
 
@@ -96,5 +107,29 @@ def test_while_the_database_is_away_the_job_is_left_to_its_lease(
         # Then the lease runs out in spite of the heartbeat, and the job is rescued and done
         job = await world.until(app, job.id)
         assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
+
+    in_world(tmp_path, main)
+
+
+def test_a_day_is_not_given_up_for_a_source_that_holds_on_to_its_worker(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a source that does not end in an outage, and a policy that gives up at once
+        async def read(ctx: Context) -> Chunk:
+            if world.clock.now() < began + timedelta(hours=5):
+                await swallow_once(ctx)
+            return Chunk(records=[Record("held", {})])
+
+        began, source = world.clock.now(), ScriptedSource(read)
+        retry = RetryPolicy(errors_max=0, pauses_max=0)
+        sync = Sync(name="history", source=source, chunk_s_max=45, retry=retry)
+        app = await world.app(sync)
+        job = await submit(app)
+        await app.supervisor().start()
+
+        # Then its job is paused again and again, and has no gap in the end
+        job = await world.until(app, job.id)
+        assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 0)
+        assert job.summary.errors > 1
+        assert len(await app.records.list("history", "ada-1")) == 1
 
     in_world(tmp_path, main)
