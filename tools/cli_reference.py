@@ -82,8 +82,9 @@ def _usage(path: str, arguments: list[TyperArgument], options: list[TyperOption]
 
 
 def _name(argument: TyperArgument) -> str:
+    """As help spells it; some name themselves with the dots of several, and some do not."""
     several = "..." if argument.nargs == -1 else ""
-    return f"{argument.metavar or str(argument.name)}".upper().strip("{}[]") + several
+    return f"{argument.metavar or str(argument.name)}".upper().strip("{}[].") + several
 
 
 def _value(option: TyperOption) -> str:

@@ -1,6 +1,8 @@
 """Erasing a user: nothing writes for them any more, and all of theirs goes, whatever happens."""
 
 import asyncio
+import io
+import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +23,8 @@ from headgate import (
     Sync,
     System,
 )
+from headgate.base import log
+from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError, StoreUnavailable, Transient
 from headgate.flow import control, erase_user
 from headgate.loops.sweeper import Sweeper
@@ -298,6 +302,24 @@ def test_an_interrupted_erasure_is_finished_by_a_worker(
         assert not await place.app.users.continue_erasures()
 
     in_place(tmp_path, main)
+
+
+def test_an_erasure_in_batches_is_logged_once_as_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
+    stream = io.StringIO()
+
+    async def main(place: Place, connection: Connection) -> None:
+        await imported(place, connection)
+        log.configure(SystemClock(), json=True, level="info", stream=stream)
+
+        while (await place.app.users.forget("ada", by="eve", batches_max=1)).finished_at is None:
+            pass
+
+    in_place(tmp_path, main)
+    told = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+    assert told.count("erasure_begun") == told.count("user_erased") == 1
 
 
 def test_an_erasure_that_failed_half_way_is_repeated(

@@ -86,8 +86,10 @@ class UserData:
         workers go on with it.
         """
         check_name("user_id", user_id)
-        erasure = await self._store.begin(self._rt.ids.new("erasure"), user_id, by=by)
-        _log.info(LogEvent.ERASURE_BEGUN, erasure=erasure.id, by=erasure.asked_by)
+        new_id = self._rt.ids.new("erasure")
+        erasure = await self._store.begin(new_id, user_id, by=by)
+        if erasure.id == new_id:
+            _log.info(LogEvent.ERASURE_BEGUN, erasure=erasure.id, by=erasure.asked_by)
         return await self._go_on(erasure, user_id, batches_max)
 
     async def go_on(self) -> bool:

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus
-from headgate.systems.health_history.demo_text import duration_text, next_steps
+from headgate.systems.health_history.demo_text import duration_text, next_steps, sharers
 from headgate.systems.health_history.stage import DemoStage, open_stage
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.http_server import build_site, http_server
@@ -105,7 +105,7 @@ class _Demo:
             job = await self._find_job()
             if job is None:
                 await self._print_forecast()
-                self._print(duration_text(self._days, self._speed))
+                self._print(duration_text(self._days, self._speed, sharers=sharers()))
             web = build_site(self._app, self._stage.keys, self._stage.public_url)
             async with http_server(web, self._stage.listener, stop_s=1), self._working():
                 if job is None:
