@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from headgate.base.clock import ManualClock
 from headgate.model.api_key import Role
@@ -17,6 +17,8 @@ from tests.web.pages.imports import syncs
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+#: Swagger UI renders the whole API at once, which a busy machine takes long for.
+RENDERED_MS = 60_000
 SIZES = {"phone": PHONE, "desk": DESK}
 
 
@@ -53,15 +55,23 @@ async def test_the_front_page_says_what_runs_here_and_leads_on(
 async def test_the_api_is_rendered_from_here_alone(
     site: Rig, open_page: OpenPage, watched: Watched, scheme: str, size: str
 ) -> None:
+    key = await _key(site)
     page = await open_page(color_scheme=scheme, viewport=SIZES[size])
     answer = await page.goto(f"{site.url}/docs")
 
     assert answer is not None
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy
+    await expect(page.get_by_role("heading")).to_have_text("Enter an API key to see the API")
+    assert (await page.evaluate(CONTRASTS))["contrast"] >= 4.5
+    await picture(page, f"docs-key-{size}-{scheme}")
+    await _enter(page, key)
     operations = page.locator(".opblock")
+    await expect(operations.first).to_be_visible(timeout=RENDERED_MS)
     await expect(operations.filter(has_text="/v1/syncs/{name}/records").first).to_be_visible()
-    document = await (await page.request.get(f"{site.url}/openapi.json")).json()
+    with_key = {"Authorization": f"Bearer {key}"}
+    described = await page.request.get(f"{site.url}/openapi.json", headers=with_key)
+    document = await described.json()
     wanted = sum(len(methods) for methods in document["paths"].values())
     assert await operations.count() == wanted
     await picture(page, f"docs-{size}-{scheme}")
@@ -72,17 +82,25 @@ async def test_the_api_is_rendered_from_here_alone(
     assert watched.complaints == []
 
 
-async def test_an_operation_can_be_tried_with_a_key(
+async def _key(site: Rig) -> str:
+    _, key = await site.app.api_keys.make("for a test", role=Role.ADMIN, user_id=None)
+    return key.reveal()
+
+
+async def _enter(page: Page, key: str) -> None:
+    await page.get_by_label("API key").fill(key)
+    await page.get_by_role("button", name="See the API").click()
+
+
+async def test_an_operation_can_be_tried_with_the_same_key_which_is_kept_nowhere(
     site: Rig, open_page: OpenPage, watched: Watched
 ) -> None:
-    _, key = await site.app.api_keys.make("for a test", role=Role.ADMIN, user_id=None)
+    key = await _key(site)
     page = await open_page(viewport=DESK)
     await page.goto(f"{site.url}/docs")
-    await page.get_by_role("button", name="Authorize").first.click()
-    await page.get_by_label("auth-bearer-value").fill(key.reveal())
-    await page.get_by_role("button", name="Apply credentials").first.click()
-    await page.get_by_role("button", name="Close").last.click()
+    await _enter(page, key)
     listed = page.locator("#operations-Jobs-list_jobs")
+    await expect(listed).to_be_visible(timeout=RENDERED_MS)
     await listed.get_by_role("button").first.click()
     await listed.get_by_role("button", name="Try it out").click()
     await listed.get_by_role("button", name="Execute").click()
@@ -90,4 +108,29 @@ async def test_an_operation_can_be_tried_with_a_key(
     await expect(listed.locator(".live-responses-table .response-col_status").last).to_contain_text(
         "200"
     )
+    kept = "[...Object.values(localStorage), ...Object.values(sessionStorage), document.cookie]"
+    assert key not in str(await page.evaluate(kept)) and key not in page.url
+    await page.reload()
+    await expect(page.get_by_label("API key")).to_have_value("")
+    await expect(page.locator(".opblock")).to_have_count(0)
     assert watched.complaints == []
+
+
+@pytest.mark.security(5)
+async def test_without_a_valid_key_the_page_shows_nothing_of_the_api(
+    site: Rig, open_page: OpenPage, watched: Watched
+) -> None:
+    page = await open_page()
+    await page.goto(f"{site.url}/docs")
+    told = page.get_by_role("alert")
+    for wrong, said in (("hg_wrong", "This key is not valid."), ("schlüssel", "begin with hg_")):
+        await _enter(page, wrong)
+        await expect(told).to_contain_text(said)
+    await picture(page, "docs-key-refused")
+    assert await page.locator(".opblock").count() == 0
+    # The browser itself notes the 401, and nothing else is amiss.
+    assert len(watched.complaints) == 1 and "401" in watched.complaints[0]
+
+    await page.route("**/openapi.json", lambda route: route.abort())
+    await _enter(page, "hg_right")
+    await expect(told).to_contain_text("cannot be reached")

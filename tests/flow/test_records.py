@@ -173,6 +173,32 @@ def test_a_table_has_a_column_for_every_field(tmp_path: Path) -> None:
     in_world(tmp_path, main)
 
 
+@pytest.mark.security(22)
+def test_no_text_in_a_csv_is_a_formula(tmp_path: Path) -> None:
+    formulas = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"]
+    formulas += ["\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]
+    harmless = ["a=1", "1-1", "'=1", " =1", ""]
+
+    async def main(world: World) -> None:
+        texts = {f"k{number:02}": text for number, text in enumerate([*formulas, *harmless])}
+        own = {key: {"t": text, "n": -1, "=f": [text]} for key, text in texts.items()}
+        app = await imported(world, {**own, "=key": {}})
+
+        table = await text(app, ExportFormat.CSV)
+
+        header, first, *rows = csv.reader(io.StringIO(table, newline=""))
+        assert first[header.index("key")] == "'=key"
+        guarded = [f"'{each}" for each in formulas]
+        assert [row[header.index("data.t")] for row in rows] == [*guarded, *harmless]
+        # A number stays one, and neither a name nor a list begins as a formula does.
+        assert {row[header.index("data.n")] for row in rows} == {"-1"}
+        assert rows[0][header.index("data.=f")] == '["=1+1"]'
+        # For programs, nothing is changed.
+        assert '"data":{"=f":["=1+1"],"n":-1,"t":"=1+1"}' in await text(app, ExportFormat.JSONL)
+
+    in_world(tmp_path, main)
+
+
 def test_fields_without_a_column_are_in_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from headgate.connectors.keys import KeyRing
+from headgate.model.api_key import Role
 from headgate.web.server import build
 from tests.web.callers import Served, problem, serving
 from tests.worlds import World
@@ -32,14 +34,16 @@ def test_the_front_page_and_the_api_are_open_to_all_and_strict(tmp_path: Path) -
     serving(tmp_path, main)
 
 
-def test_the_description_needs_no_key_and_is_sent_once(tmp_path: Path) -> None:
+@pytest.mark.security(5)
+def test_the_description_needs_a_key_and_is_sent_once(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
-        anybody = served.with_headers()
-        first = await anybody.get("/openapi.json")
+        problem(await served.with_headers().get("/openapi.json"), 401, "unauthorized")
+        reader = await served.client(Role.READER)
+        first = await reader.get("/openapi.json")
         assert first.status_code == 200 and "servers" not in first.json()
         tags = [each["name"] for each in first.json()["tags"]]
         assert tags[:3] == ["Jobs", "Syncs", "Records"] and "Metrics" not in tags
-        again = await anybody.get("/openapi.json", headers={"If-None-Match": first.headers["etag"]})
+        again = await reader.get("/openapi.json", headers={"If-None-Match": first.headers["etag"]})
         assert again.status_code == 304
 
     serving(tmp_path, main)
@@ -50,7 +54,9 @@ def test_below_a_path_everything_leads_there(tmp_path: Path) -> None:
         web = build(served.app, keys=KeyRing.for_demo(), public_url="https://all.example/sync")
         transport = httpx2.ASGITransport(app=web)
         async with httpx2.AsyncClient(transport=transport, base_url="http://x.test") as anybody:
-            assert (await anybody.get("/openapi.json")).json()["servers"] == [{"url": "/sync"}]
+            with_key = {"Authorization": f"Bearer {await served.token()}"}
+            described = await anybody.get("/openapi.json", headers=with_key)
+            assert described.json()["servers"] == [{"url": "/sync"}]
             assert 'data-description="/sync/openapi.json"' in (await anybody.get("/docs")).text
             home = (await anybody.get("/")).text
             assert 'href="/sync/docs"' in home and "https://all.example/sync/v1/jobs" in home

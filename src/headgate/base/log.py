@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -98,14 +99,16 @@ def configure(
 class _Lines:
     """Writes each event as a line to the stream, or to what is stderr at that moment.
 
-    A command that draws on the screen replaces stderr meanwhile, so that lines go above it.
+    A command that draws on the screen replaces stderr meanwhile, so that lines go above it. A line
+    that cannot be written, such as into a pipe that nobody reads any more, stops no work.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
 
     def msg(self, line: str) -> None:
-        print(line, file=self._stream or sys.stderr, flush=True)
+        with suppress(OSError):
+            print(line, file=self._stream or sys.stderr, flush=True)
 
     debug = info = warning = error = critical = msg
 

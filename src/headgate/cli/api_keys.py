@@ -92,7 +92,7 @@ def revoke(
         list[str],
         typer.Argument(
             help="The keys' ids, or their beginnings; - reads them from stdin.",
-            metavar="KEY...",
+            metavar="KEY",
             autocompletion=complete(API_KEY),
         ),
     ],

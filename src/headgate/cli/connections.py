@@ -42,7 +42,7 @@ ConnectionsArgument = Annotated[
     list[str],
     typer.Argument(
         help="The connections' ids, or their beginnings; - reads them from stdin.",
-        metavar="ID...",
+        metavar="ID",
         autocompletion=complete(CONNECTION),
     ),
 ]

@@ -163,7 +163,7 @@ def reset(
         list[str],
         typer.Argument(
             help="The items' ids, or their beginnings; - reads them from stdin.",
-            metavar="ITEM...",
+            metavar="ITEM",
             autocompletion=complete(ITEM),
         ),
     ],

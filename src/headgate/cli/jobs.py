@@ -47,7 +47,7 @@ JobsArgument = Annotated[
     list[str],
     typer.Argument(
         help="The jobs' ids, or their beginnings; - reads them from stdin.",
-        metavar="JOB...",
+        metavar="JOB",
         autocompletion=complete(JOB),
     ),
 ]

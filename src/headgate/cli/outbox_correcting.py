@@ -57,7 +57,7 @@ def retry(
         list[str] | None,
         typer.Argument(
             help="The deliveries' ids, or their beginnings; - reads them from stdin.",
-            metavar="DELIVERY...",
+            metavar="DELIVERY",
             autocompletion=complete(DELIVERY),
         ),
     ] = None,

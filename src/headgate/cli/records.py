@@ -7,8 +7,6 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from headgate.app import App
 from headgate.base.encoding import to_json
@@ -29,7 +27,13 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_facts, print_json
+from headgate.toolkit.commands.output import (
+    messages,
+    out,
+    print_facts,
+    print_json,
+    print_table,
+)
 from headgate.toolkit.commands.reading import parse_time
 
 commands = typer.Typer(help="Look at what was imported, and export it.", no_args_is_help=True)
@@ -195,26 +199,18 @@ async def _page(app: App, which: RecordFilter, limit: int, after: str | None) ->
 
 
 def _print_table(records: Sequence[RecordView]) -> None:
-    """Print a table of records; plain and untruncated when piped."""
+    """Print a table of records. Long data is cut off in a terminal; `show` has all of it."""
     rows = [
-        (each.key, each.user_id, each.connection_id, format_time(each.updated_at))
+        (
+            each.key,
+            each.user_id,
+            each.connection_id,
+            format_time(each.updated_at),
+            to_json(each.data),
+        )
         for each in records
     ]
-    data = [to_json(each.data) for each in records]
-    if not out.is_terminal:
-        for row, text in zip(rows, data, strict=True):
-            sys.stdout.write("\t".join((*row, text)) + "\n")
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("key", "user", "connection", "changed"):
-        table.add_column(column, no_wrap=True, overflow="fold")
-    # The data alone gives way where the terminal is narrow; `show` has all of it.
-    table.add_column("data")
-    for row, text in zip(rows, data, strict=True):
-        cut = Text(text, no_wrap=True, overflow="ellipsis")
-        table.add_row(*(Text(field) for field in row), cut)
-    if rows:
-        out.print(table)
+    print_table(("key", "user", "connection", "changed", "data"), rows, cut=True)
 
 
 def _print_note(app: App, sync: str, note: str | None) -> None:

@@ -14,8 +14,15 @@ from headgate.flow.documents import erasure_document
 from headgate.model.erasure import Erasure
 from headgate.toolkit.commands.asking import YesOption, ask
 from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption, load_app, run
-from headgate.toolkit.commands.output import amount, messages, out, print_json
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    log_errors_only,
+    run,
+)
+from headgate.toolkit.commands.output import amount, is_animated, messages, out, print_json
 
 UserArgument = Annotated[str, typer.Argument(help="The user's id.", metavar="USER")]
 #: After so many batches the number of deleted rows is shown anew.
@@ -106,8 +113,12 @@ def forget(
 
 
 async def _forget(app: App, user: str, by: str, *, quiet: bool) -> Erasure:
+    hidden = quiet or not is_animated()
+    if not hidden:
+        # Lines of the log would tear the display.
+        log_errors_only()
     columns = (SpinnerColumn(), TextColumn("erasing {task.fields[user]}: {task.completed:,} rows"))
-    with Progress(*columns, console=messages, transient=True, disable=quiet) as bar:
+    with Progress(*columns, console=messages, transient=True, disable=hidden) as bar:
         task = bar.add_task("erasing", total=None, user=user)
         while True:
             erasure = await app.users.forget(user, by=by, batches_max=BATCHES_AT_ONCE)

@@ -20,6 +20,10 @@ FIXED = ("sync", "user_id", "connection_id", "key", "created_at", "updated_at")
 REST = "more"
 #: The beginning of a column for a field of a record, so that it is never a fixed one.
 PREFIX = "data."
+#: Spreadsheets take a text that begins so for a formula; the last four are the wide =, +, - and @.
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+#: What makes spreadsheets take what follows for a text.
+_GUARD = "'"
 
 
 class ExportFormat(StrEnum):
@@ -60,10 +64,12 @@ def _cells(record: RecordView, columns: Mapping[str, None]) -> list[str]:
 
 
 def _cell(value: Json) -> str:
-    """A text as it is, nothing for null, and everything else as JSON."""
+    """A text as it is, but never a formula; nothing for null, and everything else as JSON."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else to_json(value)
+    if isinstance(value, str):
+        return _GUARD + value if value.startswith(_FORMULA) else value
+    return to_json(value)
 
 
 def _lines(rows: Iterable[Sequence[str]]) -> str:

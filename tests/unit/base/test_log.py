@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -237,6 +238,17 @@ def test_a_command_that_draws_on_the_screen_gets_the_lines(monkeypatch: pytest.M
     get_logger("x").info(LogEvent.CHUNK)
 
     assert only_line(above)["event"] == "chunk"
+
+
+def test_a_log_that_nobody_reads_any_more_stops_nothing() -> None:
+    reading, writing = os.pipe()
+    # Without a buffer, so that nothing is left to be flushed when it is closed.
+    with os.fdopen(writing, "wb", buffering=0) as pipe:
+        configure(
+            CLOCK, json=True, stream=io.TextIOWrapper(pipe, encoding="utf-8", write_through=True)
+        )
+        os.close(reading)
+        get_logger("x").info(LogEvent.CHUNK)
 
 
 def test_events_go_to_stderr_by_default(capsys: pytest.CaptureFixture[str]) -> None:

@@ -125,7 +125,7 @@ def test_what_the_source_counted_is_shown_beside_what_the_engine_did(headgate: R
 
     shown = headgate("job", "show", job_id)
 
-    assert re.search(r"^counted +found 2 · ", shown.stdout, re.MULTILINE)
+    assert re.search(r"^counted +found 2", shown.stdout, re.MULTILINE)
     line = r"^by the source +skipped_content 3,000 · renamed 1 *$"
     assert re.search(line, shown.stdout, re.MULTILINE)
     told = json.loads(headgate("job", "show", job_id, "--json").stdout)

@@ -3,15 +3,18 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from headgate.base import event_loop
 from headgate.cli.main import cli
+from headgate.toolkit.commands import output
 from headgate.toolkit.commands.loading import FAILED, USAGE
 from headgate.toolkit.commands.loading import load_app as load
 
@@ -125,6 +128,21 @@ def test_all_are_exported_as_lines_and_as_a_table(headgate: Run) -> None:
     assert [(row["key"], row["data.steps"], row["data.note"]) for row in rows] == [
         (day, str(4001 + number), "[b]=1+1\n,") for number, day in enumerate(DAYS)
     ]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 120])
+def test_the_data_can_be_seen_on_every_terminal(
+    headgate: Run, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setattr(output, "out", Console(width=columns, force_terminal=True, no_color=True))
+
+    listed = re.sub(r"\x1b\[[0-9;]*m", "", headgate("list", "steps", "--limit", "2").stdout)
+
+    assert listed.count('{"note":"[b]=1+1') == 2
+    # Whole, unless a line has no room for it: `show` has all of it.
+    assert listed.count('"steps":4001}') == (columns > 40)
+    assert listed.count("…") == (0 if columns > 40 else 2)
+    assert all(len(line) <= columns for line in listed.splitlines())
 
 
 def test_what_is_wrong_or_elsewhere_is_told(headgate: Run) -> None:

@@ -161,4 +161,7 @@ def test_a_user_is_erased_only_if_somebody_means_it(user: Run) -> None:
     again = told(user("forget", "ada", "--yes", "--json"))
     assert (again["finished"], again["deleted"]) == (True, {})
     assert again["unreached"] == ["notes-index"]
-    assert "nothing was stored of ada" in user("forget", "ada", "--yes").stdout
+    nothing = user("forget", "ada", "--yes")
+    assert "nothing was stored of ada" in nothing.stdout
+    # In a pipe there is no display, and no trace of one.
+    assert "" not in nothing.stderr.splitlines()

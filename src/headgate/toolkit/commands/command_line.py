@@ -4,12 +4,14 @@ A command is prepared when it is loaded (`lazy.py`), so those of systems get the
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import Enum
 from functools import wraps
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_args
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -20,6 +22,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: The attribute of a command's function that has its example.
 _EXAMPLE = "__example__"
+#: How long a line of an example is at most: with its indent it fits 60 columns.
+EXAMPLE_WIDTH = 52
+#: A word of an example, an option with its value, or a text in quotes: not to be broken.
+_PART = re.compile(r"""(?:-\S+ (?=[^-\s]))?(?:"[^"]*"|'[^']*'|\S)+""")
+#: How the validation of values begins its errors, which tells nobody anything.
+_NOISE = "Value error, "
 
 _running: ContextVar[TyperCommand | None] = ContextVar("running", default=None)
 
@@ -48,15 +56,51 @@ def prepare(command: TyperCommand | TyperGroup) -> None:
                 prepare(each)
         return
     for parameter in command.params:
-        if isinstance(parameter, TyperArgument) and parameter.metavar is None:
-            parameter.metavar = (parameter.name or "").upper()
+        _name_value(parameter)
     # With a short help of its own, none is cut off in a narrow terminal.
     command.short_help = " ".join((command.help or "").partition("\n\n")[0].split())
     if (line := example_of(command)) is not None:
         # \b: the example keeps its line breaks.
-        command.epilog = f"\b\nExample:\n  {line}"
+        command.epilog = f"\b\nExample:\n  {broken_example(line)}"
     if command.callback is not None:
         command.callback = _remember(command, command.callback)
+
+
+def broken_example(line: str) -> str:
+    """The example in lines that a narrow terminal need not break; a shell takes them as one."""
+    lines = [""]
+    for part in _PART.findall(line):
+        if lines[-1] and len(lines[-1]) + 1 + len(part) > EXAMPLE_WIDTH:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {part}".lstrip()
+    return " \\\n    ".join(lines)
+
+
+def _name_value(parameter: object) -> None:
+    """Call what a parameter takes by a word, and not by its type in Python, such as `<list[str]>`.
+
+    The values of an enumeration are named, because nothing else may be typed; those of several in
+    the text, where they can be broken into lines.
+    """
+    if isinstance(parameter, TyperArgument):
+        name = parameter.metavar = parameter.metavar or (parameter.name or "").upper()
+        several = "..." if parameter.nargs != 1 else ""
+        shown = f"{name}{several}" if parameter.required else f"[{name}]{several}"
+        parameter.get_usage_pieces = lambda ctx: [shown]  # type: ignore[method-assign]
+        parameter.display_type_rich = lambda ctx: ""  # type: ignore[method-assign]
+    elif isinstance(parameter, TyperOption) and parameter.metavar is None:
+        values = _values(parameter.type_descriptor.annotation)
+        if not values or parameter.multiple:
+            parameter.metavar = (parameter.name or "").upper()
+        if values and parameter.multiple:
+            parameter.help = f"{parameter.help} One of {', '.join(values)}; may be repeated."
+
+
+def _values(taken: object) -> list[str]:
+    """What may be typed for a type, if it is an enumeration, or has one in it."""
+    if isinstance(taken, type) and issubclass(taken, Enum):
+        return [str(each.value) for each in taken]
+    return [value for each in get_args(taken) for value in _values(each)]
 
 
 def _remember(command: TyperCommand, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -101,15 +145,16 @@ def report_mistake(error: typer.TyperException, *, json: bool) -> None:
     """Print a mistake in the command line itself, such as a value that cannot be read."""
     message = error.format_message()
     if isinstance(error, typer.BadParameter) and error.message:
-        message = f"{_name_of(error.param) or 'error'}: {error.message}"
-    if json:
-        from headgate.toolkit.commands.output import print_json
+        message = f"{_name_of(error.param) or 'error'}: {error.message.removeprefix(_NOISE)}"
+    # Not before: a command that is understood need not wait for it.
+    from headgate.toolkit.commands.output import messages, print_json
 
+    if json:
         print_json({"error": {"type": "InvalidInput", "message": message}})
     elif isinstance(error, typer.BadParameter):
-        typer.echo(f"error {message}", err=True)
+        messages.print(f"error {message}", markup=False)
         if error.ctx is not None:
-            typer.echo(f"see: {error.ctx.command_path} --help", err=True)
+            messages.print(f"see: {error.ctx.command_path} --help", markup=False)
     else:
         error.show()  # type: ignore[attr-defined] # Every one that Typer raises itself has it.
 
@@ -121,7 +166,8 @@ def _name_of(parameter: object) -> str | None:
     if not isinstance(parameter, TyperOption):
         return None
     given = [name for name in parameter.opts if _is_typed(name)]
-    return (given or parameter.opts)[-1]
+    spelled_out = [name for name in parameter.opts if name.startswith("--")]
+    return (given or spelled_out)[-1]
 
 
 def _is_typed(option: str) -> bool:

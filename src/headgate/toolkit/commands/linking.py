@@ -24,7 +24,7 @@ def signing_keys(settings: "Settings", *, json: bool = False) -> KeyRing:
     try:
         return settings.key_ring()
     except HeadgateError as error:
-        fail(f"{error} (make one with: headgate keys new)", code=CONFIG, json=json)
+        fail(str(error), code=CONFIG, json=json)
 
 
 def site_url() -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
+from rich.text import Text
 
 from headgate import backends
 from headgate.app import App
@@ -110,7 +111,7 @@ def load_app(
     try:
         loaded = configured_app(database=database, systems=systems)
     except InvalidInput as error:
-        fail(str(error), code=CONFIG, json=json)
+        fail(str(error) if database is None else error_text(error), code=CONFIG, json=json)
     # Unless they are named, all installed systems are chosen, and most of them by nobody.
     named_ones = settings.system_names() or ()
     loaded.unstarted = {
@@ -174,8 +175,11 @@ def run(
     async def opened() -> T:
         if wait and not app.database.embedded:
             await _wait_for_database(app)
-        async with app:
-            return await use(app)
+        try:
+            async with app:
+                return await use(app)
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"{error} ({app.database.address})") from error
 
     with report_errors(json=json):
         return event_loop.run(opened())
@@ -189,7 +193,8 @@ async def _wait_for_database(app: App) -> None:
             await app.ping()
         except StoreUnavailable as error:
             if not told:
-                messages.print(f"{error}; waiting for it, Ctrl-C stops", markup=False)
+                said = f"{error} ({app.database.address}); waiting for it, Ctrl-C stops"
+                messages.print(said, markup=False)
                 told = True
             await app.clock.sleep(rest_s)
             rest_s = min(2 * rest_s, WAIT_S_MAX)
@@ -250,5 +255,5 @@ def _print_error(message: str, *, json: bool, kind: str) -> None:
     if json:
         print_json({"error": {"type": kind, "message": message}})
     else:
-        messages.print("[bold red]error[/]", end=" ")
-        messages.print(message, markup=False)
+        # One text, so that a terminal breaks it between words.
+        messages.print(Text.assemble(("error", "bold red"), " ", message))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -84,34 +84,45 @@ def print_list(jobs: Sequence[JobView], *, limit: int, json: bool, none: str) ->
         messages.print(none)
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str | Text]], *, cut: bool = False
+) -> None:
     """Print a table, or where it does not fit, the rows one after another.
 
-    In a pipe, each row is one untruncated line with tabs, and there is no header.
+    The last column is broken into lines, or with `cut`, cut off. In a pipe, each row is one
+    untruncated line with tabs, and there is no header.
     """
     if not out.is_terminal:
         for row in rows:
             sys.stdout.write("\t".join(_plain(cell) for cell in row) + "\n")
         return
-    if _least_width(header, rows) > out.width:
+    if not _fits(header, rows):
+        room = out.width - max(map(len, header)) - 2
         for row in rows:
-            print_facts([(name, str(cell)) for name, cell in zip(header, row, strict=True)])
+            *cells, last = [Text(str(cell)) for cell in row]
+            if cut:
+                last.truncate(room, overflow="ellipsis")
+            print_facts(
+                [(name, str(cell)) for name, cell in zip(header, (*cells, last), strict=True)]
+            )
             out.print()
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(header):
-        table.add_column(column, no_wrap=number < len(header) - 1, overflow="fold")
+        is_last = number == len(header) - 1
+        overflow: OverflowMethod = "ellipsis" if cut and is_last else "fold"
+        table.add_column(column, no_wrap=cut or not is_last, overflow=overflow)
     for row in rows:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     if rows:
         out.print(table)
 
 
-def _least_width(header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> int:
-    """How wide a terminal must be for a table whose last column alone may be broken."""
+def _fits(header: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> bool:
+    """Whether the terminal is wide enough for a table whose last column alone may be broken."""
     columns = zip(header, *rows, strict=True)
     widths = [max(len(cell) for cell in column) for column in columns]
-    return sum(widths[:-1]) + len(widths) - 1 + min(widths[-1], LAST_WIDTH_MIN)
+    return sum(widths[:-1]) + len(widths) - 1 + min(widths[-1], LAST_WIDTH_MIN) <= out.width
 
 
 def _plain(cell: str | Text) -> str:
@@ -151,13 +162,19 @@ def job_facts(job: JobView) -> list[tuple[str, str]]:
         ("lane", job.lane.value),
         ("range", f"{job.start_date} to {job.end_date}" if job.start_date else ""),
         ("high water", "" if job.high_water is None else to_json(job.high_water)),
-        ("counted", counts_text(msgspec.to_builtins(job.counts))),
+        ("counted", counts_text(_counted(job))),
         ("by the source", counts_text(job.source_counts)),
         *_operators_facts(job.operator),
         ("created", _time(job.created_at)),
         ("started", _time(job.started_at)),
         ("finished", _time(job.finished_at)),
     ]
+
+
+def _counted(job: JobView) -> Mapping[str, int]:
+    """What there is of each kind, in words."""
+    counts: Mapping[str, int] = msgspec.to_builtins(job.counts)
+    return {name.replace("_", " "): count for name, count in counts.items() if count}
 
 
 def _operators_facts(view: OperatorView | None) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.problems import Problem
+from headgate.toolkit.api.route import router
 from headgate.web.systems import all_routes
 
 _JSON = "application/json"
@@ -51,10 +52,7 @@ def _model_names(schema: dict[str, Any]) -> list[str]:
 
 
 def install(web: FastAPI, public_url: str) -> None:
-    """Serve this document as /openapi.json.
-
-    It needs no API key: it holds nothing of anybody's, and the page of the API reads it.
-    """
+    """Serve this document as /openapi.json, to whoever has an API key."""
 
     def openapi() -> dict[str, Any]:
         if web.openapi_schema is None:
@@ -66,4 +64,6 @@ def install(web: FastAPI, public_url: str) -> None:
     async def openapi_json(request: Request) -> Response:
         return responses.etag_response(request, web.openapi())
 
-    web.add_api_route("/openapi.json", openapi_json, include_in_schema=False)
+    routes = router("", "Description")
+    routes.add_api_route("/openapi.json", openapi_json, include_in_schema=False)
+    web.include_router(routes)

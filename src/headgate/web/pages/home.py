@@ -1,7 +1,7 @@
 """The front page, which says what runs here and where to go, and the page of the API.
 
-Both are for everybody: they name the systems that are served, as the API's description does, and
-nothing of anybody's.
+Both are for everybody: the first names the systems that are served, and nothing of anybody's; the
+second asks for an API key, and shows the API's description to whoever has one.
 """
 
 from fastapi import Request
@@ -19,7 +19,7 @@ class HomePages:
         titles = [system.title for system in site.app.systems.values()]
         # They do not change while the site runs.
         self._home = pages.render("home.html", systems=titles, url=site.public_url)
-        self._docs = pages.render("docs.html")
+        self._docs = pages.render("docs.html", url=site.public_url)
 
     async def home(self, request: Request) -> Response:
         """Return the front page."""

@@ -1,11 +1,14 @@
 """Finding the application: named, or put together of systems; and errors as advice."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
+from rich.console import Console
+from typer.testing import CliRunner
 
 from headgate import (
     App,
@@ -19,6 +22,7 @@ from headgate import (
     Sync,
 )
 from headgate import StoreUnavailable as Unavailable
+from headgate.cli.main import cli
 from headgate.discovery import examine_systems
 from headgate.settings import Settings
 from headgate.toolkit.commands import loading
@@ -182,10 +186,25 @@ def test_a_wrong_setting_is_told_by_its_variable(
     assert code == CONFIG and "HEADGATE_PORT" in said
 
 
-def test_an_unknown_database_is_told_by_its_field(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit):
-        load_app(None, "mysql://x/y", needs_syncs=False)
-    assert "database: mysql is not supported" in capsys.readouterr().err
+def test_an_unknown_database_is_told_by_its_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["headgate"])
+    ended = CliRunner().invoke(cli, ["job", "list", "--database", "mysql://x/y"])
+
+    assert ended.exit_code == CONFIG
+    assert ended.stderr == "error --database: mysql is not supported; use sqlite or postgresql\n"
+
+
+def test_a_missing_key_is_told_once() -> None:
+    ended = CliRunner().invoke(cli, ["serve"])
+
+    assert ended.exit_code == CONFIG and ended.stderr.count("headgate keys new") == 1
+
+
+def test_a_value_that_is_not_one_of_those_is_told_without_words_of_the_machine() -> None:
+    ended = CliRunner().invoke(cli, ["job", "list", "--state", "nope"])
+
+    assert ended.exit_code == USAGE
+    assert ended.stderr.startswith("error --state: 'nope' is not one of 'pending'")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +228,34 @@ def test_an_error_becomes_a_message_and_an_exit_code(
 
     assert ended.value.exit_code == exit_code(error) == code
     told = json.loads(capsys.readouterr().out)["error"]
-    assert told == {"type": type(error).__name__, "message": str(error)}
+    assert told["type"] == type(error).__name__ and told["message"].startswith(str(error))
+
+
+def test_a_database_that_cannot_be_reached_is_named_without_its_password(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    with pytest.raises(typer.Exit) as ended:
+        run_list(App(f"postgresql://ada:hunter2@127.0.0.1:{port}/lost"), count_jobs)
+
+    assert ended.value.exit_code == CONFIG
+    said = capsys.readouterr().err
+    assert f"127.0.0.1:{port}/lost" in said and "hunter2" not in said
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_an_error_is_broken_between_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    screen = Console(stderr=True, width=columns, force_terminal=True, color_system=None)
+    monkeypatch.setattr(loading, "messages", screen)
+
+    loading.report_error(NotFound("a word " * 40), json=False)
+
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) > 1 and all(len(line.rstrip()) <= columns for line in lines)
 
 
 def test_what_was_asked_for_is_returned_and_the_application_closed() -> None:
