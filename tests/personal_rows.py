@@ -49,7 +49,7 @@ def store_rows(tx: Connection, user: str, *, count: int = 1) -> None:
 
 def _row(table: Table, user: str, number: int) -> dict[str, Any]:
     own = f"{user}-{number}"
-    fixed = {"user_id": user, "connection_id": f"{own}-connection"}
+    fixed = {"user_id": user, "connection_id": f"{own}-connection", "sync": f"{user}-sync"}
     if table.name == "headgate_users":
         fixed["id"] = user
     elif table.name == "headgate_connections":

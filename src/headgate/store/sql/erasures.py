@@ -11,11 +11,10 @@ from headgate.store.sql import removals
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.personal_data import (
     TABLES,
-    Owner,
-    connections_of,
     delete_some,
     export_page,
     has_rows,
+    owner_of,
 )
 from headgate.store.sql.port import SqlPort, autocommit_reads, reads, writes, writes_timed
 from headgate.store.sql.statements import insert_into
@@ -54,7 +53,7 @@ def erase_some(tx: Connection, erasure_id: str, *, limit: int) -> int:
     erasure = _locked(tx, erasures.c.id == erasure_id)
     if erasure.user_id is None:
         return 0
-    owner = Owner(erasure.user_id, erasure.connection_ids)
+    owner = owner_of(tx, erasure.user_id, erasure.connection_ids)
     deleted = dict(erasure.deleted)
     total = 0
     for each in reversed(TABLES):
@@ -76,7 +75,7 @@ def finish(tx: Connection, now: Moment, erasure_id: str) -> Erasure | None:
         return erasure
     # A job that was submitted meanwhile may have brought a connection of its own.
     erasure = _note_connections(tx, now, erasure, erasure.user_id)
-    owner = Owner(str(erasure.user_id), erasure.connection_ids)
+    owner = owner_of(tx, str(erasure.user_id), erasure.connection_ids)
     if any(has_rows(tx, each, owner) for each in TABLES):
         return None
     return _change(tx, erasure, user_id=None, connection_ids=(), finished_at=now.at())
@@ -90,7 +89,7 @@ def list_unfinished(tx: Connection, *, limit: int) -> list[Erasure]:
 
 def _note_connections(tx: Connection, now: Moment, erasure: Erasure, user_id: str) -> Erasure:
     """Store the user's connections, and let no item be registered for them any more."""
-    known = {*erasure.connection_ids, *connections_of(tx, user_id)}
+    known = set(owner_of(tx, user_id, erasure.connection_ids).connection_ids)
     added = sorted(known.difference(erasure.connection_ids))
     for connection_id in added:
         removals.note(tx, now, connection_id)
