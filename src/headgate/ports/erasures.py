@@ -36,6 +36,10 @@ class ErasureStore(Protocol):
         """
         ...
 
+    async def get(self, erasure_id: str) -> Erasure:
+        """The erasure, finished or not."""
+        ...
+
     async def note_unrevoked(self, erasure_id: str, source: str) -> None:
         """Store that the authorization at that provider could not be revoked."""
         ...

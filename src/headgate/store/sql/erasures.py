@@ -42,6 +42,11 @@ def begin(tx: Connection, now: Moment, erasure_id: str, user_id: str, *, by: str
     return _note_connections(tx, now, erasure, user_id)
 
 
+def get(tx: Connection, erasure_id: str) -> Erasure:
+    """The erasure, finished or not."""
+    return _to_erasure(tx.execute(select(*_ERASURE).where(erasures.c.id == erasure_id)).one())
+
+
 def note_unrevoked(tx: Connection, erasure_id: str, source: str) -> None:
     """Store that the authorization at that provider could not be revoked."""
     erasure = _locked(tx, erasures.c.id == erasure_id)
@@ -124,6 +129,7 @@ class SqlErasures(SqlPort):
         return [each.kind for each in TABLES]
 
     begin = writes_timed(begin)
+    get = autocommit_reads(get)
     note_unrevoked = writes(note_unrevoked)
     erase_some = writes(erase_some)
     finish = writes_timed(finish)
