@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -235,6 +235,33 @@ async def test_a_sync_that_fails_is_not_acknowledged(
     disk.heal()
     await database.write(put("c"))
     assert {"a", "c"} <= set(await words(database))
+
+
+@pytest.mark.fault(26, 27)
+async def test_whichever_write_or_sync_fails_what_was_acknowledged_is_there(
+    disk: BadDisk, tmp_path: Path
+) -> None:
+    # Given a disk that breaks at the first write or sync, then at the second, and so on
+    failed = 0
+    for healthy in range(1000):
+        async with words_file(tmp_path / f"{healthy}.db") as database:
+            acknowledged: list[str] = []
+            disk.write_result = disk.sync_result = sqlite3.SQLITE_IOERR
+            disk.healthy, before = healthy, disk.failures
+            with suppress(DiskBroken):
+                for word in ("a", "b" * 10_000, "c"):
+                    await database.write(put(word))
+                    acknowledged.append(word)
+            broke = disk.failures > before
+            files = copy_files(database.path, tmp_path / f"left {healthy}")
+            disk.heal()
+        if not broke:
+            break
+        # Then nothing was acknowledged that is not there when the files are opened again
+        assert (await survivors(files))[: len(acknowledged)] == acknowledged
+        failed += len(acknowledged) < 3
+    assert (broke, acknowledged) == (False, ["a", "b" * 10_000, "c"])
+    assert failed == healthy > 5
 
 
 @pytest.mark.parametrize("torn", [0.1, 0.5, 0.99])
