@@ -280,6 +280,7 @@ def test_a_job_that_ends_at_that_moment_is_no_error(
 # ---- interruptions -----------------------------------------------------------------------------
 
 
+@pytest.mark.security(33)
 def test_an_interrupted_erasure_is_finished_by_a_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

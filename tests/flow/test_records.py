@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headgate import App, Chunk, Context, InvalidInput, NotFound, Record, Sync, WriteResult
+from headgate.base.encoding import from_json
 from headgate.flow import record_export, records
 from headgate.flow.record_export import ExportFormat, export
 from headgate.flow.record_view import RecordView, read_cursor
@@ -169,6 +170,33 @@ def test_a_table_has_a_column_for_every_field(tmp_path: Path) -> None:
         assert b[6:] == ["", '[1,{"x":"é"}]', "", "true", "", ""]
         lines = (await text(app, ExportFormat.JSONL)).splitlines()
         assert len(lines) == 2 and '"data":{"list":[1,{"x":"é"}],"ok":true}' in lines[1]
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.security(22)
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
+        ("-2+3", "'-2+3"),
+        ("\t=1", "'\t=1"),
+        ("-2.5", "-2.5"),
+        (-2, "-2"),
+        ("a=b", "a=b"),
+    ],
+)
+def test_a_spreadsheet_runs_nothing_of_a_table(tmp_path: Path, value: Any, cell: str) -> None:
+    async def main(world: World) -> None:
+        app = await imported(world, {"=1+1": {"x": value}})
+
+        [row] = csv.DictReader(io.StringIO(await text(app, ExportFormat.CSV)))
+
+        assert (row["key"], row["data.x"]) == ("'=1+1", cell)
+        [line] = (await text(app, ExportFormat.JSONL)).splitlines()
+        assert from_json(line.encode())["data"] == {"x": value}
 
     in_world(tmp_path, main)
 

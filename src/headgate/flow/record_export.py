@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from enum import StrEnum
 
@@ -20,6 +21,8 @@ FIXED = ("sync", "user_id", "connection_id", "key", "created_at", "updated_at")
 REST = "more"
 #: The beginning of a column for a field of a record, so that it is never a fixed one.
 PREFIX = "data."
+#: What a spreadsheet would run as a formula; a number is none.
+_FORMULA = re.compile(r"[=@\t\r\n]|[+-](?!\d+(\.\d+)?$)")
 
 
 class ExportFormat(StrEnum):
@@ -60,10 +63,16 @@ def _cells(record: RecordView, columns: Mapping[str, None]) -> list[str]:
 
 
 def _cell(value: Json) -> str:
-    """A text as it is, nothing for null, and everything else as JSON."""
+    """A text as it is, nothing for null, and everything else as JSON.
+
+    A text that a spreadsheet would run gets a quotation mark before it, which spreadsheets hide:
+    what a provider sends is not to act for whoever opens the table.
+    """
     if value is None:
         return ""
-    return value if isinstance(value, str) else to_json(value)
+    if not isinstance(value, str):
+        return to_json(value)
+    return f"'{value}" if _FORMULA.match(value) else value
 
 
 def _lines(rows: Iterable[Sequence[str]]) -> str:

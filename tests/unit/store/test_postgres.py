@@ -120,6 +120,7 @@ async def test_the_victim_of_a_deadlock_is_run_again(database: PostgresDatabase)
 
 
 @pytest.mark.parametrize("code", ["40001", "40P01"])
+@pytest.mark.fault(28)
 async def test_a_conflict_is_run_again_until_it_goes_through(
     database: PostgresDatabase, code: str
 ) -> None:
@@ -193,6 +194,7 @@ async def backend_of(database: PostgresDatabase) -> int:
     return await database.read(lambda tx: int(tx.execute(query).scalar_one()))
 
 
+@pytest.mark.fault(28)
 async def test_a_connection_lost_while_idle_is_told_and_then_replaced(
     database: PostgresDatabase, words_url: str
 ) -> None:
