@@ -399,6 +399,23 @@ def test_an_erasure_that_fails_again_and_again_keeps_neither_others_nor_the_swee
     in_place(tmp_path, main)
 
 
+def test_a_worker_without_a_system_leaves_its_users_to_workers_that_have_it(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        await place.app.users.forget("ada", by="eve", batches_max=0)
+        other = await place.site.app(source=strava_source(strava_auth()), systems=[])
+
+        assert not await other.users.continue_erasures()
+        assert KEPT != {}
+
+        assert await place.app.users.continue_erasures()
+        assert KEPT == {}
+        assert await place.rows_of("ada") == []
+
+    in_place(tmp_path, main)
+
+
 def test_what_another_process_has_revoked_is_not_called_unrevoked(tmp_path: Path) -> None:
     async def main(place: Place, connection: Connection) -> None:
         def be_slower(request: Request) -> None:

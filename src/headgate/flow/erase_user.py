@@ -41,6 +41,11 @@ _log = get_logger(__name__)
 class SystemData(Protocol):
     """What the systems of an application keep of users, in their own tables and elsewhere."""
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The systems that erase what they keep of users."""
+        ...
+
     async def erase(self, user_id: str) -> None:
         """Erase the user; safe to repeat."""
         ...
@@ -97,7 +102,9 @@ class UserData:
         it returns, not finished; the workers go on with it.
         """
         check_name("user_id", user_id)
-        erasure = await self._store.begin(self._rt.ids.new("erasure"), user_id, by=by)
+        erasure = await self._store.begin(
+            self._rt.ids.new("erasure"), user_id, by=by, systems=self._systems.names
+        )
         _log.info(LogEvent.ERASURE_BEGUN, erasure=erasure.id, by=erasure.asked_by)
         batches = 0
         while erasure.finished_at is None and (batches_max is None or batches < batches_max):
@@ -110,11 +117,17 @@ class UserData:
     async def go_on(self) -> bool:
         """Do a batch of an erasure that has not finished; False if there is none.
 
-        One that fails rests, so that it keeps no other from its end.
+        One that fails rests, so that it keeps no other from its end. One with a system that this
+        application does not have is left to the workers of an application that has it.
         """
         now = self._rt.clock.monotonic()
         unfinished = await self._store.list_unfinished(limit=_PAGE_MAX)
-        due = [each for each in unfinished if self._resting.get(each.id, now) <= now]
+        due = [
+            each
+            for each in unfinished
+            if self._systems.names.issuperset(each.systems)
+            and self._resting.get(each.id, now) <= now
+        ]
         for erasure in due[:1]:
             try:
                 await self._erase_batch(erasure, str(erasure.user_id))

@@ -1,6 +1,6 @@
 """Erasures of users: one at a time for each user, in bounded batches, resumable after a crash."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, update
@@ -23,12 +23,21 @@ from headgate.store.sql.tables import api_keys, erasures
 _ERASURE = tuple(erasures.c[name] for name in Erasure.__struct_fields__)
 
 
-def begin(tx: Connection, now: Moment, erasure_id: str, user_id: str, *, by: str) -> Erasure:
+def begin(
+    tx: Connection,
+    now: Moment,
+    erasure_id: str,
+    user_id: str,
+    *,
+    by: str,
+    systems: Iterable[str] = (),
+) -> Erasure:
     """Begin the user's erasure, or go on with the one that has not finished."""
     new = insert_into(tx.dialect, erasures).values(
         id=erasure_id,
         user_id=user_id,
         connection_ids=(),
+        systems=(),
         asked_by=by,
         asked_at=now.at(),
         deleted={},
@@ -36,6 +45,7 @@ def begin(tx: Connection, now: Moment, erasure_id: str, user_id: str, *, by: str
     )
     tx.execute(new.on_conflict_do_nothing())
     erasure = _locked(tx, erasures.c.user_id == user_id)
+    erasure = _change(tx, erasure, systems=tuple(sorted({*erasure.systems, *systems})))
     # With their keys, the user's own programs could make new rows meanwhile.
     revoked = func.coalesce(api_keys.c.revoked_at, now.at())
     tx.execute(update(api_keys).where(api_keys.c.user_id == user_id).values(revoked_at=revoked))
