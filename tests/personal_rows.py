@@ -44,12 +44,13 @@ def store_rows(tx: Connection, user: str, *, count: int = 1) -> None:
     for number in range(count):
         for each in TABLES:
             if each.table.name != "headgate_users" or number == 0:
-                tx.execute(insert(each.table).values(_row(each.table, user, number)))
+                tx.execute(insert(each.table).values(personal_row(each.table, user, number)))
 
 
-def _row(table: Table, user: str, number: int) -> dict[str, Any]:
+def personal_row(table: Table, user: str, number: int = 0) -> dict[str, Any]:
+    """A row of the user's."""
     own = f"{user}-{number}"
-    fixed = {"user_id": user, "connection_id": f"{own}-connection"}
+    fixed = {"user_id": user, "connection_id": f"{own}-connection", "sync": f"{user}-sync"}
     if table.name == "headgate_users":
         fixed["id"] = user
     elif table.name == "headgate_connections":

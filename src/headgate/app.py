@@ -8,6 +8,7 @@ import random
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import cached_property
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -322,7 +323,7 @@ class App:
         """The use of the declared budgets."""
         return Budgets(self._runtime)
 
-    @property
+    @cached_property
     def users(self) -> Users:
         """Users: their plans, logins and preferences."""
         from headgate.store.sql.erasures import SqlErasures

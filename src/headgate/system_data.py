@@ -17,6 +17,11 @@ class AppSystemData:
         """Ask the systems of `app`."""
         self._app = app
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The systems that erase what they keep of users."""
+        return frozenset(each.name for each in self._app.systems.values() if each.erase is not None)
+
     async def erase(self, user_id: str) -> None:
         """Let every system erase the user; safe to repeat."""
         for system in self._app.systems.values():

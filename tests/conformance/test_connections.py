@@ -123,6 +123,7 @@ async def test_a_users_connections_are_listed_in_pages(store: SqlConnections) ->
     assert [each.id for each in everybodys] == [f"conn_{number}" for number in (0, 1, 2, 3, 4, 9)]
 
 
+@pytest.mark.security(3)
 async def test_another_users_connection_is_as_if_it_were_not_there(store: SqlConnections) -> None:
     await added(store)
 

@@ -4,13 +4,23 @@ import json
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, insert, select, update
 
 from headgate.base.clock import ManualClock
 from headgate.store.sql.database import Database
 from headgate.store.sql.erasures import SqlErasures
 from headgate.store.sql.personal_data import IMPERSONAL, TABLES
-from headgate.store.sql.tables import api_keys, erasures, metadata, removed_connections
+from headgate.store.sql.tables import (
+    api_keys,
+    connections,
+    coverage,
+    erasures,
+    jobs,
+    metadata,
+    record_owners,
+    records,
+    removed_connections,
+)
 from tests import personal_rows, stores
 from tests.personal_rows import SECRET, store_rows
 
@@ -40,6 +50,20 @@ async def erase_all(store: SqlErasures, erasure_id: str, *, limit: int) -> int:
         assert deleted <= limit
         batches += 1
     return batches
+
+
+async def stored_of(store: SqlErasures, user: str) -> list[Any]:
+    """All rows of a user, as they are exported."""
+    found: list[Any] = []
+    for kind in store.kinds:
+        after = None
+        while True:
+            page = await store.export_page(user, kind, after=after, limit=2)
+            found += page.rows
+            after = page.after
+            if after is None:
+                break
+    return found
 
 
 def test_every_table_is_known_to_hold_personal_data_or_none() -> None:
@@ -74,6 +98,62 @@ async def test_all_rows_of_a_user_are_erased_in_batches_and_no_others(
     for each in TABLES:
         found = await rows.export_page(BOB, each.kind, after=None, limit=10)
         assert len(found.rows) == (1 if each.kind == "user" else 2), each.kind
+
+
+def take_name(tx: Connection, user: str, connection_id: str) -> None:
+    """A job of the user that names a connection: whoever submits it is not asked whose it is."""
+    taken = {"id": "taken", "sync": "x", "user_id": user, "connection_id": connection_id}
+    [row] = tx.execute(select(jobs).where(jobs.c.user_id == BOB).limit(1)).mappings().all()
+    tx.execute(insert(jobs).values({**row, **taken}))
+
+
+@pytest.mark.security(33)
+@pytest.mark.parametrize("has_accounts", [True, False])
+async def test_whoever_names_anothers_connection_gets_and_erases_nothing_of_it(
+    rows: SqlErasures, database: Database, has_accounts: bool
+) -> None:
+    """At a source without accounts, a connection is a name that anybody can take."""
+    anothers = f"{BOB}-0-connection"
+    await database.write(lambda tx: take_name(tx, ADA, anothers))
+    if not has_accounts:
+        of_it = connections.c.id == anothers
+        await database.write(lambda tx: tx.execute(delete(connections).where(of_it)))
+    before = await stored_of(rows, BOB)
+
+    exported = await stored_of(rows, ADA)
+    begun = await rows.begin("erasure_1", ADA, by="eve")
+    await erase_all(rows, begun.id, limit=5)
+
+    assert await rows.finish(begun.id) is not None
+    assert [row["id"] for row in exported if BOB in json.dumps(row)] == ["taken"]
+    assert await stored_of(rows, BOB) == before
+    removed = select(removed_connections.c.connection_id)
+    assert anothers not in await database.read(lambda tx: tx.execute(removed).scalars().all())
+
+
+async def test_of_a_name_that_two_users_took_each_has_their_own_records(
+    rows: SqlErasures, database: Database
+) -> None:
+    shared = f"{BOB}-0-connection"
+
+    def share(tx: Connection) -> None:
+        tx.execute(delete(connections).where(connections.c.id == shared))
+        for table in (records, record_owners, coverage):
+            own = table.c.connection_id == f"{ADA}-0-connection"
+            tx.execute(update(table).where(own).values(connection_id=shared))
+
+    await database.write(share)
+    before = await stored_of(rows, BOB)
+    assert len([row for row in await stored_of(rows, ADA) if row["type"] == "record"]) == 3
+
+    begun = await rows.begin("erasure_1", ADA, by="eve")
+    await erase_all(rows, begun.id, limit=5)
+    finished = await rows.finish(begun.id)
+
+    assert finished is not None
+    assert (finished.deleted["record"], finished.deleted["coverage"]) == (3, 3)
+    left = await stored_of(rows, BOB)
+    assert [row for row in before if row not in left] == []
 
 
 async def test_a_second_erasure_goes_on_with_the_first_until_that_has_finished(
@@ -134,15 +214,7 @@ async def test_who_could_not_be_revoked_is_noted_once(
 
 
 async def test_an_export_has_every_row_and_no_secret(rows: SqlErasures) -> None:
-    found: list[Any] = []
-    for kind in rows.kinds:
-        after = None
-        while True:
-            page = await rows.export_page(ADA, kind, after=after, limit=2)
-            found += page.rows
-            after = page.after
-            if after is None:
-                break
+    found = await stored_of(rows, ADA)
 
     kinds = [row["type"] for row in found]
     assert {kind: kinds.count(kind) for kind in kinds} == {

@@ -165,6 +165,7 @@ async def many_nights(one: Weeks, two: Weeks, monkeypatch: pytest.MonkeyPatch) -
     assert await one.jobs_by_user() == dict.fromkeys(USERS, 21)
 
 
+@pytest.mark.fault(22)
 async def test_26_hours_without_a_scheduler_are_one_tick_and_no_herd(
     weeks: Weeks, clock: ManualClock
 ) -> None:

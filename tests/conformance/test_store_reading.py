@@ -22,6 +22,7 @@ async def test_a_job_is_found_by_its_id_and_by_its_user(store: SqlStore) -> None
     assert await store.get(job.id, user_id="user_1") == job
 
 
+@pytest.mark.security(3)
 async def test_another_users_job_is_as_unknown_as_one_that_is_not_there(store: SqlStore) -> None:
     # Given a job of one user
     job = await submit_one(store, user_id="user_1")

@@ -82,6 +82,7 @@ async def test_a_record_is_told_with_whose_it_is_and_its_times(
     )
 
 
+@pytest.mark.security(2)
 async def test_nobody_sees_the_records_of_another(store: SqlStore) -> None:
     await put(store, "c1", "a")
     await put(store, "c2", "a", user_id="bob")

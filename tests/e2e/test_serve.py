@@ -102,6 +102,7 @@ def test_a_client_written_to_the_seed_imports_with_a_key_of_its_own(
         assert process.wait() == 0
 
 
+@pytest.mark.security(28)
 def test_a_request_that_is_never_finished_is_cut_off(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_request_that_is_never_finished_is_cut_off(
 
 
 @pytest.mark.parametrize(("proxies", "client"), [("", "127.0.0.1"), ("127.0.0.0/8", "192.0.2.7")])
+@pytest.mark.security(28)
 def test_a_proxy_is_believed_only_if_it_is_named(
     environment: dict[str, str], tmp_path: Path, proxies: str, client: str
 ) -> None:

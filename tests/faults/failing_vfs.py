@@ -51,13 +51,21 @@ class BadDisk:
         #: The result code of every write and sync, if it is not to be done.
         self.write_result: int | None = None
         self.sync_result: int | None = None
+        #: So many writes and syncs still succeed.
+        self.healthy = 0
         #: The share of each failing write that reaches the disk.
         self.torn: float = 0.0
         self.failures = 0
 
     def heal(self) -> None:
         self.write_result = self.sync_result = None
-        self.torn = 0.0
+        self.healthy, self.torn = 0, 0.0
+
+    def fails(self) -> bool:
+        """Whether the next write or sync fails, if such fail."""
+        self.healthy -= 1
+        self.failures += self.healthy < 0
+        return self.healthy < 0
 
 
 def _library() -> ctypes.CDLL:
@@ -109,17 +117,15 @@ def _failing(address: int, disk: BadDisk) -> _Methods:
     real_sync: Callable[[int, int], int] = real.sync
 
     def write(file: int, data: int, size: int, offset: int) -> int:
-        if disk.write_result is None:
+        if disk.write_result is None or not disk.fails():
             return real_write(file, data, size, offset)
-        disk.failures += 1
         if disk.torn:
             real_write(file, data, int(size * disk.torn), offset)
         return disk.write_result
 
     def sync(file: int, flags: int) -> int:
-        if disk.sync_result is None:
+        if disk.sync_result is None or not disk.fails():
             return real_sync(file, flags)
-        disk.failures += 1
         return disk.sync_result
 
     own.write, own.sync = _WRITE(write), _SYNC(sync)

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -89,6 +89,7 @@ async def waits_for_the_disk(world: World, app: App, job: Job) -> None:
         await app.ping()
 
 
+@pytest.mark.fault(24)
 def test_a_chunk_that_does_not_fit_waits_until_there_is_space(tmp_path: Path) -> None:
     async def main(world: World, place: Path) -> None:
         # Given a disk with room for small writes, but not for the chunk
@@ -113,6 +114,7 @@ def test_a_chunk_that_does_not_fit_waits_until_there_is_space(tmp_path: Path) ->
         in_world(place, lambda world: main(world, place))
 
 
+@pytest.mark.fault(24)
 def test_a_disk_without_any_space_is_no_lost_worker(tmp_path: Path) -> None:
     async def main(world: World, place: Path) -> None:
         # Given a disk that fills up to the last byte while a chunk is read
@@ -173,6 +175,7 @@ async def test_a_file_larger_than_the_process_may_write_is_an_error_of_the_disk(
         assert await words(database) == ["a", "c"]
 
 
+@pytest.mark.fault(27)
 async def test_a_read_only_disk_is_told_when_the_database_is_opened(tmp_path: Path) -> None:
     with small_disk(tmp_path, mib=4) as place:
         async with words_file(place / "words.db"):
@@ -208,6 +211,7 @@ async def database(disk: BadDisk, tmp_path: Path) -> AsyncIterator[SqliteDatabas
         (sqlite3.SQLITE_IOERR_WRITE, DiskBroken),
     ],
 )
+@pytest.mark.fault(27)
 async def test_a_write_that_fails_is_not_acknowledged_and_told_as_what_it_is(
     database: SqliteDatabase, disk: BadDisk, code: int, fault: type[StoreFault]
 ) -> None:
@@ -225,6 +229,7 @@ async def test_a_write_that_fails_is_not_acknowledged_and_told_as_what_it_is(
     assert await words(database) == ["a", "c"]
 
 
+@pytest.mark.fault(26, 27)
 async def test_a_sync_that_fails_is_not_acknowledged(
     database: SqliteDatabase, disk: BadDisk
 ) -> None:
@@ -237,7 +242,35 @@ async def test_a_sync_that_fails_is_not_acknowledged(
     assert {"a", "c"} <= set(await words(database))
 
 
+@pytest.mark.fault(26, 27)
+async def test_whichever_write_or_sync_fails_what_was_acknowledged_is_there(
+    disk: BadDisk, tmp_path: Path
+) -> None:
+    # Given a disk that breaks at the first write or sync, then at the second, and so on
+    failed = 0
+    for healthy in range(1000):
+        async with words_file(tmp_path / f"{healthy}.db") as database:
+            acknowledged: list[str] = []
+            disk.write_result = disk.sync_result = sqlite3.SQLITE_IOERR
+            disk.healthy, before = healthy, disk.failures
+            with suppress(DiskBroken):
+                for word in ("a", "b" * 10_000, "c"):
+                    await database.write(put(word))
+                    acknowledged.append(word)
+            broke = disk.failures > before
+            files = copy_files(database.path, tmp_path / f"left {healthy}")
+            disk.heal()
+        if not broke:
+            break
+        # Then nothing was acknowledged that is not there when the files are opened again
+        assert (await survivors(files))[: len(acknowledged)] == acknowledged
+        failed += len(acknowledged) < 3
+    assert (broke, acknowledged) == (False, ["a", "b" * 10_000, "c"])
+    assert failed == healthy > 5
+
+
 @pytest.mark.parametrize("torn", [0.1, 0.5, 0.99])
+@pytest.mark.fault(26)
 async def test_a_torn_write_leaves_what_was_acknowledged_and_nothing_of_the_rest(
     database: SqliteDatabase, disk: BadDisk, tmp_path: Path, torn: float
 ) -> None:
@@ -252,6 +285,7 @@ async def test_a_torn_write_leaves_what_was_acknowledged_and_nothing_of_the_rest
     assert await survivors(files) == ["a"]
 
 
+@pytest.mark.fault(26)
 async def test_a_log_that_is_cut_anywhere_holds_the_first_writes_and_no_half(
     tmp_path: Path,
 ) -> None:
@@ -333,6 +367,7 @@ def restore_backup(path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [remove, remove_log, move_away, restore_backup])
+@pytest.mark.fault(27)
 async def test_a_job_is_not_acknowledged_into_a_file_that_nobody_will_find(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:

@@ -129,6 +129,7 @@ async def test_a_wrong_key_stops_the_target_and_costs_no_message_an_attempt(addr
         assert set(receiver.arrivals.values()) == {1}
 
 
+@pytest.mark.fault(31)
 async def test_a_backend_that_is_stopped_gets_everything_once_when_it_starts(address: str) -> None:
     # Given a backend that does not run, and snapshots to deliver
     backend, port = PriceHistory(SystemClock(), limit=100_000), unused_port()

@@ -20,7 +20,7 @@ def place(tmp_path: Path, address: str) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.fault(1, 2)
+@pytest.mark.fault(1, 2, 3)
 async def test_a_worker_killed_at_any_point_loses_nothing(place: Site, point: str) -> None:
     # Given two jobs, and a worker that dies the second time it comes to the point
     ids = await place.submit(2)

@@ -258,6 +258,7 @@ async def test_restarted_empty_it_goes_on_from_the_most_that_can_have_been_grant
     assert provider.meter.overshoot() == 0
 
 
+@pytest.mark.fault(15)
 async def test_a_redis_that_forgets_again_and_again_is_never_overrun_nor_stopped(
     limiter: RedisLimiter,
     server: servers.ValkeyServer,
@@ -612,6 +613,7 @@ def cut_off(replica: servers.ValkeyServer) -> None:
         client.execute_command("REPLICAOF", "NO", "ONE")
 
 
+@pytest.mark.fault(16)
 async def test_a_replica_that_is_behind_is_put_right_by_the_processes_that_live(
     server: servers.ValkeyServer,
     replica: servers.ValkeyServer,

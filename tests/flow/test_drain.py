@@ -346,6 +346,7 @@ def test_failures_that_are_not_in_a_row_do_not_end_the_drain(
 
 
 @pytest.mark.parametrize(("asked_s", "rest_s"), [(7.0, 7.0), (1e9, RETRY_AFTER_S_MAX), (-1.0, 0.0)])
+@pytest.mark.fault(31)
 def test_a_target_that_asks_for_a_rest_gets_it_within_bounds(
     tmp_path: Path, asked_s: float, rest_s: float
 ) -> None:
@@ -373,6 +374,7 @@ def test_of_two_rests_that_are_asked_for_the_longer_one_counts(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("at_once", [1, 4])
+@pytest.mark.fault(31)
 def test_a_wrong_key_stops_the_target_and_kills_nothing(tmp_path: Path, at_once: int) -> None:
     async def main(office: PostOffice) -> None:
         await office.enqueue(*names(200))

@@ -32,6 +32,8 @@ from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import Fault, FaultKind
+from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.erasures import SqlErasures
 from tests import stores
 from tests.connecting import STRAVA, Site, strava_auth, strava_source, submit
 from tests.worlds import ScriptedSource, World, in_world, lanes
@@ -282,6 +284,7 @@ def test_a_job_that_ends_at_that_moment_is_no_error(
 # ---- interruptions -----------------------------------------------------------------------------
 
 
+@pytest.mark.security(33)
 def test_an_interrupted_erasure_is_finished_by_a_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +344,117 @@ def test_an_erasure_that_failed_half_way_is_repeated(
 
         assert erasure.asked_by == "eve"
         assert KEPT == {}
+        assert await place.rows_of("ada") == []
+
+    in_place(tmp_path, main)
+
+
+def test_an_erasure_that_a_worker_finishes_meanwhile_tells_all_that_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
+
+    async def main(place: Place, connection: Connection) -> None:
+        await imported(place, connection)
+        users, erase = place.app.users, SqlErasures.erase_some
+
+        async def finish_after(store: Any, erasure_id: str, *, limit: int) -> int:
+            deleted = await erase(store, erasure_id, limit=limit)
+            monkeypatch.setattr(SqlErasures, "erase_some", erase)
+            while await users.continue_erasures():
+                pass
+            return deleted
+
+        monkeypatch.setattr(SqlErasures, "erase_some", finish_after)
+
+        erasure = await users.forget("ada", by="eve", batches_max=1)
+
+        assert erasure.finished_at is not None
+        assert erasure.deleted["record"] == 35
+
+    in_place(tmp_path, main)
+
+
+def test_whoever_waits_is_told_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
+
+    async def main(place: Place, connection: Connection) -> None:
+        await imported(place, connection)
+        told: list[int] = []
+
+        erasure = await place.app.users.forget(
+            "ada", by="eve", told=lambda each: told.append(sum(each.deleted.values()))
+        )
+
+        assert told == sorted(told)
+        assert (told[0], told[-1]) == (10, sum(erasure.deleted.values()))
+
+    in_place(tmp_path, main)
+
+
+def test_an_erasure_that_fails_again_and_again_keeps_neither_others_nor_the_sweeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        async def fail_for_ada(app: App, user_id: str) -> None:
+            ERASED.append(user_id)
+            if user_id == "ada" and ERASED.count("ada") < 3:
+                raise ZeroDivisionError("a bug of the system")
+
+        monkeypatch.setattr("tests.flow.test_erasure.erase_kept", fail_for_ada)
+        for user_id in ("ada", "bob"):
+            await place.app.users.set_plan(user_id, "gold")
+            await place.app.users.forget(user_id, by="eve", batches_max=0)
+
+        await place.sweep()
+
+        assert ERASED == ["ada", "bob"]
+        assert await place.rows_of("bob") == []
+        for _ in range(2):
+            await place.world.clock.sleep(erase_user.REST_S)
+            await place.sweep()
+        assert ERASED == ["ada", "bob", "ada", "ada"]
+        assert await place.rows_of("ada") == []
+
+    in_place(tmp_path, main)
+
+
+def test_a_worker_without_a_system_leaves_its_users_to_workers_that_have_it(
+    tmp_path: Path,
+) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        await place.app.users.forget("ada", by="eve", batches_max=0)
+        other = await place.site.app(source=strava_source(strava_auth()), systems=[])
+
+        assert not await other.users.continue_erasures()
+        assert KEPT != {}
+
+        assert await place.app.users.continue_erasures()
+        assert KEPT == {}
+        assert await place.rows_of("ada") == []
+
+    in_place(tmp_path, main)
+
+
+def test_what_another_process_has_revoked_is_not_called_unrevoked(tmp_path: Path) -> None:
+    async def main(place: Place, connection: Connection) -> None:
+        def be_slower(request: Request) -> None:
+            if urlsplit(request.url).path == REVOKE:
+                raise Transient("the token is not valid any more")
+
+        async def meanwhile(store: Any, connection_id: str, **more: Any) -> Any:
+            await place.app._connections.remove(connection_id, **more)
+            return await get(store, connection_id, **more)
+
+        get = SqlConnections.get
+        place.site.wire.before = be_slower
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SqlConnections, "get", meanwhile)
+            erasure = await place.app.users.forget("ada", by="eve")
+
+        assert erasure.unrevoked == ()
         assert await place.rows_of("ada") == []
 
     in_place(tmp_path, main)

@@ -114,6 +114,7 @@ def test_a_zombie_is_refused_everything_after_its_job_was_rescued(tmp_path: Path
     in_world(tmp_path, main)
 
 
+@pytest.mark.fault(4)
 def test_a_worker_that_lost_its_lease_writes_nothing_to_a_destination(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         # Given a source that blocks its process, heartbeat and all, for two leases
@@ -291,6 +292,7 @@ class LossyStore:
 
 
 @pytest.mark.parametrize("edge", [JobEdge.ADVANCE, JobEdge.REST, JobEdge.SUCCEED])
+@pytest.mark.fault(6)
 def test_a_write_that_took_effect_but_lost_its_answer_counts_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edge: JobEdge
 ) -> None:

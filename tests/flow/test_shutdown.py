@@ -97,6 +97,7 @@ def test_a_chunk_that_ends_within_the_grace_period_is_finished(tmp_path: Path) -
     in_world(tmp_path, main)
 
 
+@pytest.mark.fault(36)
 def test_a_chunk_that_takes_longer_is_handed_back_untouched(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app, job = await started(world, pages(2, seconds=100), grace_s=20)

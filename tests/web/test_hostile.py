@@ -92,6 +92,7 @@ def _nothing(answer: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", ["%00", "a%0d%0ab", "..%2f..", "%f0%28%8c%28", "x" * 300, "a'--"])
+@pytest.mark.security(25)
 def test_ids_that_cannot_be_are_not_found(bad: str, tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client, admin = await served.client(), await served.admin()
@@ -178,6 +179,7 @@ def test_a_refused_method_is_told_all_those_that_a_path_has(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("public_url", ["https://sync.example", "http://127.0.0.1:8080"])
+@pytest.mark.security(21)
 def test_browsers_are_told_to_come_by_https_where_the_site_is_there(
     tmp_path: Path, public_url: str
 ) -> None:
@@ -241,6 +243,7 @@ def test_too_many_requests_of_one_key(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
+@pytest.mark.security(9)
 def test_sources_say_nothing_that_is_not_theirs(tmp_path: Path) -> None:
     """A source whose name is odd is still found, and told as it is."""
 
@@ -252,6 +255,7 @@ def test_sources_say_nothing_that_is_not_theirs(tmp_path: Path) -> None:
     serving(tmp_path, main, history("späh & söhne"))
 
 
+@pytest.mark.security(28)
 def test_whoever_keeps_guessing_keys_is_told_to_wait_and_shuts_nobody_out(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         told = io.StringIO()

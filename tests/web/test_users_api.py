@@ -178,6 +178,7 @@ def test_a_pause_of_somebody_unknown_is_not_found(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
+@pytest.mark.security(1)
 def test_a_key_is_for_its_own_user_and_others_are_not_there(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         ada, reader = await served.client(), await served.client(Role.READER)

@@ -68,11 +68,13 @@ def operations(web: FastAPI) -> list[tuple[str, str, str]]:
     ]
 
 
-async def call(client: Any, operation: str, method: str, path: str, the_id: str = "x") -> Any:
+async def call(
+    client: Any, operation: str, method: str, path: str, the_id: str = "x", body: Any = None
+) -> Any:
     for name in ("job_id", "jobId", "connection_id", "user_id", "item_id", "activity_id"):
         path = path.replace(f"{{{name}}}", the_id)
     path = path.replace("{tick}", "2026-01-01T00:00:00Z")
-    return await client.request(method, path, json=BODIES.get(operation))
+    return await client.request(method, path, json=body or BODIES.get(operation))
 
 
 # ---- the door ----------------------------------------------------------------------------------
@@ -334,6 +336,32 @@ def test_lists_hold_only_what_is_the_callers_own(tmp_path: Path) -> None:
         assert len(set(told)) == 1
 
     serving(tmp_path, main)
+
+
+@pytest.mark.security(4)
+@pytest.mark.parametrize("field", ["owner_id", "state", "attempts", "token", "role"])
+def test_a_field_that_is_not_the_callers_to_set_is_refused_by_its_name(
+    tmp_path: Path, field: str
+) -> None:
+    async def main(world: World, served: Served) -> None:
+        admin = await served.admin()
+        before = await served.app._database.read(contents)
+        with_body = [
+            (operation, method, path)
+            for operation, method, path in operations(served.web)
+            if "requestBody" in served.web.openapi()["paths"][path][method.lower()]
+        ]
+        assert {each for each, _, _ in with_body} >= BODIES.keys() - {field}
+        for operation, method, path in with_body:
+            body = {**BODIES.get(operation, {}), field: "x"}
+            answer = await call(admin, operation, method, path, body=body)
+
+            if operation != "connect_with_token" or field != "token":
+                told = problem(answer, 422, "invalid_input")
+                assert told["field"] == field, operation
+        assert await served.app._database.read(contents) == before
+
+    serving(tmp_path, main, systems=())
 
 
 def test_nothing_is_started_for_another_user(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ class LogEvent(StrEnum):
     #: Everything that is stored of a user is being deleted, or is deleted.
     ERASURE_BEGUN = "erasure_begun"
     USER_ERASED = "user_erased"
+    #: A worker could not go on with an erasure; it tries again in five minutes.
+    ERASURE_FAILED = "erasure_failed"
     #: An authorization could not be withdrawn at the provider; it is deleted here all the same.
     NOT_REVOKED = "not_revoked"
     #: A page was shown to its user, but when they came could not be written.

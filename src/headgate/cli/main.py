@@ -1,5 +1,6 @@
 """`headgate`: the entry point, and the table of its commands."""
 
+import sqlite3
 import sys
 from typing import Annotated, Any
 
@@ -126,10 +127,20 @@ def main() -> None:
         raise
 
 
+#: Before it, SQLite could lose commits that another connection makes during a checkpoint.
+_SQLITE_SOUND = (3, 51, 3)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"headgate {__version__}")
+        typer.echo(f"headgate {__version__}\nSQLite {sqlite3.sqlite_version}{_guarded()}")
         raise typer.Exit
+
+
+def _guarded() -> str:
+    if sqlite3.sqlite_version_info >= _SQLITE_SOUND:
+        return ""
+    return ", which can lose commits during a checkpoint: Headgate lets nobody commit meanwhile"
 
 
 @cli.callback(invoke_without_command=True)

@@ -25,8 +25,6 @@ from headgate.toolkit.commands.loading import (
 from headgate.toolkit.commands.output import amount, is_animated, messages, out, print_json
 
 UserArgument = Annotated[str, typer.Argument(help="The user's id.", metavar="USER")]
-#: After so many batches the number of deleted rows is shown anew.
-BATCHES_AT_ONCE = 1
 
 
 @example("headgate user export ada --output ada.jsonl")
@@ -120,11 +118,11 @@ async def _forget(app: App, user: str, by: str, *, quiet: bool) -> Erasure:
     columns = (SpinnerColumn(), TextColumn("erasing {task.fields[user]}: {task.completed:,} rows"))
     with Progress(*columns, console=messages, transient=True, disable=hidden) as bar:
         task = bar.add_task("erasing", total=None, user=user)
-        while True:
-            erasure = await app.users.forget(user, by=by, batches_max=BATCHES_AT_ONCE)
+
+        def show(erasure: Erasure) -> None:
             bar.update(task, completed=sum(erasure.deleted.values()))
-            if erasure.finished_at is not None:
-                return erasure
+
+        return await app.users.forget(user, by=by, told=show)
 
 
 def _tell(user: str, erasure: Erasure) -> None:

@@ -6,7 +6,7 @@ user, and all rows are deleted in small batches: the engine's, and what each sys
 loses nothing of it: whoever asks again goes on, and so does the sweeper of every worker.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Protocol
@@ -32,12 +32,19 @@ from headgate.ports.store import JobFilter
 #: The most rows deleted or exported in one transaction.
 BATCH_MAX = 500
 _PAGE_MAX = 100
+#: So long a worker leaves an erasure that failed, and goes on with others.
+REST_S = 300.0
 
 _log = get_logger(__name__)
 
 
 class SystemData(Protocol):
     """What the systems of an application keep of users, in their own tables and elsewhere."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The systems that erase what they keep of users."""
+        ...
 
     async def erase(self, user_id: str) -> None:
         """Erase the user; safe to repeat."""
@@ -63,6 +70,8 @@ class UserData:
         self._store = store
         self._connections = connections
         self._systems = systems
+        #: Erasures that failed here, and until when they are left.
+        self._resting: dict[str, float] = {}
 
     async def export(self, user_id: str) -> AsyncIterator[JsonObject]:
         """Everything that is stored of the user, without secrets, each row with its `type`."""
@@ -79,40 +88,65 @@ class UserData:
         async for row in self._systems.export(user_id):
             yield row
 
-    async def forget(self, user_id: str, *, by: str, batches_max: int | None = None) -> Erasure:
+    async def forget(
+        self,
+        user_id: str,
+        *,
+        by: str,
+        batches_max: int | None = None,
+        told: Callable[[Erasure], None] | None = None,
+    ) -> Erasure:
         """Erase the user, or go on with an erasure that was interrupted.
 
-        `by` says who asked for it. After `batches_max` batches it returns, not finished; the
-        workers go on with it.
+        `by` says who asked for it, and `told` is told after each batch. After `batches_max` batches
+        it returns, not finished; the workers go on with it.
         """
         check_name("user_id", user_id)
         new_id = self._rt.ids.new("erasure")
-        erasure = await self._store.begin(new_id, user_id, by=by)
+        erasure = await self._store.begin(new_id, user_id, by=by, systems=self._systems.names)
         if erasure.id == new_id:
             _log.info(LogEvent.ERASURE_BEGUN, erasure=erasure.id, by=erasure.asked_by)
-        return await self._go_on(erasure, user_id, batches_max)
+        batches = 0
+        while erasure.finished_at is None and (batches_max is None or batches < batches_max):
+            erasure = await self._erase_batch(erasure, user_id)
+            batches += 1
+            if told is not None:
+                told(erasure)
+        return erasure
 
     async def go_on(self) -> bool:
-        """Do a batch of an erasure that has not finished; False if there is none."""
-        unfinished = await self._store.list_unfinished(limit=1)
-        for erasure in unfinished:
-            await self._go_on(erasure, str(erasure.user_id), 1)
-        return bool(unfinished)
+        """Do a batch of an erasure that has not finished; False if there is none.
 
-    async def _go_on(self, erasure: Erasure, user_id: str, batches_max: int | None) -> Erasure:
-        batches = 0
-        while batches_max is None or batches < batches_max:
-            await self._end_jobs(user_id)
-            await self._disconnect(erasure, user_id)
-            batches += 1
-            if await self._store.erase_some(erasure.id, limit=BATCH_MAX) == BATCH_MAX:
-                continue
+        One that fails rests, so that it keeps no other from its end. One with a system that this
+        application does not have is left to the workers of an application that has it.
+        """
+        now = self._rt.clock.monotonic()
+        unfinished = await self._store.list_unfinished(limit=_PAGE_MAX)
+        due = [
+            each
+            for each in unfinished
+            if self._systems.names.issuperset(each.systems)
+            and self._resting.get(each.id, now) <= now
+        ]
+        for erasure in due[:1]:
+            try:
+                await self._erase_batch(erasure, str(erasure.user_id))
+            except Exception as error:  # What a system raises can be anything.
+                self._resting[erasure.id] = now + REST_S
+                _log.error(LogEvent.ERASURE_FAILED, erasure=erasure.id, error=describe_error(error))
+        return bool(due)
+
+    async def _erase_batch(self, erasure: Erasure, user_id: str) -> Erasure:
+        """Delete a batch, and finish if nothing is left; others may work on the same erasure."""
+        await self._end_jobs(user_id)
+        await self._disconnect(erasure, user_id)
+        if await self._store.erase_some(erasure.id, limit=BATCH_MAX) < BATCH_MAX:
             await self._systems.erase(user_id)
             finished = await self._store.finish(erasure.id)
             if finished is not None:
                 _log.info(LogEvent.USER_ERASED, erasure=erasure.id, deleted=dict(finished.deleted))
                 return finished
-        return await self._store.begin(erasure.id, user_id, by=erasure.asked_by)
+        return await self._store.get(erasure.id)
 
     # ---- what could still write for the user ---------------------------------------------------
 
@@ -135,9 +169,12 @@ class UserData:
         """Revoke what the user has authorized, where providers can do so, and delete it here."""
         while found := await self._connections.list_connections(user_id, limit=_PAGE_MAX):
             for connection in found:
-                if not await self._revoke(connection):
-                    await self._store.note_unrevoked(erasure.id, connection.source)
+                revoked = await self._revoke(connection)
+                # It is gone if another process that erases the same user was quicker.
                 with suppress(NotFound):
+                    if not revoked:
+                        await self._connections.get(connection.id, user_id=user_id)
+                        await self._store.note_unrevoked(erasure.id, connection.source)
                     await self._connections.remove(connection.id, user_id=user_id)
 
     async def _revoke(self, connection: Connection) -> bool:

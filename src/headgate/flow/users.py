@@ -115,15 +115,22 @@ class Users:
         """Everything that is stored of the user, without secrets, each row with its `type`."""
         return self._data.export(user_id)
 
-    async def forget(self, user_id: str, *, by: str, batches_max: int | None = None) -> Erasure:
+    async def forget(
+        self,
+        user_id: str,
+        *,
+        by: str,
+        batches_max: int | None = None,
+        told: Callable[[Erasure], None] | None = None,
+    ) -> Erasure:
         """Erase the user, or go on with an erasure that was interrupted.
 
         Ends their jobs, revokes what they have authorized at providers, and deletes everything
-        that is stored of them. `by` says who asked for it. After `batches_max` batches it returns,
-        not finished; the workers go on with it.
+        that is stored of them. `by` says who asked for it, and `told` is told after each batch.
+        After `batches_max` batches it returns, not finished; the workers go on with it.
         """
         _check_line("by", by, BY_LENGTH_MAX)
-        return await self._data.forget(user_id, by=by, batches_max=batches_max)
+        return await self._data.forget(user_id, by=by, batches_max=batches_max, told=told)
 
     async def continue_erasures(self) -> bool:
         """Do a batch of an erasure that has not finished; False if there is none."""

@@ -14,6 +14,8 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str | None
     #: All connections that the user ever had, by which what was read for them is found.
     connection_ids: tuple[str, ...] = ()
+    #: The systems that are asked to erase what they keep.
+    systems: tuple[str, ...] = ()
     asked_by: str
     asked_at: datetime
     finished_at: datetime | None = None

@@ -1,6 +1,6 @@
 """The store of erasures: finds and deletes what is stored of a user."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from headgate.base.encoding import JsonObject
@@ -29,11 +29,17 @@ class ErasureStore(Protocol):
         """The kinds of rows that are stored of users, as they are exported."""
         ...
 
-    async def begin(self, erasure_id: str, user_id: str, *, by: str) -> Erasure:
+    async def begin(
+        self, erasure_id: str, user_id: str, *, by: str, systems: Iterable[str] = ()
+    ) -> Erasure:
         """Begin the user's erasure, or go on with the one that has not finished.
 
         Notes the user's connections, and revokes their API keys.
         """
+        ...
+
+    async def get(self, erasure_id: str) -> Erasure:
+        """The erasure, finished or not."""
         ...
 
     async def note_unrevoked(self, erasure_id: str, source: str) -> None:

@@ -299,6 +299,7 @@ def test_details_are_not_served_as_streams(tmp_path: Path) -> None:
     serving_activities(tmp_path, main)
 
 
+@pytest.mark.security(1)
 def test_one_that_is_not_there_and_one_that_is_anothers_are_the_same(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         await success(served.app)

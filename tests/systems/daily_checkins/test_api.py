@@ -92,6 +92,7 @@ async def test_one_check_in_is_shown_with_all_that_foursquare_says(place: Served
     assert again.status_code == 304
 
 
+@pytest.mark.security(1)
 async def test_what_is_anothers_is_not_found(place: ServedPlace) -> None:
     async with await place.client() as ada, await place.client(user_id="bob") as bob:
         await imported(place, ada)

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headgate import Chunk, Context, Forbidden, JobStatus, Transient
 from headgate.model.api_key import Role
 from headgate.model.states import JobState
@@ -256,6 +258,7 @@ ITS_PATHS = [
 ]
 
 
+@pytest.mark.security(1)
 def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         bob = Phone(served, await served.client(user_id="bob"))

@@ -100,6 +100,7 @@ def at_requests(*numbers: int, act: Callable[[], None]) -> Callable[[Request, Re
 
 
 @pytest.mark.servers
+@pytest.mark.fault(15)
 async def test_a_redis_that_is_emptied_in_mid_chunk_costs_a_minute_and_no_request(
     tmp_path: Path, redis: servers.ValkeyServer
 ) -> None:
@@ -124,6 +125,7 @@ async def test_a_redis_that_is_emptied_in_mid_chunk_costs_a_minute_and_no_reques
 
 
 @pytest.mark.servers
+@pytest.mark.fault(15)
 async def test_an_import_outlives_a_redis_that_is_restarted_empty_again_and_again(
     tmp_path: Path, redis: servers.ValkeyServer
 ) -> None:

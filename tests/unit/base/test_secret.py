@@ -35,6 +35,7 @@ def test_it_is_revealed_and_nothing_else() -> None:
         lambda secret: str(mask_secrets(None, "", {"event": secret, "more": {"x": [secret]}})),
     ],
 )
+@pytest.mark.security(15)
 def test_whatever_shows_it_shows_a_mask(show: object) -> None:
     assert callable(show)
     shown = show(Secret(CANARY))

@@ -290,4 +290,15 @@ def test_migrate_says_what_it_did(headgate: Run) -> None:
 
 
 def test_the_version_is_told(headgate: Run) -> None:
-    assert re.fullmatch(r"headgate \d+\.\d+\.\d+\n", headgate("--version").stdout)
+    told = headgate("--version").stdout
+    assert re.match(r"headgate \d+\.\d+\.\d+\nSQLite \d+\.\d+\.\d+", told)
+
+
+@pytest.mark.security(30)
+@pytest.mark.parametrize(("version", "guarded"), [((3, 51, 2), True), ((3, 51, 3), False)])
+def test_the_version_says_whether_sqlite_needs_its_checkpoints_guarded(
+    headgate: Run, monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], guarded: bool
+) -> None:
+    monkeypatch.setattr("sqlite3.sqlite_version_info", version)
+
+    assert ("lets nobody commit meanwhile" in headgate("--version").stdout) == guarded

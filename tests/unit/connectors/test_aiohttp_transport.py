@@ -155,6 +155,7 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.Monkey
 # ---- limits ------------------------------------------------------------------------------------
 
 
+@pytest.mark.security(9)
 async def test_an_answer_without_end_is_cut_at_the_limit_and_the_connection_closed() -> None:
     async with serving(endless) as server, opened() as transport:
         with pytest.raises(Malformed, match="larger than 100,000 bytes"):
@@ -175,6 +176,8 @@ async def test_a_provider_that_says_nothing_is_given_up() -> None:
             await transport.send(request(server, timeouts=Timeouts(total_s=0.05)))
 
 
+@pytest.mark.fault(31)
+@pytest.mark.security(9)
 async def test_a_body_that_drips_is_given_up() -> None:
     async def drip(head: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx")
@@ -261,7 +264,7 @@ async def test_a_name_with_any_address_that_is_not_allowed_is_not_called(
     assert server.heads == []
 
 
-@pytest.mark.security(6)
+@pytest.mark.security(6, 10)
 async def test_a_name_that_changes_its_address_is_judged_by_the_one_that_is_called() -> None:
     # Given a name that is harmless when it is first looked up, and then points inwards
     answers = [["127.0.0.1"], ["169.254.169.254"]]
@@ -320,6 +323,7 @@ async def test_a_request_that_is_sent_in_time_may_be_answered_later() -> None:
     assert (sent.is_set(), response.json()) == (True, [1])
 
 
+@pytest.mark.security(8)
 async def test_plain_http_and_other_ports_do_not_go_over_the_public_network() -> None:
     resolve = lambda host, port: resolve_to("8.8.8.8")  # noqa: E731 (one line says it)
     async with opened(AddressRules(), resolve=resolve) as transport:

@@ -507,6 +507,7 @@ async def test_within_its_own_origin_the_token_goes_along() -> None:
         "",
     ],
 )
+@pytest.mark.security(8)
 async def test_a_redirect_elsewhere_is_refused(location: str) -> None:
     bench = Bench(redirect(308, location), access=FakeAccess(), redirects=PEERS)
 

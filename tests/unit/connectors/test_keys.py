@@ -67,6 +67,7 @@ def test_a_key_of_another_length_is_refused(size: int) -> None:
         bytes([200, 3]) * 16,
     ],
 )
+@pytest.mark.security(13)
 def test_a_key_that_somebody_could_think_of_is_refused(key: bytes) -> None:
     with pytest.raises(InvalidInput, match="not random"):
         KeyRing.parse(of_bytes(key))
@@ -124,6 +125,7 @@ def test_a_file_of_lines_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o601])
+@pytest.mark.security(32)
 def test_a_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "keys"
     path.write_text(entry("k"), encoding="utf-8")

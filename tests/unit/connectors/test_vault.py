@@ -48,6 +48,7 @@ def test_the_same_secret_is_never_sealed_alike() -> None:
 
 
 @pytest.mark.parametrize("field", ["user_id", "source", "row_id", "column"])
+@pytest.mark.security(12)
 def test_a_ciphertext_moved_to_another_place_does_not_open(field: str) -> None:
     box = vault()
     sealed = box.seal(Secret("s3cret"), HERE)
@@ -84,6 +85,7 @@ def test_anything_else_is_refused_in_one_way(garbage: bytes) -> None:
         vault().open(garbage, HERE)
 
 
+@pytest.mark.security(13)
 def test_an_old_key_still_opens_and_the_newest_seals() -> None:
     before = vault("k1").seal(Secret("s3cret"), HERE)
     after = vault("k2", "k1")

@@ -35,6 +35,7 @@ def test_a_key_that_could_be_nobodys_is_not_made(
     serving(tmp_path, main)
 
 
+@pytest.mark.security(14)
 def test_a_key_is_known_by_its_whole_text_and_by_nothing_else(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         key, token = await served.keys.make("phone", role=Role.USER, user_id="ada")

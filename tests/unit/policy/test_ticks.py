@@ -168,6 +168,7 @@ def test_a_spread_never_reaches_into_the_next_tick() -> None:
     assert minutes(planned)[-1] == 59
 
 
+@pytest.mark.fault(22)
 def test_a_late_tick_counts_from_its_firing_so_that_no_herd_starts() -> None:
     assert minutes(plan(crowd(3), now=TICK + LATE_AFTER)) == [0, 2, 4]
     assert minutes(plan(crowd(3), now=TICK + 2 * HOUR)) == [120, 122, 124]

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import cast
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -118,6 +120,7 @@ async def test_the_victim_of_a_deadlock_is_run_again(database: PostgresDatabase)
 
 
 @pytest.mark.parametrize("code", ["40001", "40P01"])
+@pytest.mark.fault(28)
 async def test_a_conflict_is_run_again_until_it_goes_through(
     database: PostgresDatabase, code: str
 ) -> None:
@@ -191,6 +194,7 @@ async def backend_of(database: PostgresDatabase) -> int:
     return await database.read(lambda tx: int(tx.execute(query).scalar_one()))
 
 
+@pytest.mark.fault(28)
 async def test_a_connection_lost_while_idle_is_told_and_then_replaced(
     database: PostgresDatabase, words_url: str
 ) -> None:
@@ -225,6 +229,66 @@ async def test_a_connection_lost_in_the_middle_is_told_and_the_write_undone(
     assert await words(database) == {"a": 0, "b": 0}
     await database.write(lambda tx: count_up(tx, "b"))
     assert await words(database) == {"a": 0, "b": 1}
+
+
+@asynccontextmanager
+async def wire_to(url: str, cut: asyncio.Event) -> AsyncIterator[str]:
+    """An address through which the server is reached; once `cut` is set, nothing arrives."""
+    server = urlsplit(url)
+    ends: list[asyncio.StreamWriter] = []
+    served: list[asyncio.Future[None]] = []
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                if not cut.is_set():
+                    writer.write(data)
+            if not cut.is_set():
+                writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        theirs, ours = await asyncio.open_connection(server.hostname, server.port)
+        ends.extend((writer, ours))
+        served.append(done := asyncio.get_running_loop().create_future())
+        await asyncio.gather(carry(reader, ours), carry(theirs, writer))
+        done.set_result(None)
+
+    wire = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = wire.sockets[0].getsockname()[1]
+    try:
+        yield server._replace(netloc=f"{server.username}@127.0.0.1:{port}").geturl()
+    finally:
+        wire.close()
+        for end in ends:
+            end.transport.abort()
+        await asyncio.gather(*served)
+
+
+@pytest.mark.fault(28)
+async def test_a_wire_that_is_dead_at_both_ends_is_given_up_and_replaced(
+    database: PostgresDatabase, words_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a connection whose packets vanish from now on, without either end being told
+    monkeypatch.setattr(postgres, "STATEMENT_S_MAX", 1)
+    cut = asyncio.Event()
+    async with wire_to(words_url, cut) as url:
+        far = PostgresDatabase(url, ManualClock(START))
+        await far.open()
+        try:
+            pid = await backend_of(far)
+            cut.set()
+
+            # When something is written, that is told, and not waited for
+            with pytest.raises(StoreUnavailable):
+                await far.write(lambda tx: count_up(tx, "a"))
+
+            # Then the next goes through, on a new connection, and the first had no effect
+            cut.clear()
+            await far.write(lambda tx: count_up(tx, "b"))
+            assert await words(database) == {"a": 0, "b": 1}
+            assert await backend_of(far) != pid
+        finally:
+            await far.close()
 
 
 async def test_a_server_that_cannot_be_reached_is_told_at_opening(clock: ManualClock) -> None:

@@ -291,6 +291,7 @@ async def test_a_server_that_is_not_migrated_is_refused_and_the_command_named(
 
 
 @pytest.mark.parametrize("ask", [schema.prepare, schema.migrate], ids=["prepare", "migrate"])
+@pytest.mark.fault(37)
 async def test_a_database_of_a_newer_version_is_refused_and_left_alone(
     blank: Database, ask: Any
 ) -> None:
@@ -308,6 +309,7 @@ async def test_a_database_of_a_newer_version_is_refused_and_left_alone(
     assert await blank.read(schema.revision_of) == "zz"
 
 
+@pytest.mark.fault(37)
 async def test_two_who_migrate_at_once_do_not_meet(make_blank: stores.MakeDatabase) -> None:
     # Given two processes that start on a new database
     first, second = make_blank(), make_blank()
@@ -324,6 +326,7 @@ async def test_two_who_migrate_at_once_do_not_meet(make_blank: stores.MakeDataba
         await second.close()
 
 
+@pytest.mark.fault(37)
 async def test_a_migration_that_fails_leaves_nothing_behind(blank: Database) -> None:
     # Given a migration that fails after its first table
     made: list[str] = []

@@ -193,6 +193,7 @@ async def test_a_full_disk_acknowledges_nothing_and_is_survived(database: Sqlite
     assert await database.write(put("y" * 1_000_000)) is not None
 
 
+@pytest.mark.fault(24)
 async def test_whoever_shares_a_group_with_a_full_disk_is_not_falsely_acknowledged(
     database: SqliteDatabase,
 ) -> None:

@@ -40,7 +40,6 @@ async def test_the_log_does_not_grow_with_what_is_written(
     assert log < written / 2 < database.path.stat().st_size
 
 
-@pytest.mark.fault(26)
 @pytest.mark.security(30)
 async def test_nobody_can_commit_while_a_checkpoint_is_made(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
@@ -69,6 +68,7 @@ async def test_nobody_can_commit_while_a_checkpoint_is_made(
     foreign.close()
 
 
+@pytest.mark.security(30)
 async def test_no_connection_makes_checkpoints_by_itself(database: SqliteDatabase) -> None:
     def pages(tx: Connection) -> int:
         return int(tx.exec_driver_sql("PRAGMA wal_autocheckpoint").scalar_one())

@@ -42,7 +42,11 @@ async def main():
     await database.write(lambda tx: tx.execute(table))
     for number in range(50):
         word = {"word": f"{sys.argv[2]}_{number:02d}"}
-        await database.write(lambda tx: tx.execute(text("INSERT INTO words VALUES (:word)"), word))
+        def read_and_write(tx):
+            # Had it begun as a reader, it could not write after a commit of the other's.
+            tx.execute(text("SELECT count(*) FROM words")).scalar_one()
+            tx.execute(text("INSERT INTO words VALUES (:word)"), word)
+        await database.write(read_and_write)
     await database.close()
 
 asyncio.run(main())
@@ -79,7 +83,7 @@ def run_writers(path: Path, names: str) -> None:
 async def test_two_processes_write_to_one_file_and_both_succeed(database: SqliteDatabase) -> None:
     # Given this process, which has the file open, and two others
 
-    # When both write fifty words, one by one, at the same time
+    # When both look and then write fifty words, one by one, at the same time
     await asyncio.to_thread(run_writers, database.path, "ab")
 
     # Then all of them are there

@@ -28,6 +28,7 @@ async def seen(
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "::1", "10.0.1.7", "203.0.113.9"])
+@pytest.mark.security(28)
 async def test_nobody_is_believed_who_is_not_named(peer: str) -> None:
     assert await seen(peer, "198.51.100.1", proxies="") == peer
     assert await seen(peer, "198.51.100.1", proxies="10.0.0.0/24") == peer
@@ -50,6 +51,7 @@ async def test_nobody_is_believed_who_is_not_named(peer: str) -> None:
         (["198.51.100.1,"], 1, "10.0.0.2"),
     ],
 )
+@pytest.mark.security(28)
 async def test_a_proxy_that_is_named_is_believed_for_as_many_hops(
     forwarded: list[str], hops: int, client: str
 ) -> None:

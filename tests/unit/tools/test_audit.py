@@ -26,6 +26,17 @@ def test_a_copyleft_licence_and_one_that_is_not_named_are_reported() -> None:
     assert audit.licence_problems(["psycopg"]) == ["psycopg: LGPL-3.0-only"]
 
 
+@pytest.mark.security(30)
+@pytest.mark.parametrize("name", ["requirements-dev.lock", "requirements-demo.lock"])
+def test_whatever_is_installed_is_pinned_by_version_and_hash(name: str) -> None:
+    lines = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    pins = [line for line in lines if line and not line.lstrip().startswith("#")]
+
+    assert len(pins) > 10
+    assert [line for line in pins if "==" not in line or "--hash=sha256:" not in line] == []
+    assert "--require-hashes" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("line", "rule"),
     [

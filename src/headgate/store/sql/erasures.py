@@ -1,6 +1,6 @@
 """Erasures of users: one at a time for each user, in bounded batches, resumable after a crash."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, update
@@ -11,11 +11,10 @@ from headgate.store.sql import removals
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.personal_data import (
     TABLES,
-    Owner,
-    connections_of,
     delete_some,
     export_page,
     has_rows,
+    owner_of,
 )
 from headgate.store.sql.port import SqlPort, autocommit_reads, reads, writes, writes_timed
 from headgate.store.sql.statements import insert_into
@@ -24,12 +23,21 @@ from headgate.store.sql.tables import api_keys, erasures
 _ERASURE = tuple(erasures.c[name] for name in Erasure.__struct_fields__)
 
 
-def begin(tx: Connection, now: Moment, erasure_id: str, user_id: str, *, by: str) -> Erasure:
+def begin(
+    tx: Connection,
+    now: Moment,
+    erasure_id: str,
+    user_id: str,
+    *,
+    by: str,
+    systems: Iterable[str] = (),
+) -> Erasure:
     """Begin the user's erasure, or go on with the one that has not finished."""
     new = insert_into(tx.dialect, erasures).values(
         id=erasure_id,
         user_id=user_id,
         connection_ids=(),
+        systems=(),
         asked_by=by,
         asked_at=now.at(),
         deleted={},
@@ -37,10 +45,16 @@ def begin(tx: Connection, now: Moment, erasure_id: str, user_id: str, *, by: str
     )
     tx.execute(new.on_conflict_do_nothing())
     erasure = _locked(tx, erasures.c.user_id == user_id)
+    erasure = _change(tx, erasure, systems=tuple(sorted({*erasure.systems, *systems})))
     # With their keys, the user's own programs could make new rows meanwhile.
     revoked = func.coalesce(api_keys.c.revoked_at, now.at())
     tx.execute(update(api_keys).where(api_keys.c.user_id == user_id).values(revoked_at=revoked))
     return _note_connections(tx, now, erasure, user_id)
+
+
+def get(tx: Connection, erasure_id: str) -> Erasure:
+    """The erasure, finished or not."""
+    return _to_erasure(tx.execute(select(*_ERASURE).where(erasures.c.id == erasure_id)).one())
 
 
 def note_unrevoked(tx: Connection, erasure_id: str, source: str) -> None:
@@ -54,7 +68,7 @@ def erase_some(tx: Connection, erasure_id: str, *, limit: int) -> int:
     erasure = _locked(tx, erasures.c.id == erasure_id)
     if erasure.user_id is None:
         return 0
-    owner = Owner(erasure.user_id, erasure.connection_ids)
+    owner = owner_of(tx, erasure.user_id, erasure.connection_ids)
     deleted = dict(erasure.deleted)
     total = 0
     for each in reversed(TABLES):
@@ -76,7 +90,7 @@ def finish(tx: Connection, now: Moment, erasure_id: str) -> Erasure | None:
         return erasure
     # A job that was submitted meanwhile may have brought a connection of its own.
     erasure = _note_connections(tx, now, erasure, erasure.user_id)
-    owner = Owner(str(erasure.user_id), erasure.connection_ids)
+    owner = owner_of(tx, str(erasure.user_id), erasure.connection_ids)
     if any(has_rows(tx, each, owner) for each in TABLES):
         return None
     return _change(tx, erasure, user_id=None, connection_ids=(), finished_at=now.at())
@@ -90,7 +104,7 @@ def list_unfinished(tx: Connection, *, limit: int) -> list[Erasure]:
 
 def _note_connections(tx: Connection, now: Moment, erasure: Erasure, user_id: str) -> Erasure:
     """Store the user's connections, and let no item be registered for them any more."""
-    known = {*erasure.connection_ids, *connections_of(tx, user_id)}
+    known = set(owner_of(tx, user_id, erasure.connection_ids).connection_ids)
     added = sorted(known.difference(erasure.connection_ids))
     for connection_id in added:
         removals.note(tx, now, connection_id)
@@ -125,6 +139,7 @@ class SqlErasures(SqlPort):
         return [each.kind for each in TABLES]
 
     begin = writes_timed(begin)
+    get = autocommit_reads(get)
     note_unrevoked = writes(note_unrevoked)
     erase_some = writes(erase_some)
     finish = writes_timed(finish)

@@ -5,7 +5,7 @@ knows too. A test demands that every table is in it, or says why it holds no per
 """
 
 import gzip
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ from sqlalchemy import (
     Select,
     Table,
     delete,
+    exists,
     func,
     literal,
     select,
@@ -51,7 +52,10 @@ class Owner(NamedTuple):
     """A user, and every connection that they ever had."""
 
     user_id: str
+    #: Theirs alone.
     connection_ids: Sequence[str]
+    #: At a source without accounts a connection is a name, and others may have taken the same.
+    shared_ids: Sequence[str] = ()
 
 
 #: The condition for the rows of a user.
@@ -88,13 +92,28 @@ def _of_connection(column: ColumnElement[Any]) -> Find:
 
 
 def _of_sync_and_connection(table: Table) -> Find:
-    """By a key that begins with the sync, which is looked up so that the index is used."""
+    """By a key that begins with the sync, which is looked up so that the index is used.
+
+    What is stored under a name that another user took first is that user's.
+    """
+    anothers = (record_owners.c.sync == table.c.sync) & (
+        record_owners.c.connection_id == table.c.connection_id
+    )
 
     def find(tx: Connection, owner: Owner) -> ColumnElement[bool]:
-        names = _distinct(tx, table.c.sync)
-        return table.c.sync.in_(names) & table.c.connection_id.in_(owner.connection_ids)
+        of_another = exists().where(anothers, record_owners.c.user_id != owner.user_id)
+        return (
+            table.c.sync.in_(_distinct(tx, table.c.sync))
+            & table.c.connection_id.in_([*owner.connection_ids, *owner.shared_ids])
+            & ~of_another
+        )
 
     return find
+
+
+def _items_of(tx: Connection, owner: Owner) -> ColumnElement[bool]:
+    ids = [*owner.connection_ids, *owner.shared_ids]
+    return items.c.connection_id.in_(ids) & (items.c.user_id == owner.user_id)
 
 
 def _of_parent(column: ColumnElement[Any], parent: FromClause, find_parent: Find) -> Find:
@@ -112,8 +131,8 @@ def _distinct(tx: Connection, column: ColumnElement[Any]) -> list[str]:
         found.append(value)
 
 
-_jobs_of, _items_of = _of_user(jobs.c.user_id), _of_connection(items.c.connection_id)
-_keys_of, _messages_of = _of_user(api_keys.c.user_id), _of_user(messages.c.user_id)
+_jobs_of, _keys_of = _of_user(jobs.c.user_id), _of_user(api_keys.c.user_id)
+_messages_of = _of_user(messages.c.user_id)
 _WORK = {"token", "lease_until", "worker"}
 
 #: In the order of an export. An erasure goes the other way, so that children go before the rows by
@@ -194,15 +213,28 @@ def has_rows(tx: Connection, each: PersonalTable, owner: Owner) -> bool:
     return tx.execute(query.select_from(each.table)).scalar() is not None
 
 
-def connections_of(tx: Connection, user_id: str) -> list[str]:
-    """Every connection that the user has, or had by what is stored of their jobs and records."""
-    found: set[str] = set()
+def owner_of(tx: Connection, user_id: str, known: Iterable[str] = ()) -> Owner:
+    """The user, with the connections that they have, or had by their jobs and records.
+
+    `known` are theirs already. A job may name a connection that is not its user's: that of another
+    is none of theirs.
+    """
+    named: set[str] = set()
     for table in (connections, jobs, record_owners, tick_users):
         column = table.c.id if table is connections else table.c.connection_id
-        found.update(
+        named.update(
             tx.execute(select(column).distinct().where(table.c.user_id == user_id)).scalars()
         )
-    return sorted(found)
+    new = named.difference(known)
+    has_account = connections.c.id.in_(new) & (connections.c.user_id != user_id)
+    new.difference_update(tx.execute(select(connections.c.id).where(has_account)).scalars())
+    taken = (
+        record_owners.c.sync.in_(_distinct(tx, record_owners.c.sync))
+        & record_owners.c.connection_id.in_(new)
+        & (record_owners.c.user_id != user_id)
+    )
+    shared = set(tx.execute(select(record_owners.c.connection_id).where(taken)).scalars())
+    return Owner(user_id, sorted({*known, *new} - shared), sorted(shared))
 
 
 def export_page(
@@ -210,7 +242,7 @@ def export_page(
 ) -> ExportPage:
     """Rows of that kind that are stored of the user, in the order of their keys."""
     each = next(table for table in TABLES if table.kind == kind)
-    owner = Owner(user_id, connections_of(tx, user_id))
+    owner = owner_of(tx, user_id)
     query = _after(select(each.table).where(each.find(tx, owner)), each.table, after)
     key = each.table.primary_key.columns
     rows = tx.execute(query.order_by(*key).limit(limit)).mappings().all()

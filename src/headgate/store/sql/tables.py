@@ -405,6 +405,7 @@ connect_attempts = Table(
     Column("expires_at", UtcTime, nullable=False),
 )
 Index("ix_headgate_connect_attempts_expiry", connect_attempts.c.expires_at)
+Index("ix_headgate_connect_attempts_of_user", connect_attempts.c.user_id)
 
 #: Users, from the moment in which they connect, or in which the application first tells of them.
 users = Table(
@@ -448,6 +449,7 @@ api_keys = Table(
     _one_of("role", Role),
     CheckConstraint("(user_id IS NULL) = (role = 'admin')", name="owner"),
 )
+_index("ix_headgate_api_keys_of_user", api_keys.c.user_id, where=api_keys.c.user_id.is_not(None))
 
 #: Requests with an Idempotency-Key, and their answers.
 idempotent_requests = Table(
@@ -779,6 +781,9 @@ erasures = Table(
     Column("id", Text, primary_key=True),
     Column("user_id", Text),
     Column("connection_ids", JsonOf[tuple[str, ...]](tuple[str, ...]), nullable=False),
+    Column(
+        "systems", JsonOf[tuple[str, ...]](tuple[str, ...]), nullable=False, server_default="[]"
+    ),
     Column("asked_by", Text, nullable=False),
     Column("asked_at", UtcTime, nullable=False),
     Column("finished_at", UtcTime),

@@ -217,6 +217,7 @@ async def test_a_large_body_is_no_large_header() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", HALF_HEADERS, HALF_BODY, WHOLE])
+@pytest.mark.security(28)
 async def test_who_keeps_the_server_waiting_makes_room_for_others(sent: bytes) -> None:
     limits = ConnectionLimits(headers_s=LONG_S, body_s=LONG_S, idle_s=LONG_S, connections_max=2)
     async with serving(limits) as clients:
