@@ -215,7 +215,7 @@ def test_a_dead_delivery_is_shown_and_retried(shop: Shop) -> None:
     assert told["message"]["payload"] == {"not": "a batch"} and told["message"]["intact"]
 
     refused = shop.run("retry", "--state", "dead", "--env", "local")
-    assert (refused.code, shop.states()) == (2, {"sent": 1, "dead": 1})
+    assert (refused.code, shop.states()) == (3, {"sent": 1, "dead": 1})
     assert "1 dead delivery to local would be sent again; add --yes" in refused.stderr
     retried = shop.json("retry", "--state", "dead", "--env", "local", "--yes")
     assert (retried["retried"], shop.states()) == (1, {"sent": 1, "pending": 1})

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
