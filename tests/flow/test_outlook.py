@@ -415,8 +415,10 @@ def test_the_end_of_a_job_over_items_is_told_by_its_own_rate(
         await app.supervisor().start()
 
         async def submit() -> Job:
-            who = {"user_id": "ada", "connection_id": "ada-1"}
-            return (await app.jobs.submit("history", **who, lane=lane)).job
+            submitted = await app.jobs.submit(
+                "history", user_id="ada", connection_id="ada-1", lane=lane
+            )
+            return submitted.job
 
         if before:
             await end_of(world, app, await submit())
