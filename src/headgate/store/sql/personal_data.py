@@ -20,6 +20,7 @@ from sqlalchemy import (
     literal,
     select,
     tuple_,
+    union_all,
 )
 
 from headgate.base.encoding import JsonObject, from_json
@@ -97,6 +98,17 @@ def _of_sync_and_connection(table: Table) -> Find:
     return find
 
 
+def _records_of(tx: Connection, owner: Owner) -> ColumnElement[bool]:
+    """By sync and connection, but none of another user who took the same name before."""
+    of_another = (
+        select(literal(1))
+        .where(record_owners.c.sync == records.c.sync)
+        .where(record_owners.c.connection_id == records.c.connection_id)
+        .where(record_owners.c.user_id != owner.user_id)
+    )
+    return _of_sync_and_connection(records)(tx, owner) & ~of_another.exists()
+
+
 def _of_parent(column: ColumnElement[Any], parent: FromClause, find_parent: Find) -> Find:
     return lambda tx, owner: column.in_(select(parent.c.id).where(find_parent(tx, owner)))
 
@@ -156,7 +168,7 @@ TABLES = (
         frozenset({"hash"}),
     ),
     PersonalTable("record_owner", record_owners, _of_user(record_owners.c.user_id)),
-    PersonalTable("record", records, _of_sync_and_connection(records), frozenset({"hash"})),
+    PersonalTable("record", records, _records_of, frozenset({"hash"})),
     PersonalTable("tombstone", tombstones, _of_connection(tombstones.c.connection_id)),
     PersonalTable("coverage", coverage, _of_sync_and_connection(coverage)),
     PersonalTable("high_water_mark", high_water_marks, _of_sync_and_connection(high_water_marks)),
@@ -195,14 +207,26 @@ def has_rows(tx: Connection, each: PersonalTable, owner: Owner) -> bool:
 
 
 def connections_of(tx: Connection, user_id: str) -> list[str]:
-    """Every connection that the user has, or had by what is stored of their jobs and records."""
-    found: set[str] = set()
-    for table in (connections, jobs, record_owners, tick_users):
+    """Every connection that the user has, or had by what is stored of their jobs and records.
+
+    Where there are no accounts, a job may name the connection of another user; that is not theirs.
+    """
+    owned, named = set[str](), set[str]()
+    for table in (connections, record_owners, jobs, tick_users):
         column = table.c.id if table is connections else table.c.connection_id
-        found.update(
-            tx.execute(select(column).distinct().where(table.c.user_id == user_id)).scalars()
-        )
-    return sorted(found)
+        found = tx.execute(select(column).distinct().where(table.c.user_id == user_id)).scalars()
+        (owned if table in (connections, record_owners) else named).update(found)
+    return sorted(owned | {each for each in named - owned if not _is_of_another(tx, each)})
+
+
+def _is_of_another(tx: Connection, connection_id: str) -> bool:
+    """Whether a connection that is not the user's own is that of another."""
+    names = _distinct(tx, record_owners.c.sync)
+    stored = select(record_owners.c.connection_id).where(
+        record_owners.c.sync.in_(names), record_owners.c.connection_id == connection_id
+    )
+    account = select(connections.c.id).where(connections.c.id == connection_id)
+    return tx.execute(union_all(stored, account).limit(1)).first() is not None
 
 
 def export_page(
