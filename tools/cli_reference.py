@@ -83,7 +83,8 @@ def _usage(path: str, arguments: list[TyperArgument], options: list[TyperOption]
 
 def _name(argument: TyperArgument) -> str:
     several = "..." if argument.nargs == -1 else ""
-    return f"{argument.metavar or str(argument.name)}".upper().strip("{}[]") + several
+    name = (argument.metavar or str(argument.name)).upper().strip("{}[]")
+    return name.removesuffix("...") + several
 
 
 def _value(option: TyperOption) -> str:

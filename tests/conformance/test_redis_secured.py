@@ -85,6 +85,7 @@ def address(port: int, path: Path, *, password: str = PASSWORD) -> str:
     return f"rediss://headgate:{password}@localhost:{port}/0?ssl_ca_certs={trusted}"
 
 
+@pytest.mark.security(26)
 async def test_it_counts_over_tls_as_a_user_who_may_do_little(
     server: ValkeyServer, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ async def test_it_counts_over_tls_as_a_user_who_may_do_little(
         assert admin.keys("{headgate}:budget:*")
 
 
+@pytest.mark.security(26)
 async def test_the_user_may_nothing_else(server: ValkeyServer) -> None:
     with Redis.from_url(server.url, username="headgate", password=PASSWORD) as client:
         for command in (
@@ -123,6 +125,7 @@ async def test_every_rule_is_needed_and_a_missing_one_is_told(
     assert PASSWORD not in answer.error
 
 
+@pytest.mark.security(26)
 @pytest.mark.parametrize("case", ["not trusted", "another name", "no TLS", "wrong password"])
 async def test_a_server_that_cannot_be_trusted_is_not_asked(
     server: ValkeyServer, tmp_path: Path, case: str

@@ -173,6 +173,7 @@ async def test_a_file_larger_than_the_process_may_write_is_an_error_of_the_disk(
         assert await words(database) == ["a", "c"]
 
 
+@pytest.mark.fault(27)
 async def test_a_read_only_disk_is_told_when_the_database_is_opened(tmp_path: Path) -> None:
     with small_disk(tmp_path, mib=4) as place:
         async with words_file(place / "words.db"):
@@ -200,6 +201,7 @@ async def database(disk: BadDisk, tmp_path: Path) -> AsyncIterator[SqliteDatabas
         yield database
 
 
+@pytest.mark.fault(27)
 @pytest.mark.parametrize(
     ("code", "fault"),
     [
@@ -225,6 +227,7 @@ async def test_a_write_that_fails_is_not_acknowledged_and_told_as_what_it_is(
     assert await words(database) == ["a", "c"]
 
 
+@pytest.mark.fault(27)
 async def test_a_sync_that_fails_is_not_acknowledged(
     database: SqliteDatabase, disk: BadDisk
 ) -> None:
@@ -237,6 +240,7 @@ async def test_a_sync_that_fails_is_not_acknowledged(
     assert {"a", "c"} <= set(await words(database))
 
 
+@pytest.mark.fault(26)
 @pytest.mark.parametrize("torn", [0.1, 0.5, 0.99])
 async def test_a_torn_write_leaves_what_was_acknowledged_and_nothing_of_the_rest(
     database: SqliteDatabase, disk: BadDisk, tmp_path: Path, torn: float
@@ -252,6 +256,7 @@ async def test_a_torn_write_leaves_what_was_acknowledged_and_nothing_of_the_rest
     assert await survivors(files) == ["a"]
 
 
+@pytest.mark.fault(26)
 async def test_a_log_that_is_cut_anywhere_holds_the_first_writes_and_no_half(
     tmp_path: Path,
 ) -> None:
@@ -332,6 +337,7 @@ def restore_backup(path: Path) -> None:
     os.replace(copied, path)
 
 
+@pytest.mark.fault(27)
 @pytest.mark.parametrize("harm", [remove, remove_log, move_away, restore_backup])
 async def test_a_job_is_not_acknowledged_into_a_file_that_nobody_will_find(
     tmp_path: Path, harm: Callable[[Path], None]
