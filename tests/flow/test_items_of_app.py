@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from headgate import App, InvalidInput, ItemState, Job, NotConnected, NotFound
+from headgate import App, Chunk, Context, InvalidInput, ItemState, Job, NotConnected, NotFound, Sync
 from headgate.model import change
 from headgate.model.job import Reason
 from tests.collecting import ATTACHMENTS, COMMENTS, connect, notes_sync, put, stuck
 from tests.connecting import Site, vault
-from tests.worlds import World, in_world
+from tests.worlds import ScriptedSource, World, in_world
 
 HOUR = timedelta(hours=1)
 
@@ -118,6 +118,22 @@ def test_a_reset_is_refused_while_the_user_has_to_sign_in_again(tmp_path: Path) 
         assert await app.jobs.list() == []
         assert (await app.items.reset("b")).state is ItemState.PENDING
         assert not (await app.items.reset("a", fetch=False)).stuck
+
+    in_world(tmp_path, main)
+
+
+def test_a_reset_at_a_source_without_accounts_needs_no_sign_in(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return Chunk()
+
+        source = ScriptedSource(read)
+        app = await world.app(Sync(name="notes", source=source, collections=[ATTACHMENTS]))
+        await stuck(app, "a")
+
+        await app.items.reset("a")
+
+        assert [job.sync for job in await app.jobs.list()] == ["notes"]
 
     in_world(tmp_path, main)
 
