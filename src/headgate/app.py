@@ -228,6 +228,7 @@ class App:
             lease=timedelta(seconds=self._worker_settings.lease_s),
             retry=self._worker_settings.outbox.retry,
             measurements=self.measurements,
+            find_fault=self._database.find_fault,
         )
 
     def _build_outbox(self, drainer: Drainer | None) -> Outbox:

@@ -172,7 +172,7 @@ def _of(table: str, constraint: str, number: int) -> str:
 
 _BY_ID = _of("deliveries", "pk_headgate_deliveries", 1)
 _BY_MESSAGE = _of("deliveries", "uq_headgate_deliveries_message_id_target", 2)
-_MESSAGE = _of("messages", "pk_headgate_messages", 1)
+_MESSAGE = _of("messages", "(pk_headgate_messages|ix_headgate_messages_user)", 1)
 _BY_KEY = _of("messages", "uq_headgate_messages_topic_key", 2)
 _GIVEN = r"(WITH given\([^)]*\) AS \(VALUES .*\) )?"
 _UNSENT = r"ix_headgate_deliveries_unsent\b"

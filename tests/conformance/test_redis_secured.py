@@ -125,6 +125,7 @@ async def test_every_rule_is_needed_and_a_missing_one_is_told(
     assert PASSWORD not in answer.error
 
 
+@pytest.mark.security(26)
 @pytest.mark.parametrize("case", ["not trusted", "another name", "no TLS", "wrong password"])
 @pytest.mark.security(26)
 async def test_a_server_that_cannot_be_trusted_is_not_asked(

@@ -142,7 +142,7 @@ UNCONFIRMED = {
         ("retry", "either name deliveries, or choose all that match"),
         ("retry --state failed", "either name deliveries, or choose all that match"),
         ("retry a --state failed --env local", "either name deliveries, or choose all"),
-        ("retry --state sent --env local", "Invalid value for '--state'"),
+        ("retry --state sent --env local", "--state: 'sent' is not one of"),
     ],
 )
 def test_what_must_not_be_is_refused_before_anything_is_sent(

@@ -203,6 +203,7 @@ async def database(disk: BadDisk, tmp_path: Path) -> AsyncIterator[SqliteDatabas
         yield database
 
 
+@pytest.mark.fault(27)
 @pytest.mark.parametrize(
     ("code", "fault"),
     [

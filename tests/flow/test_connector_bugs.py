@@ -14,8 +14,11 @@ from headgate import (
     Chunk,
     ConnectorBug,
     Context,
+    Document,
+    Item,
     Job,
     JobState,
+    NewItem,
     Reason,
     Record,
     RetryPolicy,
@@ -29,7 +32,7 @@ from headgate.base.clock import SystemClock
 from headgate.base.failure import read_failure
 from headgate.flow.connector_bug import PROGRAMMING_ERRORS, classify, log_bug
 from headgate.flow.job_view import event_for_user, for_user
-from tests.worlds import Read, ScriptedSource, World, in_world, kinds
+from tests.worlds import START, Read, ScriptedSource, World, in_world, kinds
 
 DAY = date(2025, 12, 24)
 CANARY = "s3cr3t-c4nary"
@@ -105,6 +108,36 @@ def test_a_misspelt_key_is_told_as_ours_with_file_line_and_traceback(
         assert view.message.startswith(OURS)
         assert view.retryable
         assert app.measurements.connector_bugs["pages"] == RetryPolicy().attempts_max
+
+    in_world(tmp_path, main)
+
+
+def test_a_bug_in_fetch_is_counted_too(tmp_path: Path, logged: StringIO) -> None:
+    async def main(world: World) -> None:
+        async def fetch(ctx: Context, item: Item) -> Document:
+            documents: dict[str, Document] = {}
+            return documents[item.id]
+
+        async def read(ctx: Context) -> Chunk:
+            fetched = await ctx.items.fetch_due(ctx, "photos", fetch)
+            return Chunk(error=fetched.error)
+
+        app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
+        photo = NewItem(
+            id="photo 1",
+            collection="photos",
+            user_id="ada",
+            connection_id="ada-1",
+            external_id="1",
+            start_time=START,
+        )
+        await app.items.register([photo])
+        await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")
+        await app.supervisor().start()
+        await world.clock.sleep(1)
+
+        assert [line["item"] for line in bug_lines(logged)] == ["photo 1"]
+        assert app.measurements.connector_bugs["pages"] == 1
 
     in_world(tmp_path, main)
 

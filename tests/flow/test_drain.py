@@ -13,7 +13,7 @@ import pytest
 
 from headgate.base import log
 from headgate.base.clock import SystemClock
-from headgate.base.errors import InvalidInput, StoreUnavailable
+from headgate.base.errors import DiskFull, InvalidInput, StoreUnavailable
 from headgate.flow import attempts
 from headgate.flow.attempts import DrainResult
 from headgate.flow.drain import FAILURES_MAX, _Run
@@ -839,6 +839,21 @@ def test_deliveries_of_lost_workers_are_taken_back_and_counted(tmp_path: Path) -
             await office.drainer.rescue()
         assert (await office.drain()).processed == 0
         await office.clock.sleep(10)
+        assert (await office.drain()).sent == 1
+
+    in_post_office(tmp_path, main)
+
+
+def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(tmp_path: Path) -> None:
+    async def main(office: PostOffice) -> None:
+        await office.enqueue("a")
+        office.drainer.find_fault = lambda: DiskFull("no space is left")
+        for _ in range(3):
+            await office.real_store.claim("local", ["orders"], limit=1, lease=LEASE, worker="lost")
+            await office.clock.sleep(LEASE.total_seconds() + 1)
+            await office.drainer.rescue()
+
+        assert (await office.deliveries())["a"].crashes == 0
         assert (await office.drain()).sent == 1
 
     in_post_office(tmp_path, main)

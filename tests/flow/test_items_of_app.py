@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from headgate import App, InvalidInput, ItemState, Job, NotFound
+from headgate import App, Chunk, Context, InvalidInput, ItemState, Job, NotConnected, NotFound, Sync
 from headgate.model import change
 from headgate.model.job import Reason
 from tests.collecting import ATTACHMENTS, COMMENTS, connect, notes_sync, put, stuck
 from tests.connecting import Site, vault
-from tests.worlds import World, in_world
+from tests.worlds import ScriptedSource, World, in_world
 
 HOUR = timedelta(hours=1)
 
@@ -97,6 +97,43 @@ def test_a_reset_asks_for_the_job_that_fetches_the_collection(tmp_path: Path) ->
         assert job.params.options == {"only": "a"}
         with pytest.raises(NotFound):
             await app.items.reset("a", user_id="bob")
+
+    in_world(tmp_path, main)
+
+
+def test_a_reset_is_refused_while_the_user_has_to_sign_in_again(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await opened(world)
+        connection = await connect(app)
+        for the_id, collection in (("a", ATTACHMENTS), ("b", COMMENTS)):
+            await stuck(app, the_id, collection, connection_id=connection.id)
+        await app.connections.mark_withdrawn(connection, "withdrawn")
+
+        with pytest.raises(NotConnected, match="needs the user to sign in again first") as refused:
+            await app.items.reset("a")
+
+        # Then nothing was changed, and no job fails at once; what nobody fetches now may be reset
+        assert refused.value.provider == "notes"
+        assert (await app.items.get("a")).stuck
+        assert await app.jobs.list() == []
+        assert (await app.items.reset("b")).state is ItemState.PENDING
+        assert not (await app.items.reset("a", fetch=False)).stuck
+
+    in_world(tmp_path, main)
+
+
+def test_a_reset_at_a_source_without_accounts_needs_no_sign_in(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            return Chunk()
+
+        source = ScriptedSource(read)
+        app = await world.app(Sync(name="notes", source=source, collections=[ATTACHMENTS]))
+        await stuck(app, "a")
+
+        await app.items.reset("a")
+
+        assert [job.sync for job in await app.jobs.list()] == ["notes"]
 
     in_world(tmp_path, main)
 

@@ -8,12 +8,16 @@ import pytest
 
 from headgate import (
     App,
+    AuthExpired,
     Batch,
+    BudgetSpent,
     Chunk,
     Context,
     DayStatus,
+    DiskFull,
     Job,
     JobState,
+    RateLimited,
     Reason,
     Record,
     RetryPolicy,
@@ -253,6 +257,89 @@ def test_a_bad_day_that_was_read_in_part_is_given_up_alone(tmp_path: Path) -> No
         job = await world.until(app, job.id)
 
         assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
+
+    in_world(tmp_path, main)
+
+
+def test_a_day_that_breaks_off_when_the_provider_comes_back_is_read_once_more(
+    tmp_path: Path,
+) -> None:
+    async def main(world: World) -> None:
+        reads: list[date | None] = []
+
+        async def read(ctx: Context) -> Chunk:
+            reads.append(ctx.day)
+            error = Transient("503") if len(reads) == 1 else None
+            return Chunk(records=[Record(str(ctx.day), {})], error=error)
+
+        sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
+        app = await world.app(sync)
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+
+        job = await world.until(app, job.id)
+
+        assert (job.reason, job.summary.days_held) == (Reason.DONE, 1)
+        assert reads == [DAY, DAY - timedelta(days=1), DAY]
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("own", [KeyError("vanue"), Transient("503")], ids=repr)
+@pytest.mark.parametrize(
+    ("of_trial", "reason"),
+    [
+        (BudgetSpent(timedelta(minutes=5)), Reason.RATE_LIMITED),
+        (RateLimited(timedelta(minutes=5)), Reason.RATE_LIMITED),
+        (DiskFull("no space is left"), Reason.DISK_FULL),
+        (Transient("503"), Reason.BREAKER),
+    ],
+    ids=repr,
+)
+def test_a_trial_that_cannot_tell_fails_no_job_and_gives_up_no_day(
+    tmp_path: Path, own: Exception, of_trial: Exception, reason: Reason
+) -> None:
+    async def main(world: World) -> None:
+        # Given a bad day, and another that cannot be read just now
+        errors = [of_trial]
+
+        async def read(ctx: Context) -> Chunk:
+            if ctx.day == DAY:
+                raise own
+            if errors:
+                raise errors.pop()
+            return await a_day(ctx)
+
+        policy = RetryPolicy(attempts_max=1, pauses_max=0, outage_pauses_max=1)
+        sync = Sync(name="history", source=ScriptedSource(read), retry=policy)
+        app = await world.app(sync, worker=SLOW)
+        job = await submit(app)
+        await app.supervisor().start()
+        await world.clock.sleep(1)
+
+        # Then the job waits for that, and gives up the bad day alone when it can tell
+        job = await app.jobs.get(job.id)
+        assert (job.reason, job.summary.days_failed) == (reason, 0)
+        job = await world.until(app, job.id)
+        assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("own", [KeyError("vanue"), Transient("503")], ids=repr)
+def test_a_trial_that_needs_a_new_sign_in_asks_for_it(tmp_path: Path, own: Exception) -> None:
+    async def main(world: World) -> None:
+        async def read(ctx: Context) -> Chunk:
+            raise own if ctx.day == DAY else AuthExpired("401")
+
+        sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
+        app = await world.app(sync, worker=SLOW)
+        job = await submit(app)
+        await app.supervisor().start()
+
+        job = await world.until(app, job.id)
+
+        assert (job.reason, job.summary.days_failed) == (Reason.NEEDS_REAUTH, 0)
 
     in_world(tmp_path, main)
 

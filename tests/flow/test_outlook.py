@@ -15,9 +15,12 @@ from headgate import (
     Chunk,
     Context,
     DayCost,
+    Document,
+    Item,
     Job,
     JobState,
     Limit,
+    NewItem,
     RateLimited,
     Reason,
     Record,
@@ -358,5 +361,80 @@ def test_what_chunks_took_is_stored_with_the_job(tmp_path: Path) -> None:
         # A second for each request; the pause of ten seconds between two is not the provider's.
         assert pace.work_s["watch"] / pace.units == pytest.approx(2, rel=0.01)
         assert pace.seconds / pace.units == pytest.approx(19, rel=0.2)
+
+    in_world(tmp_path, main)
+
+
+# ---- items -------------------------------------------------------------------------------------
+
+
+def listing(items: int, page: int = 50) -> Read:
+    """A source that first lists so many items, and then fetches them, a second each."""
+
+    async def fetch(ctx: Context, item: Item) -> Document:
+        async with ctx.gate.request():
+            await ctx.clock.sleep(1)
+        return Document.of_json({"name": item.id})
+
+    async def read(ctx: Context) -> Chunk:
+        listed = ctx.cursor if isinstance(ctx.cursor, int) else 0
+        if ctx.cursor is None:
+            return Chunk(cursor=0, progress=await ctx.items.progress("photos"))
+        if listed < items:
+            await ctx.items.register(
+                [photo(ctx, number) for number in range(listed, min(items, listed + page))]
+            )
+            return Chunk(cursor=listed + page, progress=await ctx.items.progress("photos"))
+        fetched = await ctx.items.fetch_due(ctx, "photos", fetch)
+        progress = await ctx.items.progress("photos")
+        return Chunk.of_items(fetched, cursor=listed, progress=progress)
+
+    return read
+
+
+def photo(ctx: Context, number: int) -> NewItem:
+    return NewItem(
+        id=f"photo {number:04}",
+        collection="photos",
+        user_id=ctx.user_id,
+        connection_id=ctx.connection_id,
+        external_id=str(number),
+        start_time=START,
+    )
+
+
+@pytest.mark.parametrize("lane", Lane)
+@pytest.mark.parametrize("before", [0, 200])
+def test_the_end_of_a_job_over_items_is_told_by_its_own_rate(
+    tmp_path: Path, before: int, lane: Lane
+) -> None:
+    async def main(world: World) -> None:
+        # Given a user of whom some items are there already
+        items = before
+        app = await world.app(sync(lambda ctx: listing(items)(ctx), day_costs=()))
+        await app.supervisor().start()
+
+        async def submit() -> Job:
+            submitted = await app.jobs.submit(
+                "history", user_id="ada", connection_id="ada-1", lane=lane
+            )
+            return submitted.job
+
+        if before:
+            await end_of(world, app, await submit())
+        items = before + 200
+        began = world.clock.now()
+        job = await submit()
+        while (await app.jobs.get(job.id)).progress.done < before + 100:
+            await world.clock.sleep(1)
+
+        status = await app.jobs.status(job.id)
+
+        # Then the half that is left takes as long as the first
+        ended = await end_of(world, app, job)
+        assert status.progress.total == before + 200
+        assert status.finish is not None
+        assert status.finish.earliest <= ended <= status.finish.latest
+        assert abs(status.finish.likely - ended) < 0.05 * (ended - began)
 
     in_world(tmp_path, main)

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from httpx2 import ASGITransport, AsyncClient
 
 from headgate import DatabaseReplaced, DiskBroken, DiskFull, DiskReadOnly, StoreFault
+from headgate.cli.metrics import metrics_page
 from tests.web.callers import Served, problem, serving
-from tests.worlds import World
+from tests.worlds import World, in_world
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,22 @@ def test_health_and_metrics_name_the_fault(tmp_path: Path, fault: StoreFault, ki
         ]
 
     serving(tmp_path, main)
+
+
+def test_the_page_of_a_worker_alone_names_the_fault_too(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app()
+        page = AsyncClient(transport=ASGITransport(metrics_page(app)), base_url="http://worker")
+
+        async def told() -> list[str]:
+            lines = (await page.get("/metrics")).text.splitlines()
+            return [each for each in lines if each.startswith("headgate_store_fault{")]
+
+        assert len(await told()) == 4 and all(each.endswith(" 0.0") for each in await told())
+        app._database.note_fault(DiskFull("on /srv/data"))
+        assert 'headgate_store_fault{kind="disk_full"} 1.0' in await told()
+
+    in_world(tmp_path, main)
 
 
 def test_a_request_to_a_file_that_is_gone_is_refused_and_may_be_sent_again(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def metrics_page(app: App) -> "ASGIApp":
         from headgate.web.process_metrics import process_page
     except ImportError as error:
         fail(f"--metrics-port: {error.name} is missing: install headgate[web]", code=CONFIG)
-    return process_page(app.measurements)
+    return process_page(app.measurements, app.database.find_fault)
 
 
 @asynccontextmanager

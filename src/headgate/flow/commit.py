@@ -104,7 +104,9 @@ def _add_counts(summary: Summary, chunk: Chunk, written: WriteResult | None) -> 
 
 
 def _add_effort(job: Job, result: ChunkResult, effort: Effort | None) -> Summary:
-    if effort is None:
+    known, counted = job.progress.items, result.progress.items
+    if effort is None or (counted and not known):
+        # Items that are counted for the first time may have been done by anybody before.
         return result.summary
     units = max(0, result.progress.done - job.progress.done)
     # After a failure or a deferral the job has slept, and did not wait for a worker.

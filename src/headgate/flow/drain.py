@@ -8,12 +8,13 @@ claimed. A crash at any point repeats an attempt at most: the message's key is a
 import asyncio
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import msgspec
 
 from headgate.base.clock import Clock
+from headgate.base.errors import StoreFault
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
@@ -55,8 +56,12 @@ class Drainer:
         lease: timedelta = LEASE,
         retry: DeliveryRetryPolicy | None = None,
         measurements: Measurements | None = None,
+        find_fault: Callable[[], StoreFault | None] = lambda: None,
     ) -> None:
-        """Send as the worker called `worker`, which no other process is."""
+        """Send as the worker called `worker`, which no other process is.
+
+        `find_fault` tells what is wrong with the disk of the database.
+        """
         self.store = store
         self.sender = sender
         self.targets = targets
@@ -65,6 +70,7 @@ class Drainer:
         self.worker = worker
         self.retry = retry or DeliveryRetryPolicy()
         self.measurements = measurements or Measurements()
+        self.find_fault = find_fault
         self.claims = ActiveClaims[Delivery](
             store, clock, lease=lease, measurements=self.measurements
         )
@@ -131,6 +137,7 @@ class Drainer:
             lease=self.claims.lease,
             retry=self.retry,
             measurements=self.measurements,
+            find_fault=self.find_fault,
         )
 
     def slots_of(self, target: Target) -> asyncio.Semaphore:
@@ -139,9 +146,11 @@ class Drainer:
 
     async def rescue(self) -> int:
         """Take back the deliveries of lost workers; returns how many."""
+        # Workers that cannot write cannot extend their leases either.
+        counts = self.find_fault() is None
         rescued = await rescue_expired(
             self.store,
-            lambda each: policy.rescue(each, self.retry, draw=self.rng.random()),
+            lambda each: policy.rescue(each, self.retry, draw=self.rng.random(), counts=counts),
         )
         self.measurements.rescues.add(DELIVERY.name, rescued)
         return rescued

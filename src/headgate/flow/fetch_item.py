@@ -168,6 +168,7 @@ async def _fetch_one(
         after = await settle_surely(fetching.items, fetching.clock, _change(fetching, item, error))
     if isinstance(error, ConnectorBug):
         log_bug(error, of=item.collection, item=item.id)
+        fetching.measurements.connector_bugs.add(ctx.sync)
     _drop_claim(fetching, item, after)
     attempt = FetchAttempt(
         item=item,

@@ -5,15 +5,15 @@ from datetime import timedelta
 
 import msgspec
 
-from headgate.base.errors import InvalidInput
+from headgate.base.errors import InvalidInput, NotConnected
 from headgate.flow.ensure import ensure
 from headgate.flow.fetch_item import reset_item
 from headgate.flow.jobs import LIST_MAX
-from headgate.flow.registry import Collection
+from headgate.flow.registry import Collection, Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest
 from headgate.model.item import Item
-from headgate.model.states import ItemState
+from headgate.model.states import ConnectionState, ItemState
 from headgate.ports.items import (
     Deletion,
     ItemStore,
@@ -130,20 +130,33 @@ class Items:
         """Reset an item, so that it is fetched at once or after a while; any claim on it ends.
 
         With `fetch`, it also ensures a job of the sync that fetches the collection, and wakes one
-        that sleeps, unless it waits for its provider.
+        that sleeps, unless it waits for its provider. Raises NotConnected if the user has to sign
+        in again first.
         """
         item = await self.get(item_id, user_id=user_id)
-        reset = await reset_item(self._store, item.id, after=after)
         collection = self._rt.registry.collections.get(item.collection)
-        if fetch and collection is not None and collection.fetched_by is not None:
-            job_request = JobRequest(
-                sync=collection.fetched_by,
-                user_id=item.user_id,
-                connection_id=item.connection_id,
-                options=collection.fetch_options,
-            )
-            await ensure(self._rt, job_request, at_once=True)
+        if not fetch or collection is None or collection.fetched_by is None:
+            return await reset_item(self._store, item.id, after=after)
+        await self._check_signed_in(item, self._rt.registry.get(collection.fetched_by))
+        reset = await reset_item(self._store, item.id, after=after)
+        job_request = JobRequest(
+            sync=collection.fetched_by,
+            user_id=item.user_id,
+            connection_id=item.connection_id,
+            options=collection.fetch_options,
+        )
+        await ensure(self._rt, job_request, at_once=True)
         return reset
+
+    async def _check_signed_in(self, item: Item, sync: Sync) -> None:
+        credentials, source = self._rt.credentials, sync.source
+        if credentials is None or auth_of(source) is None:
+            return
+        found = await credentials.store.get_sealed(item.connection_id, user_id=item.user_id)
+        if found.connection.state is ConnectionState.NEEDS_REAUTH:
+            raise NotConnected(
+                source.name, f"{title_of(source)} needs the user to sign in again first"
+            )
 
     async def stats(self, collection: str, *, user_id: str | None = None) -> ItemStats:
         """The counts of the collection's items; with a user, also of that user's items."""

@@ -9,8 +9,16 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from headgate.base.errors import SourceError
+from headgate.base.errors import (
+    AuthExpired,
+    ConnectorBug,
+    Deferred,
+    SourceError,
+    StoreFault,
+    Transient,
+)
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
+from headgate.flow.connector_bug import classify
 from headgate.flow.effort import ChunkTimes
 from headgate.flow.extract import extract
 from headgate.flow.receipts import claim_records
@@ -30,7 +38,7 @@ WRITE_TRIALS_MAX = 7
 _ANY_PAUSES = 1_000_000_000
 
 
-async def is_outage(
+async def find_outage(
     rt: Runtime,
     claimed: ClaimedJob,
     job: Job,
@@ -38,30 +46,40 @@ async def is_outage(
     *,
     times: ChunkTimes,
     give_up: Callable[[], None],
-) -> bool:
-    """Whether others fail as `job` does, so that its present chunk is not to blame.
+) -> Exception | None:
+    """The error to judge by if others fail as `job` does; None if its present chunk is to blame.
 
-    Raises Interrupted if the worker must stop working on the job meanwhile; `give_up` is called if
-    the trial does not end when its time is over.
+    It is the chunk's own error, or what kept the trial from telling. Raises Interrupted if the
+    worker must stop working on the job meanwhile; `give_up` is called if the trial does not end
+    when its time is over.
     """
     sync = rt.registry.get(job.sync)
     at_fault = error.provider if isinstance(error, SourceError) else None
     try:
         if not is_ours(error) and await _fails_others(rt, sync, job, at_fault or job.source):
-            return True
+            return error
         if job.mode is not Mode.HISTORY:
-            return False
+            return None
         with claimed.interruptible(seconds=sync.chunk_s_max, give_up=give_up):
             if at_fault is None or at_fault != job.destination:
-                return not await _reads_another_day(rt, sync, job, times)
-            return not await _writes_another_day(rt, claimed, sync, job, times)
+                works = await _reads_another_day(rt, sync, job, times)
+            else:
+                works = await _writes_another_day(rt, claimed, sync, job, times)
     except Interrupted as interrupted:
         if interrupted.reason is not Interrupt.LATE:
             raise
-        return True
-    except Exception:
+        return _worse(error, Transient("another day took too long"))
+    except Exception as raised:
         # Another day failed as well, or the store did: nothing is given up for either.
-        return True
+        return _worse(error, classify(raised))
+    return None if works else error
+
+
+def _worse(error: Exception, of_trial: Exception) -> Exception:
+    """The error to judge by: that of the trial, if it tells nothing about the chunk's own."""
+    if is_ours(error):
+        return error if isinstance(of_trial, ConnectorBug) else of_trial
+    return of_trial if isinstance(of_trial, Deferred | AuthExpired | StoreFault) else error
 
 
 async def _fails_others(rt: Runtime, sync: Sync, job: Job, provider: str) -> bool:

@@ -11,7 +11,7 @@ from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model.budget import BudgetUse
 from headgate.model.forecast import Finish
-from headgate.model.job import Job, Mode
+from headgate.model.job import Job, Lane, Mode
 from headgate.model.pace import Pace
 from headgate.model.states import JOB, JobState
 from headgate.policy.forecast import (
@@ -41,6 +41,7 @@ class JobAhead(msgspec.Struct, frozen=True, kw_only=True):
     connection_id: str
     #: The connection that each provider is asked with.
     connections: Mapping[str, str | None]
+    lane: Lane = Lane.COLD
     pace: Pace = Pace()
 
     @staticmethod
@@ -54,6 +55,7 @@ class JobAhead(msgspec.Struct, frozen=True, kw_only=True):
             sync=job.sync,
             connection_id=job.connection_id,
             connections=connections,
+            lane=job.lane,
             pace=job.summary.pace,
         )
 
@@ -104,6 +106,7 @@ async def limits_ahead(rt: Runtime, subject: JobAhead) -> LimitsAhead:
         budgets=rt.registry.budgets,
         uses=uses,
         others=[_units_left(job) for job in others if _competes(job, subject)],
+        hot=subject.lane is Lane.HOT,
     )
 
 

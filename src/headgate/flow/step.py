@@ -27,7 +27,7 @@ from headgate.flow.extract import extract
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of
 from headgate.flow.messages import chunk_messages
-from headgate.flow.outage import is_outage
+from headgate.flow.outage import find_outage
 from headgate.flow.receipts import claim_records, receipts_of
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
@@ -104,6 +104,10 @@ async def step(rt: Runtime, claimed: ClaimedJob, *, slice_ends: float) -> Job | 
         assert outcome is not None and outcome.error is not None
         claimed.row = after
         failed = await _judge_error(rt, claimed, after, classify(outcome.error))
+        if failed is not None and failed.change.event is EventKind.DAY_FAILED:
+            again = await _attempt(rt, claimed, slice_ends=slice_ends, others_work=True)
+            # A day that breaks off once more is given up.
+            failed = failed if again is not None and again.error is not None else again
         changed, after = NOT_SETTLED if failed is None else await _settle(rt, after, failed)
     _note_chunk(rt, job, outcome, SettleResult(changed, after), began=began)
     if after is not None and job.probe and not cut_short and _probe_answered(job, after):
@@ -253,7 +257,9 @@ async def _judge_error(
         try:
             times = ChunkTimes(rt.clock, job.source)
             give_up = partial(_give_up, rt, claimed, times)
-            if await is_outage(rt, claimed, job, error, times=times, give_up=give_up):
+            found = await find_outage(rt, claimed, job, error, times=times, give_up=give_up)
+            if found is not None:
+                error = found
                 decision = _decide(rt, job, error, outage=True)
         except Interrupted as interrupted:
             return _let_go(job, interrupted.reason)

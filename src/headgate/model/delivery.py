@@ -164,9 +164,9 @@ def release(delivery: Delivery) -> DeliveryChange:
 # Made by whoever finds its lease expired.
 
 
-def rescue(delivery: Delivery, *, after: timedelta) -> DeliveryChange:
+def rescue(delivery: Delivery, *, after: timedelta, counts: bool = True) -> DeliveryChange:
     """The lease has expired, so the worker is lost. It counts as a crash, not as an attempt."""
-    becomes = replace(delivery, crashes=delivery.crashes + 1)
+    becomes = replace(delivery, crashes=delivery.crashes + counts)
     seen = delivery.lease_until
     return _change(delivery, DeliveryEdge.RESCUE, becomes, wake=after, lease_seen=seen, fences=True)
 

@@ -69,10 +69,15 @@ def settle_attempt(
             assert_never(outcome)
 
 
-def rescue(delivery: Delivery, policy: DeliveryRetryPolicy, *, draw: float) -> DeliveryChange:
+def rescue(
+    delivery: Delivery, policy: DeliveryRetryPolicy, *, draw: float, counts: bool = True
+) -> DeliveryChange:
     """The change of a delivery whose worker was lost.
 
-    After the first loss it may be claimed at once, because a deploy is the usual cause.
+    After the first loss it may be claimed at once, because a deploy is the usual cause. Without
+    `counts`, the worker could not extend its lease because the disk has a fault.
     """
+    if not counts:
+        return change.rescue(delivery, after=timedelta(0), counts=False)
     wait = policy.wait_after(delivery.crashes, draw=draw) if delivery.crashes else timedelta(0)
     return change.rescue(delivery, after=wait)

@@ -55,6 +55,9 @@ class LimitsAhead(msgspec.Struct, frozen=True, kw_only=True):
     uses: Mapping[str, BudgetUse] = {}
     #: The units that each of the other backfills at these providers has left.
     others: Sequence[float] = ()
+    #: Whether the job is live work itself: it meets no pace and no reserve, and what was counted
+    #: as live is mostly its own.
+    hot: bool = False
 
 
 def play_s(
@@ -71,11 +74,19 @@ class _Window:
     """One limit's window, as it will be used."""
 
     def __init__(
-        self, limit: Limit, use: WindowUse | None, start_s: float, live_rate: float, *, decays: bool
+        self,
+        limit: Limit,
+        use: WindowUse | None,
+        start_s: float,
+        live_rate: float,
+        *,
+        reserve: int,
+        decays: bool,
     ) -> None:
         self.limit = limit
+        self._reserve = float(reserve)
         self._length_s = float(limit.seconds)
-        self._decays = decays and not limit.rolling
+        self._decays = decays and bool(reserve) and not limit.rolling
         self._live_rate = live_rate
         self._counted_s = start_s
         self._used = 0.0
@@ -103,8 +114,8 @@ class _Window:
             self._counted_s, self._used = self.ends_s - self._length_s, 0.0
 
     def room(self, at_s: float) -> float:
-        """How many requests a backfill may send now."""
-        reserve = float(self.limit.reserve)
+        """How many requests the job may send now."""
+        reserve = self._reserve
         if self._decays:
             burst = ceil(self.limit.amount * BURST_SHARE)
             share_left = (self.ends_s - at_s) / self._length_s
@@ -119,7 +130,7 @@ class _Window:
             return self._sent[0][0] + self._length_s if self._sent else at_s + self._length_s
         spare = self._left(at_s) - 1
         if self._decays and spare >= ceil(self.limit.amount * BURST_SHARE):
-            shrunk_s = self.ends_s - spare / self.limit.reserve * self._length_s
+            shrunk_s = self.ends_s - spare / self._reserve * self._length_s
             return min(self.ends_s, max(shrunk_s, at_s + self._length_s / ROLLING_PARTS))
         return self.ends_s + guard_s
 
@@ -142,8 +153,11 @@ class _Window:
 class _Account:
     """One provider's limits in the play."""
 
-    def __init__(self, budget: Budget, use: BudgetUse | None, start_s: float, live: float) -> None:
+    def __init__(
+        self, budget: Budget, use: BudgetUse | None, start_s: float, live: float, *, hot: bool
+    ) -> None:
         self.budget = budget
+        self._hot = hot
         self.opens_s = start_s
         if use is not None and use.closed_until is not None:
             self.opens_s = max(start_s, to_ms(use.closed_until) / 1000)
@@ -153,7 +167,8 @@ class _Account:
                 limit,
                 found.get(limit.name),
                 start_s,
-                live * _live_rate(limit, budget, found, start_s),
+                0.0 if hot else live * _live_rate(limit, budget, found, start_s),
+                reserve=0 if hot else limit.reserve,
                 decays=budget.reserve_decay,
             )
             for limit in budget.limits
@@ -199,7 +214,7 @@ class _Account:
     def _windows_of(self, kind: str) -> tuple[list[_Window], _Window | None]:
         found = self._of_kind.get(kind)
         if found is None:
-            paced = paced_limit(self.budget, kind)
+            paced = None if self._hot else paced_limit(self.budget, kind)
             found = self._of_kind[kind] = (
                 [self._windows[limit.name] for limit in self.budget.limits_for(kind)],
                 None if paced is None else self._windows[paced.name],
@@ -218,7 +233,9 @@ class _Play:
         self._weight = others
         self._start_s = start_s
         self._accounts = {
-            name: _Account(limits.budgets[name], limits.uses.get(name), start_s, live)
+            name: _Account(
+                limits.budgets[name], limits.uses.get(name), start_s, live, hot=limits.hot
+            )
             for name in needs.requests
             if name in limits.budgets
         }

@@ -18,13 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
 from headgate.app import App
-from headgate.base.errors import (
-    DatabaseReplaced,
-    DiskBroken,
-    DiskFull,
-    DiskReadOnly,
-    StoreFault,
-)
+from headgate.base.errors import StoreFault
 from headgate.base.lazy import load
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
@@ -35,7 +29,7 @@ from headgate.model.budget import BudgetUse
 from headgate.model.states import DeliveryState
 from headgate.toolkit.api.route import TheAdmin, TheApp, router
 from headgate.toolkit.metrics import Part, Samples, gauge
-from headgate.web.process_metrics import Families, process_families
+from headgate.web.process_metrics import Families, fault_family, process_families
 
 PATH = "/metrics"
 
@@ -134,24 +128,13 @@ async def _workers(app: App) -> Iterable[Metric]:
     return [gauge("headgate_workers", meaning, [], [((), ours)])]
 
 
-#: The faults of the database's disk and file, by the names that they are shown with.
-_FAULTS = {
-    "disk_full": DiskFull,
-    "disk_read_only": DiskReadOnly,
-    "disk_broken": DiskBroken,
-    "database_replaced": DatabaseReplaced,
-}
-
-
 async def _store(app: App) -> Iterable[Metric]:
     fault: StoreFault | None = None
     try:
         await app.ping()
     except StoreFault as found:
         fault = found
-    samples = [((name,), float(isinstance(fault, kind))) for name, kind in _FAULTS.items()]
-    meaning = "1 if the database's disk or file has this fault: jobs wait until it is repaired."
-    return [gauge("headgate_store_fault", meaning, ["kind"], samples)]
+    return [fault_family(fault)]
 
 
 async def _breakers(app: App) -> Iterable[Metric]:

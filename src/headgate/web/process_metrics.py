@@ -3,7 +3,7 @@
 The module needs no web framework, so a worker in a process of its own can show them too.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,30 @@ from prometheus_client import CollectorRegistry, make_asgi_app
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from headgate.base.errors import (
+    DatabaseReplaced,
+    DiskBroken,
+    DiskFull,
+    DiskReadOnly,
+    StoreFault,
+)
 from headgate.flow.measurements import BUCKETS_S, Durations, LabelCounts, Measurements
+from headgate.toolkit.metrics import gauge
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _BOUNDS = (*map(str, BUCKETS_S), "+Inf")
+#: The faults of the database's disk and file, by the names that they are shown with.
+_FAULTS = {
+    "disk_full": DiskFull,
+    "disk_read_only": DiskReadOnly,
+    "disk_broken": DiskBroken,
+    "database_replaced": DatabaseReplaced,
+}
+
+#: Tells what is wrong with the database's disk or file, as far as the process knows.
+FindFault = Callable[[], StoreFault | None]
 
 
 class Families(Collector):
@@ -34,21 +52,30 @@ class Families(Collector):
 class ProcessCollector(Collector):
     """A collector that reads the measurements at every request."""
 
-    def __init__(self, measurements: Measurements) -> None:
-        """Read `measurements`."""
+    def __init__(self, measurements: Measurements, find_fault: FindFault) -> None:
+        """Read `measurements`, and the fault of the database."""
         self._measurements = measurements
+        self._find_fault = find_fault
 
     def collect(self) -> Iterable[Metric]:
         """Return the numbers of this moment."""
-        return Families(process_families(self._measurements)).collect()
+        measured = process_families(self._measurements)
+        return Families([fault_family(self._find_fault()), *measured]).collect()
 
 
-def process_page(measurements: Measurements) -> "ASGIApp":
+def process_page(measurements: Measurements, find_fault: FindFault) -> "ASGIApp":
     """Return an ASGI app with the process's measurements, in the format that is requested."""
     # Not the client's global registry: it would show other libraries' metrics too.
     registry = CollectorRegistry(auto_describe=True)
-    registry.register(ProcessCollector(measurements))
+    registry.register(ProcessCollector(measurements, find_fault))
     return make_asgi_app(registry)
+
+
+def fault_family(fault: StoreFault | None) -> Metric:
+    """Return which fault the database's disk or file has."""
+    samples = [((name,), float(isinstance(fault, kind))) for name, kind in _FAULTS.items()]
+    meaning = "1 if the database's disk or file has this fault: jobs wait until it is repaired."
+    return gauge("headgate_store_fault", meaning, ["kind"], samples)
 
 
 def process_families(measurements: Measurements) -> Iterator[Metric]:
@@ -75,7 +102,7 @@ def process_families(measurements: Measurements) -> Iterator[Metric]:
     )
     yield _counter(
         "headgate_connector_bugs",
-        "Chunks that failed by a bug of a connector, and not by a provider.",
+        "Chunks and fetches that failed by a bug of a connector, and not by a provider.",
         "sync",
         measurements.connector_bugs,
     )

@@ -725,9 +725,9 @@ def test_an_application_without_the_system_has_none_of_its_paths(tmp_path: Path)
         ada, admin = await served.client(), await served.admin()
 
         for path in ("/v1/activities/sync", "/v1/activities/backfill"):
-            problem(await ada.post(path), 404, "not_found")
-        problem(await admin.get("/v1/admin/streams/stats"), 404, "not_found")
-        problem(await ada.get("/v1/activities"), 404, "not_found")
+            problem(await ada.post(path), 404, "unknown_path")
+        problem(await admin.get("/v1/admin/streams/stats"), 404, "unknown_path")
+        problem(await ada.get("/v1/activities"), 404, "unknown_path")
 
     in_world(tmp_path, main)
 

@@ -122,9 +122,9 @@ def test_without_a_word_there_are_no_webhooks(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         anyone = served.with_headers()
 
-        problem(await anyone.get(PATH, params=asking(verify_token="")), 404, "not_found")
-        problem(await anyone.post(PATH, json=CREATED), 404, "not_found")
-        problem(await anyone.post(f"{PATH}/{KEY}", json=CREATED), 404, "not_found")
+        problem(await anyone.get(PATH, params=asking(verify_token="")), 404, "unknown_path")
+        problem(await anyone.post(PATH, json=CREATED), 404, "unknown_path")
+        problem(await anyone.post(f"{PATH}/{KEY}", json=CREATED), 404, "unknown_path")
 
     with_webhooks(tmp_path, main, {})
 
@@ -134,7 +134,7 @@ def test_an_application_without_the_syncs_has_no_webhooks(tmp_path: Path) -> Non
         app = await world.app(history())
         served = Served(app, build(app, keys=KeyRing.for_demo()))
 
-        problem(await served.with_headers().get(PATH, params=asking()), 404, "not_found")
+        problem(await served.with_headers().get(PATH, params=asking()), 404, "unknown_path")
 
     in_world(tmp_path, main)
 
@@ -146,8 +146,8 @@ def test_with_a_key_the_address_is_a_secret(tmp_path: Path) -> None:
         anyone = served.with_headers()
 
         for path in (PATH, f"{PATH}/", f"{PATH}/{KEY}x", f"{PATH}/{KEY[:-1]}", f"{PATH}/%ff"):
-            problem(await anyone.get(path, params=asking()), 404, "not_found")
-            problem(await anyone.post(path, json=CREATED), 404, "not_found")
+            problem(await anyone.get(path, params=asking()), 404, "unknown_path")
+            problem(await anyone.post(path, json=CREATED), 404, "unknown_path")
         assert (await anyone.get(f"{PATH}/{KEY}", params=asking())).status_code == 200
         assert (await anyone.post(f"{PATH}/{KEY}", json=CREATED)).status_code == 200
 

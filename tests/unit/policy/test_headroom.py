@@ -116,6 +116,20 @@ def test_an_headroom_is_never_above_the_limit_unless_more_was_sent() -> None:
     assert headroom.extend(BUDGET, machine.kept, lacking, NOW)[0].amount == 25
 
 
+def test_only_the_window_that_lacks_headroom_is_given_some() -> None:
+    # Given a rolling window, whose earlier stretch has some already, and no loss
+    budget = Budget("quarters", [Limit(20, per="15min", rolling=True)], paced=False)
+    machine = Machine(budget)
+    assert machine.ask()
+    machine.now += 120_000
+
+    given = headroom.extend(budget, machine.kept, machine.shortages(), machine.now)
+
+    [kept] = machine.kept.values()
+    [(_, buckets)] = kept.windows.items()
+    assert (len(buckets), len(given)) == (2, 1)
+
+
 def test_those_who_ask_at_the_same_time_get_room_beside_each_other() -> None:
     # Given three that have asked before any of them was answered
     machine = Machine(BUDGET)

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
 
 from headgate.base.clock import SystemClock
+from headgate.base.errors import DatabaseReplaced
 from headgate.base.log import configure
 from headgate.store.sql import sqlite_writer
 from headgate.store.sql.sqlite import SqliteDatabase
@@ -80,7 +82,7 @@ async def test_a_checkpoint_that_cannot_be_made_harms_nothing(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite_writer, "CHECKPOINT_CHANGES", 1)
-    checkpoints = Checkpoints(database._engine)
+    checkpoints = Checkpoints(database._engine, database._file)
 
     def write_twice(tx: Connection) -> None:
         add(tx)
@@ -99,3 +101,31 @@ async def test_a_checkpoint_that_cannot_be_made_harms_nothing(
     assert "no_checkpoint" in lines.getvalue()
     count = await database.read(lambda tx: tx.execute(text("SELECT count(*) FROM notes")).scalar())
     assert count == 2
+
+
+async def test_a_first_checkpoint_after_the_file_is_gone_makes_no_other_file(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_CHANGES", 1)
+    aside = database.path.with_name("aside.db")
+    database.path.rename(aside)
+    for _ in range(2):
+        with pytest.raises(DatabaseReplaced):
+            await database.write(add)
+
+    assert not database.path.exists()
+    # Once it is back, the same process goes on.
+    aside.rename(database.path)
+    await database.write(add)
+
+
+async def test_a_checkpoint_without_a_connection_does_not_end_the_writer(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect() -> None:
+        raise OperationalError("connect", {}, OSError("too many open files"))
+
+    monkeypatch.setattr(database._engine, "connect", connect)
+    monkeypatch.setattr(sqlite_writer, "CHECKPOINT_CHANGES", 1)
+    for _ in range(3):
+        await database.write(add)

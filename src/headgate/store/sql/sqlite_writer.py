@@ -74,7 +74,7 @@ class SqliteWriter:
         except Exception as error:
             self._refuse_all(translate(error))
             return
-        checkpoints = Checkpoints(self._engine)
+        checkpoints = Checkpoints(self._engine, self._file)
         with connection:
             while group := self._next_group():
                 operations = [operation for operation, _, _ in group]
@@ -134,9 +134,10 @@ class Checkpoints:
     at a time.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        """Connect by `engine`, when the first checkpoint is due."""
+    def __init__(self, engine: Engine, file: SqliteFile) -> None:
+        """Connect to `file` by `engine`, when the first checkpoint is due."""
         self._engine = engine
+        self._file = file
         self._lock: Connection | None = None
         self._changes = 0
 
@@ -146,18 +147,20 @@ class Checkpoints:
         if raw.total_changes - self._changes < CHECKPOINT_CHANGES:
             return
         self._changes = raw.total_changes
-        if self._lock is None:
-            self._lock = self._engine.connect()
-        lock = raw_connection(self._lock)
         try:
+            # A connection to a file that is gone would make a new, empty one in its place.
+            self._file.check()
+            if self._lock is None:
+                self._lock = self._engine.connect()
+            lock = raw_connection(self._lock)
             lock.execute("BEGIN IMMEDIATE")
             try:
                 # Passive: it waits for no reader, and leaves to the next what it could not move.
                 raw.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
             finally:
                 lock.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            # All is durable in the log; the next checkpoint tries again.
+        except Exception as error:
+            # All is durable in the log, and the thread must live; the next checkpoint tries again.
             _log.warning(LogEvent.NO_CHECKPOINT, error=describe_error(error))
 
 

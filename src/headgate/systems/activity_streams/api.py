@@ -244,7 +244,7 @@ for _path, _id in (
         summary="Fetch an activity's streams afresh",
         response_model=ActivityDocument,
         dependencies=[IDEMPOTENT],
-        responses=post_problems("not_found", "illegal_transition", "conflict"),
+        responses=post_problems("not_found", "not_connected", "illegal_transition", "conflict"),
     )(_reset)
 
 

@@ -51,7 +51,7 @@ async def _enabled(request: Request, app: TheApp) -> ActivityStreamsSettings:
     """Return the settings; refuse alike if there are no webhooks, or not at this address."""
     found: ActivityStreamsSettings | None = app.systems[NAME].configuration
     if found is None or found.strava_verify_token is None or not _is_address(request, found):
-        raise ProblemError("not_found", "nothing has this id")
+        raise ProblemError("unknown_path", "nothing is served at this path")
     return found
 
 

@@ -134,7 +134,7 @@ async def get_item(
     summary="Fetch an item afresh",
     response_model=ItemDocument,
     dependencies=[IDEMPOTENT],
-    responses=post_problems("not_found", "illegal_transition", "conflict"),
+    responses=post_problems("not_found", "not_connected", "illegal_transition", "conflict"),
 )
 async def reset(caller: TheAdmin, app: TheApp, item_id: ItemId) -> Response:
     """Clears its attempts, takes it from the worker that claimed it, and makes sure of a job."""
