@@ -297,7 +297,7 @@ async def forget(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
     response_class=StreamingResponse,
     responses={
         200: {"description": "JSON Lines.", "content": {JSON_LINES: examples.USER_EXPORT}},
-        **get_problems(),
+        **get_problems("not_found"),
     },
 )
 async def export(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
