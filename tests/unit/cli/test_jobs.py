@@ -179,7 +179,9 @@ def test_the_beginning_of_an_id_is_enough_while_it_is_unique(headgate: Run) -> N
     first, second = (submit(headgate, "--connection", each)["id"] for each in "ab")
 
     # Two ids of one millisecond differ in their last character alone.
-    unique = 1 + next(at for at, pair in enumerate(zip(first, second, strict=True)) if len(set(pair)) > 1)
+    unique = 1 + next(
+        at for at, pair in enumerate(zip(first, second, strict=True)) if len(set(pair)) > 1
+    )
     for job in (first, second):
         assert json.loads(headgate("job", "show", job[:unique], "--json").stdout)["id"] == job
     several = headgate("job", "show", "job_0")
