@@ -12,9 +12,9 @@ from headgate.systems.health_history.demo_text import duration_text, next_steps,
 @pytest.mark.parametrize(
     ("days", "speed", "shared_by", "about"),
     [
-        (730, 240.0, 1.0, "about a minute for it here, longer if"),
+        (730, 240.0, 1.0, "1 to 4 minutes for it here, longer if"),
         (10, 240.0, 1.0, "about a minute for it here, longer if"),
-        (3650, 240.0, 1.0, "about 5 minutes for it here, longer if"),
+        (3650, 240.0, 1.0, "5 to 20 minutes for it here, longer if"),
         # On two cores with nine others at work it took five and a half minutes.
         (730, 240.0, 5.0, "about 5 minutes for it here, because the machine is busy"),
         # In real time the providers' limits are what takes long, and so does the outage.
