@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from headgate.base.clock import Clock
 from headgate.base.ids import UlidIds
-from headgate.limits.memory import LedgerShelf, MemoryLimiter
+from headgate.limits.memory import MemoryLimiter, SharedLedgers
 from headgate.limits.redis import EPOCH_KEY, RedisLimiter
 from headgate.model.budget import (
     Answer,
@@ -161,7 +161,7 @@ def redis_bench(opened: Opened, url: str, clock: Clock) -> Bench:
 
 def memory_bench(clock: Clock) -> Bench:
     """One process's memory: another limiter is the same one."""
-    shelf = LedgerShelf()
+    shelf = SharedLedgers()
     limiter = MemoryLimiter(clock, shelf=shelf, memory=RequestStarted())
 
     async def another() -> Limiter:

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
-from headgate.limits.memory import LedgerShelf, MemoryLimiter
+from headgate.limits.memory import MemoryLimiter, SharedLedgers
 from headgate.model.budget import (
     Answer,
     Budget,
@@ -61,7 +61,7 @@ class Pair:
 
     def __init__(self, limiter: Limiter, clock: ManualClock, budget: Budget, seed: int) -> None:
         #: The policy, on ledgers that are nothing but values.
-        self.shelf = LedgerShelf()
+        self.shelf = SharedLedgers()
         self.pure = MemoryLimiter(clock, shelf=self.shelf, memory=RequestStarted())
         self.seen: Counter[str] = Counter()
         self._limiter = limiter

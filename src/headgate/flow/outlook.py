@@ -17,8 +17,8 @@ from headgate.model.states import JOB, JobState
 from headgate.policy.forecast import (
     CHUNKS_MIN,
     EARLIER_CHUNKS,
-    Known,
     NeedsRange,
+    PaceInputs,
     finish_of,
     needs_of,
     with_earlier,
@@ -88,7 +88,7 @@ async def needs_ahead(
         found = await rt.store.list_jobs(done, limit=PACES_MAX)
         others = [each.summary.pace for each in found]
     costs = () if sync is None else sync.day_costs
-    return needs_of(Known(own=pace, others=others, costs=costs), units)
+    return needs_of(PaceInputs(own=pace, others=others, costs=costs), units)
 
 
 async def limits_ahead(rt: Runtime, subject: JobAhead) -> LimitsAhead:

@@ -32,7 +32,7 @@ from headgate.flow.receipts import claim_records, receipts_of
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.settle import settle_surely
-from headgate.flow.work_counts import WorkDone
+from headgate.flow.work_counts import WorkTotals
 from headgate.flow.write_chunk import open_destination, write_chunk
 from headgate.model import change
 from headgate.model.change import JobChange
@@ -375,7 +375,7 @@ def _count_work(rt: Runtime, job: Job, after: Job | None, outcome: ChunkOutcome)
         return
     failed = outcome is ChunkOutcome.FAILED
     rt.measurements.work.add(
-        WorkDone(
+        WorkTotals(
             chunks=outcome is ChunkOutcome.OK,
             records=after.summary.records - job.summary.records,
             jobs_ended=after.ended,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 
-class WorkDone(msgspec.Struct, frozen=True, kw_only=True):
+class WorkTotals(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of one time."""
 
     chunks: int = 0
@@ -20,17 +20,17 @@ class WorkDone(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def anything(self) -> bool:
         """Whether anything was done at all."""
-        return self != WorkDone()
+        return self != WorkTotals()
 
-    def plus(self, other: "WorkDone") -> "WorkDone":
+    def plus(self, other: "WorkTotals") -> "WorkTotals":
         """Both together."""
-        return WorkDone(
+        return WorkTotals(
             **{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
         )
 
-    def since(self, before: "WorkDone") -> "WorkDone":
+    def since(self, before: "WorkTotals") -> "WorkTotals":
         """What was done after `before`."""
-        return WorkDone(
+        return WorkTotals(
             **{name: getattr(self, name) - getattr(before, name) for name in self.__struct_fields__}
         )
 
@@ -40,14 +40,14 @@ class WorkCounts:
 
     def __init__(self) -> None:
         """Start at zero."""
-        self._total = WorkDone()
+        self._total = WorkTotals()
         self._listeners: list[Callable[[], None]] = []
 
-    def total(self) -> WorkDone:
+    def total(self) -> WorkTotals:
         """All that was done so far."""
         return self._total
 
-    def add(self, done: WorkDone) -> None:
+    def add(self, done: WorkTotals) -> None:
         """Count this, and tell the listeners."""
         self._total = self._total.plus(done)
         for listener in self._listeners:

@@ -26,7 +26,7 @@ from headgate.policy import headroom, spending
 from headgate.ports.limiter import LimiterMemory
 
 
-class LedgerShelf:
+class SharedLedgers:
     """Ledgers in memory, which several limiters may share; it may lose all of them."""
 
     def __init__(self) -> None:
@@ -51,11 +51,15 @@ class MemoryLimiter:
     """Budgets that no other process sees and that a restart loses."""
 
     def __init__(
-        self, clock: Clock, *, shelf: LedgerShelf | None = None, memory: LimiterMemory | None = None
+        self,
+        clock: Clock,
+        *,
+        shelf: SharedLedgers | None = None,
+        memory: LimiterMemory | None = None,
     ) -> None:
         """Count by `clock`, in a shelf of its own or a shared one; `memory` survives its loss."""
         self._clock = clock
-        self._shelf = shelf or LedgerShelf()
+        self._shelf = shelf or SharedLedgers()
         self._memory = memory
 
     def forget(self) -> None:

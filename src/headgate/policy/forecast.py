@@ -42,8 +42,8 @@ LIVE = (0.5, 1.0, 1.5)
 _ENDLESS = frozenset({Reason.IDLE, Reason.NO_LIMITER, Reason.CONNECTION_PAUSED})
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about a job."""
+class PaceInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """What an estimate is made from: measured paces, and declared costs."""
 
     #: The pace of this user: of the job itself, and of earlier ones.
     own: Pace = Pace()
@@ -69,7 +69,7 @@ def with_earlier(pace: Pace, earlier: Sequence[Pace]) -> Pace:
     return add(capped(before, EARLIER_CHUNKS), pace)
 
 
-def needs_of(known: Known, units: float) -> NeedsRange | None:
+def needs_of(known: PaceInputs, units: float) -> NeedsRange | None:
     """The needs of one of the `units` that are left; None if nothing is known."""
     if known.own.chunks >= CHUNKS_MIN and known.own.units > 0:
         off = _off(known.own, units)

@@ -12,7 +12,7 @@ from typing import Any
 from headgate.base.clock import Clock
 from headgate.base.errors import LimiterUnreachable
 from headgate.flow.gate import LOOK_AGAIN
-from headgate.limits.memory import LedgerShelf, MemoryLimiter
+from headgate.limits.memory import MemoryLimiter, SharedLedgers
 from headgate.model.budget import (
     Answer,
     Budget,
@@ -35,7 +35,7 @@ class LimiterServer:
     def __init__(self, clock: Clock) -> None:
         """Count by `clock`, which has no host's skew."""
         self.clock = clock
-        self.shelf = LedgerShelf()
+        self.shelf = SharedLedgers()
         self.is_up = True
 
     def restart_empty(self) -> None:

@@ -46,7 +46,7 @@ FIRST_TICK_MAX = timedelta(minutes=10)
 PAGES = 2
 
 
-class Clockwork:
+class TwoPageSource:
     """A source of two pages."""
 
     name = "clockwork"
@@ -82,7 +82,7 @@ class ScheduleWorkload(Workload):
         super().__init__(stage)
         draw = stage.loop.random("schedules")
         self._users = [f"user-{number}" for number in range(draw.randint(3, USERS_MAX))]
-        self._source = Clockwork(stage.loop.random("clockwork"), stage.trouble)
+        self._source = TwoPageSource(stage.loop.random("clockwork"), stage.trouble)
         self._deployment: Deployment | None = None
         #: Ticks up to then have to end in the last act.
         self._until: datetime | None = None

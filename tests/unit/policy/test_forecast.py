@@ -20,8 +20,8 @@ from headgate.policy.forecast import (
     SLACK,
     SLACK_S,
     SPEED,
-    Known,
     NeedsRange,
+    PaceInputs,
     finish_of,
     forecast,
     is_failing,
@@ -59,7 +59,7 @@ def pace(days: float, *, request_s: float = 2.0, requests: float = 1.0, cv: floa
 
 
 def known(**what: Any) -> NeedsRange:
-    needs = needs_of(Known(**what), 100)
+    needs = needs_of(PaceInputs(**what), 100)
     assert needs is not None
     return needs
 
@@ -79,12 +79,12 @@ def slack(likely_s: float) -> float:
 
 
 def test_nothing_known_is_nothing_told() -> None:
-    assert needs_of(Known(), 100) is None
+    assert needs_of(PaceInputs(), 100) is None
     # A few chunks are too few to tell, and so are chunks that did nothing.
     few = Pace(chunks=4, units=9, seconds=9)
     idle = Pace(chunks=50, seconds=9)
-    assert needs_of(Known(own=few, others=[few, idle]), 100) is None
-    assert needs_of(Known(own=idle), 100) is None
+    assert needs_of(PaceInputs(own=few, others=[few, idle]), 100) is None
+    assert needs_of(PaceInputs(own=idle), 100) is None
 
 
 def test_the_users_own_rate_narrows_the_range_the_more_of_it_is_known() -> None:
@@ -106,7 +106,7 @@ def test_users_who_are_the_same_every_day_are_foreseen_better() -> None:
 
 
 def test_a_single_day_may_be_anything_within_reason() -> None:
-    needs = needs_of(Known(own=pace(6, cv=3.0)), 1)
+    needs = needs_of(PaceInputs(own=pace(6, cv=3.0)), 1)
 
     assert needs is not None
     assert needs.most.work_s["strava"] == pytest.approx(2 * (1 + OFF_MORE_MAX))
@@ -204,7 +204,7 @@ def test_the_likely_time_lies_in_the_range(
     own = pace(days, request_s=request_s, requests=requests, cv=cv)
     limits = LimitsAhead(budgets={"strava": STRAVA}, others=others)
 
-    needs = needs_of(Known(own=own), left)
+    needs = needs_of(PaceInputs(own=own), left)
 
     assert needs is not None
     first, likely, last = spans(finish_of(left, needs, limits, start=NOW))

@@ -15,7 +15,7 @@ _BEGUN, _LOCK, _DATABASE = "demo.json", "demo.lock", "demo.db"
 _JOURNAL = "demo-{}.jsonl"
 
 
-class Begun(msgspec.Struct, frozen=True):
+class DemoState(msgspec.Struct, frozen=True):
     """A demonstration that was begun and has not come to its end."""
 
     at: datetime
@@ -40,15 +40,15 @@ class DemoFolder:
         """What the provider of that name remembers."""
         return self.path / _JOURNAL.format(name)
 
-    def begun(self, days: int) -> Begun | None:
+    def begun(self, days: int) -> DemoState | None:
         """The demonstration of so many days that can go on, if there is one."""
         try:
-            found = msgspec.json.decode((self.path / _BEGUN).read_bytes(), type=Begun)
+            found = msgspec.json.decode((self.path / _BEGUN).read_bytes(), type=DemoState)
         except (OSError, msgspec.DecodeError):
             return None
         return found if found.days == days else None
 
-    def begin(self, begun: Begun) -> Begun:
+    def begin(self, begun: DemoState) -> DemoState:
         """Forget what was here, and begin."""
         self.end()
         self.clear()

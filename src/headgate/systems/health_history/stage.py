@@ -22,7 +22,7 @@ from headgate import (
     WorkerSettings,
     paid_history,
 )
-from headgate.systems.health_history.demo_folder import Begun, DemoFolder, open_folder
+from headgate.systems.health_history.demo_folder import DemoFolder, DemoState, open_folder
 from headgate.toolkit.commands.http_server import address_of, listening
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _open_providers(folder: DemoFolder, *, days: int, speed: float, fresh: bool)
     continued = begun is not None
     if begun is None:
         _, entry = new_entry(SystemRandom(), now, "demo")
-        begun = folder.begin(Begun(now, days, entry.reveal()))
+        begun = folder.begin(DemoState(now, days, entry.reveal()))
     there, back = (Journal(folder.journal(each.name)) for each in (GoogleHealth, Strava))
     # Time does not run backwards: go on after the last request, when its worker's lease is over.
     lease = timedelta(seconds=LEASE_REAL_S * speed)
