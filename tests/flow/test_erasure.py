@@ -249,6 +249,26 @@ def test_a_running_job_writes_nothing_after_its_user_was_erased(tmp_path: Path) 
     in_world(tmp_path, main)
 
 
+def test_the_jobs_of_a_user_are_cancelled_before_their_rows_are_deleted(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        ended: list[JobState] = []
+
+        async def read(ctx: Context) -> Chunk:
+            return Chunk()
+
+        sync = Sync(
+            name="notes", source=ScriptedSource(read), on_end=lambda job: ended.append(job.state)
+        )
+        app = await world.app(sync)
+        await app.jobs.submit("notes", user_id="ada", connection_id="c1")
+
+        await app.users.forget("ada", by="eve")
+
+        assert ended == [JobState.CANCELLED]
+
+    in_world(tmp_path, main)
+
+
 def test_a_job_that_ends_at_that_moment_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
