@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements-dev.lock
 DEMO_LOCK := requirements-demo.lock
+EMULATORS := .venv-aws
+EMULATORS_LOCK := requirements-emulators.lock
 # Passed on to the program: make test ARGS="-k breaker"
 ARGS ?=
 SEEDS ?= 1000
@@ -86,21 +88,28 @@ without: $(VENV)/.ok ## Check that everything else stands without a system: SYST
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 # The demonstration gets the versions that the tests ran with.
-lock: $(BIN)/uv ## Resolve the dependencies again into both lock files; UPGRADE= keeps versions
+lock: $(BIN)/uv ## Resolve the dependencies again into the lock files; UPGRADE= keeps versions
 	@echo "==> writing $(LOCK)"
 	@$(COMPILE) $(UPGRADE) --extra http --extra postgres --extra redis --extra email --extra vectors \
-		--extra scraping --extra fast --extra sandbox --extra web --group dev --output-file $(LOCK) pyproject.toml
+		--extra scraping --extra fast --extra sandbox --extra web --extra aws --group dev \
+		--output-file $(LOCK) pyproject.toml
 	@echo "==> writing $(DEMO_LOCK)"
 	@$(COMPILE) --extra sandbox --extra web --group build --constraint $(LOCK) \
 		--output-file $(DEMO_LOCK) pyproject.toml
+	@echo "==> writing $(EMULATORS_LOCK)"
+	@$(COMPILE) $(UPGRADE) --group emulators --output-file $(EMULATORS_LOCK)
 
 clean: ## Remove .venv, caches and build output
-	@rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
+	@rm -rf $(VENV) $(EMULATORS) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
 		.hypothesis .cache .coverage htmlcov
 	@find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.ok: $(LOCK) pyproject.toml | $(BIN)/uv
+$(VENV)/.ok: $(LOCK) $(EMULATORS_LOCK) pyproject.toml | $(BIN)/uv
 	@$(call install,$(LOCK))
+	@echo "==> installing the emulators of AWS"
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(EMULATORS)
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(EMULATORS)/bin/python \
+		--require-hashes --requirement $(EMULATORS_LOCK)
 	@touch $@
 
 $(VENV)/.demo: $(DEMO_LOCK) pyproject.toml | $(BIN)/uv

