@@ -128,6 +128,8 @@ class Settings(NotificationFields, BaseSettings):
     chunk_bytes_max: int = Field(default=_WORKER.chunk.chunk_bytes_max, ge=1)
     lease_s: float = Field(default=_WORKER.lease_s, gt=0)
     grace_s: float = Field(default=_WORKER.grace_s, ge=0)
+    #: By default jobs are kept for ever: they are the users' history.
+    keep_jobs_days: float | None = Field(default=None, gt=0, le=KEEP_DAYS_MAX)
     keep_events_days: float = Field(default=_WORKER.keep_events.days, gt=0, le=KEEP_DAYS_MAX)
     keep_ticks_days: float = Field(default=_WORKER.keep_ticks.days, ge=62, le=KEEP_DAYS_MAX)
     #: Where messages go, by name; see docs/how-to/outbox.md.
@@ -164,6 +166,7 @@ class Settings(NotificationFields, BaseSettings):
             ),
             lease_s=self.lease_s,
             grace_s=self.grace_s,
+            keep_jobs=None if self.keep_jobs_days is None else timedelta(days=self.keep_jobs_days),
             keep_events=timedelta(days=self.keep_events_days),
             keep_ticks=timedelta(days=self.keep_ticks_days),
             outbox=OutboxSettings(

@@ -91,6 +91,7 @@ def sweeper_of(database: PostgresDatabase) -> Sweeper:
         app._runtime,
         leased_work(app._runtime, claims),
         lease_s=60.0,
+        keep_jobs=None,
         keep_events=timedelta(days=30),
         keep_sent=timedelta(days=30),
         keep_ticks=timedelta(days=90),

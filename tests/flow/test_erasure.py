@@ -87,6 +87,7 @@ class Place:
             self.app._runtime,
             [],
             lease_s=60.0,
+            keep_jobs=None,
             keep_events=month,
             keep_sent=month,
             keep_ticks=month,

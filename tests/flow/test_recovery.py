@@ -19,6 +19,7 @@ from headgate import (
     StoreUnavailable,
     Sync,
 )
+from headgate.loops import sweeper
 from headgate.model.change import JobChange
 from headgate.model.states import JobEdge
 from headgate.ports.store import ChunkWork
@@ -359,6 +360,37 @@ def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
         job = await world.until(app, job.id)
         assert (job.state, job.summary.errors) == (JobState.SUCCESS, 1)
         assert "retry" in kinds(await app.jobs.events(job.id))
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.parametrize("keep_jobs", [timedelta(days=7), None])
+def test_old_jobs_are_pruned_in_the_background(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_jobs: timedelta | None
+) -> None:
+    async def main(world: World) -> None:
+        async def quick(ctx: Context) -> Chunk:
+            return Chunk()
+
+        # Given jobs of one connection, more than fit into a batch
+        monkeypatch.setattr(sweeper, "PRUNE_JOBS_MAX", 2)
+        worker = lanes(keep_jobs=keep_jobs)
+        app = await world.app(Sync(name="history", source=ScriptedSource(quick)), worker=worker)
+        supervisor = app.supervisor()
+        await supervisor.start()
+        jobs = [await world.until(app, (await submit(app)).id) for _ in range(5)]
+        await supervisor.stop()
+        ids = [job.id for job in reversed(jobs)]
+
+        # When they are old, and a worker is there
+        await world.clock.sleep(8 * 24 * 3600)
+        assert [job.id for job in await app.jobs.list()] == ids
+        await app.supervisor().start()
+        await world.clock.sleep(60)
+
+        # Then all but the last are gone, unless jobs are kept for ever, as by default
+        kept = ids if keep_jobs is None else ids[:1]
+        assert [job.id for job in await app.jobs.list()] == kept
 
     in_world(tmp_path, main)
 

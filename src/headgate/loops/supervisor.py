@@ -54,6 +54,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_s: float = 60.0
     #: How long running chunks have to finish after the first signal to stop.
     grace_s: float = 20.0
+    #: How long ended jobs are kept, with what they did; None: for ever.
+    keep_jobs: timedelta | None = None
     keep_events: timedelta = timedelta(days=30)
     #: How long it is known what a tick meant for each user; monthly wishes need two months.
     keep_ticks: timedelta = timedelta(days=90)
@@ -66,6 +68,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput("lease_s", "must be above 0")
         if self.grace_s < 0:
             raise InvalidInput("grace_s", "must not be negative")
+        if self.keep_jobs is not None and self.keep_jobs <= timedelta(0):
+            raise InvalidInput("keep_jobs", "must be above 0, or None to keep jobs for ever")
 
 
 class Supervisor:
@@ -107,6 +111,7 @@ class Supervisor:
             rt,
             leased,
             lease_s=lease_s,
+            keep_jobs=settings.keep_jobs,
             keep_events=settings.keep_events,
             keep_sent=settings.outbox.keep_sent,
             keep_ticks=settings.keep_ticks,

@@ -26,6 +26,9 @@ SWEEP_LEASES = 2 / 3
 SWEEP_S_MIN = 0.1
 PRUNE_EVERY_S = 3600.0
 PRUNE_MAX = 5000
+#: How often all old jobs are looked at, some of which stay, and how many at once.
+PRUNE_JOBS_EVERY_S = 24 * 3600.0
+PRUNE_JOBS_MAX = 1000
 PURGE_MAX = 500
 #: How often interrupted erasures and long pauses are looked for: a pause of a day is told within
 #: minutes. And how many pauses at once.
@@ -46,23 +49,28 @@ class Sweeper(Service):
         leased: Sequence[LeasedWork],
         *,
         lease_s: float,
+        keep_jobs: timedelta | None,
         keep_events: timedelta,
         keep_sent: timedelta,
         keep_ticks: timedelta,
     ) -> None:
         """Sweep `leased`, whose leases last `lease_s`.
 
-        Events older than `keep_events` and ticks older than `keep_ticks` are deleted, and messages
-        that all targets accepted so long ago as `keep_sent`.
+        Jobs that ended longer ago than `keep_jobs` are deleted, events older than `keep_events`,
+        ticks older than `keep_ticks`, and messages that all targets accepted so long ago as
+        `keep_sent`.
         """
         super().__init__(rt.clock)
         self._leased = leased
         self._sweep_s_max = lease_s * SWEEP_LEASES
         self._rt = rt
+        self._keep_jobs = keep_jobs
+        self._jobs_after: str | None = None
         self._keep_events = keep_events
         self._keep_sent = keep_sent
         self._keep_ticks = keep_ticks
-        self._prune_at = self._pauses_at = self._erasures_at = rt.clock.monotonic()
+        self._prune_at = self._prune_jobs_at = rt.clock.monotonic()
+        self._pauses_at = self._erasures_at = rt.clock.monotonic()
         # A cancel sets a deadline and a recovered provider resumes jobs: both are due soon.
         for topic in (CONTROL, SWEEP):
             rt.signal.subscribe(topic, self)
@@ -73,7 +81,8 @@ class Sweeper(Service):
         await free_probes(self._rt)
         dues_s = [await sweep_due(each) for each in self._leased]
         told, erased = await self._tell_paused(), await self._go_on_erasing()
-        if not await self._prune() or not told or not erased:
+        pruned = await self._prune() and await self._prune_jobs()
+        if not pruned or not told or not erased:
             return SWEEP_S_MIN
         known_s = [due_s for due_s in dues_s if due_s is not None]
         return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN if known_s else self._sweep_s_max
@@ -92,6 +101,19 @@ class Sweeper(Service):
             return False
         await self._rt.store.prune_workers()
         self._prune_at = self._rt.clock.monotonic() + PRUNE_EVERY_S
+        return True
+
+    async def _prune_jobs(self) -> bool:
+        """Delete a batch of old jobs, if it is time to look; False if there are more to look at."""
+        if self._keep_jobs is None or self._rt.clock.monotonic() < self._prune_jobs_at:
+            return True
+        pruned = await self._rt.store.prune_jobs(
+            older_than=self._keep_jobs, limit=PRUNE_JOBS_MAX, after=self._jobs_after
+        )
+        self._jobs_after = pruned.after
+        if pruned.after is not None:
+            return False
+        self._prune_jobs_at = self._rt.clock.monotonic() + PRUNE_JOBS_EVERY_S
         return True
 
     async def _tell_paused(self) -> bool:

@@ -101,6 +101,13 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[JobState, ...] = ()
 
 
+class PrunedJobs(msgspec.Struct, frozen=True, gc=False):
+    """How many old jobs were deleted, and where to go on; None: all have been looked at."""
+
+    count: int
+    after: str | None
+
+
 class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
     """Jobs."""
 
@@ -160,6 +167,16 @@ class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
 
     async def release_provider(self, provider: str, *, stagger: timedelta, limit: int) -> int:
         """Resume the paused jobs of a provider that has recovered, one every `stagger`."""
+        ...
+
+    async def prune_jobs(
+        self, *, older_than: timedelta, limit: int, after: str | None = None
+    ) -> PrunedJobs:
+        """Delete jobs of all applications that ended longer ago, with their events.
+
+        It looks at about `limit` jobs, those after the position `after`. A user's last job of each
+        sync and connection stays, and the last one that succeeded.
+        """
         ...
 
 

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,9 @@ async def store_record(database: Database, connection_id: str) -> None:
     )
 
 
-async def had_job(database: Database, job_id: str, connection_id: str, user_id: str) -> None:
+async def had_job(
+    database: Database, job_id: str, connection_id: str, user_id: str, **more: object
+) -> None:
     await insert(
         database,
         "headgate_jobs",
@@ -149,6 +151,7 @@ async def had_job(database: Database, job_id: str, connection_id: str, user_id: 
         created_at=LONG_AGO,
         updated_at=LONG_AGO,
         finished_at=LONG_AGO,
+        **more,
     )
 
 
@@ -176,3 +179,32 @@ async def test_records_that_were_there_before_belong_to_whom_they_were_read_for(
     ]
     mine = RecordFilter(sync="notes", user_id="zoe")
     assert len((await SqlStore(blank, ["notes"]).find_records(mine, limit=10)).rows) == 1
+
+
+async def test_days_that_were_covered_before_went_where_their_job_says(
+    blank: Database, tmp_path: Path
+) -> None:
+    # Given days that were read by a job for a destination, by one without, and by one that is gone
+    await schema.migrate(blank, until("0010", tmp_path / "old"))
+    await had_job(blank, "job_1", "conn_1", "ada", destination_connection_id="account")
+    await had_job(blank, "job_2", "conn_1", "ada")
+    for number, day in enumerate(("2026-01-01", "2026-01-02", "2026-01-03"), start=1):
+        await insert(
+            blank,
+            "headgate_coverage",
+            sync="notes",
+            connection_id="conn_1",
+            day=date.fromisoformat(day) if blank.dialect.name == "postgresql" else day,
+            status="held",
+            records=1,
+            job_id=f"job_{number}",
+            updated_at=LONG_AGO,
+        )
+
+    # When it is migrated
+    await schema.migrate(blank)
+
+    # Then each day is known for its destination
+    query = "SELECT destination_connection_id FROM headgate_coverage ORDER BY day"
+    found = await blank.read(lambda tx: tx.execute(text(query)).scalars().all())
+    assert found == ["account", None, None]

@@ -11,9 +11,10 @@ from headgate.model.states import DayStatus
 from headgate.ports.store import ChunkWork, NewJob
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.statements import Insert
-from headgate.store.sql.tables import coverage, jobs
+from headgate.store.sql.tables import coverage
 
-_UPDATED = ("status", "records", "error", "job_id", "updated_at")
+_UPDATED = ("status", "records", "error", "job_id", "destination_connection_id", "updated_at")
+_COLUMNS = tuple(coverage.c[name] for name in CoverageRow.__struct_fields__)
 
 
 def _protect_held_days(insert: Insert) -> Insert:
@@ -45,6 +46,7 @@ def store(
             "records": work.coverage.records,
             "error": work.coverage.error,
             "job_id": job.id,
+            "destination_connection_id": job.destination_connection_id,
             "updated_at": at,
         }
         for job, work in chunks
@@ -58,7 +60,7 @@ def of_days(
 ) -> list[CoverageRow]:
     """The coverage of the days from `start` to `end`."""
     query = (
-        select(coverage)
+        select(*_COLUMNS)
         .where(
             coverage.c.sync == sync,
             coverage.c.connection_id == connection_id,
@@ -71,15 +73,11 @@ def of_days(
 
 def covered_days(tx: Connection, new: NewJob) -> list[CoverageRow]:
     """The coverage of a new job's days whose records went to the same destination account."""
-    query = (
-        select(coverage)
-        .join(jobs, jobs.c.id == coverage.c.job_id)
-        .where(
-            coverage.c.sync == new.sync,
-            coverage.c.connection_id == new.connection_id,
-            coverage.c.day.between(new.start_date, new.end_date),
-            jobs.c.destination_connection_id.is_not_distinct_from(new.destination_connection_id),
-        )
+    query = select(*_COLUMNS).where(
+        coverage.c.sync == new.sync,
+        coverage.c.connection_id == new.connection_id,
+        coverage.c.day.between(new.start_date, new.end_date),
+        coverage.c.destination_connection_id.is_not_distinct_from(new.destination_connection_id),
     )
     return [CoverageRow(**row) for row in tx.execute(query).mappings()]
 
@@ -89,7 +87,7 @@ def gaps(
 ) -> list[CoverageRow]:
     """Days of the job that failed or are incomplete, the newest first."""
     query = (
-        select(coverage)
+        select(*_COLUMNS)
         .where(
             coverage.c.sync == sync,
             coverage.c.connection_id == connection_id,

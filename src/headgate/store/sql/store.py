@@ -22,6 +22,7 @@ from headgate.store.sql import (
     notifications,
     record_pages,
     recovery,
+    retention,
     settle,
     users,
     workers,
@@ -142,6 +143,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     list_waiting_probes = autocommit_reads(recovery.list_waiting_probes)
     fails_others = reads(recovery.fails_others)
     release_provider = writes_timed(recovery.release_provider)
+    prune_jobs = writes_timed(retention.prune)
 
     events = reads(job_events.of_job)
     last_events = reads(job_events.last_of_jobs)

@@ -316,6 +316,8 @@ coverage = Table(
     Column("records", Integer, nullable=False),
     Column("error", Text),
     Column("job_id", Text, nullable=False),
+    # Where the job's records went; the job itself may be deleted one day.
+    Column("destination_connection_id", Text),
     Column("updated_at", UtcTime, nullable=False),
     PrimaryKeyConstraint("sync", "connection_id", "day"),
     _one_of("status", DayStatus),
